@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things lie in a checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "config"
+REQUIREMENTS = CONFIG / "requirements"
+
+
+def folder(variable: str, default: str) -> Path:
+    """A folder named by an environment variable, relative names counted from the repository root."""
+    return (ROOT / (os.environ.get(variable) or default)).resolve()
+
+
+ENVS_DIR = folder("ENVS_DIR", ".venvs")
+RUN_DIR = folder("RUN_DIR", ".run")
+
+
+def shown(path: Path) -> str:
+    """A path as the user would type it: relative to the repository root where it lies below it."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

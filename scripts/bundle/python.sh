@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the scripts: runs a module of scripts/bundle under Python 3.11.
+# shellcheck shell=bash
+
+ROOT="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)"
+
+is_python311() {
+    "$1" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1
+}
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.11 /usr/bin/python3.11 python3; do
+        if [[ -n "$candidate" ]] && is_python311 "$candidate"; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    echo "error: Python 3.11 was not found (found: $(python3 --version 2>&1 || echo none)). Install it," \
+        "e.g. apt-get install python3.11 python3.11-venv, or set PYTHON to its path." >&2
+    exit 2
+}
+
+# run_module NAME ARGS...: replaces this shell, so that signals reach Python itself.
+run_module() {
+    local python
+    python="$(find_python)"
+    export PYTHONPATH="$ROOT/scripts${PYTHONPATH:+:$PYTHONPATH}"
+    exec "$python" -m "bundle.$1" "${@:2}"
+}
