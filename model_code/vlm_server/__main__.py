@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m vlm_server [--print-command | --print-weights] [-- further words for vllm serve]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+
+from .banner import demo_banner
+from .catalog import Catalog
+from .command import build_command, build_environment
+from .errors import LauncherError
+from .manifest import verify
+from .settings import Settings
+from .weights import resolve
+
+
+def main(arguments: list[str]) -> int:
+    """Print what is asked for, or replace this process with the server. Returns 2 after an error, with one line on stderr."""
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    own, extra = arguments[:cut], arguments[cut + 1:]
+    parser = argparse.ArgumentParser(prog="python -m vlm_server", description="Serve the VLM that config/models.yaml names.")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--print-command", action="store_true", help="print the command line and end")
+    shown.add_argument("--print-weights", action="store_true", help="print the chosen weights as JSON and end")
+    options = parser.parse_args(own)
+    try:
+        settings = Settings.from_environment(os.environ)
+        catalog = Catalog.load(settings.models_config)
+        weights = resolve(settings, catalog)
+        if weights.demo:
+            print(demo_banner(weights), file=sys.stderr, flush=True)
+        if options.print_weights:
+            print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
+            return 0
+        command = build_command(settings, catalog, weights, extra)
+        if options.print_command:
+            print(shlex.join(command))
+            return 0
+        if count := verify(weights.path):
+            print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
+        os.execve(command[0], command, build_environment(settings, catalog, os.environ))
+    except LauncherError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

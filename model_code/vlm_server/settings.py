@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher's settings, read from the environment once and passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import SettingError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HARDWARE = ("cpu", "ascend")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the weights are, which model is wanted, on what, and where to listen.
+
+    `vlm_model` is None where VLM_MODEL is unset or empty: the default model, or on CPU its demo weights.
+    """
+
+    models_dir: Path
+    models_config: Path
+    vlm_model: str | None
+    hardware: str
+    host: str
+    port: int
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> Settings:
+        """Read MODELS_DIR, MODELS_CONFIG, VLM_MODEL, HARDWARE, VLM_HOST, VLM_PORT; empty means unset.
+
+        Raises SettingError naming the variable, its value and what was expected.
+        """
+        hardware = env.get("HARDWARE") or "ascend"
+        if hardware not in HARDWARE:
+            raise SettingError(f"HARDWARE is {hardware!r}; expected one of {', '.join(HARDWARE)}")
+        port = env.get("VLM_PORT") or "8000"
+        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise SettingError(f"VLM_PORT is {port!r}; expected a port number from 1 to 65535")
+        return cls(
+            # Relative folders count from the repository, as compose counts them, not from where one happens to stand.
+            models_dir=(REPOSITORY / (env.get("MODELS_DIR") or "models")).resolve(),
+            models_config=(REPOSITORY / (env.get("MODELS_CONFIG") or "config/models.yaml")).resolve(),
+            vlm_model=env.get("VLM_MODEL") or None,
+            hardware=hardware,
+            host=env.get("VLM_HOST") or "127.0.0.1",
+            port=int(port),
+        )
