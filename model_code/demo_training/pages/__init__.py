@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole document pages drawn with exact ground truth: blocks, labels, reading order, text."""

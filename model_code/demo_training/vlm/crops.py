@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training crops as the pipeline sends them: drawn, cut with jitter, JPEG-coded, resized.
+
+All crops of a batch share one size, so the model sees no padding. Each crop comes with dense
+labels: the character under points of every patch, its neighbours, its line, and for every text
+token the image token that shows it. They exist because the text was drawn here.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+from PIL import Image
+
+from ..drawing.block import Line, draw_block, wrap
+from ..drawing.fonts import CORE, WIDER, Face
+from ..drawing.words import TextSource
+
+PATCH, CELL = 14, 28
+MIN_PIXELS, MAX_PIXELS = 112_896, 1_003_520  # what PaddleOCR's client asks for
+GLYPHS = 97  # printable ASCII without the space (94), the space, paper, other
+SPACE, PAPER, IGNORE = 94, 95, -100
+MAX_LINES = 16
+POINTS = (1 / 6, 1 / 2, 5 / 6)  # where along a patch the character is asked for
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the curriculum. ``tokens`` bounds image tokens a crop; ``patches`` those of a batch."""
+
+    steps: int
+    lines: tuple[int, int] = (1, 1)
+    widths: tuple[int, int] = (80, 360)  # px on the page
+    natural: float = 0.0  # share of batches sized as PaddleOCR's client would
+    tokens: tuple[int, int] = (8, 60)
+    wider: float = 0.0  # share of crops outside the core range
+    stacked: float = 0.0  # share of crops made of two paragraphs
+    reading: bool = True  # train the language model too
+    strange: tuple[float, float] = (0.05, 0.6)
+    patches: int = 9000
+
+
+@dataclass(frozen=True)
+class Crop:
+    """pixels uint8 [H, W, 3]; lines in px of the page, ``scale`` (x, y) leads to px of ``pixels``."""
+
+    pixels: np.ndarray
+    lines: list[Line]
+    text: str
+    scale: tuple[float, float]
+
+
+@dataclass
+class CropBatch:
+    """pixels uint8 [B, H, W, 3]; patch labels int64 [B, P, ...]; one list a crop of token ids and cells."""
+
+    pixels: np.ndarray
+    glyph: np.ndarray  # [B, P, 3]
+    context: np.ndarray  # [B, P, 2] the characters before and after the middle one
+    line: np.ndarray  # [B, P]
+    texts: list[str] = field(default_factory=list)
+    tokens: list[list[int]] = field(default_factory=list)
+    cells: list[list[tuple[int, int]]] = field(default_factory=list)  # first and last image token of each token
+
+
+def smart_resize(height: int, width: int, low: int = MIN_PIXELS, high: int = MAX_PIXELS) -> tuple[int, int]:
+    """The published resize rule: multiples of 28 with an area between ``low`` and ``high`` px."""
+    if height < CELL:
+        width, height = round(width * CELL / height), CELL
+    if width < CELL:
+        height, width = round(height * CELL / width), CELL
+    h, w = round(height / CELL) * CELL, round(width / CELL) * CELL
+    if h * w > high:
+        scale = math.sqrt(height * width / high)
+        h, w = (max(CELL, math.floor(side / scale / CELL) * CELL) for side in (height, width))
+    elif h * w < low:
+        scale = math.sqrt(low / (height * width))
+        h, w = (math.ceil(side * scale / CELL) * CELL for side in (height, width))
+    return h, w
+
+
+class CropMaker:
+    """Makes batches of one stage with its own random stream."""
+
+    def __init__(self, tokenizer, seed: int, split: str = "train"):
+        self.rng = random.Random(seed)
+        self.noise = np.random.default_rng(seed)
+        self.tokenizer = tokenizer
+        self.split = split
+
+    def batch(self, stage: Stage) -> CropBatch:
+        while True:
+            width, height = self._crop_size(stage)
+            natural = self.rng.random() < stage.natural
+            if natural:
+                h, w = smart_resize(height, width)
+            else:
+                scale = math.exp(self.rng.uniform(math.log(0.9), math.log(2.4)))
+                h, w = (max(CELL, round(side * scale / CELL) * CELL) for side in (height, width))
+            if stage.tokens[0] <= h * w // CELL**2 <= stage.tokens[1]:
+                break
+        count = max(2, min(64, stage.patches // (h * w // PATCH**2)))
+        return self._collate([self._crop(stage, width, height, h, w) for _ in range(count)], h, w)
+
+    def _crop_size(self, stage: Stage) -> tuple[int, int]:
+        """Width and height (px on the page) of a plausible block."""
+        rng = self.rng
+        lines = rng.randint(*stage.lines)
+        size = self._size(rng.choice(CORE))
+        low, high = stage.widths
+        if lines == 1 and rng.random() < 0.5:
+            width = round(math.exp(rng.uniform(math.log(max(24, low // 3)), math.log(high))))
+        elif rng.random() < 0.5:
+            width = rng.randint(low, min(high, max(low + 1, 600)))
+        else:
+            width = rng.randint(low, high)
+        return max(width, size), round(size * ((lines - 1) * rng.uniform(1.15, 1.5) + 1.1)) + rng.randint(2, 12)
+
+    def _size(self, face: Face) -> int:
+        return round(math.exp(self.rng.uniform(math.log(10), math.log(26))) / face.x_height)
+
+    def _crop(self, stage: Stage, width: int, height: int, h: int, w: int) -> Crop:
+        rng = self.rng
+        for _ in range(60):
+            face = rng.choice(WIDER) if rng.random() < stage.wider else rng.choice(CORE)
+            left, right = (rng.choice((rng.uniform(0, 4), rng.uniform(0, 12))) for _ in range(2))
+            top, bottom = (rng.choice((rng.uniform(0, 3), rng.uniform(0, 10))) for _ in range(2))
+            count = rng.randint(1, max(stage.lines[1], 1))
+            pitch = rng.uniform(1.12, 1.6)
+            two = count >= 3 and rng.random() < stage.stacked
+            size = int((height - top - bottom) / ((count - 1) * pitch + 1.12 + (0.6 if two else 0)))
+            low, high = (8.5, 30) if rng.random() < stage.wider else (9.8, 26.5)
+            if low <= size * face.x_height <= high:
+                break
+        else:
+            count, two, pitch = 1, False, 1.2
+            size = max(12, int((height - top - bottom) / 1.12))
+        inner = width - left - right
+        source = TextSource(self.split, rng, strange=rng.choice((rng.uniform(*stage.strange), rng.uniform(*stage.strange) ** 2)))
+        if rng.random() < 0.04:
+            source.strange = 1.0
+        align = rng.choices(("left", "justify", "center", "right"), (70, 20, 7, 3))[0]
+        paper, ink = self._colours()
+        canvas = Image.new("RGB", (width, height), paper)
+        lines: list[Line] = []
+        parts = [count // 2, count - count // 2] if two else [count]
+        for part in parts:
+            text = wrap(source.stream(), face, size, inner, part)
+            if part > 1 and rng.random() < 0.7:
+                # Paragraphs end before the margin.
+                words = text[-1].split(" ")
+                text[-1] = " ".join(words[: rng.randint(1, len(words))])
+            lines += draw_block(canvas, face, size, text, left, top, size * pitch, ink, width=inner, align=align)
+            top += part * size * pitch + 0.6 * size
+        image = self._photograph(canvas).resize((w, h), Image.Resampling.BICUBIC)
+        return Crop(np.asarray(image), lines, " ".join(line.text for line in lines), (w / width, h / height))
+
+    def _colours(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        rng = self.rng
+        roll = rng.random()
+        if roll < 0.6:
+            paper = (255, 255, 255)
+        elif roll < 0.97:
+            base = rng.randint(215, 255)
+            paper = tuple(min(255, base + rng.randint(-12, 12)) for _ in range(3))
+        else:
+            return tuple(rng.randint(10, 90) for _ in range(3)), tuple(rng.randint(225, 255) for _ in range(3))
+        if rng.random() < 0.6:
+            return paper, (rng.randint(0, 40),) * 3
+        return paper, tuple(rng.randint(0, 110) for _ in range(3))
+
+    def _photograph(self, image: Image.Image) -> Image.Image:
+        """What lies between paper and model: sensor noise now and then, always the client's JPEG."""
+        if self.rng.random() < 0.15:
+            pixels = np.asarray(image, np.float32)
+            pixels = pixels + self.noise.normal(0, self.rng.uniform(1, 6), pixels.shape).astype(np.float32)
+            image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+        coded = io.BytesIO()
+        image.save(coded, format="JPEG", quality=75 if self.rng.random() < 0.8 else self.rng.randint(50, 95))
+        return Image.open(coded).convert("RGB")
+
+    def _collate(self, crops: list[Crop], h: int, w: int) -> CropBatch:
+        rows, columns = h // PATCH, w // PATCH
+        shape = (len(crops), rows * columns)
+        batch = CropBatch(
+            np.stack([crop.pixels for crop in crops]),
+            np.full((*shape, 3), PAPER, np.int64),
+            np.full((*shape, 2), IGNORE, np.int64),
+            np.full(shape, IGNORE, np.int64),
+        )
+        for index, crop in enumerate(crops):
+            batch.texts.append(crop.text)
+            self._label(batch, index, crop.lines, rows, columns, crop.scale)
+        return batch
+
+    def _label(self, batch: CropBatch, index: int, lines: list[Line], rows: int, columns: int, scale: tuple[float, float]) -> None:
+        sx, sy = scale
+        glyph = batch.glyph[index].reshape(rows, columns, 3)
+        context = batch.context[index].reshape(rows, columns, 2)
+        line_of = batch.line[index].reshape(rows, columns)
+        middle = (np.arange(rows) + 0.5) * PATCH / sy
+        places: list[tuple[float, float]] = []
+        for number, line in enumerate(lines):
+            codes = np.array([SPACE if c == " " else ord(c) - 33 for c in line.text], np.int64)
+            lefts = np.asarray(line.lefts)
+            # Ink of other rows of the same line (ascenders, large print) is neither letter nor paper.
+            wide = (middle > line.baseline - 2.0 * line.x_height) & (middle < line.baseline + 0.8 * line.x_height)
+            band = (middle > line.baseline - 1.25 * line.x_height) & (middle < line.baseline + 0.25 * line.x_height)
+            columns_inked = slice(
+                max(0, int(lefts[0] * sx // PATCH)), max(0, math.ceil(lefts[-1] * sx / PATCH))
+            )
+            for row in np.nonzero(wide)[0]:
+                cells = glyph[row, columns_inked]
+                cells[cells == PAPER] = IGNORE
+            for row in np.nonzero(band)[0]:
+                for point, share in enumerate(POINTS):
+                    x = (np.arange(columns) + share) * PATCH / sx
+                    at = np.searchsorted(lefts, x, side="right") - 1
+                    inside = (at >= 0) & (at < len(codes))
+                    glyph[row, inside, point] = codes[at[inside]]
+                    if point == 1:
+                        previous = np.where(at > 0, codes[np.clip(at - 1, 0, len(codes) - 1)], SPACE)
+                        following = np.where(at + 1 < len(codes), codes[np.clip(at + 1, 0, len(codes) - 1)], SPACE)
+                        context[row, inside, 0] = previous[inside]
+                        context[row, inside, 1] = following[inside]
+                        line_of[row, inside] = min(number, MAX_LINES - 1)
+            y = line.baseline - 0.5 * line.x_height
+            centres = (lefts[:-1] + lefts[1:]) / 2
+            if places:
+                places.append(places[-1])  # the blank between two lines stands at the end of the first
+            places += [(x, y) for x in centres]
+        encoding = self.tokenizer.encode(batch.texts[index], add_special_tokens=False)
+        across = columns // 2
+
+        def cell(position: int) -> int:
+            x, y = places[min(position, len(places) - 1)]
+            column = min(max(int(x * sx // CELL), 0), across - 1)
+            return min(max(int(y * sy // CELL), 0), rows // 2 - 1) * across + column
+
+        text, cells = batch.texts[index], []
+        for start, end in encoding.offsets:
+            first = start
+            while first < end - 1 and text[first] == " ":
+                first += 1
+            cells.append((cell(first), cell(max(end - 1, first))))
+        batch.tokens.append(encoding.ids)
+        batch.cells.append(cells)

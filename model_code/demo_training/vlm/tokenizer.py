@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A byte-level BPE tokenizer of 1,024 entries, with the special tokens of the published model."""
+
+from __future__ import annotations
+
+import random
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from ..drawing.words import TextSource
+
+VOCABULARY = 1024
+BOS, EOS, PAD, UNKNOWN = "<s>", "</s>", "<unk>", "<unk>"
+BEGIN = "<|begin_of_sentence|>"
+IMAGE_START, IMAGE, IMAGE_END = "<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"
+VIDEO = "<|video_pad|>"
+TABLE_CELLS = ("<fcel>", "<ecel>", "<nl>", "<lcel>", "<ucel>", "<xcel>")
+SPECIAL = (UNKNOWN, BOS, EOS, BEGIN, IMAGE_START, IMAGE, IMAGE_END, VIDEO)
+PROMPT = "OCR:"
+
+
+def train(seed: int = 0, sentences: int = 60_000) -> Tokenizer:
+    """Train the merges on sentences of the train split; the same seed gives the same file."""
+    tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            # Digits and punctuation stand alone, so that merges are spent on letters.
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY - len(TABLE_CELLS),
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    rng = random.Random(seed)
+    source = TextSource("train", rng, strange=0.02)
+    corpus = [source.sentence() for _ in range(sentences)]
+    # The prompt and the roles are frequent enough to deserve short encodings.
+    corpus += ["User: ", "OCR:", "Assistant: "] * 200
+    tokenizer.train_from_iterator(corpus, trainer)
+    # Not special: PaddleOCR reads them in the answer, where special tokens are stripped.
+    tokenizer.add_tokens([AddedToken(cell, special=False, normalized=False) for cell in TABLE_CELLS])
+    return tokenizer
+
+
+def prompt_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """Token ids before and after the image tokens, as the chat template lays out one user turn."""
+    before = tokenizer.encode(f"{BEGIN}User: {IMAGE_START}", add_special_tokens=False).ids
+    after = tokenizer.encode(f"{IMAGE_END}{PROMPT}\nAssistant: ", add_special_tokens=False).ids
+    return before, after

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Train the demo vision-language model on two CPU cores, resumable.
+
+    python -m demo_training.vlm.train --out DIR [--minutes N] [--smoke]
+
+The schedule is a curriculum (``STAGES``): first the vision tower alone learns to tell characters,
+then the language model learns to follow one line, then paragraphs at the sizes PaddleOCR's client
+sends. A checkpoint is written every few minutes; running the same command again goes on from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+from . import tokenizer as tokens
+from .config import DemoConfig
+from .crops import IGNORE, CropBatch, CropMaker, Stage
+from .model import DemoModel
+from .supervision import WATCHED, GlyphHead, looking_loss, reading_loss
+
+MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(1, 3, 1, 1)
+DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711]).view(1, 3, 1, 1)
+
+STAGES = {
+    "letters": Stage(700, reading=False, strange=(0.3, 1.0)),
+    "line": Stage(1200, lines=(1, 1), widths=(60, 420), tokens=(6, 80)),
+    "few": Stage(1300, lines=(1, 3), widths=(100, 600), tokens=(16, 160), natural=0.3),
+    "page": Stage(4500, lines=(1, 6), widths=(100, 1120), natural=0.85, tokens=(16, 620), stacked=0.15, wider=0.08),
+}
+SMOKE = {
+    "letters": Stage(12, reading=False, patches=3000),
+    "line": Stage(8, patches=3000),
+    "page": Stage(4, lines=(1, 4), widths=(100, 400), natural=1.0, tokens=(100, 400), stacked=0.2, patches=3000),
+}
+WEIGHTS = {"token": 1.0, "glyph": 1.0, "context": 0.4, "line": 0.2, "look_current": 0.2, "look_next": 0.3, "look_next2": 0.3}
+
+
+def normalise(pixels: torch.Tensor) -> torch.Tensor:
+    """uint8 [B, H, W, 3] -> float32 [B, 3, H, W] as the image processor leaves it."""
+    return (pixels.permute(0, 3, 1, 2).float() / 255 - MEAN) / DEVIATION
+
+
+def tensors(batch: CropBatch, tail: list[int]) -> dict[str, torch.Tensor]:
+    """Pad the token lists: ``after`` [B, T] is prompt tail and text, ``targets`` and ``cells`` belong to it."""
+    longest = max(len(ids) for ids in batch.tokens)
+    count, start = len(batch.tokens), len(tail)
+    after = torch.zeros(count, start + longest, dtype=torch.long)
+    targets = torch.full((count, start + longest), IGNORE)
+    cells = torch.full((count, start + longest, 2), IGNORE)
+    for row, (ids, places) in enumerate(zip(batch.tokens, batch.cells)):
+        after[row, : start + len(ids)] = torch.tensor(tail + ids)
+        targets[row, start - 1 : start + len(ids)] = torch.tensor(ids + [2])
+        cells[row, start - 1 : start - 1 + len(ids)] = torch.tensor(places)
+    return {
+        "pixels": torch.from_numpy(batch.pixels),
+        "glyph": torch.from_numpy(batch.glyph),
+        "context": torch.from_numpy(batch.context),
+        "line": torch.from_numpy(batch.line),
+        "after": after,
+        "targets": targets,
+        "cells": cells,
+    }
+
+
+def _produce(queue, tokenizer_json: str, seed: int, schedule: list[Stage], start: int) -> None:
+    os.nice(2)
+    torch.set_num_threads(1)
+    tokenizer = Tokenizer.from_str(tokenizer_json)
+    _, tail = tokens.prompt_ids(tokenizer)
+    maker = CropMaker(tokenizer, seed * 1_000_003 + start)
+    for step in range(start, sum(stage.steps for stage in schedule)):
+        batch = maker.batch(stage_at(schedule, step))
+        queue.put({name: value.numpy() for name, value in tensors(batch, tail).items()})
+
+
+def stage_at(schedule: list[Stage], step: int) -> Stage:
+    for stage in schedule:
+        if step < stage.steps:
+            return stage
+        step -= stage.steps
+    return schedule[-1]
+
+
+def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices inside the layers, AdamW for embeddings, norms, biases and heads."""
+    matrices, rest = [], []
+    for name, parameter in model.named_parameters():
+        inside = ".layers." in name or "mlp_AR" in name
+        (matrices if inside and parameter.ndim == 2 else rest).append(parameter)
+    return [
+        torch.optim.Muon(matrices, lr=rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw", ns_steps=4),
+        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+
+
+def factor(elapsed: float, warm: float, total: float) -> float:
+    """Share of the peak rate: a linear warm-up, flat, then a linear way down over the last 35 %."""
+    if elapsed < warm:
+        return (elapsed + 1) / warm
+    return max(0.02, min(1.0, (total - elapsed) / (0.35 * total)))
+
+
+class Trainer:
+    def __init__(self, out: Path, schedule: dict[str, Stage], rate: float, seed: int):
+        self.out, self.seed, self.rate = out, seed, rate
+        self.schedule = list(schedule.values())
+        self.steps = sum(stage.steps for stage in self.schedule)
+        out.mkdir(parents=True, exist_ok=True)
+        vocabulary = out / "tokenizer.json"
+        if not vocabulary.exists():
+            tokens.train(seed).save(str(vocabulary))
+        self.tokenizer = Tokenizer.from_file(str(vocabulary))
+        torch.manual_seed(seed)
+        self.config = DemoConfig()
+        self.model, self.head = DemoModel(self.config), GlyphHead(self.config)
+        self.optimisers = optimisers(nn.ModuleList([self.model, self.head]), rate)
+        self.step, self.seconds = 0, 0.0
+        self.checkpoint = out / "checkpoint.pt"
+        if self.checkpoint.exists():
+            state = torch.load(self.checkpoint, weights_only=True)
+            self.model.load_state_dict(state["model"])
+            self.head.load_state_dict(state["head"])
+            for optimiser, saved in zip(self.optimisers, state["optimisers"]):
+                optimiser.load_state_dict(saved)
+            self.step, self.seconds = state["step"], state["seconds"]
+
+    def save(self) -> None:
+        state = {
+            "model": self.model.state_dict(),
+            "head": self.head.state_dict(),
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "step": self.step,
+            "seconds": self.seconds,
+            "config": dataclasses.asdict(self.config),
+        }
+        torch.save(state, self.checkpoint.with_suffix(".tmp"))
+        os.replace(self.checkpoint.with_suffix(".tmp"), self.checkpoint)
+
+    def losses(self, batch: dict[str, torch.Tensor], stage: Stage) -> dict[str, torch.Tensor]:
+        before, _ = tokens.prompt_ids(self.tokenizer)
+        pixels = normalise(batch["pixels"])
+        features = self.model.see(pixels)
+        found = self.head(features, batch["glyph"], batch["context"], batch["line"])
+        if stage.reading:
+            rows, columns = (side // self.config.patch for side in pixels.shape[-2:])
+            logits, watched = self.model(features, rows, columns, torch.tensor(before), batch["after"], WATCHED)
+            found |= reading_loss(logits, batch["targets"]) | looking_loss(watched, batch["cells"], len(before))
+        return found
+
+    def run(self, minutes: float) -> None:
+        context = multiprocessing.get_context("spawn")
+        queue = context.Queue(maxsize=8)
+        arguments = (queue, self.tokenizer.to_str(), self.seed, self.schedule, self.step)
+        producer = context.Process(target=_produce, args=arguments, daemon=True)
+        producer.start()
+        began = saved = time.monotonic()
+        already = self.seconds
+        log = (self.out / "log.jsonl").open("a")
+        try:
+            for self.step in itertools.count(self.step):
+                elapsed = time.monotonic() - began
+                if self.step >= self.steps or elapsed > minutes * 60:
+                    break
+                stage = stage_at(self.schedule, self.step)
+                batch = {name: torch.from_numpy(value) for name, value in queue.get(timeout=120).items()}
+                share = factor(self.step, 100, self.steps)
+                for optimiser in self.optimisers:
+                    for group in optimiser.param_groups:
+                        group["lr"] = self.rate * share
+                found = self.losses(batch, stage)
+                loss = sum(WEIGHTS[name] * value for name, value in found.items() if name in WEIGHTS)
+                loss.backward()
+                nn.utils.clip_grad_norm_(itertools.chain(self.model.parameters(), self.head.parameters()), 1.0)
+                for optimiser in self.optimisers:
+                    optimiser.step()
+                    optimiser.zero_grad(set_to_none=True)
+                self.seconds = already + time.monotonic() - began
+                if self.step % 25 == 0:
+                    row = {"step": self.step, "seconds": round(self.seconds), "lr": self.rate * share}
+                    row |= {name: round(float(value.detach()), 4) for name, value in found.items()}
+                    print(json.dumps(row), file=log, flush=True)
+                    if not math.isfinite(float(loss.detach())):
+                        raise FloatingPointError(f"loss is {float(loss)} at step {self.step}")
+                if time.monotonic() - saved > 180:
+                    self.save()
+                    saved = time.monotonic()
+        finally:
+            producer.terminate()
+            producer.join()
+        self.save()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoint, tokenizer and log")
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after this long; run again to go on")
+    parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")
+    arguments = parser.parse_args()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
+    trainer = Trainer(arguments.out, SMOKE if arguments.smoke else STAGES, arguments.rate, arguments.seed)
+    trainer.run(arguments.minutes)
+
+
+if __name__ == "__main__":
+    main()
