@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launcher of the VLM server: finds the weights, checks them, and becomes `vllm serve` with the arguments of models.yaml."""
+"""Launcher of the VLM server: finds and checks the weights, then becomes `vllm serve` with models.yaml's arguments."""

@@ -19,10 +19,10 @@ from .weights import resolve
 
 
 def main(arguments: list[str]) -> int:
-    """Print what is asked for, or replace this process with the server. Returns 2 after an error, with one line on stderr."""
+    """Print what is asked for, or become the server. Returns 2 after an error, with one line on stderr."""
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     own, extra = arguments[:cut], arguments[cut + 1:]
-    parser = argparse.ArgumentParser(prog="python -m vlm_server", description="Serve the VLM that config/models.yaml names.")
+    parser = argparse.ArgumentParser(prog="python -m vlm_server", description="Serve the VLM of config/models.yaml.")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--print-command", action="store_true", help="print the command line and end")
     shown.add_argument("--print-weights", action="store_true", help="print the chosen weights as JSON and end")
@@ -45,7 +45,9 @@ def main(arguments: list[str]) -> int:
         os.execve(command[0], command, build_environment(settings, catalog, os.environ))
     except LauncherError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+    except FileNotFoundError as error:
+        print(f"error: {error.filename} is missing; run scripts/setup_env.sh vlm", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

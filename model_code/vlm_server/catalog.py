@@ -64,7 +64,8 @@ class Catalog:
             environment=data.get("environment") or {},
         )
         if catalog.default not in catalog.models:
-            raise SettingError(f"models.yaml: default is {catalog.default!r}; expected one of {', '.join(catalog.models)}")
+            known = ", ".join(catalog.models)
+            raise SettingError(f"models.yaml: default is {catalog.default!r}; expected one of {known}")
         return catalog
 
 
@@ -76,7 +77,8 @@ def section(value: Any, where: str, known: set[str], required: set[str] = frozen
     if not isinstance(value, dict):
         raise SettingError(f"models.yaml: {where} is {value!r}; expected a mapping")
     if unknown := set(value) - known:
-        raise SettingError(f"models.yaml: {where} has the unknown key {min(unknown)!r}; expected {', '.join(sorted(known))}")
+        raise SettingError(f"models.yaml: {where} has the unknown key {min(unknown)!r}; "
+                           f"expected {', '.join(sorted(known))}")
     if missing := required - set(value):
         raise SettingError(f"models.yaml: {where} lacks the key {min(missing)!r}")
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stops the launcher, each said in one line; all of them end it with status 2, which supervisord does not retry."""
+"""What stops the launcher, each said in one line; all of them end it with status 2."""
 
 
 class LauncherError(Exception):

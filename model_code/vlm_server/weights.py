@@ -31,13 +31,14 @@ def check_complete(folder: Path) -> None:
         raise WeightsError(f"the weights in {folder} are incomplete: config.json is missing; copy them again")
     files = list(folder.glob("*.safetensors"))
     if not files:
-        raise WeightsError(f"the weights in {folder} are incomplete: no *.safetensors file (other formats are not loaded)")
+        raise WeightsError(f"the weights in {folder} are incomplete: no *.safetensors file, the only format loaded")
     for file in files:
         with file.open("rb") as stream:
             head = stream.read(9)
         # Eight bytes of header length, then JSON; a text pointer of a large-file store has neither.
         if len(head) < 9 or head[8:9] != b"{":
-            raise WeightsError(f"{file} is not a safetensors file (a pointer of a large-file store?); copy the weights again")
+            raise WeightsError(f"{file} is not a safetensors file (a pointer of a large-file store?); "
+                               "copy the weights again")
 
 
 def wanted(settings: Settings, catalog: Catalog) -> tuple[Model, Path]:

@@ -107,7 +107,10 @@ def install_plan(environment: Environment) -> list[tuple[str, list[str]]]:
 
 
 def check_system_libraries(environment: Environment) -> None:
-    """Import what needs system libraries; raises EnvironmentSetupError naming the one that is missing and its package."""
+    """Import what needs system libraries.
+
+    Raises EnvironmentSetupError naming the one that is missing and the command that installs it.
+    """
     code = "; ".join(f"import {module}" for module in environment.imports)
     result = subprocess.run([str(environment.python), "-c", code], capture_output=True, text=True, check=False)
     if not result.returncode:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile config/requirements/<env>.in to the locks that the environments are made from.
 
-`<env>.txt` holds everything but torch and what torch drags in; that part is `torch-<env>.txt`, so that a leaner build of
-torch can be named at install time. Both carry hashes and resolve for every platform in config/requirements/pyproject.toml.
+`<env>.txt` holds everything but torch and what torch drags in; that part is `torch-<env>.txt`, so that a leaner build
+of torch can be named at install time. Both carry hashes and resolve for every platform in
+config/requirements/pyproject.toml.
 A line `# exclude-newer: YYYY-MM-DD` in the .in file holds back everything that was published later.
 """
 
@@ -15,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
-from .paths import REQUIREMENTS, ROOT
+from .paths import REQUIREMENTS, shown
 from .progress import say
 from .uv import ensure_uv, registry_environment
 
@@ -76,7 +77,7 @@ def main(names: list[str]) -> int:
     try:
         for name in names or known:
             if name not in known:
-                raise UsageError(f"no {name}.in in {REQUIREMENTS.relative_to(ROOT)}; expected one of {', '.join(known)}")
+                raise UsageError(f"no {name}.in in {shown(REQUIREMENTS)}; expected one of {', '.join(known)}")
             lock(ensure_uv(), name)
     except BundleError as error:
         print(f"error: {error}", file=sys.stderr)

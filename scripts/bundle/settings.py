@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of local mode: the environment, then the file .env, then the defaults of .env.example."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import UsageError
+from .paths import ENVS_DIR, ROOT, RUN_DIR
+
+LINE = re.compile(r"^(?:export\s+)?(?P<key>[A-Za-z_]\w*)=(?P<value>.*)$")
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """KEY=VALUE lines of an env file as compose reads them: comments and blank lines skipped, quotes removed.
+
+    Raises UsageError naming the line that is neither.
+    """
+    values: dict[str, str] = {}
+    if not path.is_file():
+        return values
+    for number, raw in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = LINE.match(line)
+        if not match:
+            raise UsageError(f"{path.name}, line {number}: {raw!r} is not KEY=VALUE")
+        value = match["value"].strip()
+        quoted = re.match(r"""^(["'])(.*)\1\s*(?:#.*)?$""", value)
+        values[match["key"]] = quoted[2] if quoted else re.sub(r"\s+#.*$", "", value)
+    return values
+
+
+def port(values: Mapping[str, str], name: str, default: int) -> int:
+    """A port number; raises UsageError naming the setting and its value."""
+    text = values.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise UsageError(f"{name} is {text!r}; expected a port number from 1 to 65535")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """What local mode needs to know; `values` is the environment that the services get."""
+
+    vlm_host: str
+    vlm_port: int
+    parser_host: str
+    parser_port: int
+    ready_timeout: float
+    values: Mapping[str, str]
+
+    @classmethod
+    def load(cls, env: Mapping[str, str], env_file: Path = ROOT / ".env") -> LocalSettings:
+        """Merge the sources; raises UsageError for a value that cannot be used."""
+        merged = {**read_env_file(env_file), **env}
+        vlm_port, parser_port = port(merged, "VLM_PORT", 8000), port(merged, "PARSER_PORT", 8080)
+        if vlm_port == parser_port:
+            raise UsageError(f"VLM_PORT and PARSER_PORT are both {vlm_port}; expected two different ports")
+        vlm_host = merged.get("VLM_HOST") or "127.0.0.1"
+        parser_host = merged.get("PARSER_BIND") or "127.0.0.1"
+        timeout = merged.get("READY_TIMEOUT") or "900"
+        if not timeout.isdigit():
+            raise UsageError(f"READY_TIMEOUT is {timeout!r}; expected whole seconds")
+        # The locks of local mode are those of the CPU build, whatever .env says for compose.
+        own = {
+            "HARDWARE": "cpu",
+            "VLM_HOST": vlm_host,
+            "VLM_PORT": str(vlm_port),
+            "PARSER_BIND": parser_host,
+            "PARSER_PORT": str(parser_port),
+            "VLM_URL": merged.get("VLM_URL") or f"http://{reachable(vlm_host)}:{vlm_port}/v1",
+            "MODELS_DIR": str((ROOT / (merged.get("MODELS_DIR") or "models")).resolve()),
+            "ENVS_DIR": str(ENVS_DIR),
+            "RUN_DIR": str(RUN_DIR),
+            "SUPERVISOR_SOCKET": str(socket_path(RUN_DIR)),
+            "VLM_AUTOSTART": "false",
+            "PARSER_AUTOSTART": "false",
+        }
+        values = {**merged, **own}
+        values.pop("PYTHONPATH", None)
+        return cls(vlm_host, vlm_port, parser_host, parser_port, float(timeout), values)
+
+    @property
+    def vlm_health(self) -> str:
+        return f"http://{reachable(self.vlm_host)}:{self.vlm_port}/health"
+
+    @property
+    def parser_url(self) -> str:
+        return f"http://{reachable(self.parser_host)}:{self.parser_port}"
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What must agree before services that already run are used again."""
+        names = ("VLM_HOST", "VLM_PORT", "PARSER_BIND", "PARSER_PORT", "MODELS_DIR", "VLM_MODEL", "ENVS_DIR")
+        return {name: self.values.get(name, "") for name in names}
+
+
+def reachable(host: str) -> str:
+    """The address through which a service bound to `host` is reached from this machine."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+
+
+def socket_path(run_dir: Path) -> Path:
+    """Where supervisord listens. A Unix socket's path is limited to 107 bytes, which a deep checkout can exceed."""
+    path = run_dir / "supervisor.sock"
+    # supervisord first makes a socket whose name is longer by its process id.
+    if len(os.fsencode(path)) <= 95:
+        return path
+    return Path("/tmp") / f"paddleocr-vl-{os.getuid()}-{zlib.crc32(os.fsencode(run_dir)):08x}.sock"

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Talking to supervisord: start it, ask it, stop it. Its XML-RPC interface listens on a Unix socket."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import time
+import xmlrpc.client
+from pathlib import Path
+
+from .environments import ENVIRONMENTS
+from .errors import ServiceError
+from .paths import CONFIG, RUN_DIR, shown
+from .settings import LocalSettings
+
+START_SECONDS = 30
+STOP_SECONDS = 60
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=60)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class _UnixTransport(xmlrpc.client.Transport):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def make_connection(self, host: object) -> _UnixConnection:
+        return _UnixConnection(self._path)
+
+
+class Supervisor:
+    """One supervisord, found through its socket and its pid file."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._socket = settings.values["SUPERVISOR_SOCKET"]
+        self._log = RUN_DIR / "logs" / "supervisord.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _call(self, method: str, *arguments: object) -> object:
+        proxy = xmlrpc.client.ServerProxy("http://localhost", transport=_UnixTransport(self._socket))
+        return getattr(proxy.supervisor, method)(*arguments)
+
+    def pid(self) -> int | None:
+        """Process id of the running supervisord, None where there is none."""
+        try:
+            return int(self._call("getPID"))
+        except (OSError, http.client.HTTPException, xmlrpc.client.Error):
+            return None
+
+    def start(self) -> None:
+        """Start supervisord in a session of its own, so that Ctrl-C here does not reach it and it outlives this call."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        command = [str(ENVIRONMENTS["tools"].home / "bin" / "supervisord"), "-c", str(CONFIG / "supervisord.conf")]
+        console = self._log.with_name("supervisord-console.log")
+        with console.open("wb") as sink:
+            self._process = subprocess.Popen(command, env=dict(self._settings.values), stdin=subprocess.DEVNULL,
+                                             stdout=sink, stderr=sink, start_new_session=True)
+        deadline = time.monotonic() + START_SECONDS
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if self.pid():
+                return
+            time.sleep(0.05)
+        raise ServiceError(f"supervisord did not start, see {shown(console)}")
+
+    def state(self, program: str) -> str:
+        """State name of a program: STOPPED, STARTING, RUNNING, BACKOFF, STOPPING, EXITED, FATAL or UNKNOWN."""
+        return self._call("getProcessInfo", program)["statename"]
+
+    def info(self, program: str) -> dict[str, object]:
+        """Everything that supervisord says of a program: state, pid, exit status, start time."""
+        return self._call("getProcessInfo", program)
+
+    def start_program(self, program: str) -> None:
+        """Start a program; returns at once, readiness is asked of the service itself."""
+        try:
+            self._call("startProcess", program, False)
+        except xmlrpc.client.Fault as fault:
+            raise ServiceError(f"{program} could not be started: {fault.faultString}") from fault
+
+    def stop_program(self, program: str) -> None:
+        """Stop a program and wait until its processes are gone; nothing happens where it does not run."""
+        try:
+            self._call("stopProcess", program, True)
+        except xmlrpc.client.Fault:
+            return
+
+    def shut_down(self) -> None:
+        """Stop the programs and supervisord itself, and wait until it is gone.
+
+        Safe to call while it is still starting and does not answer yet.
+        """
+        pid = self._process.pid if self._process else self.pid() or pid_from_file(RUN_DIR / "supervisord.pid")
+        if pid is None or not is_alive(pid):
+            return
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            if not is_alive(pid):
+                return
+            time.sleep(0.1)
+        raise ServiceError(f"supervisord (process {pid}) does not end; see {shown(self._log)}")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process lives; one that has ended and waits for its parent to notice does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def pid_from_file(path: Path) -> int | None:
+    """The process that a pid file names, if it is a supervisord: the number may have been given away since."""
+    try:
+        pid = int(path.read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return None
+    return pid if b"supervisord" in command else None
