@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from ..drawing.block import draw_line, text_width, wrap
 from ..drawing.fonts import Face
 from .page import Block, Page
@@ -26,7 +28,7 @@ def wrap_hanging(
     lines = [(line, first_indent) for line in first]
     if max_lines > 1 and held and first and len(first[0].split(" ")) < len(held):
         # The word that did not fit on the first line begins the second.
-        rest = iter([held[-1], *words])
+        rest = chain([held[-1]], words)
         lines += [(line, 0.0) for line in wrap(rest, face, size, width, max_lines - 1)]
     return lines
 
