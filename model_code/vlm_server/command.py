@@ -39,7 +39,7 @@ def build_command(settings: Settings, catalog: Catalog, weights: Weights, extra:
         "--host", settings.host, "--port", str(settings.port),
         "--served-model-name", weights.model.served_name,
         # Pinned: a checkpoint's own template may insert image tokens where there is no image.
-        "--chat-template", str(chat_template_path()),
+        "--chat-template", str(chat_template_path()), "--chat-template-content-format", "openai",
         *flags(merged), *extra,
     ]
 

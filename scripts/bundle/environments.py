@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
-from .paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, shown
+from .paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
 from .progress import run_logged, say
 from .stamp import clear_stamp, is_current, write_stamp
 from .uv import ensure_uv, registry_environment
@@ -70,15 +69,17 @@ SYSTEM_LIBRARIES = {
 MISSING_LIBRARY = re.compile(r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file")
 
 
-def torch_settings() -> dict[str, str]:
-    """What, besides the locks, decides which build of torch is installed."""
-    index = os.environ.get("TORCH_CPU_INDEX_URL", "")
-    return {"TORCH_CPU_INDEX_URL": index} if index else {}
+def settings_of(environment: Environment) -> dict[str, str]:
+    """What, besides files, decides how an environment is made: the build of torch, and the names of our packages,
+    which an editable install maps once and for all."""
+    modules = (path for package in environment.packages for path in (ROOT / package).glob("*/__init__.py"))
+    found = sorted(path.parent.name for path in modules)
+    return {"TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""), "packages": " ".join(found)}
 
 
 def is_ready(environment: Environment) -> bool:
     """Whether nothing is left to do for this environment."""
-    return environment.python.is_file() and is_current(environment.home, environment.inputs, torch_settings())
+    return environment.python.is_file() and is_current(environment.home, environment.inputs, settings_of(environment))
 
 
 def torch_from_cpu_index(environment: Environment, index: str) -> list[str]:
@@ -94,7 +95,7 @@ def install_plan(environment: Environment) -> list[tuple[str, list[str]]]:
     """The steps of `uv pip install`, as (what it is, arguments), in order."""
     locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(environment.lock)]
     plan: list[tuple[str, list[str]]] = []
-    index = os.environ.get("TORCH_CPU_INDEX_URL", "")
+    index = VALUES.get("TORCH_CPU_INDEX_URL", "")
     if environment.torch_lock.is_file() and index:
         plan.append(("torch (CPU build)", torch_from_cpu_index(environment, index)))
     elif environment.torch_lock.is_file():
@@ -151,7 +152,7 @@ def set_up(environment: Environment) -> None:
     if environment.imports:
         say(f"environment {environment.name}: checking its system libraries")
         check_system_libraries(environment)
-    write_stamp(environment.home, environment.inputs, torch_settings())
+    write_stamp(environment.home, environment.inputs, settings_of(environment))
 
 
 def tail(log: Path) -> str:

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from . import envfile
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
 REQUIREMENTS = CONFIG / "requirements"
+ENV_FILE = ROOT / ".env"
+VALUES = envfile.merged(ENV_FILE)
 
 
 def folder(variable: str, default: str) -> Path:
-    """A folder named by an environment variable, relative names counted from the repository root."""
-    return (ROOT / (os.environ.get(variable) or default)).resolve()
+    """A folder named by a setting, relative names counted from the repository root."""
+    return (ROOT / (VALUES.get(variable) or default)).resolve()
 
 
 ENVS_DIR = folder("ENVS_DIR", ".venvs")

@@ -4,38 +4,14 @@
 from __future__ import annotations
 
 import os
-import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import envfile
 from .errors import UsageError
-from .paths import ENVS_DIR, ROOT, RUN_DIR
-
-LINE = re.compile(r"^(?:export\s+)?(?P<key>[A-Za-z_]\w*)=(?P<value>.*)$")
-
-
-def read_env_file(path: Path) -> dict[str, str]:
-    """KEY=VALUE lines of an env file as compose reads them: comments and blank lines skipped, quotes removed.
-
-    Raises UsageError naming the line that is neither.
-    """
-    values: dict[str, str] = {}
-    if not path.is_file():
-        return values
-    for number, raw in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
-        match = LINE.match(line)
-        if not match:
-            raise UsageError(f"{path.name}, line {number}: {raw!r} is not KEY=VALUE")
-        value = match["value"].strip()
-        quoted = re.match(r"""^(["'])(.*)\1\s*(?:#.*)?$""", value)
-        values[match["key"]] = quoted[2] if quoted else re.sub(r"\s+#.*$", "", value)
-    return values
-
+from .paths import ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 
 def port(values: Mapping[str, str], name: str, default: int) -> int:
     """A port number; raises UsageError naming the setting and its value."""
@@ -57,9 +33,14 @@ class LocalSettings:
     values: Mapping[str, str]
 
     @classmethod
-    def load(cls, env: Mapping[str, str], env_file: Path = ROOT / ".env") -> LocalSettings:
-        """Merge the sources; raises UsageError for a value that cannot be used."""
-        merged = {**read_env_file(env_file), **env}
+    def load(cls, env: Mapping[str, str], env_file: Path = ENV_FILE) -> LocalSettings:
+        """Merge the file and the environment; raises UsageError for a value that cannot be used."""
+        text = env_file.read_text(encoding="utf-8") if env_file.is_file() else ""
+        values, malformed = envfile.parse(text)
+        if malformed:
+            line = text.splitlines()[malformed[0] - 1]
+            raise UsageError(f"{env_file.name}, line {malformed[0]}: {line!r} is not KEY=VALUE")
+        merged = {**values, **env}
         vlm_port, parser_port = port(merged, "VLM_PORT", 8000), port(merged, "PARSER_PORT", 8080)
         if vlm_port == parser_port:
             raise UsageError(f"VLM_PORT and PARSER_PORT are both {vlm_port}; expected two different ports")

@@ -62,7 +62,7 @@ class Supervisor:
             return None
 
     def start(self) -> None:
-        """Start supervisord in a session of its own, so that Ctrl-C here does not reach it and it outlives this call."""
+        """Start supervisord in a session of its own: it outlives this call, and Ctrl-C does not reach it."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         command = [str(ENVIRONMENTS["tools"].home / "bin" / "supervisord"), "-c", str(CONFIG / "supervisord.conf")]
         console = self._log.with_name("supervisord-console.log")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/test.sh: run test groups, each in its environment, and say what was left out and why."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .environments import ENVIRONMENTS, set_up
+from .errors import BundleError, exit_status
+from .paths import ROOT
+from .progress import say
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group of tests: pytest's interpreter, its paths, and the further environments that its tests start."""
+
+    name: str
+    environment: str
+    paths: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+
+GROUPS = {group.name: group for group in (
+    Group("bundle", "tools", ("tests/bundle",)),
+    Group("parser", "parser", ("tests/parser",)),
+    Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
+    Group("training", "parser", ("tests/demo_training",), also=("reference",)),
+    Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
+)}
+UNIT = ("bundle", "parser", "plugin")
+
+
+@dataclass
+class Tally:
+    """Counts over all groups."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    broken: list[str] = field(default_factory=list)
+
+    def add(self, report: Path) -> int:
+        """Add the counts of a JUnit report; returns how many tests it holds."""
+        count = 0
+        for suite in ElementTree.parse(report).getroot().iter("testsuite"):
+            tests, failed, skipped = (int(suite.get(key, 0)) for key in ("tests", "failures", "skipped"))
+            failed += int(suite.get("errors", 0))
+            self.passed += tests - failed - skipped
+            self.failed += failed
+            self.skipped += skipped
+            count += tests
+        return count
+
+
+def chosen(name: str) -> list[Group]:
+    """The groups behind a word of the command line."""
+    names = {"all": tuple(GROUPS), "unit": UNIT}.get(name, (name,))
+    return [GROUPS[name] for name in names]
+
+
+def run_group(group: Group, tally: Tally, options: list[str]) -> None:
+    """Run one group; a group that collects nothing, or whose run breaks off, counts as broken."""
+    for name in (group.environment, *group.also):
+        set_up(ENVIRONMENTS[name])
+    began = time.monotonic()
+    say(f"=== {group.name}: {' '.join(group.paths)} in the environment {group.environment}")
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", f"--junitxml={report}", *options,
+                   *group.paths]
+        status = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, check=False).returncode
+        count = tally.add(report) if report.is_file() else 0
+    if status not in (0, 1) or not count:
+        tally.broken.append(f"{group.name} (pytest ended with status {status}, {count} tests)")
+    say(f"=== {group.name}: {time.monotonic() - began:.0f} s")
+
+
+def left_out(name: str, ran: list[Group]) -> list[str]:
+    """What a run did not cover, each with the reason."""
+    lines = [f"{group.name}: not asked for" for group in GROUPS.values() if group not in ran]
+    if name == "unit":
+        lines.append("tests marked slow: left out by `unit`")
+    if not Path("/dev/davinci_manager").exists():
+        lines.append("anything on an NPU: this machine has none")
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "info"], capture_output=True, check=False).returncode:
+        lines.append("containers: no container engine answers here")
+    return lines
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="scripts/test.sh", description="Run the tests; further words go to pytest.")
+    parser.add_argument("group", nargs="?", default="all", choices=("unit", "all", *GROUPS))
+    options, further = parser.parse_known_args(words)
+    if options.group == "unit":
+        further = ["-m", "not slow", *further]
+    began, tally, groups = time.monotonic(), Tally(), chosen(options.group)
+    try:
+        for group in groups:
+            run_group(group, tally, further)
+    except BundleError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return exit_status(error)
+    except KeyboardInterrupt:
+        return 130
+    say(f"all groups: {time.monotonic() - began:.0f} s")
+    for line in left_out(options.group, groups):
+        say(f"left out: {line}")
+    for line in tally.broken:
+        say(f"broken: {line}")
+    print(f"{tally.passed} passed, {tally.failed + len(tally.broken)} failed, {tally.skipped} skipped", flush=True)
+    return 1 if tally.failed or tally.broken or not tally.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

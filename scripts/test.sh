@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Run the tests, each group in the environment that it needs: test.sh [unit|plugin|parser|training|bundle|e2e|all]
+set -euo pipefail
+# shellcheck source=scripts/bundle/python.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/bundle/python.sh"
+run_module testing "$@"
