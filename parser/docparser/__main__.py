@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m docparser``: runs the service with the settings from the environment."""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+from pydantic import ValidationError
+
+from docparser.app import create_app
+from docparser.logs import configure_logging
+from docparser.settings import Settings
+
+
+def main() -> int:
+    try:
+        settings = Settings()
+    except ValidationError as exc:
+        for error in exc.errors():
+            name = ".".join(str(part) for part in error["loc"])
+            print(f"docparser: setting {name}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
+        return 2
+    configure_logging(settings.log_level)
+    uvicorn.run(
+        create_app(settings),
+        host=settings.bind,
+        port=settings.port,
+        log_config=None,
+        access_log=settings.log_level == "debug",
+        timeout_graceful_shutdown=10,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

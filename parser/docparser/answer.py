@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the pipeline's result for a page to its entry in ``layoutParsingResults``. Runs in worker processes."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from docparser.options import AnswerOptions
+
+NOT_FOR_CLIENTS = ("input_path", "page_index")
+
+
+def page_entry(result: Any, number: int, options: AnswerOptions, *, max_side: int) -> dict:
+    """``prunedResult``, ``markdown`` and ``exports`` of page ``number`` (from 1); pictures are added separately."""
+    markdown = result._to_markdown(pretty=options.prettify, show_formula_number=options.formula_numbers)
+    entry: dict[str, Any] = {
+        "prunedResult": prune(result.json["res"]),
+        "markdown": {"text": markdown["markdown_texts"]},
+    }
+    if options.markdown_images:
+        entry["markdown"]["images"] = {
+            path: encode_jpeg(image, max_side) for path, image in markdown["markdown_images"].items() if image is not None
+        }
+    if options.docx:
+        entry["exports"] = {"docx": docx_export(result, number)}
+    return entry
+
+
+def pictures(result: Any, image: np.ndarray, *, max_side: int) -> dict:
+    """The page and what was found on it, as base64 JPEG: ``inputImage`` and ``outputImages``."""
+    drawn = {name: encode_jpeg(picture, max_side) for name, picture in result.img.items()}
+    return {"inputImage": encode_jpeg(image, max_side), "outputImages": drawn}
+
+
+def prune(value: Any) -> Any:
+    """Drops what only makes sense on this machine, at every level (PaddleX's ``prune_result``)."""
+    if isinstance(value, dict):
+        return {key: prune(item) for key, item in value.items() if key not in NOT_FOR_CLIENTS}
+    if isinstance(value, list):
+        return [prune(item) for item in value]
+    return value
+
+
+def encode_jpeg(image: Image.Image | np.ndarray, max_side: int) -> str:
+    """A PIL image, or uint8 ``[height, width, 3]`` with blue first, as base64 JPEG of at most ``max_side`` pixels."""
+    if isinstance(image, Image.Image):
+        image = np.asarray(image.convert("RGB"))[:, :, ::-1]
+    height, width = image.shape[:2]
+    factor = max_side / max(height, width)
+    if factor < 1:
+        size = max(1, round(width * factor)), max(1, round(height * factor))
+        image = cv2.resize(np.ascontiguousarray(image), size, interpolation=cv2.INTER_AREA)
+    _, data = cv2.imencode(".jpg", np.ascontiguousarray(image))
+    return base64.b64encode(data.tobytes()).decode("ascii")
+
+
+def docx_export(result: Any, number: int) -> dict:
+    """The page as a Word file: ``{content: base64, fileName}``."""
+    with tempfile.TemporaryDirectory(prefix="docparser-") as folder:
+        result.save_to_word(folder)  # under a name of its own making
+        (path,) = Path(folder).glob("*.docx")
+        return {"content": base64.b64encode(path.read_bytes()).decode("ascii"), "fileName": f"page_{number}.docx"}

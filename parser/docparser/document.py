@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker's view of documents: how many pages there are, and one page as pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from docparser.errors import DocumentTooLarge
+from docparser.images import count_frames, read_frame
+from docparser.limits import Limits
+from docparser.pdf import PdfReader
+from docparser.source import Document
+
+
+class DocumentReader:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pdf = PdfReader()
+
+    def count_pages(self, document: Document) -> int:
+        """Raises InvalidDocument, or DocumentTooLarge: a document that is too long is refused as a whole."""
+        if document.format == "PDF":
+            count = self._pdf.count_pages(document)
+        else:
+            count = count_frames(document, self._limits)
+        if count > self._limits.max_pages:
+            raise DocumentTooLarge(
+                f"file: the document has {count} pages; at most {self._limits.max_pages} are allowed (PARSER_MAX_PAGES)"
+            )
+        return count
+
+    def read_page(self, document: Document, index: int) -> np.ndarray:
+        """Page ``index`` (from 0) as uint8 ``[height, width, 3]``, blue first. Raises as above."""
+        if document.format == "PDF":
+            return self._pdf.read_page(document, index, self._limits)
+        return read_frame(document, index, self._limits)
+
+    def close(self) -> None:
+        self._pdf.close()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's limits on one document, as a worker needs them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from docparser.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Pixel counts are width x height; ``pdf_scale`` is in pixels per PDF point."""
+
+    max_pages: int
+    max_image_pixels: int
+    max_pdf_page_pixels: int
+    pdf_scale: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        return cls(settings.max_pages, settings.max_image_pixels, settings.max_pdf_page_pixels, settings.pdf_scale)

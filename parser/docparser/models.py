@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two models that an answer comes from: whether they are there, and which weights they are."""
+
+from __future__ import annotations
+
+from docparser.errors import NotReady, VlmUnavailable
+from docparser.pool import WorkerPool
+from docparser.settings import Settings
+from docparser.vlm_probe import VlmProbe
+from docparser.weights import find_layout_model
+
+
+class Models:
+    def __init__(self, settings: Settings, pool: WorkerPool) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._probe = VlmProbe(settings)
+
+    async def close(self) -> None:
+        await self._probe.close()
+
+    async def readiness(self) -> tuple[dict, list[str]]:
+        """``{layout, vlm}`` with ``ready`` and the weights of each, and what is wrong, in words; nothing if all is well."""
+        layout, vlm, trouble = self._layout(), {"model": self._settings.vlm_model_name}, []
+        layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
+        if not layout["ready"]:
+            trouble.append(f"Layout model: {self._pool.not_ready_because}")
+        vlm |= {"url": self._settings.vlm_url, "ready": True}
+        try:
+            vlm |= (await self._probe.check()).as_dict()
+        except VlmUnavailable as exc:
+            vlm["ready"] = False
+            trouble.append(str(exc))
+        return {"layout": layout, "vlm": vlm}, trouble
+
+    async def in_use(self) -> dict:
+        """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known."""
+        states, _ = await self.readiness()
+        return {
+            name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()
+        }
+
+    def _layout(self) -> dict:
+        try:
+            return find_layout_model(self._settings).as_dict()
+        except NotReady:
+            return {}

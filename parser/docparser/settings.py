@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service's settings: read from the environment once, in the app factory, and passed on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import AliasChoices, Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class Settings(BaseSettings):
+    """Every field is ``PARSER_<NAME>`` in the environment, except those with an alias, which other services share.
+
+    Sizes are in pixels, bytes or MiB as named; times in seconds.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="PARSER_", frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
+    )
+
+    bind: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8080, ge=1, le=65535)
+    log_level: str = Field("info", pattern="^(critical|error|warning|info|debug)$")
+
+    # The VLM server and the models.
+    vlm_url: str = Field("http://127.0.0.1:8000/v1", validation_alias=AliasChoices("VLM_URL", "vlm_url"))
+    vlm_model_name: str = Field(
+        "PaddleOCR-VL-0.9B", validation_alias=AliasChoices("VLM_MODEL_NAME", "vlm_model_name")
+    )
+    layout_model_dir: Path | None = Field(
+        None, validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir")
+    )
+    models_dir: Path = Field(Path("models"), validation_alias=AliasChoices("MODELS_DIR", "models_dir"))
+    vlm_model: str | None = Field(None, validation_alias=AliasChoices("VLM_MODEL", "vlm_model"))
+    hardware: str = Field("cpu", pattern="^(cpu|ascend)$", validation_alias=AliasChoices("HARDWARE", "hardware"))
+    pipeline_config: Path = REPOSITORY / "config" / "pipeline.yaml"
+
+    # How a page is worked on.
+    workers: int = Field(1, ge=1, le=64, description="Worker processes; each parses one page at a time.")
+    cpu_threads: int = Field(2, ge=1, le=64, description="Threads of the layout model, per worker.")
+    mkldnn: bool = Field(True, description="oneDNN kernels for the layout model.")
+    vlm_concurrency: int = Field(64, ge=1, description="Crops of one page that are with the VLM at the same time.")
+    vlm_connect_timeout_s: float = Field(3.0, gt=0)
+    vlm_timeout_s: float = Field(300.0, gt=0, description="Longest wait for one crop.")
+    page_timeout_s: float = Field(600.0, gt=0, description="Longest time for one page; then its worker is replaced.")
+    start_timeout_s: float = Field(300.0, gt=0, description="Longest time for a worker to load its models.")
+    cache_dir: Path = Field(
+        Path("~/.cache/docparser"), description="A writable folder for PaddleX's caches and the drawing font."
+    )
+    spool_dir: Path | None = Field(None, description="Where documents lie while they are parsed; default: temporary.")
+
+    # Limits of a request.
+    max_body_mib: int = Field(256, ge=1)
+    max_pages: int = Field(2000, ge=1, description="A longer document is refused, never cut.")
+    max_image_pixels: int = Field(100_000_000, ge=1, description="Larger images are refused before they are decoded.")
+    pdf_scale: float = Field(2.0, gt=0, le=10, description="Pixels per PDF point; 2.0 is 144 dpi, as in PaddleX.")
+    max_pdf_page_pixels: int = Field(
+        40_000_000, ge=1, description="Larger PDF pages are rendered at a lower scale, to this many pixels."
+    )
+
+    # Answers.
+    visualize: bool = Field(True, description="What a request's `visualize: null` means; true in PaddleX.")
+    max_output_image_side: int = Field(2000, ge=16, description="Returned images are scaled down to this side.")
+
+    @field_validator("vlm_url")
+    @classmethod
+    def _is_api_root(cls, url: str) -> str:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"VLM_URL is {url!r}; expected the server's API root, like http://127.0.0.1:8000/v1")
+        return url.rstrip("/")
+
+    @field_validator("cache_dir")
+    @classmethod
+    def _expand(cls, path: Path) -> Path:
+        return path.expanduser()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated VLM server for the parser's tests: the part of the OpenAI API that the parser uses, on a loopback port.
+
+It reads nothing. Its answer names the prompt and a running number, so that tests can tell blocks apart, and every
+request is kept for inspection. The real server is used in ``tests/e2e``.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from PIL import Image
+
+MODEL = "PaddleOCR-VL-0.9B"
+
+
+class FakeVlm:
+    """Attributes that a test may set: ``answer(request, number)`` -> text or ``(status, message)``; ``delay_s``;
+    ``model``, ``root``: what ``/v1/models`` names; ``healthy``: whether ``/health`` answers 200."""
+
+    def __init__(self, port: int = 0):
+        self.requests: list[dict] = []
+        self.lock = threading.Lock()
+        self.in_flight = 0
+        self.max_in_flight = 0
+        self.reset()
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self.thread.start()
+
+    def reset(self) -> None:
+        self.requests.clear()
+        self.max_in_flight = 0
+        self.model = MODEL
+        self.root = "/models/demo/PaddleOCR-VL"
+        self.healthy = True
+        self.delay_s = 0.0
+        self.answer = default_answer
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def complete(self, request: dict) -> tuple[int, dict]:
+        with self.lock:
+            self.requests.append(request)
+            number = len(self.requests)
+            self.in_flight += 1
+            self.max_in_flight = max(self.max_in_flight, self.in_flight)
+        try:
+            time.sleep(self.delay_s)
+            result = self.answer(request, number)
+        finally:
+            with self.lock:
+                self.in_flight -= 1
+        if isinstance(result, tuple):
+            status, message = result
+            return status, {"error": {"message": message, "type": "BadRequestError", "code": status}}
+        choice = {"index": 0, "message": {"role": "assistant", "content": result}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        body = {"id": f"fake-{number}", "object": "chat.completion", "created": 0, "model": self.model}
+        return 200, {**body, "choices": [choice], "usage": usage}
+
+    def _handler(fake):  # noqa: N805 - the handler class needs its own self
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                if self.path == "/health":
+                    self.reply(200 if fake.healthy else 503, {})
+                elif self.path == "/v1/models" and fake.healthy:
+                    self.reply(200, {"object": "list", "data": [{"id": fake.model, "root": fake.root, "object": "model"}]})
+                else:
+                    self.reply(503 if not fake.healthy else 404, {"error": {"message": "no such page"}})
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if body.get("model") != fake.model:
+                    self.reply(404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}})
+                else:
+                    self.reply(*fake.complete(body))
+
+            def reply(self, status: int, body: dict):
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args):
+                pass
+
+        return Handler
+
+
+def prompt_of(request: dict) -> str:
+    return next(part["text"] for part in request["messages"][0]["content"] if part["type"] == "text")
+
+
+def image_of(request: dict) -> Image.Image:
+    url = next(part["image_url"]["url"] for part in request["messages"][0]["content"] if part["type"] == "image_url")
+    return Image.open(io.BytesIO(base64.b64decode(url.split(",", 1)[1])))
+
+
+def default_answer(request: dict, number: int) -> str:
+    if prompt_of(request) == "Table Recognition:":
+        return "<fcel>Item<fcel>Price<nl><fcel>Pen<fcel>3<nl>"
+    width, height = image_of(request).size
+    return f"{prompt_of(request)} block of {width} x {height}"
