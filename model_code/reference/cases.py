@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is exchanged with the plugin's tests: prompts and images in, inputs and logits out, as safetensors files.
+
+The two implementations cannot be installed together (vLLM 0.11.1 needs transformers < 5), so each runs in
+its own process. Needs numpy and safetensors only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+
+@dataclass
+class Case:
+    """One prompt with its images.
+
+    ``prompt`` is complete, with one <|IMAGE_PLACEHOLDER|> for each of ``images`` ([height, width, 3] uint8).
+    """
+
+    prompt: str
+    images: list[np.ndarray] = field(default_factory=list)
+    min_pixels: int = 112896
+    max_pixels: int = 1003520
+
+
+def save_cases(path: Path, cases: list[Case]) -> None:
+    """Write the cases to one safetensors file."""
+    arrays = {f"{i}.{j}": np.ascontiguousarray(image) for i, case in enumerate(cases) for j, image in enumerate(case.images)}
+    texts = [
+        {"prompt": c.prompt, "images": len(c.images), "min_pixels": c.min_pixels, "max_pixels": c.max_pixels} for c in cases
+    ]
+    save_file(arrays or {"none": np.zeros(1, np.uint8)}, path, metadata={"cases": json.dumps(texts)})
+
+
+def load_cases(path: Path) -> list[Case]:
+    """Read what :func:`save_cases` wrote."""
+    with safe_open(path, "numpy") as file:
+        return [
+            Case(
+                text["prompt"],
+                [file.get_tensor(f"{i}.{j}") for j in range(text["images"])],
+                text["min_pixels"],
+                text["max_pixels"],
+            )
+            for i, text in enumerate(json.loads(file.metadata()["cases"]))
+        ]

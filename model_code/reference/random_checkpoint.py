@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint of random weights, saved by transformers >= 5, for comparing implementations.
+
+    python -m reference.random_checkpoint --out DIR --vision-layers 2 --text-layers 2 [--small] [--seed 0]
+
+Layer shapes are the published ones (transformers' defaults) unless --small is given. Its tokenizer is
+byte-level without merges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PaddleOCRVLConfig, PaddleOCRVLForConditionalGeneration
+
+SPECIAL = ["<unk>", "<s>", "</s>", "<|begin_of_sentence|>"]
+IMAGE_TOKENS = ["<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"]
+SMALL_VISION = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4}
+SMALL_TEXT = {
+    "vocab_size": 320, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 64, "max_position_embeddings": 16384,
+}  # fmt: skip
+
+
+def save_tokenizer(directory: Path) -> dict[str, int]:
+    """Write tokenizer.json and tokenizer_config.json; returns the id of each special token."""
+    tokens = [*SPECIAL, *IMAGE_TOKENS]
+    vocabulary = {token: index for index, token in enumerate([*tokens, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(tokens)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    document = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "pad_token": "<unk>",
+        "extra_special_tokens": {"image_token": "<|IMAGE_PLACEHOLDER|>"},
+    }
+    (directory / "tokenizer_config.json").write_text(json.dumps(document))
+    return {token: vocabulary[token] for token in tokens}
+
+
+def save_checkpoint(directory: Path, vision_layers: int, text_layers: int, small: bool, seed: int) -> None:
+    """Write model, tokenizer and image processor values to ``directory``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    ids = save_tokenizer(directory)
+    section = (8, 12, 12) if small else (16, 24, 24)
+    text = {
+        **(SMALL_TEXT if small else {}),
+        "num_hidden_layers": text_layers,
+        "pad_token_id": ids["<unk>"],
+        "bos_token_id": ids["<s>"],
+        "eos_token_id": ids["</s>"],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0, "mrope_section": list(section)},
+    }
+    config = PaddleOCRVLConfig(
+        vision_config={**(SMALL_VISION if small else {}), "num_hidden_layers": vision_layers},
+        text_config=text,
+        image_token_id=ids["<|IMAGE_PLACEHOLDER|>"],
+        video_token_id=ids["<unk>"],
+        vision_start_token_id=ids["<|IMAGE_START|>"],
+        vision_end_token_id=ids["<|IMAGE_END|>"],
+    )
+    torch.manual_seed(seed)
+    model = PaddleOCRVLForConditionalGeneration(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Fresh norms are one and biases zero: an implementation that ignored them would agree.
+            if parameter.ndim == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.05)
+    model.save_pretrained(directory)
+    values = {
+        "image_processor_type": "PaddleOCRVLImageProcessor", "do_convert_rgb": True, "do_resize": True, "do_rescale": True,
+        "do_normalize": True, "resample": 3, "rescale_factor": 1 / 255, "image_mean": [0.5] * 3, "image_std": [0.5] * 3,
+        "min_pixels": 112896, "max_pixels": 1003520, "patch_size": 14, "temporal_patch_size": 1, "merge_size": 2,
+    }  # fmt: skip
+    (directory / "preprocessor_config.json").write_text(json.dumps(values))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--vision-layers", type=int, default=2)
+    parser.add_argument("--text-layers", type=int, default=2)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    save_checkpoint(arguments.out, arguments.vision_layers, arguments.text_layers, arguments.small, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that this project adds to vLLM, as a plugin of the group ``vllm.general_plugins``.
+
+vLLM calls :func:`register` in the API server, the engine core, every worker and the process that
+inspects model classes, sometimes more than once: it must be quick, idempotent and touch no device.
+"""
+
+from __future__ import annotations
+
+# Architecture in config.json -> "module:Class". Strings, so that a model is imported only where it runs.
+# The last component of the module must not be the name of a file in vllm/model_executor/models:
+# vLLM caches what it learns about a class under that file's hash, and would take ours for its own.
+MODELS = {
+    "PaddleOCRVLForConditionalGeneration": "vlm_models.paddleocr_vl.model:PaddleOCRVLForConditionalGeneration",
+}
+
+
+def register() -> None:
+    """Register architectures, configurations, processors and the media connector with vLLM."""
+    from vllm import ModelRegistry
+
+    from .media import register_media_connector
+    from .paddleocr_vl.config import register_config
+
+    for architecture, target in MODELS.items():
+        known = ModelRegistry.models.get(architecture)
+        if getattr(known, "module_name", None) != target.split(":")[0]:
+            ModelRegistry.register_model(architecture, target)
+    register_config()
+    register_media_connector()

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image -> patches of the vision tower, for images of any size.
+
+The size rule is the published one (``smart_resize`` of Qwen2-VL with PaddleOCR-VL's guard for thin
+images); values equal those of transformers' PIL processor bit for bit. Only the order of the patches
+differs: each 2x2 block that the projector merges lies together, so merging is a view.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from transformers import BaseImageProcessor, BatchFeature
+
+MAX_ASPECT_RATIO = 200
+
+
+@dataclass(frozen=True)
+class PixelLimits:
+    """How many pixels an image may have after resizing; ``bound`` is the operator's, for every request."""
+
+    min_pixels: int
+    max_pixels: int
+    bound: int
+
+    def for_request(self, options: dict[str, Any]) -> PixelLimits:
+        """Limits with a request's ``mm_processor_kwargs`` applied; ``max_pixels`` is cut to ``bound``.
+
+        Raises:
+            ValueError: for keys other than min_pixels and max_pixels, for values that are no positive
+                integers, and where nothing lies between the two limits.
+        """
+        for key, value in options.items():
+            if key not in ("min_pixels", "max_pixels"):
+                raise ValueError(f"mm_processor_kwargs: unknown key {key!r}; min_pixels and max_pixels are known")
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"mm_processor_kwargs.{key}: {value!r} is not a positive whole number of pixels")
+        limits = replace(self, **options)
+        # A request may name one of the two only: the other, a default, gives way.
+        if "max_pixels" not in options:
+            limits = replace(limits, max_pixels=max(limits.max_pixels, limits.min_pixels))
+        limits = replace(limits, max_pixels=min(limits.max_pixels, self.bound))
+        if "min_pixels" not in options:
+            limits = replace(limits, min_pixels=min(limits.min_pixels, limits.max_pixels))
+        if limits.min_pixels > limits.max_pixels:
+            raise ValueError(
+                f"mm_processor_kwargs.min_pixels: {limits.min_pixels} is more than max_pixels, "
+                f"which is {limits.max_pixels} (this server allows at most {self.bound})"
+            )
+        return limits
+
+
+def smart_resize(height: int, width: int, factor: int, min_pixels: int, max_pixels: int) -> tuple[int, int]:
+    """Height and width in pixels, multiples of ``factor``, near the source's shape and within the limits.
+
+    Raises:
+        ValueError: when one side is more than 200 times the other.
+    """
+    if height < factor:
+        height, width = factor, round(width * factor / height)
+    if width < factor:
+        height, width = round(height * factor / width), factor
+    if max(height, width) > MAX_ASPECT_RATIO * min(height, width):
+        raise ValueError(
+            f"aspect ratio {max(height, width) / min(height, width):.1f} is above {MAX_ASPECT_RATIO}; cut the image into pieces"
+        )
+    new_height, new_width = (round(side / factor) * factor for side in (height, width))
+    if new_height * new_width > max_pixels:
+        shrink = math.sqrt(height * width / max_pixels)
+        new_height, new_width = (
+            max(factor, math.floor(side / shrink / factor) * factor) for side in (height, width)
+        )
+    elif new_height * new_width < min_pixels:
+        grow = math.sqrt(min_pixels / (height * width))
+        new_height, new_width = (math.ceil(side * grow / factor) * factor for side in (height, width))
+    return new_height, new_width
+
+
+class PaddleOCRVLImageProcessor(BaseImageProcessor):
+    """Resizes (bicubic), normalises and cuts images; keys as in the published preprocessor_config.json.
+
+    Also reads the spelling of transformers >= 5, ``size: {shortest_edge, longest_edge}``.
+    """
+
+    model_input_names = ["pixel_values", "image_grid_thw"]
+
+    def __init__(
+        self,
+        min_pixels: int = 147384,
+        max_pixels: int = 2822400,
+        patch_size: int = 14,
+        merge_size: int = 2,
+        image_mean: tuple[float, ...] = (0.5, 0.5, 0.5),
+        image_std: tuple[float, ...] = (0.5, 0.5, 0.5),
+        rescale_factor: float = 1 / 255,
+        resample: int = Image.Resampling.BICUBIC,
+        size: dict[str, int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        size = size or {}
+        self.min_pixels = size.get("shortest_edge", size.get("min_pixels", min_pixels))
+        self.max_pixels = size.get("longest_edge", size.get("max_pixels", max_pixels))
+        self.patch_size = patch_size
+        self.merge_size = merge_size
+        self.image_mean = tuple(image_mean)
+        self.image_std = tuple(image_std)
+        self.rescale_factor = rescale_factor
+        self.resample = Image.Resampling(resample)
+        # value of an 8-bit sample after rescaling and normalising, [256, channels]: three roundings in
+        # float32 like the reference's, once instead of per pixel
+        levels = (np.arange(256, dtype=np.float64) * rescale_factor).astype(np.float32)[:, None]
+        mean, std = (np.asarray(values, dtype=np.float32) for values in (image_mean, image_std))
+        self._table = (levels - mean) / std
+
+    def to_dict(self) -> dict[str, Any]:
+        return {key: value for key, value in super().to_dict().items() if key != "_table"}
+
+    @property
+    def factor(self) -> int:
+        """Pixels per side of the block that becomes one token."""
+        return self.patch_size * self.merge_size
+
+    def grid(self, height: int, width: int, limits: PixelLimits) -> tuple[int, int]:
+        """Rows and columns of patches for an image of ``height`` x ``width`` pixels."""
+        new_height, new_width = smart_resize(height, width, self.factor, limits.min_pixels, limits.max_pixels)
+        return new_height // self.patch_size, new_width // self.patch_size
+
+    def patches(self, image: Image.Image, limits: PixelLimits) -> tuple[np.ndarray, tuple[int, int, int]]:
+        """Patches [rows * columns, 3 * patch * patch] float32 in merge-block order, and (1, rows, columns).
+
+        ``image`` must be RGB. Raises ValueError for aspect ratios above 200.
+        """
+        rows, columns = self.grid(image.height, image.width, limits)
+        side, merge = self.patch_size, self.merge_size
+        size = (columns * side, rows * side)
+        if image.size != size:
+            image = image.resize(size, self.resample)
+        blocks = np.asarray(image).reshape(rows // merge, merge, side, columns // merge, merge, side, 3)
+        # [block row, block column, row in block, column in block, channel, y, x]
+        blocks = blocks.transpose(0, 3, 1, 4, 6, 2, 5)
+        values = np.empty(blocks.shape, dtype=np.float32)
+        for channel in range(3):
+            np.take(self._table[:, channel], blocks[..., channel, :, :], out=values[..., channel, :, :], mode="clip")
+        return values.reshape(rows * columns, 3 * side * side), (1, rows, columns)
+
+    def preprocess(self, images: Any, min_pixels: int | None = None, max_pixels: int | None = None, **_: Any) -> BatchFeature:
+        """Interface of transformers: pixel_values [sum of patches, 588] and image_grid_thw [images, 3], numpy."""
+        images = images if isinstance(images, (list, tuple)) else [images]
+        limits = PixelLimits(min_pixels or self.min_pixels, max_pixels or self.max_pixels, 2**62)
+        values, grids = zip(*(self.patches(image.convert("RGB"), limits) for image in images), strict=True)
+        return BatchFeature({"pixel_values": np.concatenate(values), "image_grid_thw": np.array(grids)})
+
+
+def merge_block_order(rows: int, columns: int, merge: int) -> np.ndarray:
+    """Row-major patch index of each place in merge-block order, [rows * columns] int64."""
+    index = np.arange(rows * columns).reshape(rows // merge, merge, columns // merge, merge)
+    return index.transpose(0, 2, 1, 3).reshape(-1)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PaddleOCR-VL for vLLM: vision tower, projector, language model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from vllm.config import VllmConfig
+from vllm.model_executor.models.interfaces import SupportsMRoPE, SupportsMultiModal, SupportsPP
+from vllm.model_executor.models.utils import AutoWeightsLoader, WeightsMapper, maybe_prefix
+from vllm.multimodal import MULTIMODAL_REGISTRY
+from vllm.multimodal.inputs import MultiModalFeatureSpec
+from vllm.sequence import IntermediateTensors
+
+from .language import build_language_model
+from .multimodal import PaddleOCRVLDummyInputsBuilder, PaddleOCRVLMultiModalProcessor, PaddleOCRVLProcessingInfo
+from .positions import ImageSpan, mrope_positions
+from .processing import IMAGE_PROMPT
+from .projector import Projector
+from .vision import Grid, VisionModel
+
+
+@MULTIMODAL_REGISTRY.register_processor(
+    PaddleOCRVLMultiModalProcessor,
+    info=PaddleOCRVLProcessingInfo,
+    dummy_inputs=PaddleOCRVLDummyInputsBuilder,
+)
+class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, SupportsMRoPE, SupportsPP):
+    """The published checkpoint's model; arXiv 2510.14528."""
+
+    # How vLLM batches our inputs, and what it must leave on the host: sizes decide how the tower runs.
+    merge_by_field_config = True
+    multimodal_cpu_fields = frozenset({"image_grid_thw"})
+
+    packed_modules_mapping = {
+        "qkv_proj": ["q_proj", "k_proj", "v_proj"],
+        "gate_up_proj": ["gate_proj", "up_proj"],
+    }
+
+    # Prefixes in the order in which they are tried: transformers >= 5 spells three of them differently.
+    hf_to_vllm_mapper = WeightsMapper(
+        orig_to_new_prefix={
+            "model.visual.": "visual.",
+            "model.projector.": "mlp_AR.",
+            "model.language_model.": "language_model.model.",
+            "model.": "language_model.model.",
+            "lm_head.": "language_model.lm_head.",
+        }
+    )
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        super().__init__()
+        config = vllm_config.model_config.hf_config
+        quant = vllm_config.quant_config
+        self.config = config
+        self.merge = config.vision_config.spatial_merge_size
+        self.visual = VisionModel(config.vision_config, quant, maybe_prefix(prefix, "visual"))
+        self.mlp_AR = Projector(config, quant, maybe_prefix(prefix, "mlp_AR"))
+        self.language_model = build_language_model(
+            vllm_config, config.text_config, maybe_prefix(prefix, "language_model")
+        )
+        self.make_empty_intermediate_tensors = self.language_model.make_empty_intermediate_tensors
+
+    @classmethod
+    def get_placeholder_str(cls, modality: str, i: int) -> str | None:
+        if modality == "image":
+            return IMAGE_PROMPT
+        raise ValueError(f"PaddleOCR-VL reads images, not {modality}")
+
+    def get_language_model(self) -> nn.Module:
+        return self.language_model
+
+    def get_mrope_input_positions(
+        self, input_tokens: list[int], mm_features: list[MultiModalFeatureSpec]
+    ) -> tuple[Tensor, int]:
+        """3-D positions [3, tokens] and the offset for later tokens, from the images' own places and grids.
+
+        The prompt's token ids are not searched for image tokens: a user can write those.
+        """
+        spans = []
+        for feature in mm_features:
+            _, rows, columns = feature.data["image_grid_thw"].data.tolist()
+            spans.append(ImageSpan(feature.mm_position.offset, rows // self.merge, columns // self.merge))
+        return mrope_positions(len(input_tokens), spans)
+
+    def embed_multimodal(self, **kwargs: Any) -> Sequence[Tensor]:
+        """One [tokens, hidden] tensor for each image, from one pass of the tower over all of them."""
+        patches, grids = kwargs.get("pixel_values"), kwargs.get("image_grid_thw")
+        if patches is None or grids is None:
+            return ()
+        grids = as_grids(grids)
+        if not isinstance(patches, Tensor):
+            patches = torch.cat(tuple(patches))
+        features = self.mlp_AR(self.visual(patches, grids))
+        return features.split([rows * columns // self.merge**2 for _, rows, columns in grids])
+
+    def forward(
+        self,
+        input_ids: Tensor | None,
+        positions: Tensor,
+        intermediate_tensors: IntermediateTensors | None = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor | IntermediateTensors:
+        return self.language_model(input_ids, positions, intermediate_tensors, inputs_embeds)
+
+    def compute_logits(self, hidden_states: Tensor) -> Tensor | None:
+        return self.language_model.compute_logits(hidden_states)
+
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
+        return AutoWeightsLoader(self).load_weights(weights, mapper=self.hf_to_vllm_mapper)
+
+
+def as_grids(grids: Any) -> list[Grid]:
+    """(1, rows, columns) of each image, from [images, 3] or a list of [3]; on the host, see multimodal_cpu_fields."""
+    if isinstance(grids, Tensor):
+        grids = grids.view(-1, 3)
+    return [tuple(int(size) for size in grid) for grid in (grids.tolist() if isinstance(grids, Tensor) else grids)]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a request's prompt and images to vLLM's multimodal inputs.
+
+Everything a request may do wrong is found here, in the API server, and raised as ValueError, which the
+server answers with status 400; the engine core only sees inputs that agree with each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import BatchFeature
+from vllm.multimodal.inputs import MultiModalFieldConfig
+from vllm.multimodal.parse import ImageSize
+from vllm.multimodal.processing import BaseMultiModalProcessor, BaseProcessingInfo, PromptReplacement
+from vllm.multimodal.profiling import BaseDummyInputsBuilder
+
+from ..images import to_rgb
+from .image_processing import MAX_ASPECT_RATIO, PixelLimits
+from .processing import IMAGE_TOKEN, PaddleOCRVLProcessor
+
+# Largest image that any request may ask for, unless the server's --mm-processor-kwargs say otherwise
+# with "max_pixels_bound": 3600 tokens.
+DEFAULT_MAX_PIXELS_BOUND = 2822400
+
+
+class PaddleOCRVLProcessingInfo(BaseProcessingInfo):
+    """What vLLM asks about inputs before it sees any."""
+
+    def get_hf_processor(self, **_: object) -> PaddleOCRVLProcessor:
+        # A request's options do not make a new processor; limits() applies them.
+        return self.ctx.get_hf_processor(PaddleOCRVLProcessor)
+
+    def get_supported_mm_limits(self) -> Mapping[str, int | None]:
+        return {"image": None}
+
+    def limits(self, request: Mapping[str, Any]) -> PixelLimits:
+        """Size limits of a request. Raises ValueError for options that make no sense."""
+        server = dict(self.ctx.get_mm_config().mm_processor_kwargs or {})
+        bound = server.pop("max_pixels_bound", DEFAULT_MAX_PIXELS_BOUND)
+        images = self.get_hf_processor().image_processor
+        defaults = PixelLimits(images.min_pixels, images.max_pixels, bound).for_request({})
+        return defaults.for_request(server).for_request(dict(request))
+
+    def get_mm_max_tokens_per_item(self, seq_len: int, mm_counts: Mapping[str, int]) -> Mapping[str, int]:
+        """Tokens that no image exceeds; vLLM sizes its encoder budget by them.
+
+        A small image that is enlarged to ``min_pixels`` is rounded up on both sides, so a thin one can
+        pass the bound by a row and a column of blocks.
+        """
+        blocks = self.limits({}).bound // self.get_hf_processor().image_processor.factor ** 2
+        return {"image": blocks + math.ceil((MAX_ASPECT_RATIO + 1) * math.sqrt(blocks / MAX_ASPECT_RATIO)) + 1}
+
+    def largest_image(self) -> ImageSize:
+        """A square image of as many tokens as the bound allows."""
+        factor = self.get_hf_processor().image_processor.factor
+        side = math.isqrt(self.limits({}).max_pixels) // factor * factor
+        return ImageSize(width=side, height=side)
+
+
+class PaddleOCRVLDummyInputsBuilder(BaseDummyInputsBuilder[PaddleOCRVLProcessingInfo]):
+    """Inputs for vLLM's memory profiling."""
+
+    def get_dummy_text(self, mm_counts: Mapping[str, int]) -> str:
+        return IMAGE_TOKEN * mm_counts.get("image", 0)
+
+    def get_dummy_mm_data(self, seq_len: int, mm_counts: Mapping[str, int], mm_options: Any = None) -> dict[str, Any]:
+        size = self.info.largest_image()
+        overrides = mm_options.get("image") if mm_options else None
+        images = self._get_dummy_images(
+            width=size.width, height=size.height, num_images=mm_counts.get("image", 0), overrides=overrides
+        )
+        return {"image": images}
+
+
+class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessingInfo]):
+    """Runs the image processor and puts each image's tokens into the prompt."""
+
+    def _call_hf_processor(
+        self,
+        prompt: str,
+        mm_data: Mapping[str, Any],
+        mm_kwargs: Mapping[str, Any],
+        tok_kwargs: Mapping[str, Any],
+    ) -> BatchFeature:
+        features = dict(self.info.get_tokenizer()(prompt, return_tensors="pt", **tok_kwargs))
+        images = mm_data.get("images", ())
+        if len(images) == 0:
+            return BatchFeature(features)
+        limits = self.info.limits(mm_kwargs)
+        processor = self.info.get_hf_processor().image_processor
+        arrays, grids = [], []
+        for index, image in enumerate(images):
+            try:
+                values, grid = processor.patches(to_rgb(as_pil(image)), limits)
+            except ValueError as error:
+                raise ValueError(f"image {index + 1} of {len(images)}: {error}") from error
+            arrays.append(values)
+            grids.append(grid)
+        pixels = torch.from_numpy(arrays[0] if len(arrays) == 1 else np.concatenate(arrays))
+        features["pixel_values"] = pixels.to(self.info.ctx.model_config.dtype)
+        features["image_grid_thw"] = torch.tensor(grids, dtype=torch.int64)
+        return BatchFeature(features)
+
+    def _hf_processor_applies_updates(self, *_: Any, **__: Any) -> bool:
+        return False
+
+    def _get_mm_fields_config(
+        self, hf_inputs: BatchFeature, hf_processor_mm_kwargs: Mapping[str, Any]
+    ) -> Mapping[str, MultiModalFieldConfig]:
+        grids = hf_inputs.get("image_grid_thw", torch.empty((0, 3), dtype=torch.int64))
+        # Flat, so that the images of a batch arrive in the model as one tensor.
+        return {
+            "pixel_values": MultiModalFieldConfig.flat_from_sizes("image", grids.prod(-1)),
+            "image_grid_thw": MultiModalFieldConfig.batched("image"),
+        }
+
+    def _get_prompt_updates(self, mm_items: Any, hf_processor_mm_kwargs: Any, out_mm_kwargs: Any) -> Sequence[Any]:
+        token = self.info.get_hf_config().image_token_id
+        merge = self.info.get_hf_processor().image_processor.merge_size
+
+        def tokens_of(index: int) -> list[int]:
+            # Counted from what the processor returned, never from the image's size again.
+            grid = out_mm_kwargs["image"][index]["image_grid_thw"].data
+            return [token] * (int(grid.prod()) // merge**2)
+
+        return [PromptReplacement(modality="image", target=[token], replacement=tokens_of)]
+
+    def _apply_prompt_updates(self, token_ids: list[int], mm_prompt_updates: Mapping[str, Any]) -> Any:
+        images = len(mm_prompt_updates.get("image", ()))
+        places = token_ids.count(self.info.get_hf_config().image_token_id)
+        if places != images:
+            raise ValueError(
+                f"the prompt has {places} places for images and the request {images} images; "
+                f"{IMAGE_TOKEN} may not be written in the text of a message"
+            )
+        return super()._apply_prompt_updates(token_ids, mm_prompt_updates)
+
+
+def as_pil(image: Any) -> Image.Image:
+    """PIL image of a PIL image or of an array [height, width, 3] uint8. Raises ValueError for others."""
+    if isinstance(image, Image.Image):
+        return image
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[-1] != 3 or 0 in array.shape:
+        raise ValueError(f"an array of shape {array.shape} and type {array.dtype} is no image; [height, width, 3] uint8 is")
+    return Image.fromarray(array)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text and images -> model inputs, in the interface of transformers' processors."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import AutoTokenizer, BatchFeature, ProcessorMixin
+
+from ..images import to_rgb
+from .image_processing import PaddleOCRVLImageProcessor
+
+IMAGE_TOKEN = "<|IMAGE_PLACEHOLDER|>"
+IMAGE_START = "<|IMAGE_START|>"
+IMAGE_END = "<|IMAGE_END|>"
+# One image in a prompt's text.
+IMAGE_PROMPT = IMAGE_START + IMAGE_TOKEN + IMAGE_END
+
+
+class PaddleOCRVLProcessor(ProcessorMixin):
+    """Image processor and tokenizer of one checkpoint."""
+
+    attributes = ["image_processor", "tokenizer"]
+    image_processor_class = "AutoImageProcessor"
+    tokenizer_class = "AutoTokenizer"
+
+    def __init__(self, image_processor: Any = None, tokenizer: Any = None, **kwargs: Any) -> None:
+        self.image_token = IMAGE_TOKEN
+        self.image_token_id = tokenizer.convert_tokens_to_ids(IMAGE_TOKEN)
+        super().__init__(image_processor, tokenizer, chat_template=kwargs.get("chat_template"))
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, tokenizer: Any = None, **_: Any) -> Any:
+        """Processor of the checkpoint in a directory.
+
+        The classes are ours whatever names the checkpoint's files give (published ones have named a
+        SigLIP processor, or code of their own); only the values in the files are used.
+        """
+        directory = Path(pretrained_model_name_or_path)
+        image_processor = PaddleOCRVLImageProcessor.from_dict(image_processor_values(directory))
+        return cls(image_processor, tokenizer or AutoTokenizer.from_pretrained(directory))
+
+    def __call__(self, images: Any = None, text: str | list[str] = "", **kwargs: Any) -> BatchFeature:
+        """Tokenised text with each placeholder repeated once per token of its image, and the images' arrays.
+
+        Raises:
+            ValueError: when texts and images do not hold the same number of images.
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        images = [] if images is None else images if isinstance(images, list) else [images]
+        if sum(one.count(IMAGE_TOKEN) for one in texts) != len(images):
+            raise ValueError(f"{len(images)} images for {sum(one.count(IMAGE_TOKEN) for one in texts)} {IMAGE_TOKEN}")
+        features = self.image_processor.preprocess([to_rgb(image) for image in images]) if images else BatchFeature()
+        counts = iter(np.prod(features["image_grid_thw"], axis=1) // self.image_processor.merge_size**2 if images else ())
+        expanded = []
+        for one in texts:
+            first, *rest = one.split(IMAGE_TOKEN)
+            expanded.append(first + "".join(IMAGE_TOKEN * int(next(counts)) + part for part in rest))
+        tensor_type = kwargs.pop("return_tensors", None)
+        return BatchFeature({**self.tokenizer(expanded, **kwargs), **features}, tensor_type=tensor_type)
+
+
+def image_processor_values(directory: Path) -> dict[str, Any]:
+    """Values of preprocessor_config.json, or of its section in processor_config.json (transformers >= 5)."""
+    single, joint = directory / "preprocessor_config.json", directory / "processor_config.json"
+    if single.is_file():
+        values = json.loads(single.read_text())
+    elif joint.is_file():
+        values = json.loads(joint.read_text()).get("image_processor", {})
+    else:
+        raise OSError(f"{directory}: neither preprocessor_config.json nor processor_config.json is there")
+    return {key: value for key, value in values.items() if key not in ("auto_map", "processor_class")}

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the tower's features to the language model's: each 2x2 block of patches becomes one token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from vllm.model_executor.layers.linear import ColumnParallelLinear, RowParallelLinear
+
+from .config import PaddleOCRVLConfig
+
+
+class Projector(nn.Module):
+    """LayerNorm, merge, two-layer perceptron; [T, vision hidden] -> [T / 4, text hidden]."""
+
+    def __init__(self, config: PaddleOCRVLConfig, quant: Any = None, prefix: str = "") -> None:
+        super().__init__()
+        vision = config.vision_config
+        self.merged = vision.hidden_size * vision.spatial_merge_size**2
+        self.pre_norm = nn.LayerNorm(vision.hidden_size, eps=1e-5)
+        self.linear_1 = ColumnParallelLinear(
+            self.merged, self.merged, quant_config=quant, prefix=f"{prefix}.linear_1", return_bias=False
+        )
+        self.act = nn.GELU()
+        self.linear_2 = RowParallelLinear(
+            self.merged, config.text_config.hidden_size, quant_config=quant, prefix=f"{prefix}.linear_2", return_bias=False
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        # Patches come in merge-block order: the patches of a block are neighbours already.
+        merged = self.pre_norm(features).view(-1, self.merged)
+        return self.linear_2(self.act(self.linear_1(merged)))

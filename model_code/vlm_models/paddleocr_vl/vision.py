@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vision tower, over the packed patches of all images of a batch.
+
+T: patches of all images, in merge-block order. Nothing loops over images here but the lookup of their
+position embeddings and, where a device's attention takes no packed lengths, its backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from vllm.distributed import divide, get_tensor_model_parallel_world_size
+from vllm.model_executor.layers.activation import get_act_fn
+from vllm.model_executor.layers.linear import ColumnParallelLinear, QKVParallelLinear, RowParallelLinear
+from vllm.model_executor.layers.quantization import QuantizationConfig
+
+from .attention import PackedAttention, packed_attention
+from .config import PaddleOCRVLVisionConfig
+from .positions import GridEmbeddingCache
+from .weights import load_stacked
+
+Grid = tuple[int, int, int]
+
+
+class PatchEmbedding(nn.Linear):
+    """A convolution whose kernel is its stride, as the matrix product that it is; [T, 588] -> [T, hidden]."""
+
+    def __init__(self, config: PaddleOCRVLVisionConfig) -> None:
+        super().__init__(config.num_channels * config.patch_size**2, config.hidden_size)
+        # The checkpoint holds the convolution's [hidden, 3, 14, 14].
+        self.weight.weight_loader = lambda parameter, weight: parameter.data.copy_(weight.flatten(1))
+
+
+class VisionEmbeddings(nn.Module):
+    """Patch embedding, and the learned position grid that is resampled to each image's."""
+
+    def __init__(self, config: PaddleOCRVLVisionConfig) -> None:
+        super().__init__()
+        self.patch_embedding = PatchEmbedding(config)
+        self.position_embedding = nn.Embedding((config.image_size // config.patch_size) ** 2, config.hidden_size)
+
+
+class VisionAttention(nn.Module):
+    def __init__(self, config: PaddleOCRVLVisionConfig, backend: PackedAttention, quant: Any, prefix: str) -> None:
+        super().__init__()
+        self.head_dim = config.hidden_size // config.num_attention_heads
+        self.heads = divide(config.num_attention_heads, get_tensor_model_parallel_world_size())
+        self.backend = backend
+        self.qkv_proj = QKVParallelLinear(
+            config.hidden_size,
+            self.head_dim,
+            config.num_attention_heads,
+            quant_config=quant,
+            prefix=f"{prefix}.qkv_proj",
+            return_bias=False,
+        )
+        self.out_proj = RowParallelLinear(
+            config.hidden_size, config.hidden_size, quant_config=quant, prefix=f"{prefix}.out_proj", return_bias=False
+        )
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
+        qkv = self.qkv_proj(x).view(-1, 3 * self.heads, self.head_dim)
+        # Queries and keys lie beside each other: one rotation for both.
+        turned = self.backend.rotate(qkv[:, : 2 * self.heads], cos, sin)
+        query, key = turned.split(self.heads, dim=1)
+        attended = self.backend.attend(query, key, qkv[:, 2 * self.heads :], plan)
+        return self.out_proj(attended.flatten(1))
+
+
+class VisionMLP(nn.Module):
+    def __init__(self, config: PaddleOCRVLVisionConfig, quant: Any, prefix: str) -> None:
+        super().__init__()
+        self.fc1 = ColumnParallelLinear(
+            config.hidden_size, config.intermediate_size, quant_config=quant, prefix=f"{prefix}.fc1", return_bias=False
+        )
+        self.act = get_act_fn(config.hidden_act)
+        self.fc2 = RowParallelLinear(
+            config.intermediate_size, config.hidden_size, quant_config=quant, prefix=f"{prefix}.fc2", return_bias=False
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.act(self.fc1(x)))
+
+
+class VisionLayer(nn.Module):
+    def __init__(self, config: PaddleOCRVLVisionConfig, backend: PackedAttention, quant: Any, prefix: str) -> None:
+        super().__init__()
+        self.layer_norm1 = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.self_attn = VisionAttention(config, backend, quant, f"{prefix}.self_attn")
+        self.layer_norm2 = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.mlp = VisionMLP(config, quant, f"{prefix}.mlp")
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
+        x = x + self.self_attn(self.layer_norm1(x), cos, sin, plan)
+        return x + self.mlp(self.layer_norm2(x))
+
+
+class VisionEncoder(nn.Module):
+    def __init__(self, config: PaddleOCRVLVisionConfig, backend: PackedAttention, quant: Any, prefix: str) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            VisionLayer(config, backend, quant, f"{prefix}.layers.{i}") for i in range(config.num_hidden_layers)
+        )
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, cos, sin, plan)
+        return x
+
+
+class VisionTransformer(nn.Module):
+    """Patches -> features, [T, 3 * patch * patch] -> [T, hidden]."""
+
+    # parameter here -> its parts in the checkpoint
+    stacked = {"qkv_proj": {"q_proj": "q", "k_proj": "k", "v_proj": "v"}}
+    # In the published checkpoint, but not used: SigLIP's pooling head, and a table for another way of packing.
+    unused = ("head.", "embeddings.packing_position_embedding.")
+
+    def __init__(self, config: PaddleOCRVLVisionConfig, quant: QuantizationConfig | None = None, prefix: str = "") -> None:
+        super().__init__()
+        head_dim = config.hidden_size // config.num_attention_heads
+        self.embeddings = VisionEmbeddings(config)
+        device = self.embeddings.position_embedding.weight.device
+        self.backend = packed_attention(device, head_dim)
+        self.encoder = VisionEncoder(config, self.backend, quant, f"{prefix}.encoder")
+        self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.grids = GridEmbeddingCache(config.spatial_merge_size, head_dim, config.rope_theta)
+
+    def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Tensor:
+        """Features of all images' patches.
+
+        Args:
+            patches: [T, 3 * patch * patch] in the model's dtype, images one after another.
+            grids: (1, rows, columns) of each image, on the host.
+        """
+        table = self.embeddings.position_embedding.weight
+        places = [self.grids.get(rows, columns, table) for _, rows, columns in grids]
+        learned, cos, sin = (
+            torch.cat([getattr(place, name) for place in places]) if len(places) > 1 else getattr(places[0], name)
+            for name in ("learned", "cos", "sin")
+        )
+        plan = self.backend.plan([rows * columns for _, rows, columns in grids], patches.device)
+        x = self.embeddings.patch_embedding(patches) + learned
+        return self.post_layernorm(self.encoder(x, cos, sin, plan))
+
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
+        self.grids.clear()
+        wanted = ((name, weight) for name, weight in weights if not name.startswith(self.unused))
+        return load_stacked(self, wanted, self.stacked)
+
+
+class VisionModel(nn.Module):
+    """One level of names in the checkpoint."""
+
+    def __init__(self, config: PaddleOCRVLVisionConfig, quant: QuantizationConfig | None = None, prefix: str = "") -> None:
+        super().__init__()
+        self.vision_model = VisionTransformer(config, quant, f"{prefix}.vision_model")
+
+    def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Tensor:
+        return self.vision_model(patches, grids)
