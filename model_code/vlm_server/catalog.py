@@ -53,7 +53,8 @@ class Catalog:
             raise SettingError(f"MODELS_CONFIG: {path} cannot be read: {error.strerror}") from error
         except yaml.YAMLError as error:
             raise SettingError(f"MODELS_CONFIG: {path} is not YAML: {error}") from error
-        section(data, "top level", {"default", "models", "common", "hardware", "environment"})
+        section(data, "the file", {"default", "models", "common", "hardware", "environment"},
+                {"default", "models", "hardware"})
         catalog = cls(
             default=data["default"],
             models={name: Model(name=name, **section(entry, f"models.{name}", MODEL_KEYS, {"served_name", "path"}))

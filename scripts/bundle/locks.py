@@ -75,10 +75,11 @@ def lock(uv: Path, name: str) -> None:
 def main(names: list[str]) -> int:
     known = sorted(path.stem for path in REQUIREMENTS.glob("*.in"))
     try:
+        uv = ensure_uv()
         for name in names or known:
             if name not in known:
                 raise UsageError(f"no {name}.in in {shown(REQUIREMENTS)}; expected one of {', '.join(known)}")
-            lock(ensure_uv(), name)
+            lock(uv, name)
     except BundleError as error:
         print(f"error: {error}", file=sys.stderr)
         return exit_status(error)

@@ -13,6 +13,7 @@ from . import envfile
 from .errors import UsageError
 from .paths import ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 
+
 def port(values: Mapping[str, str], name: str, default: int) -> int:
     """A port number; raises UsageError naming the setting and its value."""
     text = values.get(name) or str(default)

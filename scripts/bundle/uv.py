@@ -24,11 +24,13 @@ def registry_environment(*, mirrors_only: bool = False) -> dict[str, str]:
     """The process environment for uv, with pip's index settings handed on; what UV_* already says wins.
 
     uv does not read pip's configuration, and a machine with a mirror or an internal registry usually has only that.
-    With `mirrors_only` additional indexes and folders of wheels are left out: a lock must list the hashes of every
-    platform's file, and a local folder knows only this one's.
+    To be called after `ensure_uv`. With `mirrors_only` additional indexes and folders of wheels are left out: a lock
+    must list the hashes of every platform's file, and a local folder knows only this one's.
     """
     env = dict(os.environ)
-    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list", "--disable-pip-version-check"],
+    # The bootstrap environment has a pip for certain, this Python need not.
+    python = ENVS_DIR / "bootstrap" / "bin" / "python"
+    listed = subprocess.run([str(python), "-m", "pip", "config", "list", "--disable-pip-version-check"],
                             capture_output=True, text=True, check=False)
     settings: dict[str, str] = {}
     for line in listed.stdout.splitlines():

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher: which weights it chooses, what it refuses, and the command that it becomes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from vlm_server.catalog import Catalog
+from vlm_server.command import build_command, build_environment, flags
+from vlm_server.errors import SettingError, WeightsError
+from vlm_server.manifest import verify
+from vlm_server.settings import Settings
+from vlm_server.weights import resolve
+
+SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
+CATALOG = Catalog.load(ROOT / "config/models.yaml")
+
+
+def make_weights(folder: Path) -> Path:
+    """The least that counts as weights."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(SAFETENSORS)
+    return folder
+
+
+def settings(models: Path, **env: str) -> Settings:
+    return Settings.from_environment({"MODELS_DIR": str(models), "HARDWARE": "cpu", **env})
+
+
+def test_published_weights_win_over_demo(tmp_path: Path):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    demo = resolve(settings(tmp_path), CATALOG)
+    assert demo.demo and demo.path == tmp_path / "demo/PaddleOCR-VL"
+    real = make_weights(tmp_path / "PaddleOCR-VL")
+    assert resolve(settings(tmp_path), CATALOG).path == real
+    assert not resolve(settings(tmp_path), CATALOG).demo
+    assert resolve(settings(tmp_path, VLM_MODEL="PaddleOCR-VL", HARDWARE="ascend"), CATALOG).path == real
+
+
+def test_an_empty_mount_point_counts_as_absent(tmp_path: Path):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    (tmp_path / "PaddleOCR-VL").mkdir()
+    assert resolve(settings(tmp_path), CATALOG).demo
+
+
+def test_a_folder_under_models_dir_may_be_named(tmp_path: Path):
+    folder = make_weights(tmp_path / "demo/PaddleOCR-VL")
+    named = resolve(settings(tmp_path, VLM_MODEL="demo/PaddleOCR-VL"), CATALOG)
+    assert named.path == folder and named.demo and named.model.served_name == "PaddleOCR-VL-0.9B"
+
+
+@pytest.mark.parametrize(("env", "message"), [
+    ({"VLM_MODEL": "PaddleOCR-VL"}, "VLM_MODEL is 'PaddleOCR-VL'"),
+    ({"HARDWARE": "ascend"}, "CPU only"),
+    ({"VLM_MODEL": "nothing"}, "VLM_MODEL is 'nothing'"),
+    ({"VLM_MODEL": "../outside"}, "VLM_MODEL is '../outside'"),
+])
+def test_demo_weights_never_stand_in_where_a_model_is_wanted(tmp_path: Path, env: dict[str, str], message: str):
+    make_weights(tmp_path / "models/demo/PaddleOCR-VL")
+    make_weights(tmp_path / "outside")
+    with pytest.raises(WeightsError, match=message):
+        resolve(settings(tmp_path / "models", **env), CATALOG)
+
+
+def test_nothing_at_all(tmp_path: Path):
+    with pytest.raises(WeightsError, match="copy the published weights to"):
+        resolve(settings(tmp_path), CATALOG)
+
+
+@pytest.mark.parametrize(("name", "data", "message"), [
+    ("config.json", None, "config.json is missing"), ("model.safetensors", None, "no \\*.safetensors"),
+    ("model.safetensors", b"version https", "not a safetensors file"), ("model.safetensors", b"", "not a safetensors"),
+])
+def test_incomplete_weights_are_never_replaced_by_demo(tmp_path: Path, name: str, data: bytes | None, message: str):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    folder = make_weights(tmp_path / "PaddleOCR-VL")
+    (folder / name).unlink() if data is None else (folder / name).write_bytes(data)
+    with pytest.raises(WeightsError, match=message):
+        resolve(settings(tmp_path), CATALOG)
+
+
+def test_manifest(tmp_path: Path):
+    folder = make_weights(tmp_path / "w")
+    assert verify(folder) == 0
+    good = hashlib.sha256(SAFETENSORS).hexdigest()
+    (folder / "SHA256SUMS").write_text(f"{good}  model.safetensors\n")
+    assert verify(folder) == 1
+    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")
+    with pytest.raises(WeightsError, match="damaged"):
+        verify(folder)
+    (folder / "SHA256SUMS").write_text(f"{good}  model.safetensors\n{good}  absent.json\n")
+    with pytest.raises(WeightsError, match=r"absent\.json is missing"):
+        verify(folder)
+    (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(b'{}').hexdigest()}  config.json\n")
+    with pytest.raises(WeightsError, match="not listed"):
+        verify(folder)
+    (folder / "SHA256SUMS").write_text(f"{good}  ../model.safetensors\n")
+    with pytest.raises(WeightsError, match="line 1"):
+        verify(folder)
+
+
+@pytest.mark.parametrize(("env", "message"), [
+    ({"HARDWARE": "gpu"}, "HARDWARE is 'gpu'; expected one of cpu, ascend"),
+    ({"VLM_PORT": "0"}, "VLM_PORT is '0'"), ({"VLM_PORT": "abc"}, "VLM_PORT is 'abc'"),
+])
+def test_bad_settings(env: dict[str, str], message: str):
+    with pytest.raises(SettingError, match=message):
+        Settings.from_environment(env)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("default: x\nmodels: {}\nhardware: {}\n", "default is 'x'"),
+    ("default: x\nmodels: {x: {path: p}}\nhardware: {}\n", "models.x lacks the key 'served_name'"),
+    ("default: x\nmodels: {x: {path: p, served_name: s, flags: 1}}\nhardware: {}\n", "unknown key 'flags'"),
+    ("models: [", "is not YAML"), ("- a", "expected a mapping"),
+    ("models: {}\nhardware: {}\n", "lacks the key 'default'"),
+])
+def test_bad_catalog(tmp_path: Path, text: str, message: str):
+    (tmp_path / "models.yaml").write_text(text)
+    with pytest.raises(SettingError, match=message):
+        Catalog.load(tmp_path / "models.yaml")
+
+
+def test_flags():
+    assert flags({"a": True, "b": False, "c": 3, "d": {"image": 2}, "e": ["x", "y"], "f": None}) == [
+        "--a", "--c", "3", "--d", '{"image": 2}', "--e", "x", "y"]
+
+
+def value(command: list[str], flag: str) -> str:
+    """The word behind the last occurrence of a flag."""
+    return command[len(command) - 1 - command[::-1].index(flag) + 1]
+
+
+@pytest.mark.parametrize("hardware", ["cpu", "ascend"])
+def test_command_has_what_the_client_and_the_model_need(tmp_path: Path, hardware: str):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = settings(tmp_path, HARDWARE=hardware, VLM_PORT="8123")
+    weights = resolve(chosen, CATALOG)
+    command = build_command(chosen, CATALOG, weights, ["--max-num-seqs", "3"])
+    assert command[1:3] == ["serve", str(weights.path)]
+    assert value(command, "--served-model-name") == "PaddleOCR-VL-0.9B"
+    assert value(command, "--host") == "127.0.0.1" and value(command, "--port") == "8123"
+    # 4096 output tokens and an image of 3600 must fit; one step must hold the largest image's encoder output.
+    assert int(value(command, "--max-model-len")) >= 8192
+    assert int(value(command, "--max-num-batched-tokens")) >= 3600
+    assert {"--no-enable-prefix-caching"} <= set(command) and value(command, "--mm-processor-cache-gb") == "0"
+    assert "--trust-remote-code" not in command
+    assert Path(value(command, "--chat-template")).is_file()
+    assert value(command, "--max-num-seqs") == "3"
+
+
+def test_environment_of_the_server_yields_to_what_is_set(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    env = build_environment(settings(tmp_path), CATALOG, {"HF_HUB_OFFLINE": "0", "OTHER": "1"})
+    assert env["HF_HUB_OFFLINE"] == "0" and env["OTHER"] == "1" and env["VLLM_NO_USAGE_STATS"] == "1"
+
+
+def launch(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    base = {key: text for key, text in os.environ.items() if key not in ("VLM_MODEL", "MODELS_DIR", "HARDWARE")}
+    return subprocess.run([sys.executable, "-m", "vlm_server", *words], cwd=ROOT / "model_code", env={**base, **env},
+                          capture_output=True, text=True, check=False)
+
+
+def test_print_weights_with_banner(tmp_path: Path):
+    folder = make_weights(tmp_path / "demo/PaddleOCR-VL")
+    result = launch("--print-weights", MODELS_DIR=str(tmp_path), HARDWARE="cpu")
+    assert result.returncode == 0
+    assert json.loads(result.stdout) == {"model": "PaddleOCR-VL-0.9B", "path": str(folder), "demo": True}
+    assert "DEMO WEIGHTS" in result.stderr and str(tmp_path / "PaddleOCR-VL") in result.stderr
+
+
+def test_one_line_and_status_2_without_weights(tmp_path: Path):
+    result = launch(MODELS_DIR=str(tmp_path), HARDWARE="ascend")
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.startswith("error: there are no weights in") and result.stderr.count("\n") == 1
+
+
+def test_damaged_weights_are_not_served(tmp_path: Path):
+    folder = make_weights(tmp_path / "PaddleOCR-VL")
+    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")
+    result = launch(MODELS_DIR=str(tmp_path), HARDWARE="cpu")
+    assert result.returncode == 2 and "damaged" in result.stderr

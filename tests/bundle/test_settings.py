@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of local mode, the installer's view of pip's configuration, and stamps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bundle import envfile, uv
+from bundle.environments import ENVIRONMENTS, check_system_libraries
+from bundle.errors import EnvironmentSetupError, ParseError, UsageError, exit_status
+from bundle.inputs import kind_of
+from bundle.settings import LocalSettings, socket_path
+from bundle.stamp import clear_stamp, is_current, write_stamp
+
+
+def test_env_file_is_read_as_compose_reads_it():
+    text = "# c\nA=1\nexport B = no\nexport C=two words # note\nD=\"x # y\"\nE='q'\nF=\nG= # n\n"
+    values, malformed = envfile.parse(text)
+    assert values == {"A": "1", "C": "two words", "D": "x # y", "E": "q", "F": "", "G": ""}
+    assert malformed == [3]
+
+
+def test_environment_wins_over_file(tmp_path: Path):
+    (tmp_path / ".env").write_text("VLM_PORT=9000\nPARSER_PORT=9001\nHARDWARE=ascend\n")
+    settings = LocalSettings.load({"VLM_PORT": "9100"}, tmp_path / ".env")
+    assert (settings.vlm_port, settings.parser_port) == (9100, 9001)
+    assert settings.values["HARDWARE"] == "cpu"
+    assert settings.values["VLM_URL"] == "http://127.0.0.1:9100/v1"
+
+
+def test_malformed_env_file(tmp_path: Path):
+    (tmp_path / ".env").write_text("A=1\nVLM_PORT 9000\n")
+    with pytest.raises(UsageError, match=r"\.env, line 2: 'VLM_PORT 9000'"):
+        LocalSettings.load({}, tmp_path / ".env")
+
+
+def test_a_service_bound_to_all_addresses_is_asked_on_loopback(tmp_path: Path):
+    settings = LocalSettings.load({"PARSER_BIND": "0.0.0.0"}, tmp_path / ".env")
+    assert settings.parser_url == "http://127.0.0.1:8080"
+
+
+def test_the_socket_path_is_short_in_a_deep_checkout():
+    assert socket_path(Path("/a")) == Path("/a/supervisor.sock")
+    deep = socket_path(Path("/" + "x" * 120))
+    assert len(os.fsencode(deep)) < 95 and deep == socket_path(Path("/" + "x" * 120))
+
+
+def test_pip_settings_reach_uv(tmp_path: Path, monkeypatch):
+    uv.ensure_uv()
+    config = tmp_path / "pip.conf"
+    config.write_text("[global]\nindex-url = file:///mirror/simple\nextra-index-url = file:///more\n    file:///most\n"
+                      "find-links = /wheels /more-wheels\ncert = /certs/ca.pem\n")
+    for name in list(os.environ):
+        if name.startswith(("PIP_", "UV_")) or name == "SSL_CERT_FILE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(tmp_path))
+    uv.registry_environment.cache_clear()
+    try:
+        env = uv.registry_environment()
+        assert env["UV_DEFAULT_INDEX"] == "file:///mirror/simple"
+        assert env["UV_INDEX"].split() == ["file:///more", "file:///most"]
+        assert env["UV_FIND_LINKS"] == "/wheels,/more-wheels"
+        assert env["SSL_CERT_FILE"] == "/certs/ca.pem"
+        lock = uv.registry_environment(mirrors_only=True)
+        assert "UV_INDEX" not in lock and lock["UV_DEFAULT_INDEX"] == "file:///mirror/simple"
+    finally:
+        uv.registry_environment.cache_clear()
+
+
+def test_stamp(tmp_path: Path):
+    lock = tmp_path / "lock.txt"
+    lock.write_text("a")
+    assert not is_current(tmp_path, [lock])
+    write_stamp(tmp_path, [lock], {"K": "1"})
+    assert is_current(tmp_path, [lock], {"K": "1"}) and not is_current(tmp_path, [lock], {"K": "2"})
+    lock.write_text("b")
+    assert not is_current(tmp_path, [lock], {"K": "1"})
+    clear_stamp(tmp_path)
+    clear_stamp(tmp_path)
+
+
+def test_a_missing_system_library_is_named_with_its_package(tmp_path: Path, monkeypatch):
+    python = tmp_path / "parser/bin/python"
+    python.parent.mkdir(parents=True)
+    message = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
+    python.write_text(f"#!/bin/sh\necho '{message}' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("bundle.environments.ENVS_DIR", tmp_path)
+    with pytest.raises(EnvironmentSetupError, match=r"libGL\.so\.1 is missing.*apt-get install libgl1.*mesa-libGL"):
+        check_system_libraries(ENVIRONMENTS["parser"])
+
+
+def test_formats_are_told_by_content():
+    assert kind_of(b"%PDF-1.4") == "PDF" and kind_of(b"junk\n%PDF-1.4") == "PDF"
+    assert kind_of(b"RIFF\0\0\0\0WEBPVP8 ") == "WebP" and kind_of(b"BM\0\0") == "BMP"
+    assert kind_of(b"\xff\xd8\xff\xe0") == "JPEG" and kind_of(b"MM\x00*") == "TIFF" and kind_of(b"GIF89a") is None
+
+
+def test_exit_status():
+    assert exit_status(UsageError("x")) == 2 and exit_status(ParseError("x")) == 1
+
+
+def test_setup_env_refuses_an_unknown_name():
+    root = Path(__file__).resolve().parents[2]
+    result = subprocess.run([root / "scripts/setup_env.sh", "vlm2"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "unknown environment 'vlm2'; expected one or more of tools" in result.stderr
+    assert subprocess.run([root / "scripts/setup_env.sh"], capture_output=True, check=False).returncode == 2
+
+
+def test_the_scripts_import_with_the_standard_library_only():
+    root = Path(__file__).resolve().parents[2]
+    code = (f"import sys; sys.path.insert(0, '{root}/scripts')\n"
+            "import bundle.demo, bundle.environments, bundle.locks, bundle.testing, health_probe")
+    result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree as a whole: licence headers, no machine's paths, links that lead somewhere, names that agree, linters."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from bundle import envfile
+
+LISTED = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+                        check=True).stdout
+TRACKED = [ROOT / name for name in LISTED.splitlines()]
+TEXT = [path for path in TRACKED if path.is_file() and path.suffix in (
+    ".py", ".sh", ".md", ".toml", ".yaml", ".yml", ".conf", ".ini", ".in", ".txt", ".example", ".jinja", "")]
+SOURCE = [path for path in TRACKED if path.suffix in (".py", ".sh") and path.is_file()]
+DOCUMENTS = [path for path in TRACKED if path.suffix == ".md" and path.is_file()]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_every_source_file_names_the_licence():
+    without = [relative(path) for path in SOURCE if "SPDX-License-Identifier: Apache-2.0" not in path.read_text()[:200]]
+    assert without == []
+
+
+def test_no_path_of_one_machine():
+    pattern = re.compile(r"(?<![\w.])/(work|home/\w+|root)/")
+    found = [f"{relative(path)}: {line.strip()}" for path in TEXT
+             for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if pattern.search(line)]
+    assert found == []
+
+
+def test_links_in_documents_lead_somewhere():
+    broken = []
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text()):
+            if not re.match(r"[a-z]+:", target) and not (path.parent / target).exists():
+                broken.append(f"{relative(path)}: {target}")
+    assert broken == []
+
+
+def test_every_script_is_executable_and_listed():
+    listed = (ROOT / "scripts/README.md").read_text()
+    for path in [*ROOT.glob("scripts/*.sh"), *ROOT.glob("scripts/*.py")]:
+        assert f"`{path.name}" in listed, f"scripts/README.md has no line for {path.name}"
+        assert path.suffix == ".py" or path.stat().st_mode & 0o111, f"{relative(path)} is not executable"
+
+
+def test_env_example_is_short_and_complete():
+    text = (ROOT / ".env.example").read_text()
+    assert len(text.splitlines()) < 45
+    values, malformed = envfile.parse(text)
+    assert malformed == []
+    read_by_local_mode = set(re.findall(r'(?:get|port|folder|pick)\((?:\w+, )?"([A-Z][A-Z_]+)"', "".join(
+        (ROOT / "scripts/bundle" / name).read_text() for name in ("settings.py", "paths.py", "environments.py"))))
+    launcher = (ROOT / "model_code/vlm_server/settings.py").read_text()
+    read_by_launcher = set(re.findall(r'env\.get\("([A-Z_]+)"', launcher))
+    internal = {"MODELS_CONFIG", "VLM_URL"}
+    assert (read_by_local_mode | read_by_launcher) - internal <= set(values)
+    everything = "".join(path.read_text() for folder in ("scripts", "model_code/vlm_server", "parser/docparser")
+                         for path in (ROOT / folder).rglob("*.py"))
+    unread = [name for name in values if f'"{name}"' not in everything
+              and not (name.startswith("PARSER_") and f"\n    {name.removeprefix('PARSER_').lower()}:" in everything)]
+    assert unread == [], ".env.example names settings that nothing reads"
+
+
+def test_documents_name_only_settings_and_scripts_that_exist():
+    known = envfile.parse((ROOT / ".env.example").read_text())[0]
+    code = "".join(path.read_text() for path in SOURCE) + "".join(
+        path.read_text() for path in (ROOT / "config").rglob("*.yaml"))
+    for path in (ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md"):
+        text = path.read_text()
+        for name in re.findall(r"`([A-Z][A-Z]+_[A-Z_]+)(?:=[^`]*)?`", text):
+            assert name in known or name in code, f"{path.name} names {name}, which nothing reads"
+        for script in re.findall(r"scripts/[a-z_]+\.(?:sh|py)", text):
+            assert (ROOT / script).is_file(), f"{path.name} names {script}, which does not exist"
+
+
+def test_defaults_in_env_example_are_the_codes():
+    from bundle.settings import LocalSettings
+
+    values = envfile.parse((ROOT / ".env.example").read_text())[0]
+    settings = LocalSettings.load({}, ROOT / "absent")
+    assert values["VLM_PORT"] == str(settings.vlm_port) and values["PARSER_PORT"] == str(settings.parser_port)
+    assert values["VLM_HOST"] == settings.vlm_host and values["PARSER_BIND"] == settings.parser_host
+    assert float(values["READY_TIMEOUT"]) == settings.ready_timeout
+
+
+def test_both_readmes_show_the_same_commands():
+    def commands(name: str) -> list[str]:
+        blocks = re.findall(r"^```(?:sh|bash)\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
+        return [line.partition("#")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+    assert commands("README.md") and commands("README.md") == commands("README.zh-CN.md")
+
+
+@pytest.mark.parametrize("command", [
+    ["ruff", "check", "scripts", "model_code/vlm_server", "tests/bundle", "tests/e2e"],
+    ["shellcheck", "-x", ".ci/run", *sorted(map(relative, ROOT.glob("scripts/**/*.sh")))],
+], ids=["ruff", "shellcheck"])
+def test_linters(command: list[str]):
+    program = shutil.which(command[0], path=str(Path(sys.executable).parent))
+    assert program, f"{command[0]} is missing from the tools environment"
+    result = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
