@@ -9,17 +9,25 @@ import uvicorn
 from pydantic import ValidationError
 
 from docparser.app import create_app
+from docparser.errors import NotReady
 from docparser.logs import configure_logging
 from docparser.settings import Settings
+from docparser.weights import find_layout_model
 
 
 def main() -> int:
+    """Returns 2 when the configuration is wrong, so that no supervisor tries the same again."""
     try:
         settings = Settings()
     except ValidationError as exc:
         for error in exc.errors():
             name = ".".join(str(part) for part in error["loc"])
             print(f"docparser: setting {name}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
+        return 2
+    try:
+        find_layout_model(settings)
+    except NotReady as exc:
+        print(f"docparser: {exc}", file=sys.stderr)
         return 2
     configure_logging(settings.log_level)
     uvicorn.run(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pypdfium2
@@ -33,9 +34,10 @@ class PdfReader:
                 pdf = pypdfium2.PdfDocument(document.path)
                 pdf.init_forms()  # or the text in form fields would not be drawn
             except PdfiumError as exc:
-                if "password" in str(exc).lower():
+                # PDFium reports an earlier file's error for some files, so its word alone is not enough.
+                if "password" in str(exc).lower() and b"/Encrypt" in Path(document.path).read_bytes():
                     raise InvalidDocument("file: the PDF is encrypted; remove its password first") from None
-                raise InvalidDocument(f"file: the PDF is damaged ({exc})") from None
+                raise InvalidDocument("file: the PDF is damaged or has no pages") from None
             self._path, self._pdf = document.path, pdf
         return self._pdf
 

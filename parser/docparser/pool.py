@@ -118,6 +118,8 @@ class WorkerPool:
             process = WorkerProcess(self._settings, f"worker-{number}")
             with self._lock:
                 self._processes[number] = process
+                if self._closing.is_set():  # close() has been through the processes already
+                    process.kill()
             try:
                 process.receive(self._settings.start_timeout_s)
             except (ParserError, TimeoutError, Lost) as exc:

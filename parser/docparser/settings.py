@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     vlm_connect_timeout_s: float = Field(3.0, gt=0)
     vlm_timeout_s: float = Field(300.0, gt=0, description="Longest wait for one crop.")
     page_timeout_s: float = Field(600.0, gt=0, description="Longest time for one page; then its worker is replaced.")
-    start_timeout_s: float = Field(300.0, gt=0, description="Longest time for a worker to load its models.")
+    start_timeout_s: float = Field(600.0, gt=0, description="Longest time for a worker to load its models.")
     cache_dir: Path = Field(
         Path("~/.cache/docparser"), description="A writable folder for PaddleX's caches and the drawing font."
     )

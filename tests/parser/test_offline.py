@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No route to anywhere: the parser starts, parses and draws in a network namespace that has only a loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import samples
+from conftest import PARSER, START_S
+
+ISOLATED = ("unshare", "--net", "--map-root-user")
+
+
+def _can_isolate() -> bool:
+    try:
+        return subprocess.run([*ISOLATED, "true"], capture_output=True, timeout=10).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+# Runs inside the namespace, beside the service and the simulated VLM, which can only be reached there.
+SCRIPT = """
+import fcntl, json, os, socket, struct, sys
+from pathlib import Path
+with socket.socket() as s:  # "ip link set lo up", which needs no package this way
+    fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 1))
+from conftest import Service
+from fake_vlm import FakeVlm
+folder, layout, file = Path(sys.argv[1]), sys.argv[2], sys.stdin.read()
+try:
+    socket.create_connection(("192.0.2.1", 80), timeout=1)
+    sys.exit("there is a network")
+except OSError:
+    pass
+service = Service(folder, LAYOUT_MODEL_DIR=layout, VLM_URL=FakeVlm().url, HOME=str(folder / "home"))
+try:
+    answer = service.wait().parse(file, visualize=True, outputFormats=["docx"])
+    print(json.dumps({"status": answer.status_code, "body": answer.json(), "log": service.log.read_text()}))
+finally:
+    service.close()
+"""
+
+
+@pytest.mark.skipif(not _can_isolate(), reason="network namespaces need unshare(1) and the right to use it")
+def test_without_any_network(tmp_path: Path, layout_model: Path):
+    ran = subprocess.run(
+        [*ISOLATED, sys.executable, "-c", SCRIPT, str(tmp_path), str(layout_model)],
+        input=samples.image(), text=True, capture_output=True, timeout=START_S + 120,
+        env={"PYTHONPATH": f"{PARSER}:{Path(__file__).parent}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    answer = json.loads(ran.stdout)
+    assert answer["status"] == 200, answer["body"]
+    (entry,) = answer["body"]["result"]["layoutParsingResults"]
+    assert entry["outputImages"]["layout_det_res"] and entry["exports"]["docx"]
+    for word in ("Connecting to", "huggingface", "NameResolutionError", "Traceback"):
+        assert word not in answer["log"], answer["log"]

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joining pages: with the parsing request, and later with what it answered."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+import samples
+from fake_vlm import prompt_of
+
+PAGES = ((595, 842), (595, 842))
+
+
+def answer(request: dict, number: int) -> str:
+    if prompt_of(request) == "Table Recognition:":
+        return "<fcel>Item<fcel>Price<nl><fcel>Pen<fcel>3<nl>"
+    return "1 Introduction"
+
+
+def test_titles_get_levels_when_pages_are_restructured(service, vlm):
+    vlm.answer = answer
+    body = service.parse(samples.pdf(*PAGES), restructurePages=True, visualize=False).json()
+    pages = body["result"]["layoutParsingResults"]
+    assert [len(pages), body["result"]["dataInfo"]["numPages"]] == [2, 2]
+    blocks = [block for page in pages for block in page["prunedResult"]["parsing_res_list"]]
+    assert [block["global_block_id"] for block in blocks] == list(range(16)), "numbered through the document"
+    assert all("imgs/img_in_image" in page["markdown"]["text"] and page["markdown"]["images"] for page in pages)
+
+
+def test_restructured_pages_can_have_pictures_and_docx(service):
+    body = service.parse(samples.image(), restructurePages=True, visualize=True, outputFormats=["docx"]).json()
+    (entry,) = body["result"]["layoutParsingResults"]
+    assert set(entry) == {"prunedResult", "markdown", "outputImages", "inputImage", "exports"}
+
+
+@pytest.fixture
+def parsed(service):
+    pages = service.parse(samples.pdf(*PAGES), visualize=False).json()["result"]["layoutParsingResults"]
+    return [{"prunedResult": page["prunedResult"], "markdownImages": page["markdown"]["images"]} for page in pages]
+
+
+def test_pages_can_be_joined_later(service, parsed):
+    response = service.client.post("/restructure-pages", json={"pages": parsed, "logId": "later"})
+    body = response.json()
+    assert (response.status_code, body["logId"], body["errorCode"]) == (200, "later", 0)
+    pages = body["result"]["layoutParsingResults"]
+    assert len(pages) == 2
+    assert pages[0]["markdown"]["images"] == parsed[0]["markdownImages"]
+
+
+def test_pages_can_be_made_one(service, parsed):
+    request = {"pages": parsed, "concatenatePages": True, "outputFormats": ["docx"]}
+    (page,) = service.client.post("/restructure-pages", json=request).json()["result"]["layoutParsingResults"]
+    assert page["prunedResult"]["page_count"] == 2
+    assert page["markdown"]["text"].count("<img") == 2
+    assert base64.b64decode(page["exports"]["docx"]["content"])[:2] == b"PK"
+
+
+@pytest.mark.parametrize("pages", [[], [{"prunedResult": {}}], [{"prunedResult": {"parsing_res_list": [{}]}}], [{}], "x"])
+def test_what_is_no_page_is_refused(service, pages):
+    response = service.client.post("/restructure-pages", json={"pages": pages})
+    assert response.status_code == 422
+    assert response.json()["errorMsg"].startswith("pages")
+
+
+def test_markdown_image_urls_are_not_fetched(service, parsed):
+    parsed[0]["markdownImages"] = {path: "http://127.0.0.1:9/x.jpg" for path in parsed[0]["markdownImages"]}
+    request = {"pages": parsed[:1], "outputFormats": ["docx"]}
+    (page,) = service.client.post("/restructure-pages", json=request).json()["result"]["layoutParsingResults"]
+    assert page["markdown"]["images"] == parsed[0]["markdownImages"]

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worker processes come and go; the service and its requests do not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import samples
+from conftest import PARSER
+
+PAGE = samples.image(size=(600, 800))
+
+
+def children(pid: int) -> list[int]:
+    """Worker processes of a service (Python's resource tracker is a child as well)."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(int(child))
+    return found
+
+
+def gone(pid: int, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_the_service_answers_while_pages_are_parsed(service, vlm):
+    vlm.delay_s = 2.0
+    with ThreadPoolExecutor() as threads:
+        parsing = threads.submit(service.parse, PAGE)
+        time.sleep(0.5)
+        started = time.monotonic()
+        assert service.client.get("/health").status_code == 200
+        assert time.monotonic() - started < 1.5
+        assert parsing.result().status_code == 200
+
+
+def test_requests_of_several_clients_are_all_answered(service):
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(lambda _: service.parse(PAGE, visualize=False).status_code, range(12)))
+    assert answers == [200] * 12
+
+
+def test_a_page_survives_the_death_of_its_worker(service, vlm):
+    vlm.delay_s = 3.0
+    (worker,) = children(service.process.pid)
+    killer = threading.Timer(1.0, os.kill, (worker, signal.SIGKILL))
+    killer.start()
+    vlm_text = service.page(PAGE)["markdown"]["text"]
+    killer.join()
+    assert "block of" in vlm_text
+    assert children(service.process.pid) not in ([], [worker])
+
+
+def test_a_client_that_leaves_takes_its_waiting_pages_along(service, vlm):
+    vlm.delay_s = 1.0
+    started = time.monotonic()
+    with pytest.raises(Exception, match="timed out"):
+        service.client.post("/layout-parsing", json={"file": samples.pdf(*[(300, 400)] * 6)}, timeout=1.0)
+    vlm.delay_s = 0.0
+    service.page(PAGE)
+    assert time.monotonic() - started < 20
+    assert len(vlm.requests) < 6 * 7, "not all six pages were parsed"
+
+
+def test_broken_weights_are_named_and_not_ready(start_service, tmp_path, vlm):
+    broken = tmp_path / "PP-DocLayoutV2"
+    broken.mkdir()
+    for name in ("inference.json", "inference.pdiparams", "inference.yml"):
+        (broken / name).write_text("{}")
+    service = start_service(VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(broken)).wait("/health")
+    deadline = time.monotonic() + 240
+    while "cannot be set up" not in (body := service.client.get("/health/ready").json())["errorMsg"]:
+        assert time.monotonic() < deadline, body
+        time.sleep(0.5)
+    assert body["errorCode"] == 503 and str(broken) in body["errorMsg"]
+    response = service.parse(PAGE)
+    assert response.status_code == 503 and "not ready" in response.json()["errorMsg"]
+
+
+def test_workers_end_with_a_service_that_is_killed(start_service, vlm):
+    service = start_service(VLM_URL=vlm.url).wait()
+    (worker,) = children(service.process.pid)
+    service.process.kill()
+    assert gone(worker, within_s=10)
+
+
+def test_missing_weights_end_the_service_with_one_line(tmp_path):
+    env = {**os.environ, "LAYOUT_MODEL_DIR": str(tmp_path / "nothing"), "PYTHONPATH": str(PARSER)}
+    ended = subprocess.run([sys.executable, "-m", "docparser"], env=env, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 2
+    assert "PP-DocLayoutV2" in ended.stderr and str(tmp_path / "nothing") in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_wrong_setting_ends_the_service_with_one_line(tmp_path):
+    env = {**os.environ, "PARSER_PORT": "99999", "PYTHONPATH": str(PARSER)}
+    ended = subprocess.run([sys.executable, "-m", "docparser"], env=env, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 2
+    assert "PARSER_PORT" in ended.stderr and "99999" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
