@@ -30,11 +30,11 @@ class Flow:
 
     @property
     def gap(self) -> float:
-        """Extra space below a block: clear of the line spacing, or the block could not be told from its neighbour."""
-        return max(self.style.gap * self.style.size, 7.0)
+        """Space below a block, beyond the em of its last line: more than lines have between them, by ``style.gap``."""
+        return max(self.pitch - self.style.size, 0.0) + max(self.style.gap * self.style.size, 5.0)
 
     def title_text(self, low: int, high: int) -> str:
-        text = self.plain.sentence(self.rng.randint(low, high)).rstrip(".?!:;,")
+        text = self.plain.sentence(self.rng.randint(low, high)).rstrip(".?!:;, ") or self.rng.choice(self.plain.vocabulary)
         return text.upper() if self.rng.random() < 0.08 else text
 
     def paragraph(self, left: float, right: float, top: float, room: float, max_lines: int | None = None) -> float:

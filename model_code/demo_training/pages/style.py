@@ -16,7 +16,8 @@ CORE_X_HEIGHT = (10.0, 26.0)
 
 @dataclass(frozen=True)
 class Style:
-    """All lengths in px. ``pitch`` is in em; ``gap`` is the extra space between blocks, in em of the body."""
+    """All lengths in px. ``pitch`` is in em; ``gap`` is what the space between blocks exceeds
+    the space between lines by, in em of the body."""
 
     width: int
     height: int
@@ -81,9 +82,9 @@ def draw_style(rng: random.Random, columns: int | None = None, core: bool = Fals
     margin = width * rng.uniform(0.05, 0.13)
     gutter = round(max(width * rng.uniform(0.028, 0.06), 1.2 * size))
     text_width = width - 2 * margin
-    fits_two = (text_width - gutter) / 2 > 13 * size
+    fits_two = (text_width - gutter) / 2 > 10.5 * size
     if columns is None:
-        columns = 2 if fits_two and rng.random() < 0.6 else 1
+        columns = 2 if fits_two and rng.random() < 0.7 else 1
     columns = columns if fits_two else 1
     indented = rng.random() < 0.12
     pitch = rng.uniform(1.14, 1.6)
@@ -102,7 +103,7 @@ def draw_style(rng: random.Random, columns: int | None = None, core: bool = Fals
         heading=heading,
         size=size,
         pitch=pitch,
-        gap=rng.uniform(0.05, 0.35) if indented else rng.uniform(0.45, 1.4),
+        gap=rng.uniform(0.0, 0.3) if indented else rng.uniform(0.33, 1.1),
         indent=rng.uniform(1.2, 2.5) if indented else 0.0,
         justify=rng.random() < 0.4,
         columns=columns,

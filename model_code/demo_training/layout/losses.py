@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses of the detector."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .network import WINDOW, edge_profiles
+
+
+def heat_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """Penalty-reduced focal loss over [N, classes, H, W] (CenterNet, equation 1), per object."""
+    chance = torch.sigmoid(logits)
+    peak = target.ge(0.9999).to(logits.dtype)
+    hit = torch.nn.functional.logsigmoid(logits) * (1 - chance) ** 2 * peak
+    miss = torch.nn.functional.logsigmoid(-logits) * chance**2 * (1 - target) ** 4 * (1 - peak)
+    return -(hit + miss).sum() / peak.sum().clamp(min=1)
+
+
+def distance_loss(predicted: Tensor, target: Tensor, mask: Tensor) -> Tensor:
+    """L1 of log distances [N, 4, H, W] where ``mask`` [N, H, W] holds, plus 1 - IoU of the boxes they span."""
+    weight = mask / mask.sum().clamp(min=1)
+    l1 = ((predicted - target).abs().sum(1) * weight).sum()
+    ours, theirs = predicted.clamp(max=6).exp(), target.exp()
+    shared = torch.minimum(ours, theirs)
+    overlap = (shared[:, 0] + shared[:, 2]) * (shared[:, 1] + shared[:, 3])
+    union = (ours[:, 0] + ours[:, 2]) * (ours[:, 1] + ours[:, 3]) + (theirs[:, 0] + theirs[:, 2]) * (
+        theirs[:, 1] + theirs[:, 3]
+    )
+    iou = overlap / (union - overlap).clamp(min=1e-6)
+    return l1 + ((1 - iou) * weight).sum()
+
+
+def edge_loss(edges: Tensor, boxes: Tensor, generator: torch.Generator) -> Tensor:
+    """Cross-entropy of the four edge positions of one page, seen from coarse boxes with made-up errors.
+
+    ``edges`` [4, 200, 800], true ``boxes`` [K, 4] in px.
+    """
+    size = (boxes[:, 2:] - boxes[:, :2]).repeat(1, 2)
+    error = torch.randn(boxes.shape, generator=generator) * (0.03 * size).clamp(min=1.5)
+    coarse = boxes + error.clamp(-WINDOW + 4, WINDOW - 4)
+    logits, places = edge_profiles(edges, coarse)
+    target = torch.softmax(-0.5 * ((places - boxes[:, :, None]) / 0.7) ** 2, -1)
+    return -(target * torch.log_softmax(logits, -1)).sum(-1).mean()

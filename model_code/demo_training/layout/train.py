@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Train the layout detector: ``python -m demo_training.layout.train --out DIR [--steps N]``.
+
+Resumes from ``DIR/last.pt`` when it is there. Pages are drawn on first use and kept under ``DIR/pages``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from .losses import distance_loss, edge_loss, heat_loss
+from .network import LayoutNetwork
+from .targets import Sample, SampleCache, heat_targets
+
+
+def vary(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Contrast, brightness and grain of a grey page: float32 0..1."""
+    pixels = image.astype(np.float32) / 255
+    pixels = 1 - (1 - pixels) * rng.uniform(0.75, 1.0)
+    if rng.random() < 0.5:
+        pixels *= rng.uniform(0.9, 1.0)
+    if rng.random() < 0.3:
+        pixels += rng.standard_normal(pixels.shape, np.float32) * rng.uniform(0.005, 0.03)
+    return pixels.clip(0, 1)
+
+
+def make_batch(samples: list[Sample], rng: np.random.Generator):
+    images = torch.from_numpy(np.stack([vary(sample.image, rng) for sample in samples]))[:, None]
+    targets = [heat_targets(sample.boxes, sample.classes) for sample in samples]
+    heat, distances, mask = (torch.stack(part) for part in zip(*targets))
+    return images, heat, distances, mask, [torch.from_numpy(sample.boxes) for sample in samples]
+
+
+def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float, log=print) -> float:
+    """Returns the mean loss of the last twentieth of the steps run in this call."""
+    torch.manual_seed(seed)
+    network = LayoutNetwork().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4)
+    average = {name: value.clone() for name, value in network.state_dict().items()}
+    last, done, spent = out / "last.pt", 0, 0.0
+    out.mkdir(parents=True, exist_ok=True)
+    if last.exists():
+        saved = torch.load(last, weights_only=True)
+        network.load_state_dict(saved["network"])
+        optimizer.load_state_dict(saved["optimizer"])
+        average, done, spent = saved["average"], saved["step"], saved["seconds"]
+        log(f"resumed at step {done}")
+    cache = SampleCache(out / "pages", "train")
+    began, recent = time.time(), []
+    for step in range(done, steps):
+        # Each step has a stream of its own, so a resumed run sees what an unbroken one would.
+        rng = np.random.default_rng((seed, step))
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        warm = min(1.0, (step + 1) / 50)
+        for group in optimizer.param_groups:
+            group["lr"] = rate * warm * (0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * step / steps)))
+        samples = [cache[int(index)] for index in rng.integers(0, pages, batch)]
+        images, heat, distances, mask, boxes = make_batch(samples, rng)
+        network.train()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs = network(images.to(memory_format=torch.channels_last))
+        heat_logits, predicted, edges = (output.float() for output in outputs)
+        parts = [
+            heat_loss(heat_logits, heat),
+            distance_loss(predicted, distances, mask),
+            torch.stack([edge_loss(e, b, generator) for e, b in zip(edges, boxes) if len(b)]).mean(),
+        ]
+        optimizer.zero_grad()
+        sum(parts).backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 10.0)
+        optimizer.step()
+        keep = min(0.998, (step + 1) / (step + 10))
+        for name, value in network.state_dict().items():
+            if value.dtype.is_floating_point:
+                average[name].lerp_(value, 1 - keep)
+            else:
+                average[name].copy_(value)
+        recent.append([float(part.detach()) for part in parts])
+        if (step + 1) % 25 == 0 or step + 1 == steps:
+            shown = np.mean(recent[-25:], 0)
+            log(f"step {step + 1} heat {shown[0]:.3f} distance {shown[1]:.3f} edge {shown[2]:.3f} {spent + time.time() - began:.0f} s")
+        if (step + 1) % 250 == 0 or step + 1 == steps:
+            partial = last.with_suffix(".part")
+            state = {
+                "network": network.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "average": average,
+                "step": step + 1,
+                "seconds": spent + time.time() - began,
+            }
+            torch.save(state, partial)
+            partial.rename(last)
+    return float(np.mean([sum(row) for row in recent[-max(1, len(recent) // 20) :]]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints and drawn pages")
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--pages", type=int, default=6000, help="number of different pages")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    train(
+        arguments.out, arguments.steps, arguments.pages, arguments.batch, arguments.seed, arguments.rate,
+        log=lambda text: print(text, flush=True),
+    )
+
+
+if __name__ == "__main__":
+    main()
