@@ -92,18 +92,20 @@ def torch_from_cpu_index(environment: Environment, index: str) -> list[str]:
 
 
 def install_plan(environment: Environment) -> list[tuple[str, list[str]]]:
-    """The steps of `uv pip install`, as (what it is, arguments), in order."""
-    locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(environment.lock)]
-    plan: list[tuple[str, list[str]]] = []
+    """The steps of `uv pip`, as (what it is, arguments), in order.
+
+    The first makes the environment exactly what the locks say: a package that left them is removed.
+    """
+    locks = [str(environment.lock)]
     index = VALUES.get("TORCH_CPU_INDEX_URL", "")
+    if environment.torch_lock.is_file() and not index:
+        locks.append(str(environment.torch_lock))
+    plan = [("packages", ["sync", "--require-hashes", "--only-binary", ":all:", *locks])]
     if environment.torch_lock.is_file() and index:
-        plan.append(("torch (CPU build)", torch_from_cpu_index(environment, index)))
-    elif environment.torch_lock.is_file():
-        locked += ["-r", str(environment.torch_lock)]
-    plan.append(("packages", locked))
+        plan.append(("torch (CPU build)", ["install", *torch_from_cpu_index(environment, index)]))
     own = [option for package in environment.packages for option in ("-e", str(ROOT / package))]
     if own:
-        plan.append((", ".join(environment.packages), ["--no-deps", "--no-build-isolation", *own]))
+        plan.append((", ".join(environment.packages), ["install", "--no-deps", "--no-build-isolation", *own]))
     return plan
 
 
@@ -146,7 +148,7 @@ def set_up(environment: Environment) -> None:
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
     clear_stamp(environment.home)
     for what, arguments in install_plan(environment):
-        command = [uv, "pip", "install", "--python", str(environment.python), *arguments]
+        command = [uv, "pip", arguments[0], "--python", str(environment.python), *arguments[1:]]
         if run_logged(command, log, f"environment {environment.name}: installing {what}", env):
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
     if environment.imports:

@@ -66,9 +66,9 @@ def test_torch_has_a_file_of_its_own():
 
 def test_a_leaner_torch_index_replaces_the_plain_builds(monkeypatch):
     monkeypatch.setitem(__import__("bundle.paths").paths.VALUES, "TORCH_CPU_INDEX_URL", "file:///somewhere")
-    first, second, *_ = install_plan(ENVIRONMENTS["vlm"])
-    assert "file:///somewhere" in first[1] and "torch==2.8.0+cpu" in first[1]
-    assert str(ENVIRONMENTS["vlm"].torch_lock) not in second[1] and "--require-hashes" in second[1]
+    locked, torch, *_ = install_plan(ENVIRONMENTS["vlm"])
+    assert str(ENVIRONMENTS["vlm"].torch_lock) not in locked[1] and "--require-hashes" in locked[1]
+    assert "file:///somewhere" in torch[1] and "torch==2.8.0+cpu" in torch[1]
 
 
 def test_the_marker_that_says_nothing_is_dropped():
