@@ -49,6 +49,8 @@ def wrap(words: Iterator[str] | Iterable[str], face: Face, size: int, width: flo
         while word and needed > width:
             word = word[:-1]
             needed = text_width(face, size, word)
+        if not word:
+            raise ValueError(f"width {width:.1f} px holds no character at {size} px; expected at least one em")
         current, used = word, needed
     if current:
         lines.append(current)

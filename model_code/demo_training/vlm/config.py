@@ -22,7 +22,7 @@ class DemoConfig:
     text_intermediate: int = 448
     text_layers: int = 6
     text_heads: int = 3
-    text_kv_heads: int = 1
+    text_kv_heads: int = 3
     head_dim: int = 64
     mrope_section: tuple[int, int, int] = (8, 12, 12)
     # Small on purpose: the width section holds the slowest angles, and with the published

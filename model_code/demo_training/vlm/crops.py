@@ -41,7 +41,7 @@ class Stage:
     stacked: float = 0.0  # share of crops made of two paragraphs
     reading: bool = True  # train the language model too
     strange: tuple[float, float] = (0.05, 0.6)
-    patches: int = 9000
+    patches: int = 5000
 
 
 @dataclass(frozen=True)
@@ -123,22 +123,34 @@ class CropMaker:
     def _size(self, face: Face) -> int:
         return round(math.exp(self.rng.uniform(math.log(10), math.log(26))) / face.x_height)
 
+    def page_crop(self, stage: Stage) -> tuple[Image.Image, str]:
+        """One crop at page size, before the client's JPEG, and its text: for measuring a served model."""
+        width, height = self._crop_size(stage)
+        canvas, lines = self._draw(stage, width, height)
+        return canvas, " ".join(line.text for line in lines)
+
     def _crop(self, stage: Stage, width: int, height: int, h: int, w: int) -> Crop:
+        canvas, lines = self._draw(stage, width, height)
+        image = self._photograph(canvas).resize((w, h), Image.Resampling.BICUBIC)
+        return Crop(np.asarray(image), lines, " ".join(line.text for line in lines), (w / width, h / height))
+
+    def _draw(self, stage: Stage, width: int, height: int) -> tuple[Image.Image, list[Line]]:
         rng = self.rng
         for _ in range(60):
             face = rng.choice(WIDER) if rng.random() < stage.wider else rng.choice(CORE)
-            left, right = (rng.choice((rng.uniform(0, 4), rng.uniform(0, 12))) for _ in range(2))
-            top, bottom = (rng.choice((rng.uniform(0, 3), rng.uniform(0, 10))) for _ in range(2))
+            left, right = (rng.choice((rng.uniform(-1.5, 5), rng.uniform(0, 12))) for _ in range(2))
+            top, bottom = (rng.choice((rng.uniform(-1, 5), rng.uniform(0, 10))) for _ in range(2))
             count = rng.randint(1, max(stage.lines[1], 1))
             pitch = rng.uniform(1.12, 1.6)
-            two = count >= 3 and rng.random() < stage.stacked
-            size = int((height - top - bottom) / ((count - 1) * pitch + 1.12 + (0.6 if two else 0)))
+            two, gap = count >= 3 and rng.random() < stage.stacked, rng.uniform(0, 0.8)
+            size = int((height - top - bottom) / ((count - 1) * pitch + 1.12 + (gap if two else 0)))
             low, high = (8.5, 30) if rng.random() < stage.wider else (9.8, 26.5)
-            if low <= size * face.x_height <= high:
+            if low <= size * face.x_height <= high and width - left - right >= 1.2 * size:
                 break
         else:
-            count, two, pitch = 1, False, 1.2
-            size = max(12, int((height - top - bottom) / 1.12))
+            count, two, gap, pitch = 1, False, 0.0, 1.2
+            left = right = 0.0
+            size = max(12, min(width // 2, int((height - top - bottom) / 1.12)))
         inner = width - left - right
         source = TextSource(self.split, rng, strange=rng.choice((rng.uniform(*stage.strange), rng.uniform(*stage.strange) ** 2)))
         if rng.random() < 0.04:
@@ -155,9 +167,8 @@ class CropMaker:
                 words = text[-1].split(" ")
                 text[-1] = " ".join(words[: rng.randint(1, len(words))])
             lines += draw_block(canvas, face, size, text, left, top, size * pitch, ink, width=inner, align=align)
-            top += part * size * pitch + 0.6 * size
-        image = self._photograph(canvas).resize((w, h), Image.Resampling.BICUBIC)
-        return Crop(np.asarray(image), lines, " ".join(line.text for line in lines), (w / width, h / height))
+            top += part * size * pitch + gap * size
+        return canvas, lines
 
     def _colours(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         rng = self.rng

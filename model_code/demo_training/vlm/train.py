@@ -6,6 +6,9 @@
 The schedule is a curriculum (``STAGES``): first the vision tower alone learns to tell characters,
 then the language model learns to follow one line, then paragraphs at the sizes PaddleOCR's client
 sends. A checkpoint is written every few minutes; running the same command again goes on from it.
+
+One single-threaded process a core, gradients averaged once a step: on a shared machine that loses far
+less than one process with several threads, which wait for each other thousands of times a step.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ import json
 import math
 import multiprocessing
 import os
+import socket
 import time
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -28,16 +33,17 @@ from . import tokenizer as tokens
 from .config import DemoConfig
 from .crops import IGNORE, CropBatch, CropMaker, Stage
 from .model import DemoModel
+from .muon import Muon
 from .supervision import WATCHED, GlyphHead, looking_loss, reading_loss
 
 MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(1, 3, 1, 1)
 DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711]).view(1, 3, 1, 1)
 
 STAGES = {
-    "letters": Stage(700, reading=False, strange=(0.3, 1.0)),
-    "line": Stage(1200, lines=(1, 1), widths=(60, 420), tokens=(6, 80)),
-    "few": Stage(1300, lines=(1, 3), widths=(100, 600), tokens=(16, 160), natural=0.3),
-    "page": Stage(4500, lines=(1, 6), widths=(100, 1120), natural=0.85, tokens=(16, 620), stacked=0.15, wider=0.08),
+    "letters": Stage(625, reading=False, strange=(0.3, 1.0)),
+    "line": Stage(175, lines=(1, 1), widths=(60, 420), tokens=(6, 80)),
+    "few": Stage(250, lines=(1, 3), widths=(100, 600), tokens=(16, 160), natural=0.4),
+    "page": Stage(4000, lines=(1, 6), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
@@ -75,11 +81,11 @@ def tensors(batch: CropBatch, tail: list[int]) -> dict[str, torch.Tensor]:
 
 
 def _produce(queue, tokenizer_json: str, seed: int, schedule: list[Stage], start: int) -> None:
-    os.nice(2)
+    os.nice(1)
     torch.set_num_threads(1)
     tokenizer = Tokenizer.from_str(tokenizer_json)
     _, tail = tokens.prompt_ids(tokenizer)
-    maker = CropMaker(tokenizer, seed * 1_000_003 + start)
+    maker = CropMaker(tokenizer, seed)
     for step in range(start, sum(stage.steps for stage in schedule)):
         batch = maker.batch(stage_at(schedule, step))
         queue.put({name: value.numpy() for name, value in tensors(batch, tail).items()})
@@ -100,7 +106,7 @@ def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
         inside = ".layers." in name or "mlp_AR" in name
         (matrices if inside and parameter.ndim == 2 else rest).append(parameter)
     return [
-        torch.optim.Muon(matrices, lr=rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw", ns_steps=4),
+        Muon(matrices, lr=rate, weight_decay=0.02),
         torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
@@ -113,26 +119,27 @@ def factor(elapsed: float, warm: float, total: float) -> float:
 
 
 class Trainer:
+    """One of ``dist.get_world_size()`` processes that train the same weights on batches of their own."""
+
     def __init__(self, out: Path, schedule: dict[str, Stage], rate: float, seed: int):
         self.out, self.seed, self.rate = out, seed, rate
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self.schedule = list(schedule.values())
         self.steps = sum(stage.steps for stage in self.schedule)
-        out.mkdir(parents=True, exist_ok=True)
-        vocabulary = out / "tokenizer.json"
-        if not vocabulary.exists():
-            tokens.train(seed).save(str(vocabulary))
-        self.tokenizer = Tokenizer.from_file(str(vocabulary))
+        self.tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
         torch.manual_seed(seed)
         self.config = DemoConfig()
         self.model, self.head = DemoModel(self.config), GlyphHead(self.config)
         self.optimisers = optimisers(nn.ModuleList([self.model, self.head]), rate)
         self.step, self.seconds = 0, 0.0
+        self.log_every = max(1, min(25, self.steps // 20))
         self.checkpoint = out / "checkpoint.pt"
         if self.checkpoint.exists():
             state = torch.load(self.checkpoint, weights_only=True)
             self.model.load_state_dict(state["model"])
             self.head.load_state_dict(state["head"])
-            for optimiser, saved in zip(self.optimisers, state["optimisers"]):
+            # A checkpoint without optimiser state starts them afresh.
+            for optimiser, saved in zip(self.optimisers, state["optimisers"] or ()):
                 optimiser.load_state_dict(saved)
             self.step, self.seconds = state["step"], state["seconds"]
 
@@ -162,7 +169,8 @@ class Trainer:
     def run(self, minutes: float) -> None:
         context = multiprocessing.get_context("spawn")
         queue = context.Queue(maxsize=8)
-        arguments = (queue, self.tokenizer.to_str(), self.seed, self.schedule, self.step)
+        seed = self.seed * 1_000_003 + self.rank * 10_007 + self.step
+        arguments = (queue, self.tokenizer.to_str(), seed, self.schedule, self.step)
         producer = context.Process(target=_produce, args=arguments, daemon=True)
         producer.start()
         began = saved = time.monotonic()
@@ -171,7 +179,10 @@ class Trainer:
         try:
             for self.step in itertools.count(self.step):
                 elapsed = time.monotonic() - began
-                if self.step >= self.steps or elapsed > minutes * 60:
+                # Rank 0's clock decides, so that all leave at the same step.
+                done = torch.tensor(float(self.step >= self.steps or elapsed > minutes * 60))
+                dist.broadcast(done, 0)
+                if done:
                     break
                 stage = stage_at(self.schedule, self.step)
                 batch = {name: torch.from_numpy(value) for name, value in queue.get(timeout=120).items()}
@@ -182,24 +193,42 @@ class Trainer:
                 found = self.losses(batch, stage)
                 loss = sum(WEIGHTS[name] * value for name, value in found.items() if name in WEIGHTS)
                 loss.backward()
+                self.average_gradients()
                 nn.utils.clip_grad_norm_(itertools.chain(self.model.parameters(), self.head.parameters()), 1.0)
                 for optimiser in self.optimisers:
                     optimiser.step()
                     optimiser.zero_grad(set_to_none=True)
                 self.seconds = already + time.monotonic() - began
-                if self.step % 25 == 0:
+                if self.step % self.log_every == 0 and self.rank == 0:
                     row = {"step": self.step, "seconds": round(self.seconds), "lr": self.rate * share}
                     row |= {name: round(float(value.detach()), 4) for name, value in found.items()}
                     print(json.dumps(row), file=log, flush=True)
                     if not math.isfinite(float(loss.detach())):
                         raise FloatingPointError(f"loss is {float(loss)} at step {self.step}")
-                if time.monotonic() - saved > 180:
+                if time.monotonic() - saved > 180 and self.rank == 0:
                     self.save()
                     saved = time.monotonic()
         finally:
             producer.terminate()
             producer.join()
-        self.save()
+        if self.rank == 0:
+            self.save()
+
+    def average_gradients(self) -> None:
+        """Mean over the processes; a parameter that a stage leaves out has no gradient in any of them."""
+        gradients = [p.grad for p in itertools.chain(self.model.parameters(), self.head.parameters()) if p.grad is not None]
+        flat = nn.utils.parameters_to_vector(gradients)
+        dist.all_reduce(flat)
+        nn.utils.vector_to_parameters(flat / self.world, gradients)
+
+
+def _train(rank: int, world: int, port: int, arguments: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    trainer = Trainer(arguments.out, SMOKE if arguments.smoke else STAGES, arguments.rate, arguments.seed)
+    trainer.run(arguments.minutes)
+    dist.destroy_process_group()
 
 
 def main() -> None:
@@ -208,11 +237,17 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after this long; run again to go on")
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")
     arguments = parser.parse_args()
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
-    trainer = Trainer(arguments.out, SMOKE if arguments.smoke else STAGES, arguments.rate, arguments.seed)
-    trainer.run(arguments.minutes)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    vocabulary = arguments.out / "tokenizer.json"
+    if not vocabulary.exists():
+        tokens.train(arguments.seed).save(str(vocabulary))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torch.multiprocessing.spawn(_train, (arguments.processes, port, arguments), nprocs=arguments.processes)
 
 
 if __name__ == "__main__":
