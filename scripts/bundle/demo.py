@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
             weights = choose_weights(settings)
             services.start()
             ready = services.wait_ready()
-        parse_all(documents, pages, settings.parser_url, options.out, ready.get("weights") or weights)
+        parse_all(documents, pages, settings.parser_url, options.out, ready or weights)
     except BaseException:
         # From here on a second Ctrl-C would only leave processes behind.
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

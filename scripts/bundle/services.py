@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from pathlib import Path
@@ -17,6 +18,8 @@ from .settings import LocalSettings
 from .supervisor import Supervisor
 
 STATE_FILE = RUN_DIR / "services.json"
+# What vLLM and the parser put before a message: level, date and time, source. Other lines say nothing to a user.
+MESSAGE = re.compile(r"^.*?(?:INFO|WARNING) .*?(?:\]|:) ")
 ALIVE = {"STARTING", "RUNNING", "BACKOFF"}
 
 
@@ -31,6 +34,7 @@ class Services:
         self._supervisor = Supervisor(settings)
         self._started_supervisor = False
         self._started: dict[str, int] = {}
+        self._log_begins: dict[str, int] = {}
 
     def check(self) -> None:
         """Before anything is touched: the services that run are the ones wanted, and free ports for the rest.
@@ -61,19 +65,20 @@ class Services:
             if self._supervisor.state(program) not in ALIVE:
                 say(f"starting {program}, log: {shown(self._log(program))}")
                 self._started[program] = 0
+                self._log_begins[program] = size(self._log(program))
                 self._supervisor.start_program(program)
                 self._started[program] = self._supervisor.info(program)["pid"]
 
     def wait_ready(self) -> dict[str, object]:
-        """Wait until the VLM answers, then until the parser is ready; returns what its readiness says.
+        """Wait until the VLM answers, then until the parser is ready; returns what it says of the weights in use.
 
         Raises ServiceError when a service ends or takes longer than READY_TIMEOUT.
         """
         self._wait("vlm", "the VLM server to load its model", self._settings.vlm_health)
         ready = self._wait("parser", "the parser to be ready", f"{self._settings.parser_url}/health/ready")
         try:
-            return json.loads(ready.detail)
-        except ValueError:
+            return json.loads(ready.detail)["result"]
+        except (ValueError, KeyError):
             return {}
 
     def undo(self) -> None:
@@ -111,9 +116,28 @@ class Services:
     def _progress(self, program: str, result: Probe) -> str:
         """A word on how far a service is: its own reason where it answers, else the last line of its log."""
         if result.detail.startswith("HTTP"):
-            return result.detail[:160].replace("\n", " ")
-        lines = last_lines(self._log(program), 1)
-        return lines[0][-120:] if lines else result.detail
+            said = re.search(r'"errorMsg": ?"([^"]+)', result.detail)
+            return (said[1] if said else result.detail)[:160]
+        lines = [line for line in self._last_lines(program, 30) if MESSAGE.search(line)]
+        return MESSAGE.sub("", lines[-1])[:100] if lines else result.detail
+
+    def _last_lines(self, program: str, count: int) -> list[str]:
+        """The last non-empty lines that a program has logged since this call started it, [] where there are none."""
+        log = self._log(program)
+        begin = max(self._log_begins.get(program, 0), size(log) - 20000)
+        try:
+            with log.open("rb") as stream:
+                stream.seek(begin)
+                text = stream.read().decode("utf-8", "replace")
+        except OSError:
+            return []
+        return [line.strip() for line in text.splitlines() if line.strip()][-count:]
+
+    def _error_line(self, program: str) -> str:
+        """The line of a program's log that most likely says what went wrong."""
+        lines = self._last_lines(program, 60)
+        marked = [line for line in lines if "error" in line.lower()]
+        return (marked or lines or ["no output"])[-1][-300:]
 
     def _check_alive(self, program: str, ticker: Ticker) -> None:
         info = self._supervisor.info(program)
@@ -122,7 +146,7 @@ class Services:
         restarted = program in self._started and self._started[program] != info["pid"]
         if restarted or info["statename"] not in ALIVE:
             raise ServiceError(f"{program} ended while starting (status {info['exitstatus']}): "
-                               f"{error_line(log)} (log: {shown(log)})")
+                               f"{self._error_line(program)} (log: {shown(log)})")
         if ticker.elapsed > self._settings.ready_timeout:
             raise ServiceError(f"{program} was not ready after {ticker.elapsed:.0f} s (READY_TIMEOUT): "
                                f"{ticker.detail} (log: {shown(log)})")
@@ -140,20 +164,6 @@ def check_port(program: str, host: str, port: int, setting: str) -> None:
                              f"stop what holds it, or set {setting} to a free port") from error
 
 
-def last_lines(log: Path, count: int) -> list[str]:
-    """The last non-empty lines of a log, [] where there is none."""
-    try:
-        with log.open("rb") as stream:
-            stream.seek(0, 2)
-            stream.seek(max(0, stream.tell() - 20000))
-            text = stream.read().decode("utf-8", "replace")
-    except OSError:
-        return []
-    return [line.strip() for line in text.splitlines() if line.strip()][-count:]
-
-
-def error_line(log: Path) -> str:
-    """The line of a log that most likely says what went wrong."""
-    lines = last_lines(log, 60)
-    marked = [line for line in lines if "error" in line.lower()]
-    return (marked or lines or ["no output"])[-1][-300:]
+def size(log: Path) -> int:
+    """Size of a log in bytes, 0 where there is none."""
+    return log.stat().st_size if log.is_file() else 0

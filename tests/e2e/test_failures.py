@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in the real chain: bad files, a busy port, Ctrl-C; and stopping."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from conftest import DATA, Local, make_local
+
+
+def one_error_line(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1 and "Traceback" not in stderr, stderr
+    return lines[0]
+
+
+def broken(name: str, folder: Path) -> Path:
+    """A file that begins well and is broken further on."""
+    report, handbook = (DATA / "report.png").read_bytes(), (DATA / "handbook.pdf").read_bytes()
+    data = {
+        "truncated.png": report[: len(report) // 2],
+        "changed.png": report[:5000] + bytes(200) + report[5200:],
+        "empty.pdf": b"",
+        "header.pdf": b"%PDF-1.7\n",
+        "truncated.pdf": handbook[:2000],
+        "text.png": b"not an image\n",
+    }[name]
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", [
+    "truncated.png", "changed.png", "empty.pdf", "header.pdf", "truncated.pdf", "text.png"])
+def test_broken_files_disturb_nothing(local: Local, tmp_path: Path, name: str):
+    running = sorted(local.processes())
+    result = local.call(str(broken(name, tmp_path)), "--out", str(tmp_path / "out"))
+    assert result.returncode == 2 and name in one_error_line(result.stderr)
+    assert result.stdout == "" and not (tmp_path / "out").exists()
+    assert sorted(local.processes()) == running
+
+
+def test_a_missing_file(local: Local):
+    result = local.call("absent.png")
+    assert result.returncode == 2 and "absent.png: no such file" in one_error_line(result.stderr)
+
+
+def test_the_parser_refuses_what_is_no_document(local: Local):
+    body = json.dumps({"file": "bm90IGFuIGltYWdl", "fileType": 1}).encode()
+    request = urllib.request.Request(f"{local.parser_url}/layout-parsing", body, {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=60)
+    assert 400 <= caught.value.code < 500
+    answer = json.load(caught.value)
+    assert answer["errorCode"] == caught.value.code and answer["errorMsg"] and answer["logId"]
+
+
+def test_a_page_is_still_parsed_after_all_that(local: Local):
+    assert local.call(str(DATA / "letter.png"), "--out", "after").returncode == 0
+
+
+def test_a_port_that_is_taken(tmp_path: Path):
+    other = make_local(tmp_path)
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", int(other.env["PARSER_PORT"])))
+        holder.listen()
+        result = other.call(str(DATA / "letter.png"))
+    assert result.returncode == 2 and other.env["PARSER_PORT"] in one_error_line(result.stderr)
+    assert other.processes() == []
+
+
+def test_interrupt_while_the_services_start(tmp_path: Path):
+    other = make_local(tmp_path)
+    call = other.start(str(DATA / "letter.png"))
+    deadline = time.monotonic() + 300
+    while not any("vllm serve" in line for line in other.processes()):
+        assert call.poll() is None and time.monotonic() < deadline
+        time.sleep(0.2)
+    call.send_signal(signal.SIGINT)
+    _, stderr = call.communicate(timeout=120)
+    assert call.returncode == 130 and "Traceback" not in stderr
+    assert other.processes() == [] and not (tmp_path / "output").exists()
+
+
+def test_weights_that_are_named_but_absent(tmp_path: Path):
+    other = make_local(tmp_path)
+    other.env["VLM_MODEL"] = "PaddleOCR-VL"
+    result = other.call(str(DATA / "letter.png"))
+    assert result.returncode == 2 and "VLM_MODEL is 'PaddleOCR-VL'" in one_error_line(result.stderr)
+    assert other.processes() == []
+
+
+def test_zz_down_leaves_nothing(local: Local):
+    """Last in the file that runs last: stops what the other tests used."""
+    assert local.processes()
+    assert local.call("--down").returncode == 0
+    assert local.processes() == []
+    for name in ("VLM_PORT", "PARSER_PORT"):
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(("127.0.0.1", int(local.env[name])))
+    assert not Path(local.env["RUN_DIR"], "supervisord.pid").exists()
