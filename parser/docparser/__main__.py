@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from docparser.app import create_app
 from docparser.errors import NotReady
 from docparser.logs import configure_logging
-from docparser.settings import Settings
+from docparser.settings import Settings, variable
 from docparser.weights import find_layout_model
 
 
@@ -21,8 +21,7 @@ def main() -> int:
         settings = Settings()
     except ValidationError as exc:
         for error in exc.errors():
-            name = ".".join(str(part) for part in error["loc"])
-            print(f"docparser: setting {name}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
+            print(f"docparser: {variable(error['loc'][0])}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
         return 2
     try:
         find_layout_model(settings)

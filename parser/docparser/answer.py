@@ -26,7 +26,9 @@ def page_entry(result: Any, number: int, options: AnswerOptions, *, max_side: in
     }
     if options.markdown_images:
         entry["markdown"]["images"] = {
-            path: encode_jpeg(image, max_side) for path, image in markdown["markdown_images"].items() if image is not None
+            path: encode_jpeg(image, max_side)
+            for path, image in markdown["markdown_images"].items()
+            if image is not None
         }
     if options.docx:
         entry["exports"] = {"docx": docx_export(result, number)}

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
 
-from docparser import __version__, health, http_errors, parsing
+from docparser import __version__, api_page, health, http_errors, parsing
 from docparser.body_limit import BodyLimit
 from docparser.models import Models
 from docparser.pool import WorkerPool
@@ -35,6 +35,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=__version__,
         description="PaddleOCR-VL behind PaddleX's `/layout-parsing` contract: images and PDFs to Markdown and JSON.",
         lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.settings = settings
     app.state.pool = WorkerPool(settings)
@@ -43,5 +45,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     http_errors.install(app)
     app.include_router(parsing.router)
     app.include_router(health.router)
+    app.include_router(api_page.router)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_mib << 20)
     return app

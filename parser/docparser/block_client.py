@@ -51,7 +51,9 @@ class BlockClient:
             http_client=httpx.AsyncClient(
                 timeout=httpx.Timeout(timeout_s, connect=connect_timeout_s, pool=None),
                 # The VLM closes idle connections after 5 s; we do so first.
-                limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=3),
+                limits=httpx.Limits(
+                    max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=3
+                ),
                 trust_env=False,
             ),
         )
@@ -64,7 +66,9 @@ class BlockClient:
     def close(self) -> None:
         run_async(self._client.close(), timeout=5)
 
-    def create_chat_completion(self, messages: list[dict], *, return_future: bool = False, timeout: float | None = None, **kwargs: Any):
+    def create_chat_completion(
+        self, messages: list[dict], *, return_future: bool = False, timeout: float | None = None, **kwargs: Any
+    ):
         """``timeout`` is paddlex's own and is replaced by the operator's."""
         return run_async(self._complete(messages, kwargs), return_future=return_future)
 
@@ -72,7 +76,9 @@ class BlockClient:
         async with self._semaphore:
             for last_try in (False, True):
                 try:
-                    completion = await self._client.chat.completions.create(model=self._model, messages=messages, **kwargs)
+                    completion = await self._client.chat.completions.create(
+                        model=self._model, messages=messages, **kwargs
+                    )
                 except openai.APIConnectionError as exc:
                     if isinstance(exc, openai.APITimeoutError) and not isinstance(exc.__cause__, httpx.ConnectTimeout):
                         return self._failed("failed", "the VLM server did not answer in time")
@@ -81,7 +87,9 @@ class BlockClient:
                         raise VlmUnavailable(f"The VLM server at {self._url} cannot be reached ({reason}).") from exc
                 except openai.APIStatusError as exc:
                     if exc.status_code in NOT_OURS:
-                        raise VlmUnavailable(f"The VLM server at {self._url} answers {exc.status_code}: {_text(exc)}") from exc
+                        raise VlmUnavailable(
+                            f"The VLM server at {self._url} answers {exc.status_code}: {_text(exc)}"
+                        ) from exc
                     if exc.status_code < 500 and exc.status_code != 429:
                         return self._failed("refused", _text(exc))
                     if last_try:

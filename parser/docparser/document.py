@@ -19,10 +19,8 @@ class DocumentReader:
 
     def count_pages(self, document: Document) -> int:
         """Raises InvalidDocument, or DocumentTooLarge: a document that is too long is refused as a whole."""
-        if document.format == "PDF":
-            count = self._pdf.count_pages(document)
-        else:
-            count = count_frames(document, self._limits)
+        is_pdf = document.format == "PDF"
+        count = self._pdf.count_pages(document) if is_pdf else count_frames(document, self._limits)
         if count > self._limits.max_pages:
             raise DocumentTooLarge(
                 f"file: the document has {count} pages; at most {self._limits.max_pages} are allowed (PARSER_MAX_PAGES)"

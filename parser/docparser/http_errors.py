@@ -50,7 +50,9 @@ def error_response(status: int, message: str, log_id: str | None = None, headers
 def describe_validation_error(error: dict) -> str:
     """One line from one of pydantic's error dictionaries: where, what, and the value if it is short."""
     if error["type"] == "json_invalid":
-        return f"body: not valid JSON ({error.get('ctx', {}).get('error', error['msg'])} at character {error['loc'][-1]})"
+        return (
+            f"body: not valid JSON ({error.get('ctx', {}).get('error', error['msg'])} at character {error['loc'][-1]})"
+        )
     where = ".".join(str(part) for part in error["loc"] if part != "body" and not UNION_TAG.match(str(part))) or "body"
     message = error["msg"].removeprefix("Value error, ")
     value = error.get("input")

@@ -26,7 +26,9 @@ def _opened(document: Document) -> Iterator[Image.Image]:
     try:
         image = Image.open(document.path, formats=formats)
     except UnidentifiedImageError:
-        raise InvalidDocument(f"file: begins like a {document.format} but cannot be read as one; expected {SUPPORTED}") from None
+        raise InvalidDocument(
+            f"file: begins like a {document.format} but cannot be read as one; expected {SUPPORTED}"
+        ) from None
     except DECODE_ERRORS as exc:
         raise InvalidDocument(f"file: the {document.format} is damaged ({exc})") from None
     with image:
@@ -92,8 +94,5 @@ def _from_wide(image: Image.Image) -> Image.Image:
     """16-bit, 32-bit and float grey: Pillow would clip at 255. 16 bits are the full range unless values exceed it."""
     grey = np.nan_to_num(np.asarray(image).astype(np.float64), posinf=0.0, neginf=0.0)
     peak = float(grey.max(initial=0.0))
-    if image.mode == "F":
-        scale = 255.0 if peak <= 1.0 else 255.0 / max(peak, 255.0)
-    else:
-        scale = 255.0 / max(peak, 65535.0)
-    return Image.fromarray(np.clip(grey * scale, 0, 255).astype(np.uint8)).convert("RGB")
+    full = (1.0 if peak <= 1.0 else max(peak, 255.0)) if image.mode == "F" else max(peak, 65535.0)
+    return Image.fromarray(np.clip(grey * (255.0 / full), 0, 255).astype(np.uint8)).convert("RGB")

@@ -20,7 +20,7 @@ class Models:
         await self._probe.close()
 
     async def readiness(self) -> tuple[dict, list[str]]:
-        """``{layout, vlm}`` with ``ready`` and the weights of each, and what is wrong, in words; nothing if all is well."""
+        """``{layout, vlm}`` with ``ready`` and the weights of each; and what is wrong, in words, if anything is."""
         layout, vlm, trouble = self._layout(), {"model": self._settings.vlm_model_name}, []
         layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
         if not layout["ready"]:
@@ -36,9 +36,7 @@ class Models:
     async def in_use(self) -> dict:
         """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known."""
         states, _ = await self.readiness()
-        return {
-            name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()
-        }
+        return {name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()}
 
     def _layout(self) -> dict:
         try:

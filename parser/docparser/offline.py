@@ -35,7 +35,7 @@ def _drawing_font(folder: Path) -> Path:
     It has no CJK glyphs. Only the class names in layout pictures and the text of ``spotting`` pictures are drawn with
     it; PADDLE_PDX_LOCAL_FONT_FILE_PATH names another one.
     """
-    path = folder / "Aileron-Regular.otf"
+    path = folder / "Aileron-Regular.ttf"
     if not path.is_file():
         from PIL import ImageFont
 

@@ -70,7 +70,7 @@ class PdfReader:
 
 
 def render_scale(width: float, height: float, limits: Limits) -> float:
-    """Pixels per point for a page of ``width`` x ``height`` points: the operator's, less if the page would be too large."""
+    """Pixels per point for a page of ``width`` x ``height`` points: the operator's, or less for a large page."""
     if not (width > 0 and height > 0 and math.isfinite(width * height)):
         raise ValueError(f"its size is {width} x {height} points")
     return min(limits.pdf_scale, math.sqrt(limits.max_pdf_page_pixels / (width * height)))

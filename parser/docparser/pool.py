@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import enum
 import itertools
@@ -40,10 +41,8 @@ class Job:
 
     def settle(self, outcome: Any) -> None:
         """Sets the future's result or exception, from a worker's thread."""
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self.future.get_loop().call_soon_threadsafe(self._settle, outcome)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            pass
 
     def _settle(self, outcome: Any) -> None:
         if self.future.done():

@@ -13,7 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from docparser.labels import LABELS
 
 PIXEL_KINDS = ("ocr", "table", "chart", "formula", "seal", "spotting")
-VLM_EXTRA_ARGS = {"min_pixels", "max_pixels"} | {f"{kind}_{end}_pixels" for kind in PIXEL_KINDS for end in ("min", "max")}
+VLM_EXTRA_ARGS = {"min_pixels", "max_pixels"} | {
+    f"{kind}_{end}_pixels" for kind in PIXEL_KINDS for end in ("min", "max")
+}
 
 MergeMode = Literal["large", "small", "union"]
 Probability = Annotated[float, Field(ge=0, le=1)]

@@ -27,15 +27,14 @@ class Settings(BaseSettings):
 
     # The VLM server and the models.
     vlm_url: str = Field("http://127.0.0.1:8000/v1", validation_alias=AliasChoices("VLM_URL", "vlm_url"))
-    vlm_model_name: str = Field(
-        "PaddleOCR-VL-0.9B", validation_alias=AliasChoices("VLM_MODEL_NAME", "vlm_model_name")
-    )
-    layout_model_dir: Path | None = Field(
-        None, validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir")
-    )
+    vlm_model_name: str = Field("PaddleOCR-VL-0.9B", validation_alias=AliasChoices("VLM_MODEL_NAME", "vlm_model_name"))
+    layout_model_dir: Path | None = Field(None, validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir"))
     models_dir: Path = Field(Path("models"), validation_alias=AliasChoices("MODELS_DIR", "models_dir"))
     vlm_model: str | None = Field(None, validation_alias=AliasChoices("VLM_MODEL", "vlm_model"))
     hardware: str = Field("cpu", pattern="^(cpu|ascend)$", validation_alias=AliasChoices("HARDWARE", "hardware"))
+    models_config: Path = Field(
+        REPOSITORY / "config" / "models.yaml", description="Tells which folder a name in VLM_MODEL means."
+    )
     pipeline_config: Path = REPOSITORY / "config" / "pipeline.yaml"
 
     # How a page is worked on.
@@ -50,7 +49,10 @@ class Settings(BaseSettings):
     cache_dir: Path = Field(
         Path("~/.cache/docparser"), description="A writable folder for PaddleX's caches and the drawing font."
     )
-    spool_dir: Path | None = Field(None, description="Where documents lie while they are parsed; default: temporary.")
+    spool_dir: Path | None = Field(
+        None,
+        description="Where documents lie while they are parsed, a folder for this service only; default: temporary.",
+    )
 
     # Limits of a request.
     max_body_mib: int = Field(256, ge=1)
@@ -76,3 +78,11 @@ class Settings(BaseSettings):
     @classmethod
     def _expand(cls, path: Path) -> Path:
         return path.expanduser()
+
+
+def variable(field: str) -> str:
+    """The environment variable that sets ``field``; a variable's own name is returned as it is."""
+    info = Settings.model_fields.get(field)
+    if info is None:
+        return field
+    return info.validation_alias.choices[0] if info.validation_alias else f"PARSER_{field.upper()}"

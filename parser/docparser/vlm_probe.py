@@ -48,12 +48,16 @@ class VlmProbe:
         try:
             health = await self._client.get(self._url.copy_with(path="/health"))
             if health.status_code >= 500:
-                raise VlmUnavailable(f"The VLM server at {self._url} is not healthy (/health answers {health.status_code}).")
+                raise VlmUnavailable(
+                    f"The VLM server at {self._url} is not healthy (/health answers {health.status_code})."
+                )
             answer = await self._client.get(f"{self._url}/models")
             answer.raise_for_status()
             served = {model["id"]: model for model in answer.json()["data"]}
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as exc:
-            raise VlmUnavailable(f"The VLM server at {self._url} cannot be reached ({exc or type(exc).__name__}).") from exc
+            raise VlmUnavailable(
+                f"The VLM server at {self._url} cannot be reached ({exc or type(exc).__name__})."
+            ) from exc
         if self._model not in served:
             raise VlmUnavailable(
                 f"The VLM server at {self._url} serves {', '.join(served) or 'nothing'}, not {self._model}; "

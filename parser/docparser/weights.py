@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path, PurePosixPath
 
+import yaml
+
 from docparser.errors import NotReady
 from docparser.settings import Settings
 
@@ -30,17 +32,27 @@ def is_demo(path: str | Path) -> bool:
     return PurePosixPath(path).parent.name == "demo"
 
 
-def find_layout_model(settings: Settings) -> Weights:
-    """LAYOUT_MODEL_DIR if it is set; else the folder inside the VLM's, else beside it, else (on CPU) the demo's.
+def _vlm_folder(settings: Settings) -> str:
+    """The VLM's folder under MODELS_DIR. VLM_MODEL is a name in models.yaml or a path, as for the VLM's launcher."""
+    config = {}
+    if settings.models_config.is_file():
+        config = yaml.safe_load(settings.models_config.read_text(encoding="utf-8"))
+    name = settings.vlm_model or config.get("default", "PaddleOCR-VL")
+    return config.get("models", {}).get(name, {}).get("path", name)
 
-    Raises NotReady that names every folder it looked into.
+
+def find_layout_model(settings: Settings) -> Weights:
+    """LAYOUT_MODEL_DIR if it is set; else the folder inside the VLM's, else beside it.
+
+    Else the demo's, but on CPU only, and only where VLM_MODEL names no other weights. Raises NotReady that names
+    every folder it looked into.
     """
     if settings.layout_model_dir is not None:
         candidates = [settings.layout_model_dir]
     else:
-        root, vlm = settings.models_dir, settings.vlm_model or "PaddleOCR-VL"
+        root, vlm = settings.models_dir, _vlm_folder(settings)
         candidates = [root / vlm / LAYOUT_MODEL, root / LAYOUT_MODEL]
-        if settings.hardware == "cpu":
+        if settings.hardware == "cpu" and (settings.vlm_model is None or is_demo(root / vlm)):
             candidates.append(root / "demo" / LAYOUT_MODEL)
     for folder in candidates:
         if all((folder / name).is_file() for name in LAYOUT_FILES):

@@ -53,7 +53,7 @@ def main(connection: Connection, settings: Settings) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """A service that was killed cannot end its workers; one that is busy would not notice the closed pipe for minutes."""
+    """Ends with the service, even one that was killed: a busy worker would not see the closed pipe for minutes."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
@@ -106,7 +106,13 @@ class Worker:
         else:
             frozen = freeze(result)
         height, width = image.shape[:2]
-        log.debug("page %d: %.2f s, %d blocks read, %d not", task.index + 1, time.monotonic() - started, answered, len(failures))
+        log.debug(
+            "page %d: %.2f s, %d blocks read, %d not",
+            task.index + 1,
+            time.monotonic() - started,
+            answered,
+            len(failures),
+        )
         return ParsedPage(entry, width, height, answered, failures, frozen)
 
     def _join_pages(self, task: JoinPages) -> list[dict]:
@@ -128,7 +134,9 @@ class Worker:
         try:
             pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(task.pages)]
             joined = self._pipeline.restructure(pages, task.restructure)
-            entries = [page_entry(page, number, text_only, max_side=self._max_side) for number, page in enumerate(joined, 1)]
+            entries = [
+                page_entry(page, number, text_only, max_side=self._max_side) for number, page in enumerate(joined, 1)
+            ]
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
             raise InvalidRequest(
                 f"pages: prunedResult is not that of an answer of /layout-parsing ({type(exc).__name__}: {exc})"

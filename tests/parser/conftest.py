@@ -26,7 +26,12 @@ from fake_vlm import FakeVlm  # noqa: E402
 START_S = 480  # two busy cores load Paddle slowly
 
 # Limits that tests can reach.
-LIMITS = {"PARSER_MAX_PAGES": "6", "PARSER_MAX_BODY_MIB": "8", "PARSER_MAX_IMAGE_PIXELS": "9000000"}
+LIMITS = {
+    "PARSER_MAX_PAGES": "6",
+    "PARSER_MAX_BODY_MIB": "8",
+    "PARSER_MAX_IMAGE_PIXELS": "9000000",
+    "PARSER_VLM_TIMEOUT_S": "15",
+}
 
 
 class Service:
@@ -96,7 +101,10 @@ class Service:
 def layout_model(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("layout") / "PP-DocLayoutV2"
     built = subprocess.run(
-        [sys.executable, str(HERE / "placeholder_layout.py"), str(folder)], capture_output=True, text=True, timeout=START_S
+        [sys.executable, str(HERE / "placeholder_layout.py"), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=START_S,
     )
     assert built.returncode == 0, built.stderr
     return folder

@@ -19,6 +19,13 @@ from PIL import Image
 MODEL = "PaddleOCR-VL-0.9B"
 
 
+class _QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """Clients that hang up are part of the tests."""
+
+
 class FakeVlm:
     """Attributes that a test may set: ``answer(request, number)`` -> text or ``(status, message)``; ``delay_s``;
     ``model``, ``root``: what ``/v1/models`` names; ``healthy``: whether ``/health`` answers 200."""
@@ -29,8 +36,7 @@ class FakeVlm:
         self.in_flight = 0
         self.max_in_flight = 0
         self.reset()
-        self.server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self.server.daemon_threads = True
+        self.server = _QuietServer(("127.0.0.1", port), self._handler())
         self.port = self.server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/v1"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -70,7 +76,7 @@ class FakeVlm:
         body = {"id": f"fake-{number}", "object": "chat.completion", "created": 0, "model": self.model}
         return 200, {**body, "choices": [choice], "usage": usage}
 
-    def _handler(fake):  # noqa: N805 - the handler class needs its own self
+    def _handler(fake):
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -78,7 +84,9 @@ class FakeVlm:
                 if self.path == "/health":
                     self.reply(200 if fake.healthy else 503, {})
                 elif self.path == "/v1/models" and fake.healthy:
-                    self.reply(200, {"object": "list", "data": [{"id": fake.model, "root": fake.root, "object": "model"}]})
+                    self.reply(
+                        200, {"object": "list", "data": [{"id": fake.model, "root": fake.root, "object": "model"}]}
+                    )
                 else:
                     self.reply(503 if not fake.healthy else 404, {"error": {"message": "no such page"}})
 

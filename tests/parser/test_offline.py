@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import samples
-from conftest import PARSER, START_S
+from conftest import HERE, PARSER, START_S
 
 ISOLATED = ("unshare", "--net", "--map-root-user")
 
@@ -50,7 +50,7 @@ def test_without_any_network(tmp_path: Path, layout_model: Path):
     ran = subprocess.run(
         [*ISOLATED, sys.executable, "-c", SCRIPT, str(tmp_path), str(layout_model)],
         input=samples.image(), text=True, capture_output=True, timeout=START_S + 120,
-        env={"PYTHONPATH": f"{PARSER}:{Path(__file__).parent}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")},
+        env={"PYTHONPATH": f"{PARSER}:{HERE}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")},
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     answer = json.loads(ran.stdout)

@@ -57,7 +57,10 @@ def test_pages_can_be_made_one(service, parsed):
     assert base64.b64decode(page["exports"]["docx"]["content"])[:2] == b"PK"
 
 
-@pytest.mark.parametrize("pages", [[], [{"prunedResult": {}}], [{"prunedResult": {"parsing_res_list": [{}]}}], [{}], "x"])
+NO_PAGES = ([], [{"prunedResult": {}}], [{"prunedResult": {"parsing_res_list": [{}]}}], [{}], "x")
+
+
+@pytest.mark.parametrize("pages", NO_PAGES)
 def test_what_is_no_page_is_refused(service, pages):
     response = service.client.post("/restructure-pages", json={"pages": pages})
     assert response.status_code == 422

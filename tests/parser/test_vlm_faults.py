@@ -7,7 +7,7 @@ import time
 
 import pytest
 import samples
-from fake_vlm import FakeVlm, default_answer, prompt_of
+from fake_vlm import default_answer, prompt_of
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_one_refused_block_leaves_a_gap_that_is_named(service, vlm):
 
 def test_a_document_of_refused_blocks_only_is_the_clients_fault(service, vlm):
     vlm.answer = lambda request, number: (400, "aspect ratio above 200")
-    response = service.parse(samples.image(size=(1, 8000)), useLayoutDetection=False)
+    response = service.parse(samples.image(size=(30, 8000)), useLayoutDetection=False)
     assert response.status_code == 422
     assert "aspect ratio above 200" in response.json()["errorMsg"]
 
@@ -112,13 +112,8 @@ def test_odd_answers_do_no_harm(service, vlm):
         assert service.page(samples.image())
 
 
-def test_slow_blocks_are_given_up(start_service):
-    slow = FakeVlm()
-    slow.delay_s = 5.0
-    try:
-        service = start_service(VLM_URL=slow.url, PARSER_VLM_TIMEOUT_S="0.5").wait()
-        response = service.parse(samples.image())
-        assert response.status_code == 503
-        assert "in time" in response.json()["errorMsg"]
-    finally:
-        slow.close()
+def test_slow_blocks_are_given_up(service, vlm):
+    vlm.delay_s = 20.0
+    response = service.parse(samples.image(size=(400, 60)), useLayoutDetection=False)
+    assert response.status_code == 503
+    assert "in time" in response.json()["errorMsg"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import samples
-from conftest import PARSER
+from conftest import PARSER, START_S, Service
 
 PAGE = samples.image(size=(600, 800))
 
@@ -39,6 +39,17 @@ def gone(pid: int, within_s: float) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + START_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def workers_ready(service: Service) -> int:
+    return service.client.get("/health/ready").json()["result"]["layout"]["workersReady"]
 
 
 def test_the_service_answers_while_pages_are_parsed(service, vlm):
@@ -86,20 +97,47 @@ def test_broken_weights_are_named_and_not_ready(start_service, tmp_path, vlm):
     for name in ("inference.json", "inference.pdiparams", "inference.yml"):
         (broken / name).write_text("{}")
     service = start_service(VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(broken)).wait("/health")
-    deadline = time.monotonic() + 240
-    while "cannot be set up" not in (body := service.client.get("/health/ready").json())["errorMsg"]:
-        assert time.monotonic() < deadline, body
-        time.sleep(0.5)
+    wait_for(lambda: "cannot be set up" in service.client.get("/health/ready").json()["errorMsg"])
+    body = service.client.get("/health/ready").json()
     assert body["errorCode"] == 503 and str(broken) in body["errorMsg"]
     response = service.parse(PAGE)
     assert response.status_code == 503 and "not ready" in response.json()["errorMsg"]
 
 
-def test_workers_end_with_a_service_that_is_killed(start_service, vlm):
-    service = start_service(VLM_URL=vlm.url).wait()
-    (worker,) = children(service.process.pid)
-    service.process.kill()
-    assert gone(worker, within_s=10)
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory, layout_model, _vlm):
+    """A service of its own, which the last test of this group kills."""
+    folder = tmp_path_factory.mktemp("two")
+    settings = {"PARSER_WORKERS": "2", "PARSER_PAGE_TIMEOUT_S": "10"}
+    service = Service(folder, VLM_URL=_vlm.url, LAYOUT_MODEL_DIR=str(layout_model), **settings)
+    yield service.wait()
+    service.close()
+
+
+class TestTwoWorkers:
+    def test_pages_of_one_document_are_parsed_together(self, two_workers, vlm):
+        wait_for(lambda: workers_ready(two_workers) == 2)
+        vlm.delay_s = 3.0
+        response = two_workers.parse(samples.pdf(*[(595, 842)] * 4), visualize=False)
+        assert response.json()["result"]["dataInfo"]["numPages"] == 4
+        assert vlm.max_in_flight > 7, "more than one page's blocks"
+
+    def test_a_page_that_hangs_is_given_up_and_its_worker_replaced(self, two_workers, vlm):
+        before = set(children(two_workers.process.pid))
+        vlm.delay_s = 30.0
+        response = two_workers.parse(PAGE)
+        assert response.status_code == 504
+        assert "PARSER_PAGE_TIMEOUT_S" in response.json()["errorMsg"]
+        vlm.delay_s = 0.0
+        assert two_workers.page(PAGE)["markdown"]["text"], "the other worker goes on"
+        wait_for(lambda: len(set(children(two_workers.process.pid)) - before) == 1)
+
+    def test_workers_end_with_a_service_that_is_killed(self, two_workers):
+        wait_for(lambda: workers_ready(two_workers) == 2)
+        workers = children(two_workers.process.pid)
+        assert len(workers) == 2
+        two_workers.process.kill()
+        assert all(gone(worker, within_s=60) for worker in workers)
 
 
 def test_missing_weights_end_the_service_with_one_line(tmp_path):

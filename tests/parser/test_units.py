@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pieces that need no running service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docparser import offline
+from docparser.errors import NotReady
+from docparser.labels import LABELS
+from docparser.limits import Limits
+from docparser.pdf import render_scale
+from docparser.pool import State, WorkerPool
+from docparser.schemas import ParseRequest
+from docparser.settings import Settings, variable
+from docparser.weights import LAYOUT_FILES, find_layout_model, is_demo
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch):
+    for name in ("VLM_URL", "VLM_MODEL_NAME", "LAYOUT_MODEL_DIR", "MODELS_DIR", "VLM_MODEL", "HARDWARE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class TestSettings:
+    def test_shared_names_have_no_prefix(self, monkeypatch):
+        monkeypatch.setenv("VLM_URL", "http://vlm:9/v1/")
+        monkeypatch.setenv("PARSER_WORKERS", "3")
+        settings = Settings()
+        assert (settings.vlm_url, settings.workers) == ("http://vlm:9/v1", 3)
+
+    def test_empty_means_unset(self, monkeypatch):
+        monkeypatch.setenv("PARSER_PORT", "")
+        assert Settings().port == 8080
+
+    def test_a_url_without_scheme_is_refused(self):
+        with pytest.raises(ValueError, match=r"vlm:8000.*http://127.0.0.1:8000/v1"):
+            Settings(vlm_url="vlm:8000")
+
+    def test_names_of_variables(self):
+        assert [variable(name) for name in ("port", "vlm_url", "VLM_URL")] == ["PARSER_PORT", "VLM_URL", "VLM_URL"]
+
+
+class TestWeights:
+    @staticmethod
+    def put(folder: Path) -> str:
+        folder.mkdir(parents=True)
+        for name in LAYOUT_FILES:
+            (folder / name).touch()
+        return str(folder)
+
+    def test_the_published_folder_comes_first_then_the_demo(self, tmp_path):
+        settings = Settings(models_dir=tmp_path)
+        with pytest.raises(NotReady, match=f"{tmp_path}.*LAYOUT_MODEL_DIR"):
+            find_layout_model(settings)
+        demo = self.put(tmp_path / "demo" / "PP-DocLayoutV2")
+        assert (find_layout_model(settings).path, find_layout_model(settings).demo) == (demo, True)
+        beside = self.put(tmp_path / "PP-DocLayoutV2")
+        assert (find_layout_model(settings).path, find_layout_model(settings).demo) == (beside, False)
+        inside = self.put(tmp_path / "PaddleOCR-VL" / "PP-DocLayoutV2")
+        assert find_layout_model(settings).path == inside
+
+    def test_the_demo_never_serves_on_ascend(self, tmp_path):
+        self.put(tmp_path / "demo" / "PP-DocLayoutV2")
+        with pytest.raises(NotReady):
+            find_layout_model(Settings(models_dir=tmp_path, hardware="ascend"))
+
+    def test_nor_beside_a_model_that_is_named(self, tmp_path):
+        self.put(tmp_path / "demo" / "PP-DocLayoutV2")
+        with pytest.raises(NotReady):
+            find_layout_model(Settings(models_dir=tmp_path, vlm_model="PaddleOCR-VL"))
+        assert find_layout_model(Settings(models_dir=tmp_path, vlm_model="demo/PaddleOCR-VL")).demo
+
+    def test_a_name_of_the_catalogue_means_its_path(self, tmp_path):
+        catalogue = tmp_path / "models.yaml"
+        catalogue.write_text("{default: a, models: {a: {path: A}, b: {path: deep/B}}}")
+        expected = self.put(tmp_path / "deep" / "B" / "PP-DocLayoutV2")
+        settings = Settings(models_dir=tmp_path, models_config=catalogue, vlm_model="b")
+        assert find_layout_model(settings).path == expected
+
+    def test_a_named_folder_is_the_only_one(self, tmp_path):
+        self.put(tmp_path / "PP-DocLayoutV2")
+        with pytest.raises(NotReady, match="elsewhere"):
+            find_layout_model(Settings(models_dir=tmp_path, layout_model_dir=tmp_path / "elsewhere"))
+
+    def test_demo_is_told_from_the_path(self):
+        assert is_demo("/models/demo/PaddleOCR-VL")
+        assert not is_demo("/demo/models/PaddleOCR-VL")
+
+
+def test_the_pipelines_classes_are_the_layout_models():
+    config = yaml.safe_load(Settings().pipeline_config.read_text())
+    layout = config["SubModules"]["LayoutDetection"]
+    everything = set(range(len(LABELS)))
+    assert set(layout["threshold"]) == set(layout["layout_merge_bboxes_mode"]) == everything
+    assert set(config["markdown_ignore_labels"]) <= set(LABELS)
+
+
+def test_class_names_become_numbers():
+    request = ParseRequest(file="x", layoutThreshold={"text": 0.1, "0": 0.2}, layoutUnclipRatio={"table": 1.5})
+    assert request.layoutThreshold == {22: 0.1, 0: 0.2}
+    assert request.layoutUnclipRatio == {21: (1.5, 1.5)}
+    assert ParseRequest(file="x", layoutThreshold=1).layoutThreshold == 1.0
+
+
+def test_pdf_pages_are_rendered_at_the_operators_scale_within_bounds():
+    limits = Limits(max_pages=1, max_image_pixels=1, max_pdf_page_pixels=40_000_000, pdf_scale=2.0)
+    assert render_scale(595, 842, limits) == 2.0
+    assert (20_000 * render_scale(20_000, 20_000, limits)) ** 2 == pytest.approx(40_000_000)
+    with pytest.raises(ValueError, match="0 x 5 points"):
+        render_scale(0, 5, limits)
+
+
+def test_the_operators_environment_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("PADDLE_PDX_LOCAL_FONT_FILE_PATH", "/fonts/mine.ttf")
+    for name in ("PADDLE_PDX_CACHE_HOME", "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK", "HF_HUB_OFFLINE", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(name, "kept")
+    offline.prepare(Settings(cache_dir=tmp_path / "cache"))
+    import os
+
+    assert os.environ["PADDLE_PDX_LOCAL_FONT_FILE_PATH"] == "/fonts/mine.ttf"
+    assert os.environ["OMP_NUM_THREADS"] == "kept"
+    assert (tmp_path / "cache" / "Aileron-Regular.ttf").read_bytes()[:4] == b"\0\1\0\0"
+
+
+async def _submit(pool: WorkerPool) -> None:
+    await pool.submit(object())
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.BROKEN])
+def test_a_pool_without_hope_refuses_at_once(state):
+    import asyncio
+
+    pool = WorkerPool(Settings())
+    pool._states[0] = state
+    with pytest.raises(NotReady, match="not ready"):
+        asyncio.run(asyncio.wait_for(_submit(pool), 1))
