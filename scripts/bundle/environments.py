@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
 from .paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
-from .progress import run_logged, say
+from .progress import run_logged, say, step
 from .stamp import clear_stamp, is_current, write_stamp
 from .uv import ensure_uv, registry_environment
 
@@ -20,12 +20,12 @@ from .uv import ensure_uv, registry_environment
 class Environment:
     """One virtual environment: its locks, which of our packages it runs, and how to see that it works.
 
-    `imports` names modules whose native libraries need something from the system.
+    `probe` is Python code that loads the native libraries that need something from the system.
     """
 
     name: str
     packages: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()
+    probe: str = ""
 
     @property
     def home(self) -> Path:
@@ -51,11 +51,18 @@ class Environment:
         return [file for file in files if file.is_file()]
 
 
+# Importing the package would take many times as long as loading its kernels alone.
+VLLM_KERNELS = """
+import ctypes, importlib.util, pathlib, torch
+for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob("_C*.so"):
+    ctypes.CDLL(str(kernels))
+"""
+
 ENVIRONMENTS = {env.name: env for env in (
     Environment("tools"),
-    Environment("vlm", packages=("model_code",), imports=("torch", "vllm._C")),
-    Environment("parser", packages=("parser",), imports=("cv2", "paddle")),
-    Environment("reference", packages=("model_code",), imports=("torch",)),
+    Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS),
+    Environment("parser", packages=("parser",), probe="import cv2"),
+    Environment("reference", packages=("model_code",), probe="import torch"),
 )}
 
 # Shared object -> Debian/Ubuntu package and openEuler/RHEL package that bring it.
@@ -110,12 +117,12 @@ def install_plan(environment: Environment) -> list[tuple[str, list[str]]]:
 
 
 def check_system_libraries(environment: Environment) -> None:
-    """Import what needs system libraries.
+    """Load what needs system libraries.
 
     Raises EnvironmentSetupError naming the one that is missing and the command that installs it.
     """
-    code = "; ".join(f"import {module}" for module in environment.imports)
-    result = subprocess.run([str(environment.python), "-c", code], capture_output=True, text=True, check=False)
+    command = [str(environment.python), "-c", environment.probe]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     if not result.returncode:
         return
     missing = MISSING_LIBRARY.search(result.stderr)
@@ -151,9 +158,9 @@ def set_up(environment: Environment) -> None:
         command = [uv, "pip", arguments[0], "--python", str(environment.python), *arguments[1:]]
         if run_logged(command, log, f"environment {environment.name}: installing {what}", env):
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
-    if environment.imports:
-        say(f"environment {environment.name}: checking its system libraries")
-        check_system_libraries(environment)
+    if environment.probe:
+        with step(f"environment {environment.name}: checking its system libraries"):
+            check_system_libraries(environment)
     write_stamp(environment.home, environment.inputs, settings_of(environment))
 
 

@@ -85,4 +85,5 @@ def sandbox(tmp_path: Path):
     env.pop("PYTHONPATH", None)
     box = Sandbox(tmp_path, env)
     yield box
-    box.run("--down")
+    if box.processes():
+        box.run("--down")

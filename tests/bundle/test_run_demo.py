@@ -23,6 +23,7 @@ def one_error_line(stderr: str) -> str:
     return lines[0]
 
 
+@pytest.mark.slow
 def test_markdown_on_stdout_files_in_out_and_services_kept(sandbox: Sandbox):
     image = sandbox.write("page.png")
     first = sandbox.run(image, "--out", "result")
@@ -91,6 +92,7 @@ def test_docker_mode_says_not_yet(sandbox: Sandbox):
     assert result.returncode == 2 and "--mode local" in one_error_line(result.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("behaviour", "status", "message"), [
     ("refuse", 2, "file: told to refuse (400)"),
     ("fail", 1, "file: told to fail (503)"),
@@ -102,6 +104,7 @@ def test_a_page_that_is_not_parsed_fails_the_call(sandbox: Sandbox, behaviour: s
     assert sandbox.processes() == [] and not (sandbox.folder / "output").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variables", "message"), [
     ({"FAKE_VLM": "die"}, "vlm ended while starting"),
     ({"FAKE_PARSER": "die"}, "parser ended while starting"),
@@ -115,6 +118,7 @@ def test_a_service_that_does_not_come_up(sandbox: Sandbox, variables: dict[str, 
     assert sandbox.processes() == []
 
 
+@pytest.mark.slow
 def test_other_settings_than_the_running_services_have(sandbox: Sandbox):
     image = sandbox.write("page.png")
     assert sandbox.run(image).returncode == 0
@@ -123,6 +127,7 @@ def test_other_settings_than_the_running_services_have(sandbox: Sandbox):
     assert sandbox.run(image).returncode == 0
 
 
+@pytest.mark.slow
 def test_interrupt_stops_what_the_call_started(sandbox: Sandbox):
     call = sandbox.popen(sandbox.write("page.png"), FAKE_PARSER="slow")
     wait_for(lambda: any("docparser" in line for line in sandbox.processes()))
@@ -133,6 +138,7 @@ def test_interrupt_stops_what_the_call_started(sandbox: Sandbox):
     assert sandbox.processes() == []
 
 
+@pytest.mark.slow
 def test_interrupt_leaves_services_of_an_earlier_call(sandbox: Sandbox):
     image = sandbox.write("page.png")
     assert sandbox.run(image, FAKE_PARSER="").returncode == 0
@@ -143,6 +149,7 @@ def test_interrupt_leaves_services_of_an_earlier_call(sandbox: Sandbox):
     assert sorted(sandbox.processes()) == before
 
 
+@pytest.mark.slow
 def test_a_service_that_dies_later_is_started_again(sandbox: Sandbox):
     image = sandbox.write("page.png")
     assert sandbox.run(image).returncode == 0
