@@ -5,6 +5,7 @@ Prints {path: pages} as JSON; ends with status 2 and one line on stderr at the f
 """
 
 import json
+import pathlib
 import sys
 import warnings
 
@@ -19,8 +20,10 @@ def pdf_pages(path):
             if count:
                 document[0].get_size()
     except pypdfium2.PdfiumError as error:
-        reason = "it needs a password" if "assword" in str(error) else str(error)
-        raise ValueError(f"the PDF cannot be read ({reason})") from error
+        # PDFium reports an earlier file's error for some files, so its word alone is not enough.
+        locked = "password" in str(error).lower() and b"/Encrypt" in pathlib.Path(path).read_bytes()
+        reason = "it is encrypted; remove its password first" if locked else "it is damaged or has no pages"
+        raise ValueError(f"the PDF cannot be read: {reason}") from error
     if not count:
         raise ValueError("the PDF has no pages")
     return count

@@ -119,7 +119,7 @@ class Services:
             said = re.search(r'"errorMsg": ?"([^"]+)', result.detail)
             return (said[1] if said else result.detail)[:160]
         lines = [line for line in self._last_lines(program, 30) if MESSAGE.search(line)]
-        return MESSAGE.sub("", lines[-1])[:100] if lines else result.detail
+        return MESSAGE.sub("", lines[-1])[:100] if lines else ""
 
     def _last_lines(self, program: str, count: int) -> list[str]:
         """The last non-empty lines that a program has logged since this call started it, [] where there are none."""
