@@ -17,14 +17,11 @@ MODELS = {
 
 def register() -> None:
     """Register architectures, configurations, processors and the media connector with vLLM."""
-    from vllm import ModelRegistry
-
     from .media import register_media_connector
     from .paddleocr_vl.config import register_config
+    from .registry import register_model
 
     for architecture, target in MODELS.items():
-        known = ModelRegistry.models.get(architecture)
-        if getattr(known, "module_name", None) != target.split(":")[0]:
-            ModelRegistry.register_model(architecture, target)
+        register_model(architecture, target)
     register_config()
     register_media_connector()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints, the reference process and a real server for the plugin's tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL_CODE = ROOT / "model_code"
+REFERENCE = Path(os.environ.get("ENVS_DIR", ROOT / ".venvs")) / "reference/bin/python"
+DEMO = ROOT / "models/demo/PaddleOCR-VL"
+# Generous: the machine may be busy with other work.
+START_LIMIT_S = 900
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: starts an engine or another environment's process; takes minutes")
+
+
+def run_python(python: str | Path, *words: object) -> None:
+    """Run a program of ours; its output is shown when it fails."""
+    env = {**os.environ, "PYTHONPATH": f"{MODEL_CODE}", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    done = subprocess.run(
+        [str(python), *map(str, words)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=START_LIMIT_S, check=False
+    )
+    assert done.returncode == 0, f"{words}: exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
+
+
+@pytest.fixture(scope="session")
+def reference_python() -> Path:
+    if not REFERENCE.exists():
+        pytest.fail(f"{REFERENCE} is not there; make it with scripts/setup_env.sh reference")
+    return REFERENCE
+
+
+@pytest.fixture(scope="session")
+def small_checkpoint(reference_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights in small layers."""
+    directory = tmp_path_factory.mktemp("small") / "PaddleOCR-VL"
+    run_python(reference_python, "-m", "reference.random_checkpoint", "--out", directory, "--small")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def full_shapes(reference_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights in layers of the published shapes, two of each kind, and the published vocabulary."""
+    directory = tmp_path_factory.mktemp("full") / "PaddleOCR-VL"
+    run_python(reference_python, "-m", "reference.random_checkpoint", "--out", directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def demo_weights() -> Path:
+    assert (DEMO / "config.json").is_file(), f"{DEMO} is not there; it is tracked"
+    return DEMO
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return trial.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def server(demo_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Base URL of a real server with the demo weights, started by the launcher with its own defaults."""
+    folder, port = tmp_path_factory.mktemp("server"), free_port()
+    env = {
+        **os.environ,
+        "MODELS_DIR": str(demo_weights.parents[1]),
+        "HARDWARE": "cpu",
+        "VLM_MODEL": "",
+        "VLM_HOST": "127.0.0.1",
+        "VLM_PORT": str(port),
+    }
+    log = folder / "vlm.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vlm_server"],
+            cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    base, began = f"http://127.0.0.1:{port}", time.monotonic()
+    try:
+        while not healthy(base):
+            assert process.poll() is None, f"the server ended:\n{log.read_text(errors='replace')[-6000:]}"
+            assert time.monotonic() - began < START_LIMIT_S, f"not ready:\n{log.read_text(errors='replace')[-6000:]}"
+            time.sleep(1)
+        print(f"the server was ready after {time.monotonic() - began:.0f} s")
+        yield base
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def healthy(base: str) -> bool:
+    try:
+        return httpx.get(f"{base}/health", timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False

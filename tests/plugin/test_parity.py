@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin against transformers >= 5, an implementation that no one here wrote; both in float32, same weights.
+
+The bars are DESIGN.md's: mean of |ours - reference| / (|reference| + 1e-3) at most 0.01 %, the same first choice
+at every position where the reference's margin is at least 1e-4, and cosine at least 0.999999.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from vlm_models.paddleocr_vl.image_processing import merge_block_order
+
+from reference.cases import Case, save_cases
+
+from .conftest import ROOT, run_python
+
+IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
+EPSILON, MAX_RELATIVE_ERROR, MIN_MARGIN, MIN_COSINE = 1e-3, 1e-4, 1e-4, 0.999999
+
+pytestmark = pytest.mark.slow
+
+
+def drawn(seed: int, height: int, width: int) -> np.ndarray:
+    """Strokes on paper: smooth and sharp parts, every image another."""
+    random = np.random.default_rng(seed)
+    image = np.full((height, width, 3), 255, np.uint8)
+    for _ in range(max(3, height * width // 2000)):
+        y, x = random.integers(0, height), random.integers(0, width)
+        image[y : y + random.integers(1, 12), x : x + random.integers(1, 30)] = random.integers(0, 256, 3)
+    return image
+
+
+def case(answer: str, *sizes: tuple[int, int], **limits: int) -> Case:
+    """A prompt with images of these (height, width), and the beginning of an answer, so that text follows them."""
+    prompt = f"<|begin_of_sentence|>User: {IMAGE * len(sizes)}OCR:\nAssistant: {answer}"
+    return Case(prompt, [drawn(i + len(sizes), *size) for i, size in enumerate(sizes)], **limits)
+
+
+SEVERAL = [
+    case("The quick brown fox", (40, 600)),
+    case("Total: 42.00 EUR", (90, 700), (400, 300), (90, 700), (3, 3), (900, 60)),
+    case("two equal neighbours", (200, 300), (200, 300), (64, 64)),
+    case("no image at all"),
+]
+# The published vocabulary makes logits large, so fewer positions; and one image of 1280 tokens.
+SMALLER = {"min_pixels": 28 * 28 * 12, "max_pixels": 28 * 28 * 40}
+FULL = [
+    case("The quick", (40, 600), **SMALLER),
+    case("Total: 42.00", (90, 700), (400, 300), (90, 700), (3, 3), **SMALLER),
+    case("no image at all"),
+]
+LARGE = [case("A whole page of text", (1400, 1000)), case("and more", (1000, 2000), max_pixels=2822400)]
+
+
+def compare(directory: Path, cases: list[Case], reference: Path, folder: Path) -> None:
+    """Run both sides and check inputs and logits; prints the figures."""
+    save_cases(folder / "cases.safetensors", cases)
+    files = {side: folder / f"{side}.safetensors" for side in ("plugin", "reference")}
+    shared = ("--model", directory, "--cases", folder / "cases.safetensors", "--out")
+    run_python(sys.executable, ROOT / "tests/plugin/plugin_logits.py", *shared, files["plugin"])
+    run_python(reference, "-m", "reference.logits", *shared, files["reference"])
+    ours, theirs = (load_file(files[side]) for side in ("plugin", "reference"))
+    for index in range(len(cases)):
+        check_inputs(ours, theirs, index)
+        check_logits(ours[f"{index}.logits"], theirs[f"{index}.logits"], f"case {index}")
+
+
+def check_inputs(ours: dict, theirs: dict, index: int) -> None:
+    """Token ids, grids and pixel values are equal, bit for bit."""
+    torch.testing.assert_close(ours[f"{index}.input_ids"], theirs[f"{index}.input_ids"], rtol=0, atol=0)
+    if f"{index}.pixel_values" not in theirs:
+        return
+    grids = theirs[f"{index}.image_grid_thw"]
+    torch.testing.assert_close(ours[f"{index}.image_grid_thw"], grids, rtol=0, atol=0)
+    start = 0
+    for _, rows, columns in grids.tolist():
+        end = start + rows * columns
+        expected = theirs[f"{index}.pixel_values"][start:end].flatten(1)[merge_block_order(rows, columns, 2)]
+        torch.testing.assert_close(ours[f"{index}.pixel_values"][start:end], expected, rtol=0, atol=0)
+        start = end
+
+
+def check_logits(ours: torch.Tensor, theirs: torch.Tensor, name: str) -> None:
+    assert ours.shape == theirs.shape, name
+    relative = ((ours - theirs).abs() / (theirs.abs() + EPSILON)).mean(dtype=torch.float64).item()
+    best = theirs.topk(2).values
+    certain = best[:, 0] - best[:, 1] >= MIN_MARGIN
+    differing = (ours.argmax(-1) != theirs.argmax(-1))[certain].sum().item()
+    cosine = torch.nn.functional.cosine_similarity(ours.double(), theirs.double(), dim=-1).min().item()
+    print(
+        f"{name}: {len(ours)} positions, {certain.sum()} with a margin; mean relative error {relative:.2e}, "
+        f"first choice differs at {differing}, cosine at least {cosine:.12f}"
+    )
+    assert relative <= MAX_RELATIVE_ERROR, name
+    assert certain.any() and differing == 0, name
+    assert cosine >= MIN_COSINE, name
+
+
+def test_small_layers(small_checkpoint, reference_python, tmp_path):
+    compare(small_checkpoint, SEVERAL + LARGE, reference_python, tmp_path)
+
+
+def test_published_layer_shapes(full_shapes, reference_python, tmp_path):
+    compare(full_shapes, FULL, reference_python, tmp_path)
+
+
+def test_demo_weights(demo_weights, reference_python, tmp_path):
+    compare(demo_weights, SEVERAL, reference_python, tmp_path)

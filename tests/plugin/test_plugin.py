@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What vLLM and transformers see of the plugin, without starting an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import jinja2
+import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from transformers import AutoConfig
+
+import vlm_models
+from vlm_models.middleware import ChatOnly
+from vlm_models.paddleocr_vl.chat_template import chat_template_path
+from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+from vlm_models.paddleocr_vl.processing import image_processor_values
+
+PUBLISHED = {
+    "architectures": ["PaddleOCRVLForConditionalGeneration"],
+    "auto_map": {"AutoConfig": "configuration_paddleocr_vl.PaddleOCRVLConfig"},
+    "model_type": "paddleocr_vl",
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "num_hidden_layers": 18,
+    "rope_theta": 500000,
+    "rope_scaling": {"mrope_section": [16, 24, 24], "rope_type": "default", "type": "default"},
+    "tie_word_embeddings": False,
+    "vocab_size": 103424,
+    "vision_config": {"model_type": "paddleocr_vl", "hidden_size": 1152, "tokens_per_second": 2},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    vlm_models.register()
+    vlm_models.register()
+
+
+def test_entry_point():
+    entries = importlib.metadata.entry_points(group="vllm.general_plugins")
+    assert [entry.value for entry in entries if entry.name == "paddleocr_vl"] == ["vlm_models:register"]
+
+
+def test_module_names_do_not_meet_vllms():
+    """vLLM caches what it knows of a class under the file of its own that has the module's last name."""
+    models = Path(importlib.util.find_spec("vllm").origin).parent / "model_executor/models"
+    for target in vlm_models.MODELS.values():
+        assert not (models / f"{target.split(':')[0].rsplit('.', 1)[-1]}.py").exists()
+
+
+def test_our_class_goes_before_vllms():
+    from vllm import ModelRegistry
+
+    for architecture, target in vlm_models.MODELS.items():
+        entry = ModelRegistry.models[architecture]
+        assert f"{entry.module_name}:{entry.class_name}" == target
+        described = entry.inspect_model_cls()
+        assert described.supports_multimodal and described.is_text_generation_model and described.supports_pp
+
+
+def test_images_are_taken_from_data_urls_only():
+    assert os.environ["VLLM_MEDIA_CONNECTOR"] == "data_url"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_configuration_in_both_spellings(tmp_path, nested):
+    document = dict(PUBLISHED)
+    if nested:
+        keys = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "num_hidden_layers", "vocab_size")
+        text = {key: document.pop(key) for key in keys}
+        document.pop("rope_scaling"), document.pop("rope_theta")
+        text["rope_parameters"] = {"rope_theta": 500000, "rope_type": "default", "mrope_section": [16, 24, 24]}
+        document["text_config"] = {**text, "tie_word_embeddings": document["tie_word_embeddings"]}
+    (tmp_path / "config.json").write_text(json.dumps(document))
+    config = AutoConfig.from_pretrained(tmp_path, trust_remote_code=False)
+    assert isinstance(config, PaddleOCRVLConfig)
+    text, vision = config.get_text_config(), config.vision_config
+    assert (text.hidden_size, text.num_hidden_layers, text.rope_theta, text.vocab_size) == (1024, 18, 500000, 103424)
+    assert text.rope_scaling["mrope_section"] == [16, 24, 24]
+    assert not text.tie_word_embeddings and not config.tie_word_embeddings
+    assert (vision.hidden_size, vision.num_hidden_layers, vision.spatial_merge_size) == (1152, 27, 2)
+    assert (config.image_token_id, config.vision_start_token_id) == (100295, 101305)
+
+
+def test_configuration_that_does_not_fit():
+    with pytest.raises(ValueError, match="rope_scaling.mrope_section"):
+        PaddleOCRVLConfig(head_dim=64, rope_scaling={"mrope_section": [16, 24, 24]})
+    with pytest.raises(ValueError, match="vision_config.hidden_size"):
+        PaddleOCRVLConfig(vision_config={"hidden_size": 100})
+
+
+def render(messages: list[dict], **values) -> str:
+    """As vLLM renders a template (transformers' environment)."""
+
+    def refuse(message: str):
+        raise jinja2.TemplateError(message)
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.globals["raise_exception"] = refuse
+    return environment.from_string(chat_template_path().read_text()).render(messages=messages, **values)
+
+
+def user(*content) -> dict:
+    return {"role": "user", "content": list(content)}
+
+
+IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
+
+
+def test_chat_template_puts_images_first():
+    text = {"type": "text", "text": "OCR:"}
+    expected = f"<|begin_of_sentence|>User: {IMAGE}OCR:\nAssistant: "
+    assert render([user({"type": "image"}, text)], add_generation_prompt=True) == expected
+    assert render([user(text, {"type": "image"})], add_generation_prompt=True) == expected
+    assert render([{"role": "user", "content": "OCR:"}]) == "<|begin_of_sentence|>User: OCR:\nAssistant: "
+
+
+def test_chat_template_of_several_turns():
+    turns = [{"role": "system", "content": "Be brief."}, user({"type": "image"}), {"role": "assistant", "content": "yes"}]
+    expected = f"<|begin_of_sentence|>Be brief.\nUser: {IMAGE}\nAssistant: yes</s>"
+    assert render(turns, add_generation_prompt=False) == expected
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
+@pytest.mark.parametrize("token", ["<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"])
+def test_chat_template_refuses_image_tokens(role, token):
+    for content in (f"a {token}", [{"type": "text", "text": f"a {token}"}]):
+        with pytest.raises(jinja2.TemplateError, match="reserved"):
+            render([{"role": role, "content": content}])
+
+
+def test_image_processor_values_in_both_files(tmp_path):
+    with pytest.raises(OSError, match="preprocessor_config.json"):
+        image_processor_values(tmp_path)
+    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": {"min_pixels": 1}}))
+    assert image_processor_values(tmp_path) == {"min_pixels": 1}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"min_pixels": 2, "auto_map": {}}))
+    assert image_processor_values(tmp_path) == {"min_pixels": 2}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", "/v1/completions", 404), ("POST", "/v1/chat/completions", 200), ("GET", "/health", 200), ("DELETE", "/x", 404)],
+)
+def test_middleware(method, path, status):
+    sent = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200})
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(ChatOnly(app)({"type": "http", "method": method, "path": path}, None, send))
+    assert sent[0]["status"] == status
+    if status == 404:
+        assert path in json.loads(sent[1]["body"])["error"]["message"]

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real server with the plugin: no request stops it, and each gets an answer or a 4xx that says what is wrong."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from .chat import MODEL, body, encode, image_part, send, text_part
+
+pytestmark = pytest.mark.slow
+
+
+def page(width: int = 300, height: int = 60, mode: str = "RGB") -> Image.Image:
+    """A line of text."""
+    image = Image.new("RGB", (width, height), "white")
+    ImageDraw.Draw(image).text((8, height // 3), "Hello 42", fill="black")
+    return image.convert(mode)
+
+
+def sixteen_bit() -> bytes:
+    grey = np.asarray(page(mode="L")).astype(np.uint16) * 257
+    return encode(Image.fromarray(grey))
+
+
+def palette(**options) -> bytes:
+    return encode(page().quantize(16), **options)
+
+
+def truncated(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+GOOD = body(image_part(encode(page())), text_part())
+
+# name -> images of one prompt that must be answered
+READABLE = {
+    "one pixel": [encode(Image.new("RGB", (1, 1)))],
+    "three pixels high": [encode(Image.new("RGB", (40, 3)))],
+    "three pixels wide": [encode(Image.new("RGB", (3, 3)))],
+    "CMYK JPEG": [encode(page(mode="CMYK"), "JPEG")],
+    "palette": [palette()],
+    "palette with a transparent colour": [palette(transparency=0)],
+    "16-bit grey": [sixteen_bit()],
+    "alpha": [encode(page(mode="RGBA"))],
+    "grey with alpha": [encode(page(mode="LA"))],
+    "black and white": [encode(page(mode="1"))],
+    "WebP": [encode(page(), "WEBP")],
+    "TIFF": [encode(page(), "TIFF")],
+    "BMP": [encode(page(), "BMP")],
+    "GIF": [encode(page(mode="P"), "GIF")],
+    "thin": [encode(Image.new("RGB", (28 * 199, 28)))],
+    "several": [encode(page()), encode(page(90, 400)), encode(Image.new("RGB", (3, 3)))],
+    "eight": [encode(page())] * 8,
+}
+
+URL = "http://127.0.0.1:9/x.png"
+# name -> (request, words that the message must hold)
+REFUSED = {
+    "1 x 8000": (body(image_part(encode(Image.new("RGB", (1, 8000)))), text_part()), ["aspect ratio"]),
+    "aspect ratio above 200": (body(image_part(encode(Image.new("RGB", (8100, 40)))), text_part()), ["aspect ratio", "200"]),
+    "second image bad": (
+        body(image_part(encode(page())), image_part(encode(Image.new("RGB", (8100, 40)))), text_part()),
+        ["image 2 of 2", "aspect ratio"],
+    ),
+    "truncated PNG": (body(image_part(truncated(encode(page()))), text_part()), ["cut off or damaged"]),
+    "truncated JPEG": (body(image_part(truncated(encode(page(), "JPEG"))), text_part()), ["cut off or damaged"]),
+    "not an image": (body(image_part(b"%PDF-1.4 hello"), text_part()), ["format is not known"]),
+    "empty image": (body(image_part(b""), text_part()), ["empty"]),
+    "bad base64": (body(image_part("data:image/png;base64,%%%"), text_part()), ["base64"]),
+    "no base64": (body(image_part("data:image/png,abc"), text_part()), ["base64"]),
+    "http URL": (body(image_part(URL), text_part()), ["opens no URLs"]),
+    "file URL": (body(image_part("file:///etc/hostname"), text_part()), ["opens no URLs"]),
+    "image start in text": (body(image_part(encode(page())), text_part("<|IMAGE_START|> OCR:")), ["IMAGE_START", "reserved"]),
+    "placeholder in text": (
+        body(image_part(encode(page())), text_part("<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>OCR:")),
+        ["reserved"],
+    ),
+    "placeholder, no image": (body(text_part("<|IMAGE_START|><|IMAGE_PLACEHOLDER|>OCR:")), ["reserved"]),
+    "placeholder as plain string": (
+        {**GOOD, "messages": [{"role": "user", "content": "<|IMAGE_PLACEHOLDER|>"}]},
+        ["reserved"],
+    ),
+    "placeholder in system text": (
+        {**GOOD, "messages": [{"role": "system", "content": "<|IMAGE_PLACEHOLDER|>"}, *GOOD["messages"]]},
+        ["reserved"],
+    ),
+    "min above max": (
+        {**GOOD, "mm_processor_kwargs": {"min_pixels": 1003520, "max_pixels": 112896}},
+        ["mm_processor_kwargs.min_pixels", "112896"],
+    ),
+    "min above the bound": (
+        {**GOOD, "mm_processor_kwargs": {"min_pixels": 9_000_000, "max_pixels": 9_000_000}},
+        ["mm_processor_kwargs.min_pixels", "2822400"],
+    ),
+    "negative limit": ({**GOOD, "mm_processor_kwargs": {"max_pixels": -1}}, ["mm_processor_kwargs.max_pixels", "-1"]),
+    "limit is text": ({**GOOD, "mm_processor_kwargs": {"min_pixels": "12"}}, ["mm_processor_kwargs.min_pixels", "'12'"]),
+    "unknown option": ({**GOOD, "mm_processor_kwargs": {"patch_size": 7}}, ["patch_size", "unknown"]),
+    "operator's option": ({**GOOD, "mm_processor_kwargs": {"max_pixels_bound": 10**9}}, ["max_pixels_bound", "unknown"]),
+    "too many images": (body(*[image_part(encode(page()))] * 9, text_part()), ["At most 8 image"]),
+    "video": (
+        body({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, text_part()),
+        ["video"],
+    ),
+    "audio": (body({"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64,AAAA"}}, text_part()), ["audio"]),
+    "image embeddings": (body({"type": "image_embeds", "image_embeds": "AAAA"}, text_part()), []),
+    "own chat template": ({**GOOD, "chat_template": "{{ messages }}"}, ["chat template"]),
+    "prompt too long": (body(text_part("OCR: " * 20000)), ["16384"]),
+    "image in an assistant's turn": (
+        {**GOOD, "messages": [{"role": "assistant", "content": [image_part(encode(page()))]}] },
+        ["0 places", "1 images"],
+    ),
+    "prompt cut before the image": ({**GOOD, "truncate_prompt_tokens": 8}, ["0 places"]),
+    "no messages": ({**GOOD, "messages": []}, []),
+    "image without data": (body({"type": "image_url", "image_url": None, "uuid": "x"}, text_part()), ["no image"]),
+    "unknown role": ({**GOOD, "messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, ["role"]),
+}
+
+
+@pytest.fixture(scope="module")
+def answer(server) -> str:
+    """What the server says about the good request."""
+    response = send(server, GOOD)
+    assert response.status_code == 200, response.text
+    return response.json()["choices"][0]["message"]["content"]
+
+
+def check_alive(server: str, answer: str) -> None:
+    response = send(server, GOOD)
+    assert response.status_code == 200, response.text
+    assert response.json()["choices"][0]["message"]["content"] == answer
+
+
+def message_of(response: httpx.Response) -> str:
+    document = response.json()
+    return document.get("error", document).get("message") or str(document)
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_unusual_images_are_answered(server, answer, name):
+    response = send(server, body(*map(image_part, READABLE[name]), text_part()))
+    assert response.status_code == 200, response.text
+    assert response.json()["usage"]["completion_tokens"] > 0
+    check_alive(server, answer)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_requests_are_refused(server, answer, name):
+    document, words = REFUSED[name]
+    response = send(server, document)
+    assert 400 <= response.status_code < 500, f"{response.status_code}: {response.text}"
+    message = message_of(response)
+    assert not [word for word in words if word not in message], message
+    assert "Traceback" not in response.text
+    check_alive(server, answer)
+
+
+# Raw prompts pass none of our checks: [-1] stops vLLM's engine.
+RAW = {
+    "negative token": ("/v1/completions", {"prompt": [-1, 3]}),
+    "raw placeholder": ("/v1/completions", {"prompt": "<|IMAGE_START|><|IMAGE_PLACEHOLDER|>"}),
+    "raw tokens": ("/inference/v1/generate", {"token_ids": [-1], "sampling_params": {"max_tokens": 1}}),
+    "responses": ("/v1/responses", {"input": "OCR:"}),
+    "messages": ("/v1/messages", {"messages": [{"role": "user", "content": "OCR:"}], "max_tokens": 1}),
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_endpoints_for_raw_prompts_are_closed(server, answer, name):
+    path, document = RAW[name]
+    response = send(server, {"model": MODEL, **document}, path)
+    assert response.status_code == 404, response.text
+    assert "/v1/chat/completions" in message_of(response)
+    check_alive(server, answer)
+
+
+@pytest.mark.parametrize("document", [{"messages": [{"role": "user", "content": "OCR:"}]}, body(text_part())])
+def test_text_alone_is_answered(server, answer, document):
+    response = send(server, {**GOOD, **document})
+    assert response.status_code == 200, response.text
+    check_alive(server, answer)
+
+
+def test_token_counts_follow_the_limits_of_the_request(server):
+    """144 to 1280 tokens with PaddleOCR's limits, 3600 with WeKnora's; more than the operator's bound is cut to it."""
+    large = image_part(encode(Image.new("RGB", (1680, 1680))))
+    small = image_part(encode(Image.new("RGB", (100, 100))))
+
+    def tokens(image, least, most):
+        response = send(server, body(image, text_part(), mm_processor_kwargs={"min_pixels": least, "max_pixels": most}))
+        assert response.status_code == 200, response.text
+        return response.json()["usage"]["prompt_tokens"]
+
+    text = tokens(small, 784, 784) - 1
+    assert tokens(small, 112896, 1003520) - text == 144
+    assert tokens(large, 112896, 1003520) - text == 35 * 35
+    assert tokens(large, 147384, 2822400) - text == 3600
+    assert tokens(large, 147384, 10**8) - text == 3600
+
+
+def test_requests_at_once_get_the_answers_they_get_alone(server):
+    """Different images packed into one pass of the tower do not see each other."""
+    documents = [body(image_part(encode(page(200 + 90 * i, 40 + 30 * i))), text_part(), max_tokens=16) for i in range(6)]
+    alone = [send(server, document).json()["choices"][0]["message"]["content"] for document in documents]
+    with ThreadPoolExecutor(6) as pool:
+        together = [r.json()["choices"][0]["message"]["content"] for r in pool.map(lambda d: send(server, d), documents)]
+    assert together == alone
