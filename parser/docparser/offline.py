@@ -22,7 +22,7 @@ def prepare(settings: Settings) -> None:
         "PADDLE_PDX_CACHE_HOME": str(cache / "paddlex"),
         "PADDLE_PDX_LOCAL_FONT_FILE_PATH": str(_drawing_font(cache)),
         "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": str(settings.cpu_threads),
+        "OMP_NUM_THREADS": "1",  # Paddle has its own setting (cpu_threads) and warns of any other value here
         "OPENBLAS_NUM_THREADS": "1",
     }
     for name, value in defaults.items():
