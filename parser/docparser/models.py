@@ -24,7 +24,7 @@ class Models:
         layout, vlm, trouble = self._layout(), {"model": self._settings.vlm_model_name}, []
         layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
         if not layout["ready"]:
-            trouble.append(f"Layout model: {self._pool.not_ready_because}")
+            trouble.append(f"Layout model: {self._pool.not_ready_because.rstrip('.')}.")
         vlm |= {"url": self._settings.vlm_url, "ready": True}
         try:
             vlm |= (await self._probe.check()).as_dict()
