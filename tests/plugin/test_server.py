@@ -108,13 +108,21 @@ REFUSED = {
     ),
     "audio": (body({"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64,AAAA"}}, text_part()), ["audio"]),
     "image embeddings": (body({"type": "image_embeds", "image_embeds": "AAAA"}, text_part()), []),
-    "own chat template": ({**GOOD, "chat_template": "{{ messages }}"}, ["chat template"]),
+    "own chat template": ({**GOOD, "chat_template": "{{ messages }}"}, ["chat_template", "not accepted"]),
+    # Stops vLLM 0.11.1's engine where it is let in.
+    "regular expression": ({**GOOD, "structured_outputs": {"regex": "(a{1,1000}){1,1000}"}}, ["structured_outputs"]),
+    "grammar by response_format": (
+        {**GOOD, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}},
+        ["response_format"],
+    ),
+    "prompt cut": ({**GOOD, "truncate_prompt_tokens": 8}, ["truncate_prompt_tokens"]),
+    "too many choices": ({**GOOD, "n": 1000, "temperature": 1}, ["n: 1000"]),
+    "no JSON": (GOOD | {"messages": "x"}, ["messages"]),
     "prompt too long": (body(text_part("OCR: " * 20000)), ["16384"]),
     "image in an assistant's turn": (
         {**GOOD, "messages": [{"role": "assistant", "content": [image_part(encode(page()))]}] },
         ["0 places", "1 images"],
     ),
-    "prompt cut before the image": ({**GOOD, "truncate_prompt_tokens": 8}, ["0 places"]),
     "no messages": ({**GOOD, "messages": []}, []),
     "image without data": (body({"type": "image_url", "image_url": None, "uuid": "x"}, text_part()), ["no image"]),
     "unknown role": ({**GOOD, "messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, ["role"]),
