@@ -105,7 +105,7 @@ def test_both_readmes_show_the_same_commands():
 
 
 @pytest.mark.parametrize("command", [
-    ["ruff", "check", "scripts", "model_code/vlm_server", "tests/bundle", "tests/e2e"],
+    ["ruff", "check", "."],
     ["shellcheck", "-x", ".ci/run", *sorted(map(relative, ROOT.glob("scripts/**/*.sh")))],
 ], ids=["ruff", "shellcheck"])
 def test_linters(command: list[str]):
