@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
             return 0
         if count := verify(weights.path):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
-        os.execve(command[0], command, build_environment(settings, catalog, os.environ))
+        os.execve(command[0], command, build_environment(settings, catalog, weights, os.environ))
     except LauncherError as error:
         print(f"error: {error}", file=sys.stderr)
     except FileNotFoundError as error:

@@ -17,12 +17,16 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Model:
-    """One servable model. `path` and `demo` count from MODELS_DIR; `demo` is None where there are no demo weights."""
+    """One servable model. `path` and `demo` count from MODELS_DIR; `demo` is None where there are no demo weights.
+
+    `demo_environment` holds environment variables for serving the demo weights.
+    """
 
     name: str
     served_name: str
     path: str
     demo: str | None = None
+    demo_environment: Mapping[str, Any] = field(default_factory=dict)
     arguments: Arguments = field(default_factory=dict)
 
 
@@ -70,7 +74,7 @@ class Catalog:
         return catalog
 
 
-MODEL_KEYS = {"served_name", "path", "demo", "arguments"}
+MODEL_KEYS = {"served_name", "path", "demo", "demo_environment", "arguments"}
 
 
 def section(value: Any, where: str, known: set[str], required: set[str] = frozenset()) -> dict[str, Any]:

@@ -44,7 +44,11 @@ def build_command(settings: Settings, catalog: Catalog, weights: Weights, extra:
     ]
 
 
-def build_environment(settings: Settings, catalog: Catalog, env: Mapping[str, str]) -> dict[str, str]:
+def build_environment(
+    settings: Settings, catalog: Catalog, weights: Weights, env: Mapping[str, str]
+) -> dict[str, str]:
     """Environment of the server: models.yaml's values, overridden by what `env` already holds."""
     defaults = {**catalog.environment, **catalog.hardware[settings.hardware].environment}
+    if weights.demo:
+        defaults.update(weights.model.demo_environment)
     return {**{name: str(value) for name, value in defaults.items()}, **env}

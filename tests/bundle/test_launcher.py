@@ -160,8 +160,18 @@ def test_command_has_what_the_client_and_the_model_need(tmp_path: Path, hardware
 
 def test_environment_of_the_server_yields_to_what_is_set(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
-    env = build_environment(settings(tmp_path), CATALOG, {"HF_HUB_OFFLINE": "0", "OTHER": "1"})
+    chosen = settings(tmp_path)
+    env = build_environment(chosen, CATALOG, resolve(chosen, CATALOG), {"HF_HUB_OFFLINE": "0", "OTHER": "1"})
     assert env["HF_HUB_OFFLINE"] == "0" and env["OTHER"] == "1" and env["VLLM_NO_USAGE_STATS"] == "1"
+    assert "OMP_NUM_THREADS" not in env
+
+
+def test_demo_weights_run_on_one_thread(tmp_path: Path):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    chosen = settings(tmp_path)
+    weights = resolve(chosen, CATALOG)
+    assert build_environment(chosen, CATALOG, weights, {})["OMP_NUM_THREADS"] == "1"
+    assert build_environment(chosen, CATALOG, weights, {"OMP_NUM_THREADS": "2"})["OMP_NUM_THREADS"] == "2"
 
 
 def launch(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
