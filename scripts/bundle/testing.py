@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,11 +80,25 @@ def run_group(group: Group, tally: Tally, options: list[str]) -> None:
         report = Path(folder) / "report.xml"
         command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", f"--junitxml={report}", *options,
                    *group.paths]
-        status = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, check=False).returncode
+        status = run_pytest(command, env)
         count = tally.add(report) if report.is_file() else 0
     if status not in (0, 1) or not count:
         tally.broken.append(f"{group.name} (pytest ended with status {status}, {count} tests)")
     say(f"=== {group.name}: {time.monotonic() - began:.0f} s")
+
+
+def run_pytest(command: list[str], env: dict[str, str]) -> int:
+    """Run pytest; when we are told to end, it is interrupted, so that its fixtures stop what they started."""
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL)
+    try:
+        return process.wait()
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
 
 
 def left_out(name: str, ran: list[Group]) -> list[str]:
@@ -105,6 +120,7 @@ def main(words: list[str]) -> int:
     options, further = parser.parse_known_args(words)
     if options.group == "unit":
         further = ["-m", "not slow", *further]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began, tally, groups = time.monotonic(), Tally(), chosen(options.group)
     try:
         for group in groups:
