@@ -15,7 +15,7 @@ from paddle.nn import functional as F
 from ..pages.labels import DRAWN, LABELS
 from .reading_order import reading_keys
 
-INPUT, STRIDE, CELL, WINDOW = 800, 8, 4, 32  # as in network.py, which needs torch
+INPUT, STRIDE, CELL, WINDOW = 800, 8, 4, 64  # as in network.py, which needs torch
 PEAKS, KEPT = 160, 80
 #: Candidates below this score neither shape the reading order nor pass any threshold of the pipeline.
 FLOOR = 0.3
@@ -133,8 +133,8 @@ class LayoutGraph(nn.Layer):
             return flat.gather(index.reshape([-1])).reshape([-1, boxes.shape[1], 4, 2 * WINDOW + 1])
 
         logits = (at(last) - at(first)) / (last - first).unsqueeze(3)
-        size = boxes[:, :, 2:] - boxes[:, :, :2]
-        spread = (0.06 * paddle.concat([size, size], 2)).clip(min=4.0).unsqueeze(3)
+        size = ((boxes[:, :, 2:] - boxes[:, :, :2]) * paddle.to_tensor([0.12, 0.06])).clip(min=4.0)
+        spread = paddle.concat([size, size], 2).unsqueeze(3)
         logits = logits - 0.5 * ((places + 0.5 - boxes.unsqueeze(3)) / spread) ** 2
         best = logits.argmax(3, keepdim=True).astype("float32") - WINDOW
         logits = paddle.where((offsets - best).abs() <= 3.0, logits, paddle.full_like(logits, -1e4))
@@ -161,7 +161,8 @@ class LayoutGraph(nn.Layer):
     def forward(self, im_shape: Tensor, image: Tensor, scale_factor: Tensor) -> tuple[Tensor, Tensor]:
         heat, distances, edges = self.features(image.mean(1, keepdim=True))
         kind, score, coarse = self.candidates(heat, distances)
-        boxes = self.refine(edges, coarse)
+        # The second time each side is averaged over the right span, and further edges have come into reach.
+        boxes = self.refine(edges, self.refine(edges, coarse))
         limit = paddle.concat([im_shape.flip(1), im_shape.flip(1)], 1).unsqueeze(1)
         boxes = paddle.minimum(boxes.clip(min=0.0), limit)
         score = self.suppress(kind, score, boxes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .network import WINDOW, edge_profiles
+from .network import WINDOW, edge_profiles, prior_spread
 
 
 def heat_loss(logits: Tensor, target: Tensor) -> Tensor:
@@ -37,8 +37,7 @@ def edge_loss(edges: Tensor, boxes: Tensor, generator: torch.Generator) -> Tenso
 
     ``edges`` [4, 200, 800], true ``boxes`` [K, 4] in px.
     """
-    size = (boxes[:, 2:] - boxes[:, :2]).repeat(1, 2)
-    error = torch.randn(boxes.shape, generator=generator) * (0.03 * size).clamp(min=1.5)
+    error = torch.randn(boxes.shape, generator=generator) * prior_spread(boxes) / 2
     coarse = boxes + error.clamp(-WINDOW + 4, WINDOW - 4)
     logits, places = edge_profiles(edges, coarse)
     target = torch.softmax(-0.5 * ((places - boxes[:, :, None]) / 0.7) ** 2, -1)

@@ -15,7 +15,7 @@ from ..pages.labels import DRAWN
 INPUT = 800
 STRIDE = 8
 CELL = 4  # stride of the edge maps across an edge; along it they have one column per px
-WINDOW = 32  # an edge is looked for this far from the coarse one
+WINDOW = 64  # an edge is looked for this far from the coarse one
 
 
 class Unit(nn.Module):
@@ -114,12 +114,14 @@ def edge_profiles(edges: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
     side = torch.arange(4)[None, :, None]
     total = sums[side, last[:, :, None], columns] - sums[side, first[:, :, None], columns]
     logits = total / (last - first)[:, :, None]
-    size = (boxes[:, 2:] - boxes[:, :2]).repeat(1, 2)[:, :, None]
-    spread = prior_spread(size)
     offset = places + 0.5 - boxes[:, :, None]
-    return logits - 0.5 * (offset / spread) ** 2, places + 0.5
+    return logits - 0.5 * (offset / prior_spread(boxes)[:, :, None]) ** 2, places + 0.5
 
 
-def prior_spread(size: Tensor) -> Tensor:
-    """Width in px of the prior around a coarse edge of a box ``size`` px long: twice the expected coarse error."""
-    return (0.06 * size).clamp(min=4.0)
+def prior_spread(boxes: Tensor) -> Tensor:
+    """Width in px [K, 4] of the prior around each coarse side of ``boxes`` [K, 4]: twice the expected error.
+
+    Wide blocks are the harder: the middle of a line is far from both its ends.
+    """
+    size = (boxes[:, 2:] - boxes[:, :2]) * torch.tensor([0.12, 0.06])
+    return size.clamp(min=4.0).repeat(1, 2)

@@ -7,6 +7,7 @@ Resumes from ``DIR/last.pt`` when it is there. Pages are drawn on first use and 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float,
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
         warm = min(1.0, (step + 1) / 50)
         for group in optimizer.param_groups:
-            group["lr"] = rate * warm * (0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * step / steps)))
+            group["lr"] = rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / steps)))
         samples = [cache[int(index)] for index in rng.integers(0, pages, batch)]
         images, heat, distances, mask, boxes = make_batch(samples, rng)
         network.train()
@@ -84,7 +85,7 @@ def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float,
         if (step + 1) % 25 == 0 or step + 1 == steps:
             shown = np.mean(recent[-25:], 0)
             log(f"step {step + 1} heat {shown[0]:.3f} distance {shown[1]:.3f} edge {shown[2]:.3f} {spent + time.time() - began:.0f} s")
-        if (step + 1) % 250 == 0 or step + 1 == steps:
+        if (step + 1) % 100 == 0 or step + 1 == steps:
             partial = last.with_suffix(".part")
             state = {
                 "network": network.state_dict(),

@@ -98,6 +98,7 @@ class Document:
         size = round(style.size * rng.uniform(1.6, 2.6))
         size = max(size, round(style.width * 0.028))
         face = style.heading if rng.random() < 0.85 else style.body
+        size = style.fit(face, size)
         width = self.right - self.left
         align = rng.choice(["center", "center", "left"])
         words = self.flow.title_text(2, 9).split(" ")
@@ -122,21 +123,22 @@ class Document:
             lowest = max(lowest, self.flow.fill(left, right, self.top, end))
         self.top = lowest
 
-    def spanning(self) -> None:
-        """Something that runs across both columns and is wide enough to be seen to."""
+    def spanning(self) -> bool:
+        """Something that runs across both columns and is wide enough to be seen to; False where it has no room."""
         rng, flow, style = self.rng, self.flow, self.style
-        room = self.bottom - self.top
+        before = len(self.page.blocks)
         self.top += 0.5 * style.size
+        room = self.bottom - self.top
         kind = rng.choice(["heading", "figure", "table", "paragraph"])
         if kind == "heading":
             self.top = flow.heading(self.left, self.right, self.top, room, align="center")
         elif kind == "figure":
-            middle = self.top
-            self.top = flow.figure(self.left, self.right, middle, min(room, style.height * 0.3))
+            self.top = flow.figure(self.left, self.right, self.top, min(room, style.height * 0.3), place=0.5)
         elif kind == "table":
             self.top = flow.table(self.left, self.right, self.top, min(room, style.height * 0.3))
         else:
             self.top = flow.paragraph(self.left, self.right, self.top, room, rng.randint(2, 4))
+        return len(self.page.blocks) > before
 
 
 def article(document: Document) -> None:
@@ -155,7 +157,8 @@ def article(document: Document) -> None:
     if rng.random() < 0.35:
         room = document.bottom - document.top
         document.columns(document.top + room * rng.uniform(0.3, 0.6))
-        document.spanning()
+        if not document.spanning():
+            return
     document.columns(document.bottom)
 
 

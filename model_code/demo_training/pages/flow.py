@@ -74,10 +74,10 @@ class Flow:
     def heading(self, left: float, right: float, top: float, room: float, align: str | None = None) -> float:
         """A paragraph title of one or two lines; needs room for text below it."""
         rng, style = self.rng, self.style
-        size = round(style.size * rng.choice([1.0, 1.1, 1.2, 1.35, 1.5]))
-        face = style.heading if size > 1.15 * style.size or style.heading.bold else style.body
-        if face == style.body:
-            size = round(style.size * 1.35)
+        face = style.heading
+        # Among bold text, or in a light face, only its size tells a heading.
+        plain = style.body.bold or not face.bold
+        size = style.fit(face, style.size * rng.choice([1.3, 1.4, 1.55] if plain else [1.0, 1.12, 1.2, 1.35, 1.5]))
         if room < 2.2 * size + 3 * self.pitch:
             return top
         text = self.title_text(1, 6)
@@ -96,14 +96,14 @@ class Flow:
         )
         return block.bbox[3] + self.gap + 0.6 * self.style.size if block else top
 
-    def figure(self, left: float, right: float, top: float, room: float) -> float:
-        """A picture or chart, often with a caption, which the demo labels as text."""
+    def figure(self, left: float, right: float, top: float, room: float, place: float | None = None) -> float:
+        """A picture or chart, often with a caption, which the demo labels as text; ``place`` is 0 left to 1 right."""
         rng, style = self.rng, self.style
         width = int((right - left) * rng.uniform(0.55, 1.0))
         height = int(min(width * rng.uniform(0.4, 0.9), room - 5 * style.size))
         if height < 90 or width < 120:
             return top
-        x = int(left + (right - left - width) * rng.choice([0, 0.5, 0.5]))
+        x = int(left + (right - left - width) * (rng.choice([0, 0.5, 0.5]) if place is None else place))
         y = int(top + 0.2 * style.size)
         if rng.random() < 0.6:
             label, drawing = "image", picture(width, height, rng)
@@ -112,7 +112,7 @@ class Flow:
         self.page.add_ink(label, (x, y, x + width, y + height), lambda: self.page.image.paste(drawing, (x, y)))
         y += height + max(0.7 * style.size, 12)
         if rng.random() < 0.6:
-            size = max(17, round(style.size * rng.uniform(0.8, 0.95)))
+            size = style.fit(style.body, max(17, round(style.size * rng.uniform(0.8, 0.95))))
             words = f"{rng.choice(['Figure', 'Fig.', 'Chart'])} {rng.randint(1, 20)}. {self.plain.sentence()}".split(" ")
             lines = [(line, 0.0) for line in wrap(words, style.body, size, right - left, 2)]
             align = rng.choice(["center", "left"])

@@ -37,6 +37,14 @@ class Style:
     paper: Colour
     ink: Colour
     accent: Colour
+    core: bool = False
+
+    def fit(self, face: Face, size: float) -> int:
+        """``size`` px, on core pages moved to where the x-height of ``face`` is within CORE_X_HEIGHT."""
+        if not self.core:
+            return round(size)
+        low, high = (x_height / face.x_height for x_height in CORE_X_HEIGHT)
+        return round(min(max(size, low + 0.5), high - 0.5))
 
     @property
     def text_width(self) -> int:
@@ -77,6 +85,9 @@ def draw_style(rng: random.Random, columns: int | None = None, core: bool = Fals
     if face.bold and rng.random() < 0.6:
         face = rng.choice([other for other in CORE if not other.bold])
     low, high = CORE_X_HEIGHT
+    if core:
+        # Leaves room for titles that are larger than the text and still within the core range.
+        low, high = low + 0.3, 0.7 * high
     x_height = low * (high / low) ** rng.random()
     size = max(16, round(x_height / face.x_height))
     margin = width * rng.uniform(0.05, 0.13)
@@ -111,4 +122,5 @@ def draw_style(rng: random.Random, columns: int | None = None, core: bool = Fals
         paper=paper,
         ink=(shade, shade, shade),
         accent=accent,
+        core=core,
     )

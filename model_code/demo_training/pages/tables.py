@@ -106,7 +106,7 @@ def random_table(
     page: Page, style: Style, source: TextSource, rng: random.Random, left: int, top: int, width: int, room: int
 ) -> Block | None:
     """A table of random words and numbers in ``width`` px and at most ``room`` px high; None where it has no room."""
-    size = max(16, round(style.size * rng.uniform(0.75, 1.0)))
+    size = style.fit(style.body, max(16, round(style.size * rng.uniform(0.75, 1.0))))
     row_height = round(size * rng.uniform(1.5, 2.3))
     columns = min(rng.randint(2, 6), int(width / (5 * size)))
     rows = min(rng.randint(3, 10), room // row_height)

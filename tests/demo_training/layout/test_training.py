@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training, folding and export of the layout model, small: it learns, resumes, and becomes a loadable model."""
+
+import re
+
+import numpy as np
+import pytest
+import yaml
+
+from demo_training.layout.inference_graph import INPUT, KEPT, LayoutGraph
+from demo_training.pages.labels import LABELS
+
+
+def test_smoke(tmp_path, in_torch, in_paddle):
+    """A few steps on a few pages: the loss falls, a second call goes on from the first, the export can be run."""
+    arguments = ["--out", tmp_path, "--pages", 12, "--batch", 2, "--threads", 2]
+    log = in_torch("demo_training.layout.train", *arguments, "--steps", 25)
+    first = [float(value) for value in re.findall(r"heat ([\d.]+) distance ([\d.]+) edge ([\d.]+)", log)[-1]]
+    log = in_torch("demo_training.layout.train", *arguments, "--steps", 75)
+    assert "resumed at step 25" in log
+    last = [float(value) for value in re.findall(r"heat ([\d.]+) distance ([\d.]+) edge ([\d.]+)", log)[-1]]
+    assert sum(last) < 0.7 * sum(first)
+
+    weights = tmp_path / "weights.npz"
+    in_torch("demo_training.layout.fold", tmp_path / "last.pt", weights)
+    in_paddle("demo_training.layout.export", weights, tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "inference.json",
+        "inference.pdiparams",
+        "inference.yml",
+    }
+    metadata = yaml.safe_load((tmp_path / "model" / "inference.yml").read_text())
+    assert metadata["label_list"] == list(LABELS) and len(LABELS) == 25
+
+
+def test_both_frameworks_agree(tmp_path, in_torch):
+    """The Paddle graph computes what the torch network does, with random weights and batch norms off their start."""
+    probe = tmp_path / "probe.py"
+    probe.write_text(
+        "import sys, numpy as np, torch\n"
+        "from demo_training.layout.fold import fold\n"
+        "from demo_training.layout.network import LayoutNetwork, edge_profiles\n"
+        "torch.manual_seed(3)\n"
+        "network = LayoutNetwork()\n"
+        "image = torch.rand(2, 1, 800, 800)\n"
+        "network.train(); network(image); network.eval()\n"
+        "with torch.no_grad():\n"
+        "    heat, distances, edges = network(image)\n"
+        "    boxes = torch.tensor([[100.0, 90.0, 400.0, 160.0], [20.5, 300.0, 780.0, 700.0]])\n"
+        "    logits, places = edge_profiles(edges[0], boxes)\n"
+        "np.savez(sys.argv[1], **fold(network.state_dict()))\n"
+        "np.savez(sys.argv[2], image=image, heat=heat, distances=distances, edges=edges, boxes=boxes,\n"
+        "         best=torch.gather(places, 2, logits.argmax(2, keepdim=True))[..., 0])\n"
+    )
+    import os
+    import subprocess
+
+    from conftest import ENVIRONMENTS, MODEL_CODE
+
+    python = ENVIRONMENTS / "reference" / "bin" / "python"
+    subprocess.run(
+        [python, probe, tmp_path / "weights.npz", tmp_path / "out.npz"],
+        env={**os.environ, "PYTHONPATH": str(MODEL_CODE)},
+        check=True,
+        timeout=300,
+    )
+
+    import paddle
+
+    graph = LayoutGraph()
+    graph.eval()
+    with np.load(tmp_path / "weights.npz") as stored:
+        graph.set_state_dict({name: paddle.to_tensor(value) for name, value in stored.items()})
+    with np.load(tmp_path / "out.npz") as expected:
+        outputs = graph.features(paddle.to_tensor(expected["image"]))
+        for output, name in zip(outputs, ("heat", "distances", "edges")):
+            np.testing.assert_allclose(output.numpy(), expected[name], atol=2e-4)
+        refined = graph.refine(outputs[2][:1], paddle.to_tensor(expected["boxes"])[None]).numpy()[0]
+        assert np.abs(refined - expected["best"]).max() <= 3
+
+
+def test_misfit_weights_are_named(tmp_path):
+    from demo_training.layout.export import export
+
+    weights = {name: value.numpy() for name, value in LayoutGraph().state_dict().items()}
+    weights["heat.weight"] = weights["heat.weight"][:5]
+    with pytest.raises(ValueError, match="heat.weight"):
+        export(weights, tmp_path)
+
+
+def test_rows_and_shapes():
+    """Rows are whole even on a blank page, and pages of a batch do not mix."""
+    import paddle
+
+    paddle.seed(1)
+    graph = LayoutGraph()
+    graph.eval()
+    images = np.ones((2, 3, INPUT, INPUT), np.float32)
+    images[1, :, 100:160, 80:700] = 0.2
+    shape, scale = np.full((2, 2), INPUT, np.float32), np.array([[0.5, 0.8], [0.4, 0.6]], np.float32)
+    rows, counts = graph(*(paddle.to_tensor(value) for value in (shape, images, scale)))
+    alone, _ = graph(*(paddle.to_tensor(value[1:]) for value in (shape, images, scale)))
+    assert rows.shape == [2 * KEPT, 8] and counts.numpy().tolist() == [KEPT, KEPT]
+    np.testing.assert_allclose(rows.numpy()[KEPT:], alone.numpy(), atol=1e-3)
+    assert (rows.numpy()[:, [2, 4]] <= INPUT / 0.6 + 1).all()
