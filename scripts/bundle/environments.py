@@ -61,6 +61,7 @@ for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob
 ENVIRONMENTS = {env.name: env for env in (
     Environment("tools"),
     Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS),
+    Environment("vlm-0.12", packages=("model_code",), probe=VLLM_KERNELS),
     Environment("parser", packages=("parser",), probe="import cv2"),
     Environment("reference", packages=("model_code",), probe="import torch"),
 )}
