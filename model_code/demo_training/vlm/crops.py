@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from PIL import Image
+from tokenizers import Tokenizer
 
 from ..drawing.block import Line, draw_block, wrap
 from ..drawing.fonts import CORE, WIDER, Face
 from ..drawing.words import TextSource
+from .tokenizer import Segmenter
 
 PATCH, CELL = 14, 28
 MIN_PIXELS, MAX_PIXELS = 112_896, 1_003_520  # what PaddleOCR's client asks for
@@ -42,6 +44,8 @@ class Stage:
     reading: bool = True  # train the language model too
     strange: tuple[float, float] = (0.05, 0.6)
     patches: int = 5000
+    small: float = 0.0  # how much crops of few image tokens are preferred: they teach as many lines for less work
+    tower_every: int = 1  # the vision tower learns in every n-th step; the other steps cost half
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,18 @@ def smart_resize(height: int, width: int, low: int = MIN_PIXELS, high: int = MAX
     return h, w
 
 
+def rng_accepts(rng: random.Random, cells: int, small: float) -> bool:
+    """Keep a crop size of ``cells`` image tokens with probability (150 / cells) ** small, at most 1."""
+    return rng.random() < min(1.0, (150 / cells) ** small)
+
+
 class CropMaker:
     """Makes batches of one stage with its own random stream."""
 
-    def __init__(self, tokenizer, seed: int, split: str = "train"):
+    def __init__(self, tokenizer: Tokenizer, seed: int, split: str = "train"):
         self.rng = random.Random(seed)
         self.noise = np.random.default_rng(seed)
-        self.tokenizer = tokenizer
+        self.segmenter = Segmenter(tokenizer)
         self.split = split
 
     def batch(self, stage: Stage) -> CropBatch:
@@ -101,15 +110,21 @@ class CropMaker:
             else:
                 scale = math.exp(self.rng.uniform(math.log(0.9), math.log(2.4)))
                 h, w = (max(CELL, round(side * scale / CELL) * CELL) for side in (height, width))
-            if stage.tokens[0] <= h * w // CELL**2 <= stage.tokens[1]:
+            cells = h * w // CELL**2
+            if stage.tokens[0] <= cells <= stage.tokens[1] and rng_accepts(self.rng, cells, stage.small):
                 break
-        count = max(2, min(64, stage.patches // (h * w // PATCH**2)))
+        patches = h * w // PATCH**2
+        # Attention costs as much as the linear layers at about 900 patches; batches of equal cost keep
+        # the processes from waiting for each other.
+        count = max(2, min(64, round(1.6 * stage.patches / (patches * (1 + patches / 900)))))
         return self._collate([self._crop(stage, width, height, h, w) for _ in range(count)], h, w)
 
     def _crop_size(self, stage: Stage) -> tuple[int, int]:
         """Width and height (px on the page) of a plausible block."""
         rng = self.rng
-        lines = rng.randint(*stage.lines)
+        low, high = stage.lines
+        # Paragraphs of more than six lines come from columns that the pipeline stacks: needed, but not as often.
+        lines = rng.randint(low, min(high, 6)) if rng.random() < 0.75 else rng.randint(low, high)
         size = self._size(rng.choice(CORE))
         low, high = stage.widths
         if lines == 1 and rng.random() < 0.5:
@@ -244,7 +259,7 @@ class CropMaker:
             if places:
                 places.append(places[-1])  # the blank between two lines stands at the end of the first
             places += [(x, y) for x in centres]
-        encoding = self.tokenizer.encode(batch.texts[index], add_special_tokens=False)
+        ids, offsets = self.segmenter.encode(batch.texts[index])
         across = columns // 2
 
         def cell(position: int) -> int:
@@ -253,10 +268,10 @@ class CropMaker:
             return min(max(int(y * sy // CELL), 0), rows // 2 - 1) * across + column
 
         text, cells = batch.texts[index], []
-        for start, end in encoding.offsets:
+        for start, end in offsets:
             first = start
             while first < end - 1 and text[first] == " ":
                 first += 1
             cells.append((cell(first), cell(max(end - 1, first))))
-        batch.tokens.append(encoding.ids)
+        batch.tokens.append(ids)
         batch.cells.append(cells)

@@ -20,10 +20,11 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from PIL import Image
+from tokenizers import Tokenizer
 
 from .crops import MAX_PIXELS, MIN_PIXELS, CropMaker, Stage
 
+DEMO = Path(__file__).resolve().parents[3] / "models" / "demo" / "PaddleOCR-VL"
 SETS = {
     "core_line": Stage(1, lines=(1, 1), widths=(100, 1100), strange=(0.05, 0.3)),
     "core_paragraph": Stage(1, lines=(2, 6), widths=(280, 1100), strange=(0.05, 0.3)),
@@ -69,14 +70,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8000/v1")
     parser.add_argument("--model", default="PaddleOCR-VL-0.9B")
+    parser.add_argument("--tokenizer", type=Path, default=DEMO / "tokenizer.json")
     parser.add_argument("--crops", type=int, default=100, help="crops of each set")
     parser.add_argument("--seed", type=int, default=20_251_120)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--show", type=int, default=3, help="print this many wrong readings of each set")
     arguments = parser.parse_args()
+    tokenizer = Tokenizer.from_file(str(arguments.tokenizer))
     figures = {}
     for name, stage in SETS.items():
-        maker = CropMaker(None, arguments.seed, split="heldout")
+        maker = CropMaker(tokenizer, arguments.seed, split="heldout")
         crops = [maker.page_crop(stage) for _ in range(arguments.crops)]
         jpegs = []
         for image, _ in crops:

@@ -52,3 +52,33 @@ def prompt_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     before = tokenizer.encode(f"{BEGIN}User: {IMAGE_START}", add_special_tokens=False).ids
     after = tokenizer.encode(f"{IMAGE_END}{PROMPT}\nAssistant: ", add_special_tokens=False).ids
     return before, after
+
+
+class Segmenter:
+    """Cuts training text into the longest entries of at most three letters, from left to right.
+
+    BPE's own cut of a word depends on letters far ahead: a small model would have to read a whole word
+    before it could say the first token. This one depends on the next three letters only. Both cuts decode
+    to the same text, and a served model writes tokens, it does not cut text.
+    """
+
+    LETTERS = 3
+
+    def __init__(self, tokenizer: Tokenizer):
+        decode = decoders.ByteLevel().decode
+        surfaces = ((decode([token]), index) for token, index in tokenizer.get_vocab().items() if token not in SPECIAL)
+        self.entries = {
+            text: index for text, index in surfaces if text.isascii() and 1 <= len(text) and len(text.strip()) <= self.LETTERS
+        }
+
+    def encode(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Token ids and the (start, end) characters of each. ``text`` is printable ASCII; raises KeyError otherwise."""
+        ids, places, start = [], [], 0
+        while start < len(text):
+            end = min(len(text), start + self.LETTERS + 1)
+            while end > start + 1 and text[start:end] not in self.entries:
+                end -= 1
+            ids.append(self.entries[text[start:end]])
+            places.append((start, end))
+            start = end
+        return ids, places

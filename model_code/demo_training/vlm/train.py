@@ -43,7 +43,9 @@ STAGES = {
     "letters": Stage(625, reading=False, strange=(0.3, 1.0)),
     "line": Stage(175, lines=(1, 1), widths=(60, 420), tokens=(6, 80)),
     "few": Stage(250, lines=(1, 3), widths=(100, 600), tokens=(16, 160), natural=0.4),
-    "page": Stage(4000, lines=(1, 6), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000),
+    "mixed": Stage(380, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, tower_every=3),
+    "follow": Stage(330, lines=(1, 4), widths=(60, 520), natural=0.3, tokens=(6, 150), patches=5000, small=0.7, tower_every=2),
+    "page": Stage(1500, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, tower_every=3),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
@@ -132,7 +134,7 @@ class Trainer:
         self.model, self.head = DemoModel(self.config), GlyphHead(self.config)
         self.optimisers = optimisers(nn.ModuleList([self.model, self.head]), rate)
         self.step, self.seconds = 0, 0.0
-        self.log_every = max(1, min(25, self.steps // 20))
+        self.log_every = max(1, min(24, self.steps // 20))
         self.checkpoint = out / "checkpoint.pt"
         if self.checkpoint.exists():
             state = torch.load(self.checkpoint, weights_only=True)
@@ -158,8 +160,10 @@ class Trainer:
     def losses(self, batch: dict[str, torch.Tensor], stage: Stage) -> dict[str, torch.Tensor]:
         before, _ = tokens.prompt_ids(self.tokenizer)
         pixels = normalise(batch["pixels"])
-        features = self.model.see(pixels)
-        found = self.head(features, batch["glyph"], batch["context"], batch["line"])
+        tower = self.step % stage.tower_every == 0
+        with torch.set_grad_enabled(tower):
+            features = self.model.see(pixels)
+        found = self.head(features, batch["glyph"], batch["context"], batch["line"]) if tower else {}
         if stage.reading:
             rows, columns = (side // self.config.patch for side in pixels.shape[-2:])
             logits, watched = self.model(features, rows, columns, torch.tensor(before), batch["after"], WATCHED)
