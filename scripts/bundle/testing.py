@@ -23,19 +23,35 @@ from .progress import say
 
 @dataclass(frozen=True)
 class Group:
-    """One group of tests: pytest's interpreter, its paths, and the further environments that its tests start."""
+    """One group of tests: pytest's interpreter, its paths, and the further environments that its tests start.
+
+    `system_files` are files of the system that the tests read, each with the Debian package that brings it.
+    """
 
     name: str
     environment: str
     paths: tuple[str, ...]
     also: tuple[str, ...] = ()
+    system_files: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def missing(self) -> list[str]:
+        """Debian packages without which the group cannot run."""
+        return [package for file, package in self.system_files if not Path(file).exists()]
+
+
+# What the demo's pages are drawn with.
+DRAWING = (
+    ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "fonts-dejavu-core"),
+    ("/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf", "fonts-liberation"),
+    ("/usr/share/dict/american-english", "wamerican"),
+)
 
 GROUPS = {group.name: group for group in (
     Group("bundle", "tools", ("tests/bundle",)),
     Group("parser", "parser", ("tests/parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
-    Group("training", "parser", ("tests/demo_training",), also=("reference",)),
+    Group("training", "parser", ("tests/demo_training",), also=("reference",), system_files=DRAWING),
     Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
 )}
 UNIT = ("bundle", "parser", "plugin")
@@ -66,7 +82,7 @@ class Tally:
 def chosen(name: str) -> list[Group]:
     """The groups behind a word of the command line."""
     names = {"all": tuple(GROUPS), "unit": UNIT}.get(name, (name,))
-    return [GROUPS[name] for name in names]
+    return [GROUPS[name] for name in names if name in GROUPS and not GROUPS[name].missing]
 
 
 def run_group(group: Group, tally: Tally, options: list[str]) -> None:
@@ -103,7 +119,8 @@ def run_pytest(command: list[str], env: dict[str, str]) -> int:
 
 def left_out(name: str, ran: list[Group]) -> list[str]:
     """What a run did not cover, each with the reason."""
-    lines = [f"{group.name}: not asked for" for group in GROUPS.values() if group not in ran]
+    lines = [f"{group.name}: needs {' '.join(group.missing)} (apt-get install)" if group.missing
+             else f"{group.name}: not asked for" for group in GROUPS.values() if group not in ran]
     if name == "unit":
         lines.append("tests marked slow: left out by `unit`")
     if not Path("/dev/davinci_manager").exists():
