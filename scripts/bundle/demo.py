@@ -100,8 +100,9 @@ def parse_all(documents: list[inputs.Document], pages: dict[str, int], url: str,
         except OSError as error:
             raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from error
         say(f"wrote {out / document.stem}.md and .json" + (f", {len(parsed.images)} images" if parsed.images else ""))
-        sys.stdout.write(parsed.markdown)
-        sys.stdout.flush()
+        # Bytes, because a locale's encoding may lack what the page holds.
+        sys.stdout.buffer.write(parsed.markdown.encode())
+        sys.stdout.buffer.flush()
 
 
 def check_out(out: Path) -> None:
