@@ -50,6 +50,7 @@ class Service:
             "PYTHONPATH": str(PARSER),
         }
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PARSER_", "VLM_", "PADDLE_"))}
+        kept.pop("PYTHONDONTWRITEBYTECODE", None)  # compiling PaddleX anew at every start takes 7 s
         self.process = subprocess.Popen(
             [*wrapper, sys.executable, "-m", "docparser"],
             env={**kept, **own, **env},

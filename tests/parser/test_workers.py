@@ -133,11 +133,10 @@ class TestTwoWorkers:
         wait_for(lambda: len(set(children(two_workers.process.pid)) - before) == 1)
 
     def test_workers_end_with_a_service_that_is_killed(self, two_workers):
-        wait_for(lambda: workers_ready(two_workers) == 2)
         workers = children(two_workers.process.pid)
-        assert len(workers) == 2
+        assert len(workers) == 2, "one that is idle, and one that is still loading its models"
         two_workers.process.kill()
-        assert all(gone(worker, within_s=60) for worker in workers)
+        assert all(gone(worker, within_s=START_S / 2) for worker in workers)
 
 
 def test_missing_weights_end_the_service_with_one_line(tmp_path):
