@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -45,10 +46,27 @@ def reference_python() -> Path:
 
 @pytest.fixture(scope="session")
 def small_checkpoint(reference_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Random weights in small layers."""
+    """Random weights in small layers, and files that name remote code as published ones do."""
     directory = tmp_path_factory.mktemp("small") / "PaddleOCR-VL"
     run_python(reference_python, "-m", "reference.random_checkpoint", "--out", directory, "--small")
+    name_remote_code(directory)
     return directory
+
+
+def name_remote_code(directory: Path) -> None:
+    """Add what would make transformers run code from the checkpoint; the code is not there."""
+    config, images = directory / "config.json", directory / "preprocessor_config.json"
+    remote = {
+        "AutoConfig": "configuration_paddleocr_vl.PaddleOCRVLConfig",
+        "AutoModelForCausalLM": "modeling_paddleocr_vl.PaddleOCRVLForConditionalGeneration",
+    }
+    config.write_text(json.dumps({**json.loads(config.read_text()), "auto_map": remote}))
+    remote = {
+        "AutoImageProcessor": "image_processing.SiglipImageProcessor",
+        "AutoProcessor": "processing_paddleocr_vl.PaddleOCRVLProcessor",
+    }
+    published = {"auto_map": remote, "image_processor_type": "SiglipImageProcessor", "processor_class": "PaddleOCRVLProcessor"}
+    images.write_text(json.dumps({**json.loads(images.read_text()), **published}))
 
 
 @pytest.fixture(scope="session")

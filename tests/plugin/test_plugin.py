@@ -8,18 +8,23 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import shutil
 from pathlib import Path
 
 import jinja2
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from transformers import AutoConfig
+from PIL import Image
+from transformers import AutoConfig, AutoImageProcessor, AutoProcessor
 
 import vlm_models
 from vlm_models.middleware import ChatOnly
 from vlm_models.paddleocr_vl.chat_template import chat_template_path
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor
 from vlm_models.paddleocr_vl.processing import image_processor_values
+
+from .conftest import name_remote_code
 
 PUBLISHED = {
     "architectures": ["PaddleOCRVLForConditionalGeneration"],
@@ -95,6 +100,23 @@ def test_configuration_that_does_not_fit():
         PaddleOCRVLConfig(head_dim=64, rope_scaling={"mrope_section": [16, 24, 24]})
     with pytest.raises(ValueError, match="vision_config.hidden_size"):
         PaddleOCRVLConfig(vision_config={"hidden_size": 100})
+
+
+def test_processors_of_a_checkpoint_that_names_remote_code(demo_weights, tmp_path):
+    directory = tmp_path / "PaddleOCR-VL"
+    shutil.copytree(demo_weights, directory, ignore=shutil.ignore_patterns("*.safetensors"))
+    name_remote_code(directory)
+    processor = AutoProcessor.from_pretrained(directory, trust_remote_code=False)
+    assert type(processor).__module__ == "vlm_models.paddleocr_vl.processing"
+    assert type(processor.image_processor) is PaddleOCRVLImageProcessor
+    assert AutoImageProcessor.from_pretrained(directory, trust_remote_code=False) is not None
+    image = Image.new("RGB", (336, 336), "white")
+    inputs = processor(images=[image], text=f"{IMAGE}OCR:", return_tensors="pt")
+    assert inputs["image_grid_thw"].tolist() == [[1, 24, 24]] and inputs["pixel_values"].shape == (576, 588)
+    config = AutoConfig.from_pretrained(directory)
+    assert (inputs["input_ids"] == config.image_token_id).sum() == 144
+    with pytest.raises(ValueError, match="1 images for 0"):
+        processor(images=[image], text="OCR:")
 
 
 def render(messages: list[dict], **values) -> str:
