@@ -15,13 +15,13 @@ ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
 sys.path.insert(0, str(MODEL_CODE))
 
 
-def run_module(environment: str, module: str, *arguments: object, timeout: float = 900) -> str:
-    """Run ``python -m module`` in an environment; its standard output. Fails with its last words."""
+def run_module(environment: str, module: str | Path, *arguments: object, timeout: float = 900) -> str:
+    """Run a module or a script file in an environment; its standard output. Fails with its last words."""
     python = ENVIRONMENTS / environment / "bin" / "python"
     if not python.exists():
         pytest.fail(f"{python} is missing; make it with: scripts/setup_env.sh {environment}")
     done = subprocess.run(
-        [str(python), "-m", module, *map(str, arguments)],
+        [str(python), *([module] if isinstance(module, Path) else ["-m", module]), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(MODEL_CODE), "PYTHONUNBUFFERED": "1"},
         capture_output=True,
         text=True,

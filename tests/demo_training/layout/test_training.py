@@ -4,22 +4,25 @@
 import re
 
 import numpy as np
+import paddle
 import pytest
 import yaml
 
+from demo_training.layout.export import export
 from demo_training.layout.inference_graph import INPUT, KEPT, LayoutGraph
 from demo_training.pages.labels import LABELS
 
 
+@pytest.mark.slow
 def test_smoke(tmp_path, in_torch, in_paddle):
     """A few steps on a few pages: the loss falls, a second call goes on from the first, the export can be run."""
     arguments = ["--out", tmp_path, "--pages", 12, "--batch", 2, "--threads", 2]
-    log = in_torch("demo_training.layout.train", *arguments, "--steps", 25)
+    log = in_torch("demo_training.layout.train", *arguments, "--steps", 15)
     first = [float(value) for value in re.findall(r"heat ([\d.]+) distance ([\d.]+) edge ([\d.]+)", log)[-1]]
-    log = in_torch("demo_training.layout.train", *arguments, "--steps", 75)
-    assert "resumed at step 25" in log
+    log = in_torch("demo_training.layout.train", *arguments, "--steps", 50)
+    assert "resumed at step 15" in log
     last = [float(value) for value in re.findall(r"heat ([\d.]+) distance ([\d.]+) edge ([\d.]+)", log)[-1]]
-    assert sum(last) < 0.7 * sum(first)
+    assert sum(last) < 0.75 * sum(first)
 
     weights = tmp_path / "weights.npz"
     in_torch("demo_training.layout.fold", tmp_path / "last.pt", weights)
@@ -52,20 +55,7 @@ def test_both_frameworks_agree(tmp_path, in_torch):
         "np.savez(sys.argv[2], image=image, heat=heat, distances=distances, edges=edges, boxes=boxes,\n"
         "         best=torch.gather(places, 2, logits.argmax(2, keepdim=True))[..., 0])\n"
     )
-    import os
-    import subprocess
-
-    from conftest import ENVIRONMENTS, MODEL_CODE
-
-    python = ENVIRONMENTS / "reference" / "bin" / "python"
-    subprocess.run(
-        [python, probe, tmp_path / "weights.npz", tmp_path / "out.npz"],
-        env={**os.environ, "PYTHONPATH": str(MODEL_CODE)},
-        check=True,
-        timeout=300,
-    )
-
-    import paddle
+    in_torch(probe, tmp_path / "weights.npz", tmp_path / "out.npz")
 
     graph = LayoutGraph()
     graph.eval()
@@ -80,8 +70,6 @@ def test_both_frameworks_agree(tmp_path, in_torch):
 
 
 def test_misfit_weights_are_named(tmp_path):
-    from demo_training.layout.export import export
-
     weights = {name: value.numpy() for name, value in LayoutGraph().state_dict().items()}
     weights["heat.weight"] = weights["heat.weight"][:5]
     with pytest.raises(ValueError, match="heat.weight"):
@@ -90,8 +78,6 @@ def test_misfit_weights_are_named(tmp_path):
 
 def test_rows_and_shapes():
     """Rows are whole even on a blank page, and pages of a batch do not mix."""
-    import paddle
-
     paddle.seed(1)
     graph = LayoutGraph()
     graph.eval()
