@@ -149,7 +149,7 @@ class Services:
                                f"{self._error_line(program)} (log: {shown(log)})")
         if ticker.elapsed > self._settings.ready_timeout:
             raise ServiceError(f"{program} was not ready after {ticker.elapsed:.0f} s (READY_TIMEOUT): "
-                               f"{ticker.detail} (log: {shown(log)})")
+                               f"{ticker.detail or 'no message'} (log: {shown(log)})")
 
 
 def check_port(program: str, host: str, port: int, setting: str) -> None:

@@ -4,64 +4,28 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "model_code")]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "model_code"), str(ROOT / "tests/support")]
+
+from local_mode import LocalMode, free_port  # noqa: E402
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
                     "0000000c4944415478da63f8ffff3f0005fe02fe0def46b80000000049454e44ae426082")
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
-
-
-@dataclass
-class Sandbox:
-    """A scratch ENVS_DIR and RUN_DIR; the `vlm` and `parser` environments in it are fakes that answer at once."""
-
-    folder: Path
-    env: dict[str, str]
-
-    def run(self, *words: str, **extra: str) -> subprocess.CompletedProcess[str]:
-        """Call scripts/run_demo.sh in the sandbox."""
-        return subprocess.run([str(ROOT / "scripts/run_demo.sh"), *words], env={**self.env, **extra}, cwd=self.folder,
-                              capture_output=True, text=True, timeout=120, check=False)
-
-    def popen(self, *words: str, **extra: str) -> subprocess.Popen[str]:
-        """Start scripts/run_demo.sh in the sandbox and do not wait for it."""
-        return subprocess.Popen([str(ROOT / "scripts/run_demo.sh"), *words], env={**self.env, **extra}, text=True,
-                                cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+class Sandbox(LocalMode):
+    """Scratch folders in which the `vlm` and `parser` environments are fakes that answer at once."""
 
     def write(self, name: str, data: bytes = PNG) -> str:
         """Write an input file; returns its path."""
         path = self.folder / name
         path.write_bytes(data)
         return str(path)
-
-    def processes(self) -> list[str]:
-        """Command lines of the living processes that were started with this sandbox's RUN_DIR."""
-        mark = f"RUN_DIR={self.env['RUN_DIR']}".encode()
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (process / "environ").read_bytes().split(b"\0"):
-                    command = (process / "cmdline").read_bytes()
-                    if command:
-                        found.append(command.replace(b"\0", b" ").decode())
-            except OSError:
-                continue
-        return found
 
 
 @pytest.fixture
@@ -86,4 +50,4 @@ def sandbox(tmp_path: Path):
     box = Sandbox(tmp_path, env)
     yield box
     if box.processes():
-        box.run("--down")
+        box.call("--down")

@@ -11,22 +11,15 @@ import time
 
 import pytest
 from conftest import Sandbox
+from local_mode import one_error_line, wait_for
 
 from bundle.supervisor import Supervisor
-
-
-def one_error_line(stderr: str) -> str:
-    """The single line that begins with `error:`."""
-    lines = [line for line in stderr.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1, stderr
-    assert "Traceback" not in stderr
-    return lines[0]
 
 
 @pytest.mark.slow
 def test_markdown_on_stdout_files_in_out_and_services_kept(sandbox: Sandbox):
     image = sandbox.write("page.png")
-    first = sandbox.run(image, "--out", "result")
+    first = sandbox.call(image, "--out", "result")
     assert first.returncode == 0, first.stderr
     assert first.stdout == "Hello ![](images/page-1-a.jpg)\n"
     assert "DEMO WEIGHTS" in first.stderr
@@ -38,11 +31,11 @@ def test_markdown_on_stdout_files_in_out_and_services_kept(sandbox: Sandbox):
     assert record["pages"][0]["markdown"]["images"] == {"imgs/a.jpg": "images/page-1-a.jpg"}
     assert sorted(path.name for path in out.iterdir()) == ["images", "page.json", "page.md"]
 
-    second = sandbox.run(image, "--out", "result")
+    second = sandbox.call(image, "--out", "result")
     assert second.returncode == 0 and "starting" not in second.stderr
-    assert sandbox.run("--down").returncode == 0
+    assert sandbox.call("--down").returncode == 0
     assert sandbox.processes() == []
-    assert "no services were running" in sandbox.run("--down").stderr
+    assert "no services were running" in sandbox.call("--down").stderr
 
 
 @pytest.mark.parametrize(("data", "message"), [
@@ -51,14 +44,14 @@ def test_markdown_on_stdout_files_in_out_and_services_kept(sandbox: Sandbox):
 ])
 def test_bad_files_start_nothing(sandbox: Sandbox, data: bytes | None, message: str):
     path = str(sandbox.folder / "bad.png") if data is None else sandbox.write("bad.png", data)
-    result = sandbox.run(sandbox.write("good.png"), path)
+    result = sandbox.call(sandbox.write("good.png"), path)
     assert result.returncode == 2
     assert message in one_error_line(result.stderr) and "bad.png" in result.stderr
     assert result.stdout == "" and sandbox.processes() == [] and not (sandbox.folder / "output").exists()
 
 
 def test_same_names_are_refused(sandbox: Sandbox):
-    result = sandbox.run(sandbox.write("a.png"), sandbox.write("a.jpg"))
+    result = sandbox.call(sandbox.write("a.png"), sandbox.write("a.jpg"))
     assert result.returncode == 2 and "a.md" in one_error_line(result.stderr)
 
 
@@ -67,7 +60,7 @@ def test_a_taken_port_is_named(sandbox: Sandbox, setting: str):
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", int(sandbox.env[setting])))
         holder.listen()
-        result = sandbox.run(sandbox.write("page.png"))
+        result = sandbox.call(sandbox.write("page.png"))
     assert result.returncode == 2
     line = one_error_line(result.stderr)
     assert sandbox.env[setting] in line and setting in line
@@ -82,13 +75,13 @@ def test_a_taken_port_is_named(sandbox: Sandbox, setting: str):
     ({"READY_TIMEOUT": "soon"}, "READY_TIMEOUT is 'soon'"),
 ])
 def test_bad_settings(sandbox: Sandbox, variables: dict[str, str], expected: str):
-    result = sandbox.run(sandbox.write("page.png"), **variables)
+    result = sandbox.call(sandbox.write("page.png"), **variables)
     assert result.returncode == 2 and expected in one_error_line(result.stderr)
     assert sandbox.processes() == []
 
 
 def test_docker_mode_says_not_yet(sandbox: Sandbox):
-    result = sandbox.run(sandbox.write("page.png"), "--mode", "docker")
+    result = sandbox.call(sandbox.write("page.png"), "--mode", "docker")
     assert result.returncode == 2 and "--mode local" in one_error_line(result.stderr)
 
 
@@ -99,7 +92,7 @@ def test_docker_mode_says_not_yet(sandbox: Sandbox):
     ("short", 1, "only 1 of 3 pages"),
 ])
 def test_a_page_that_is_not_parsed_fails_the_call(sandbox: Sandbox, behaviour: str, status: int, message: str):
-    result = sandbox.run(sandbox.write("page.png"), FAKE_PARSER=behaviour)
+    result = sandbox.call(sandbox.write("page.png"), FAKE_PARSER=behaviour)
     assert result.returncode == status and message in one_error_line(result.stderr)
     assert sandbox.processes() == [] and not (sandbox.folder / "output").exists()
 
@@ -108,10 +101,10 @@ def test_a_page_that_is_not_parsed_fails_the_call(sandbox: Sandbox, behaviour: s
 @pytest.mark.parametrize(("variables", "message"), [
     ({"FAKE_VLM": "die"}, "vlm ended while starting"),
     ({"FAKE_PARSER": "die"}, "parser ended while starting"),
-    ({"FAKE_PARSER": "hang", "READY_TIMEOUT": "2"}, "parser was not ready after"),
+    ({"FAKE_PARSER": "hang", "READY_TIMEOUT": "2"}, "was not ready after"),
 ])
 def test_a_service_that_does_not_come_up(sandbox: Sandbox, variables: dict[str, str], message: str):
-    result = sandbox.run(sandbox.write("page.png"), **variables)
+    result = sandbox.call(sandbox.write("page.png"), **variables)
     assert result.returncode == 4
     line = one_error_line(result.stderr)
     assert message in line and "log:" in line
@@ -121,15 +114,15 @@ def test_a_service_that_does_not_come_up(sandbox: Sandbox, variables: dict[str, 
 @pytest.mark.slow
 def test_other_settings_than_the_running_services_have(sandbox: Sandbox):
     image = sandbox.write("page.png")
-    assert sandbox.run(image).returncode == 0
-    result = sandbox.run(image, VLM_MODEL="other")
+    assert sandbox.call(image).returncode == 0
+    result = sandbox.call(image, VLM_MODEL="other")
     assert result.returncode == 2 and "--down" in one_error_line(result.stderr)
-    assert sandbox.run(image).returncode == 0
+    assert sandbox.call(image).returncode == 0
 
 
 @pytest.mark.slow
 def test_interrupt_stops_what_the_call_started(sandbox: Sandbox):
-    call = sandbox.popen(sandbox.write("page.png"), FAKE_PARSER="slow")
+    call = sandbox.start(sandbox.write("page.png"), FAKE_PARSER="slow")
     wait_for(lambda: any("docparser" in line for line in sandbox.processes()))
     time.sleep(1)
     call.send_signal(signal.SIGINT)
@@ -141,9 +134,9 @@ def test_interrupt_stops_what_the_call_started(sandbox: Sandbox):
 @pytest.mark.slow
 def test_interrupt_leaves_services_of_an_earlier_call(sandbox: Sandbox):
     image = sandbox.write("page.png")
-    assert sandbox.run(image, FAKE_PARSER="").returncode == 0
+    assert sandbox.call(image, FAKE_PARSER="").returncode == 0
     before = sorted(sandbox.processes())
-    call = sandbox.popen(image)
+    call = sandbox.start(image)
     call.send_signal(signal.SIGINT)
     call.communicate(timeout=60)
     assert sorted(sandbox.processes()) == before
@@ -152,7 +145,7 @@ def test_interrupt_leaves_services_of_an_earlier_call(sandbox: Sandbox):
 @pytest.mark.slow
 def test_a_service_that_dies_later_is_started_again(sandbox: Sandbox):
     image = sandbox.write("page.png")
-    assert sandbox.run(image).returncode == 0
+    assert sandbox.call(image).returncode == 0
     class Settings:
         values: dict[str, str] = {"SUPERVISOR_SOCKET": str(sandbox.folder / "run/supervisor.sock")}
 
@@ -161,12 +154,4 @@ def test_a_service_that_dies_later_is_started_again(sandbox: Sandbox):
     pid = supervisor.info("vlm")["pid"]
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: supervisor.info("vlm")["pid"] not in (0, pid))
-    assert sandbox.run(image).returncode == 0
-
-
-def wait_for(condition, seconds: float = 60) -> None:
-    """Poll until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.1)
+    assert sandbox.call(image).returncode == 0

@@ -9,7 +9,8 @@ import re
 import urllib.request
 
 import pytest
-from conftest import DATA, Local
+from conftest import DATA
+from local_mode import LocalMode
 from texts import error_rate, plain, true_text
 
 # The least that is accepted of the demo weights on clean pages in their core range.
@@ -34,14 +35,14 @@ def check_text(markdown: str, pages: list[dict[str, object]]) -> None:
     assert rate <= ACCEPTED_ERROR, f"{rate:.2%}\nexpected: {expected}\nfound:    {found}"
 
 
-def test_report(local: Local):
+def test_report(local: LocalMode):
     markdown = (local.folder / "first.stdout").read_text()
     assert markdown == (local.folder / "first/report.md").read_text()
     check_text(markdown, truth("report"))
     assert re.search(r"^# ", markdown, re.MULTILINE) and re.search(r"^## ", markdown, re.MULTILINE)
 
 
-def test_banner_and_progress_go_to_stderr(local: Local):
+def test_banner_and_progress_go_to_stderr(local: LocalMode):
     stderr = (local.folder / "first.stderr").read_text()
     assert "DEMO WEIGHTS" in stderr and "waiting for the VLM server" in stderr
     times = [float(text) for text in re.findall(r"^\[ *([\d.]+) s\]", stderr, re.MULTILINE)]
@@ -49,7 +50,7 @@ def test_banner_and_progress_go_to_stderr(local: Local):
     assert max(later - earlier for earlier, later in itertools.pairwise(times)) < 60, "a silent minute"
 
 
-def test_files_of_a_page_with_a_picture(local: Local):
+def test_files_of_a_page_with_a_picture(local: LocalMode):
     out = local.folder / "first"
     record = json.loads((out / "report.json").read_text())
     assert [page["page"] for page in record["pages"]] == [1]
@@ -62,14 +63,14 @@ def test_files_of_a_page_with_a_picture(local: Local):
 
 
 @pytest.mark.parametrize("name", ["letter", "invoice"])
-def test_another_page_while_running(local: Local, name: str):
+def test_another_page_while_running(local: LocalMode, name: str):
     result = local.call(str(DATA / f"{name}.png"), "--out", name)
     assert result.returncode == 0, result.stderr
     assert "starting" not in result.stderr
     check_text(result.stdout, truth(name))
 
 
-def test_pdf_of_three_pages(local: Local):
+def test_pdf_of_three_pages(local: LocalMode):
     result = local.call(str(DATA / "handbook.pdf"), "--out", "pdf")
     assert result.returncode == 0, result.stderr
     record = json.loads((local.folder / "pdf/handbook.json").read_text())
@@ -80,7 +81,7 @@ def test_pdf_of_three_pages(local: Local):
     check_text(result.stdout, pages)
 
 
-def test_readiness_names_the_weights(local: Local):
+def test_readiness_names_the_weights(local: LocalMode):
     ready = get(f"{local.parser_url}/health/ready")
     assert ready["errorCode"] == 0
     assert json.dumps(ready).count('"demo": true') == 2

@@ -6,18 +6,12 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import DATA, Local, make_local
-
-
-def one_error_line(stderr: str) -> str:
-    lines = [line for line in stderr.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1 and "Traceback" not in stderr, stderr
-    return lines[0]
+from conftest import DATA, make_local
+from local_mode import LocalMode, one_error_line, wait_for
 
 
 def broken(name: str, folder: Path) -> Path:
@@ -38,7 +32,7 @@ def broken(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", [
     "truncated.png", "changed.png", "empty.pdf", "header.pdf", "truncated.pdf", "text.png"])
-def test_broken_files_disturb_nothing(local: Local, tmp_path: Path, name: str):
+def test_broken_files_disturb_nothing(local: LocalMode, tmp_path: Path, name: str):
     running = sorted(local.processes())
     result = local.call(str(broken(name, tmp_path)), "--out", str(tmp_path / "out"))
     assert result.returncode == 2 and name in one_error_line(result.stderr)
@@ -46,22 +40,22 @@ def test_broken_files_disturb_nothing(local: Local, tmp_path: Path, name: str):
     assert sorted(local.processes()) == running
 
 
-def test_a_missing_file(local: Local):
+def test_a_missing_file(local: LocalMode):
     result = local.call("absent.png")
     assert result.returncode == 2 and "absent.png: no such file" in one_error_line(result.stderr)
 
 
-def test_the_parser_refuses_what_is_no_document(local: Local):
+def test_the_parser_refuses_what_is_no_document(local: LocalMode):
     body = json.dumps({"file": "bm90IGFuIGltYWdl", "fileType": 1}).encode()
     request = urllib.request.Request(f"{local.parser_url}/layout-parsing", body, {"Content-Type": "application/json"})
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=60)
+        urllib.request.urlopen(request, timeout=300)
     assert 400 <= caught.value.code < 500
     answer = json.load(caught.value)
     assert answer["errorCode"] == caught.value.code and answer["errorMsg"] and answer["logId"]
 
 
-def test_a_page_is_still_parsed_after_all_that(local: Local):
+def test_a_page_is_still_parsed_after_all_that(local: LocalMode):
     assert local.call(str(DATA / "letter.png"), "--out", "after").returncode == 0
 
 
@@ -78,12 +72,9 @@ def test_a_port_that_is_taken(tmp_path: Path):
 def test_interrupt_while_the_services_start(tmp_path: Path):
     other = make_local(tmp_path)
     call = other.start(str(DATA / "letter.png"))
-    deadline = time.monotonic() + 300
-    while not any("vllm serve" in line for line in other.processes()):
-        assert call.poll() is None and time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_for(lambda: any("vllm serve" in line for line in other.processes()), 300)
     call.send_signal(signal.SIGINT)
-    _, stderr = call.communicate(timeout=120)
+    _, stderr = call.communicate(timeout=300)
     assert call.returncode == 130 and "Traceback" not in stderr
     assert other.processes() == [] and not (tmp_path / "output").exists()
 
@@ -96,7 +87,7 @@ def test_weights_that_are_named_but_absent(tmp_path: Path):
     assert other.processes() == []
 
 
-def test_zz_down_leaves_nothing(local: Local):
+def test_zz_down_leaves_nothing(local: LocalMode):
     """Last in the file that runs last: stops what the other tests used."""
     assert local.processes()
     assert local.call("--down").returncode == 0
