@@ -51,7 +51,9 @@ GROUPS = {group.name: group for group in (
     Group("bundle", "tools", ("tests/bundle",)),
     Group("parser", "parser", ("tests/parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
-    Group("training", "parser", ("tests/demo_training",), also=("reference",), system_files=DRAWING),
+    Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),
+    Group("layout", "parser", tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
+          also=("reference",), system_files=DRAWING),
     Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
 )}
 UNIT = ("bundle", "parser", "plugin")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""These tests run in the parser environment; training itself runs in the reference environment, which has torch."""
+"""The tests of layout and pages run in the parser environment, those of the VLM where training runs: in the reference one."""
 
 import os
 import subprocess

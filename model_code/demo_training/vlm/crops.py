@@ -45,6 +45,8 @@ class Stage:
     strange: tuple[float, float] = (0.05, 0.6)
     patches: int = 5000
     small: float = 0.0  # how much crops of few image tokens are preferred: they teach as many lines for less work
+    short: float = 0.0  # share of batches of a word or two, which the client's lower bound blows up several times
+    batches: int = 1  # batches a process and step: crop sizes vary between batches, so more of them calm the gradient
     tower_every: int = 1  # the vision tower learns in every n-th step; the other steps cost half
 
 
@@ -127,6 +129,8 @@ class CropMaker:
         lines = rng.randint(low, min(high, 6)) if rng.random() < 0.75 else rng.randint(low, high)
         size = self._size(rng.choice(CORE))
         low, high = stage.widths
+        if rng.random() < stage.short:
+            return rng.randint(size, 8 * size), round(size * 1.1) + rng.randint(2, 12)
         if lines == 1 and rng.random() < 0.5:
             width = round(math.exp(rng.uniform(math.log(max(24, low // 3)), math.log(high))))
         elif rng.random() < 0.5:

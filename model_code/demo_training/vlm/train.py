@@ -45,7 +45,8 @@ STAGES = {
     "few": Stage(250, lines=(1, 3), widths=(100, 600), tokens=(16, 160), natural=0.4),
     "mixed": Stage(380, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, tower_every=3),
     "follow": Stage(330, lines=(1, 4), widths=(60, 520), natural=0.3, tokens=(6, 150), patches=5000, small=0.7, tower_every=2),
-    "page": Stage(1500, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, tower_every=3),
+    "page": Stage(600, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, short=0.12, tower_every=2),
+    "settle": Stage(540, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, short=0.12, tower_every=2, batches=2),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
@@ -89,8 +90,9 @@ def _produce(queue, tokenizer_json: str, seed: int, schedule: list[Stage], start
     _, tail = tokens.prompt_ids(tokenizer)
     maker = CropMaker(tokenizer, seed)
     for step in range(start, sum(stage.steps for stage in schedule)):
-        batch = maker.batch(stage_at(schedule, step))
-        queue.put({name: value.numpy() for name, value in tensors(batch, tail).items()})
+        stage = stage_at(schedule, step)
+        for _ in range(stage.batches):
+            queue.put({name: value.numpy() for name, value in tensors(maker.batch(stage), tail).items()})
 
 
 def stage_at(schedule: list[Stage], step: int) -> Stage:
@@ -189,14 +191,15 @@ class Trainer:
                 if done:
                     break
                 stage = stage_at(self.schedule, self.step)
-                batch = {name: torch.from_numpy(value) for name, value in queue.get(timeout=120).items()}
                 share = factor(self.step, 100, self.steps)
                 for optimiser in self.optimisers:
                     for group in optimiser.param_groups:
                         group["lr"] = self.rate * share
-                found = self.losses(batch, stage)
-                loss = sum(WEIGHTS[name] * value for name, value in found.items() if name in WEIGHTS)
-                loss.backward()
+                for _ in range(stage.batches):
+                    batch = {name: torch.from_numpy(value) for name, value in queue.get(timeout=120).items()}
+                    found = self.losses(batch, stage)
+                    loss = sum(WEIGHTS[name] * value for name, value in found.items() if name in WEIGHTS)
+                    (loss / stage.batches).backward()
                 self.average_gradients()
                 nn.utils.clip_grad_norm_(itertools.chain(self.model.parameters(), self.head.parameters()), 1.0)
                 for optimiser in self.optimisers:
