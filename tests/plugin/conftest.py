@@ -30,7 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def run_python(python: str | Path, *words: object) -> None:
     """Run a program of ours; its output is shown when it fails."""
-    env = {**os.environ, "PYTHONPATH": f"{MODEL_CODE}", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    # One thread: small matrices on two busy cores are slower by orders of magnitude (docs/decisions/0103).
+    own = {"PYTHONPATH": str(MODEL_CODE), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, **own}
     done = subprocess.run(
         [str(python), *map(str, words)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=START_LIMIT_S, check=False
     )
