@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the service with the settings from the environment."""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+from pydantic import ValidationError
+
+from docparser.app import create_app
+from docparser.errors import NotReady
+from docparser.logs import configure_logging
+from docparser.settings import Settings, variable
+from docparser.weights import find_layout_model
+
+
+def main() -> int:
+    """Returns 2 when the configuration is wrong, so that no supervisor tries the same again."""
+    try:
+        settings = Settings()
+    except ValidationError as exc:
+        for error in exc.errors():
+            print(f"docparser: {variable(error['loc'][0])}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
+        return 2
+    try:
+        find_layout_model(settings)
+    except NotReady as exc:
+        print(f"docparser: {exc}", file=sys.stderr)
+        return 2
+    configure_logging(settings.log_level)
+    uvicorn.run(
+        create_app(settings),
+        host=settings.bind,
+        port=settings.port,
+        log_config=None,
+        access_log=settings.log_level == "debug",
+        timeout_graceful_shutdown=10,
+    )
+    return 0
