@@ -25,6 +25,9 @@ find_python() {
 run_module() {
     local python
     python="$(find_python)"
+    # The environments keep their bytecode whatever the caller's shell says: without it each of vLLM's processes
+    # compiles thousands of modules anew at every start.
+    unset PYTHONDONTWRITEBYTECODE
     export PYTHONPATH="$ROOT/scripts${PYTHONPATH:+:$PYTHONPATH}"
     exec "$python" -m "bundle.$1" "${@:2}"
 }
