@@ -1,25 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparing Markdown with the ground truth of a drawn page."""
+"""Comparing a parsed page with the ground truth of a drawn one."""
 
 from __future__ import annotations
 
 import html
 import re
 
-# What the Markdown leaves out, and what is no running text.
+# What the Markdown leaves out by default, and what is no running text.
 LEFT_OUT = {"header", "footer", "number", "footnote", "header_image", "footer_image", "image", "chart", "table"}
 
 
 def true_text(page: dict[str, object]) -> str:
     """The running text of a page in reading order."""
+    return squeeze(" ".join(blocks_expected(page)))
+
+
+def blocks_expected(page: dict[str, object]) -> list[str]:
+    """The texts of a page's running blocks, in order."""
     blocks = sorted(page["blocks"], key=lambda block: block["order"])
-    return squeeze(" ".join(block["text"] for block in blocks if block["label"] not in LEFT_OUT))
+    return [squeeze(block["text"]) for block in blocks if block["label"] not in LEFT_OUT]
+
+
+def found_text(page: dict[str, object]) -> str:
+    """The running text that was found on a page, in the order found."""
+    return squeeze(" ".join(blocks_found(page)))
+
+
+def blocks_found(page: dict[str, object]) -> list[str]:
+    """The texts of the running blocks that were found, in the order found."""
+    blocks = page["prunedResult"]["parsing_res_list"]
+    return [squeeze(block["block_content"]) for block in blocks if block["block_label"] not in LEFT_OUT]
 
 
 def plain(markdown: str) -> str:
-    """Markdown without tables, images, markup and heading marks."""
-    text = re.sub(r"<table.*?</table>", " ", markdown, flags=re.DOTALL)
-    text = re.sub(r"<[^>]+>", " ", text)
+    """Markdown without images, markup and heading marks."""
+    text = re.sub(r"<[^>]+>", " ", markdown)
     text = re.sub(r"^#+ ", "", text, flags=re.MULTILINE)
     return squeeze(html.unescape(text))
 
