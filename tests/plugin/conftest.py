@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -86,9 +87,15 @@ def demo_weights() -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
+    """A free port below those that the system hands out: it is bound only after a minute of imports."""
+    for port in random.sample(range(20000, 30000), 100):
+        with socket.socket() as trial:
+            try:
+                trial.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port found between 20000 and 30000")
 
 
 @pytest.fixture(scope="session")
