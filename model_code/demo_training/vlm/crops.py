@@ -42,6 +42,7 @@ class Stage:
     wider: float = 0.0  # share of crops outside the core range
     stacked: float = 0.0  # share of crops made of two paragraphs
     reading: bool = True  # train the language model too
+    frozen: bool = False  # train the auxiliary heads alone, on weights that are there already
     strange: tuple[float, float] = (0.05, 0.6)
     patches: int = 5000
     small: float = 0.0  # how much crops of few image tokens are preferred: they teach as many lines for less work

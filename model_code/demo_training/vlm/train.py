@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the demo vision-language model on two CPU cores, resumable.
 
-    python -m demo_training.vlm.train --out DIR [--minutes N] [--smoke]
+    python -m demo_training.vlm.train --out DIR [--minutes N] [--init MODEL] [--smoke]
 
 The schedule is a curriculum (``STAGES``): first the vision tower alone learns to tell characters,
 then the language model learns to follow one line, then paragraphs at the sizes PaddleOCR's client
@@ -20,12 +20,14 @@ import json
 import math
 import multiprocessing
 import os
+import shutil
 import socket
 import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -39,14 +41,34 @@ from .supervision import WATCHED, GlyphHead, looking_loss, reading_loss
 MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(1, 3, 1, 1)
 DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711]).view(1, 3, 1, 1)
 
+# What the pipeline sends, as well as it can be drawn; `settle` averages more crops a step while the rate falls.
+PAGE = Stage(
+    600,
+    lines=(1, 12),
+    widths=(100, 1120),
+    natural=0.9,
+    tokens=(16, 620),
+    stacked=0.15,
+    wider=0.08,
+    patches=6000,
+    small=1.2,
+    short=0.12,
+    tower_every=2,
+)
+SETTLE = dataclasses.replace(PAGE, steps=540, batches=2)
 STAGES = {
     "letters": Stage(625, reading=False, strange=(0.3, 1.0)),
     "line": Stage(175, lines=(1, 1), widths=(60, 420), tokens=(6, 80)),
     "few": Stage(250, lines=(1, 3), widths=(100, 600), tokens=(16, 160), natural=0.4),
-    "mixed": Stage(380, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, tower_every=3),
-    "follow": Stage(330, lines=(1, 4), widths=(60, 520), natural=0.3, tokens=(6, 150), patches=5000, small=0.7, tower_every=2),
-    "page": Stage(600, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, short=0.12, tower_every=2),
-    "settle": Stage(540, lines=(1, 12), widths=(100, 1120), natural=0.9, tokens=(16, 620), stacked=0.15, wider=0.08, patches=6000, small=1.2, short=0.12, tower_every=2, batches=2),
+    "mixed": dataclasses.replace(PAGE, steps=380, short=0.0, tower_every=3),
+    "follow": Stage(330, lines=(1, 4), widths=(60, 520), natural=0.3, tokens=(6, 150), small=0.7, tower_every=2),
+    "page": PAGE,
+    "settle": SETTLE,
+}
+# For weights that read already (--init): the auxiliary heads, which are not exported, come first.
+REFINE = {
+    "heads": Stage(100, reading=False, frozen=True, strange=(0.3, 1.0), natural=0.5, tokens=(16, 400)),
+    "settle": dataclasses.replace(SETTLE, steps=1500),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
@@ -125,7 +147,7 @@ def factor(elapsed: float, warm: float, total: float) -> float:
 class Trainer:
     """One of ``dist.get_world_size()`` processes that train the same weights on batches of their own."""
 
-    def __init__(self, out: Path, schedule: dict[str, Stage], rate: float, seed: int):
+    def __init__(self, out: Path, schedule: dict[str, Stage], rate: float, seed: int, init: Path | None = None):
         self.out, self.seed, self.rate = out, seed, rate
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
         self.schedule = list(schedule.values())
@@ -134,6 +156,9 @@ class Trainer:
         torch.manual_seed(seed)
         self.config = DemoConfig()
         self.model, self.head = DemoModel(self.config), GlyphHead(self.config)
+        if init:
+            weights = {name: value.float() for name, value in load_file(init / "model.safetensors").items()}
+            self.model.load_state_dict({name: value for name, value in weights.items() if name != "lm_head.weight"})
         self.optimisers = optimisers(nn.ModuleList([self.model, self.head]), rate)
         self.step, self.seconds = 0, 0.0
         self.log_every = max(1, min(24, self.steps // 20))
@@ -162,10 +187,11 @@ class Trainer:
     def losses(self, batch: dict[str, torch.Tensor], stage: Stage) -> dict[str, torch.Tensor]:
         before, _ = tokens.prompt_ids(self.tokenizer)
         pixels = normalise(batch["pixels"])
-        tower = self.step % stage.tower_every == 0
+        tower = self.step % stage.tower_every == 0 and not stage.frozen
         with torch.set_grad_enabled(tower):
             features = self.model.see(pixels)
-        found = self.head(features, batch["glyph"], batch["context"], batch["line"]) if tower else {}
+        shown = tower or stage.frozen
+        found = self.head(features, batch["glyph"], batch["context"], batch["line"]) if shown else {}
         if stage.reading:
             rows, columns = (side // self.config.patch for side in pixels.shape[-2:])
             logits, watched = self.model(features, rows, columns, torch.tensor(before), batch["after"], WATCHED)
@@ -233,7 +259,8 @@ def _train(rank: int, world: int, port: int, arguments: argparse.Namespace) -> N
     torch.set_num_threads(1)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     dist.init_process_group("gloo", rank=rank, world_size=world)
-    trainer = Trainer(arguments.out, SMOKE if arguments.smoke else STAGES, arguments.rate, arguments.seed)
+    schedule = SMOKE if arguments.smoke else REFINE if arguments.init else STAGES
+    trainer = Trainer(arguments.out, schedule, arguments.rate, arguments.seed, arguments.init)
     trainer.run(arguments.minutes)
     dist.destroy_process_group()
 
@@ -244,12 +271,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after this long; run again to go on")
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--init", type=Path, help="model folder to go on from, e.g. models/demo/PaddleOCR-VL")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     vocabulary = arguments.out / "tokenizer.json"
-    if not vocabulary.exists():
+    if arguments.init and not vocabulary.exists():
+        shutil.copyfile(arguments.init / "tokenizer.json", vocabulary)
+    elif not vocabulary.exists():
         tokens.train(arguments.seed).save(str(vocabulary))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
