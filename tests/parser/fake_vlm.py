@@ -8,8 +8,10 @@ request is kept for inspection. The real server is used in ``tests/e2e``.
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +23,21 @@ MODEL = "PaddleOCR-VL-0.9B"
 
 class _QuietServer(ThreadingHTTPServer):
     daemon_threads = True
+
+    def __init__(self, *arguments):
+        self._connections = []
+        super().__init__(*arguments)
+
+    def get_request(self):
+        connection, address = super().get_request()
+        self._connections.append(connection)
+        return connection, address
+
+    def hang_up(self):
+        """Cut the connections that clients keep: their threads would go on answering after the server is closed."""
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request, client_address):
         """Clients that hang up are part of the tests."""
@@ -54,6 +71,7 @@ class FakeVlm:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
+        self.server.hang_up()
         self.thread.join()
 
     def complete(self, request: dict) -> tuple[int, dict]:
