@@ -14,11 +14,13 @@ from paddle.nn import functional as F
 
 from ..pages.labels import DRAWN, LABELS
 from .reading_order import reading_keys
+from .stray_lines import adopt_stray_lines, ink_map
 
 INPUT, STRIDE, CELL, WINDOW = 800, 8, 4, 64  # as in network.py, which needs torch
 PEAKS, KEPT = 160, 80
-#: Candidates below this score neither shape the reading order nor pass any threshold of the pipeline.
-FLOOR = 0.3
+MARGIN = 4.0  # source px between ink and box, as in targets.py
+#: The pipeline's thresholds (PaddleX, PaddleOCR-VL.yaml): what is below will be dropped and must bear on nothing.
+THRESHOLDS = {"text": 0.4, "paragraph_title": 0.4, "doc_title": 0.4}
 
 
 class Unit(nn.Layer):
@@ -74,6 +76,11 @@ class LayoutGraph(nn.Layer):
         self.up4 = Unit(24, 24)
         self.edges = nn.Conv2D(24, 16, 1)
         self.score_power = score_power
+        # A page number is so small that the margin around other blocks would double it; source px a side.
+        self.trims = np.array([2.5 if label == "number" else 0.0 for label in DRAWN], np.float32)
+        self.thresholds = np.array([THRESHOLDS.get(label, 0.5) for label in DRAWN], np.float32)
+        in_lines = ("text", "paragraph_title", "doc_title", "footnote")
+        self.set_in_lines = np.array([float(label in in_lines) for label in DRAWN], np.float32)
         self.label_indices = np.array([LABELS.index(label) for label in DRAWN], np.float32)
 
     def features(self, grey: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -159,7 +166,8 @@ class LayoutGraph(nn.Layer):
         return score * alive
 
     def forward(self, im_shape: Tensor, image: Tensor, scale_factor: Tensor) -> tuple[Tensor, Tensor]:
-        heat, distances, edges = self.features(image.mean(1, keepdim=True))
+        grey = image.mean(1, keepdim=True)
+        heat, distances, edges = self.features(grey)
         kind, score, coarse = self.candidates(heat, distances)
         # The second time each side is averaged over the right span, and further edges have come into reach.
         boxes = self.refine(edges, self.refine(edges, coarse))
@@ -170,10 +178,20 @@ class LayoutGraph(nn.Layer):
         kind = paddle.take_along_axis(kind, place, 1)
         boxes = paddle.take_along_axis(boxes, place.unsqueeze(2).expand([-1, -1, 4]), 1)
         score = score**self.score_power
-        key, tie = reading_keys(boxes, kind, score > FLOOR)
+
+        def by_kind(values: np.ndarray) -> Tensor:
+            return paddle.to_tensor(values).gather(kind.reshape([-1])).reshape(paddle.shape(kind))
+
+        kept = score > by_kind(self.thresholds)
+        valid = kept.astype("float32")
+        wanting = valid * by_kind(self.set_in_lines)
+        ink = ink_map(grey)
+        for _ in range(2):
+            boxes = adopt_stray_lines(ink, boxes, valid, wanting, MARGIN * scale_factor[:, :1])
+        key, tie = reading_keys(boxes, kind, kept)
         scale = scale_factor.flip(1)
         boxes = boxes / paddle.concat([scale, scale], 1).unsqueeze(1)
-        label = paddle.to_tensor(self.label_indices).gather(kind.reshape([-1])).reshape(paddle.shape(kind))
-        rows = paddle.concat([paddle.stack([label, score], 2), boxes, paddle.stack([key, tie], 2)], 2)
+        boxes = boxes + by_kind(self.trims).unsqueeze(2) * paddle.to_tensor([1.0, 1.0, -1.0, -1.0])
+        rows = paddle.concat([paddle.stack([by_kind(self.label_indices), score], 2), boxes, paddle.stack([key, tie], 2)], 2)
         counts = paddle.full([paddle.shape(boxes)[0]], KEPT, dtype="int32")
         return rows.reshape([-1, 8]), counts

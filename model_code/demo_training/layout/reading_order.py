@@ -60,17 +60,17 @@ def reading_keys(boxes: Tensor, kind: Tensor, valid: Tensor) -> tuple[Tensor, Te
     beside = apart * rows
     # below[i, j]: i begins where j ends, or lower.
     below = (y1.unsqueeze(2) + SLACK >= y2.unsqueeze(1)).astype("float32") * both
-    # level[i, j]: i begins before j ends. The column of l stands beside u if it holds something level with u.
-    level = (y1.unsqueeze(2) + SLACK < y2.unsqueeze(1)).astype("float32")
-    parallel = (paddle.matmul(columns, apart * level) > 0.5).astype("float32")  # [l, u]
-    # A block with nothing beside it and no other block in its column, such as a date on the right, makes no column.
-    company = paddle.maximum(paddle.matmul(apart, columns) - 1.5, beside.sum(1, keepdim=True))
-    parallel = parallel * (company > 0).astype("float32")
-    parallel = paddle.where(higher.transpose([0, 2, 1]) > 0, parallel, parallel.transpose([0, 2, 1]))
     # A block spans if two blocks that stand side by side both share columns with it; it divides what it lies between.
     spans = ((paddle.matmul(columns, beside) * columns).sum(2) > 0.5).astype("float32")
-    divided = (paddle.matmul(below.transpose([0, 2, 1]) * spans.unsqueeze(1), below.transpose([0, 2, 1])) > 0.5).astype("float32")
-    divided = paddle.maximum(divided, divided.transpose([0, 2, 1]))
+    divided = paddle.matmul(below.transpose([0, 2, 1]) * spans.unsqueeze(1), below.transpose([0, 2, 1]))
+    divided = (divided + divided.transpose([0, 2, 1]) > 0.5).astype("float32")
+    # level[i, j]: i begins before j ends. The column of l stands beside u if it holds something level with u.
+    level = (y1.unsqueeze(2) + SLACK < y2.unsqueeze(1)).astype("float32") * (1 - divided)
+    parallel = (paddle.matmul(columns, apart * level) > 0.5).astype("float32")  # [l, u]
+    # A block with nothing beside it and no other block in its column, such as a date on the right, makes no column.
+    company = paddle.maximum(paddle.matmul(apart, columns * (1 - divided)) - 1.5, beside.sum(1, keepdim=True))
+    parallel = parallel * (company > 0).astype("float32")
+    parallel = paddle.where(higher.transpose([0, 2, 1]) > 0, parallel, parallel.transpose([0, 2, 1]))
     by_column = apart * paddle.maximum(rows, parallel * (1 - divided))
     first = by_column * lefter + (1 - by_column) * higher
     rank = (first * both).sum(1)

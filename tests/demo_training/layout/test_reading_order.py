@@ -63,6 +63,17 @@ def text(columns, top, bottom, label="text"):
         ),
         pytest.param(
             [
+                text((80, 300), 120, 200),
+                text((440, 700), 120, 220),
+                text(WHOLE, 240, 500, "table"),
+                text((560, 720), 520, 560),
+                text((80, 200), 580, 600, "paragraph_title"),
+                text(WHOLE, 610, 650),
+            ],
+            id="totals on the right under an invoice's table",
+        ),
+        pytest.param(
+            [
                 text((500, 720), 30, 45, "header"),
                 text(LEFT, 80, 400),
                 text(RIGHT, 80, 420),
