@@ -76,8 +76,9 @@ class LayoutGraph(nn.Layer):
         self.up4 = Unit(24, 24)
         self.edges = nn.Conv2D(24, 16, 1)
         self.score_power = score_power
-        # A page number is so small that the margin around other blocks would double it; source px a side.
-        self.trims = np.array([2.5 if label == "number" else 0.0 for label in DRAWN], np.float32)
+        # Small marginal print would be doubled by the margin that other blocks have; source px a side.
+        trims = {"number": 2.5, "header": 1.5, "footer": 1.5}
+        self.trims = np.array([trims.get(label, 0.0) for label in DRAWN], np.float32)
         self.thresholds = np.array([THRESHOLDS.get(label, 0.5) for label in DRAWN], np.float32)
         in_lines = ("text", "paragraph_title", "doc_title", "footnote")
         self.set_in_lines = np.array([float(label in in_lines) for label in DRAWN], np.float32)
