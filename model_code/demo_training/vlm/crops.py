@@ -90,7 +90,7 @@ def smart_resize(height: int, width: int, low: int = MIN_PIXELS, high: int = MAX
     return h, w
 
 
-def rng_accepts(rng: random.Random, cells: int, small: float) -> bool:
+def keeps_size(rng: random.Random, cells: int, small: float) -> bool:
     """Keep a crop size of ``cells`` image tokens with probability (150 / cells) ** small, at most 1."""
     return rng.random() < min(1.0, (150 / cells) ** small)
 
@@ -114,7 +114,7 @@ class CropMaker:
                 scale = math.exp(self.rng.uniform(math.log(0.9), math.log(2.4)))
                 h, w = (max(CELL, round(side * scale / CELL) * CELL) for side in (height, width))
             cells = h * w // CELL**2
-            if stage.tokens[0] <= cells <= stage.tokens[1] and rng_accepts(self.rng, cells, stage.small):
+            if stage.tokens[0] <= cells <= stage.tokens[1] and keeps_size(self.rng, cells, stage.small):
                 break
         patches = h * w // PATCH**2
         # Attention costs as much as the linear layers at about 900 patches; batches of equal cost keep

@@ -10,7 +10,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from ..drawing.words import TextSource
 
 VOCABULARY = 1024
-BOS, EOS, PAD, UNKNOWN = "<s>", "</s>", "<unk>", "<unk>"
+# The unknown token is the padding too.
+BOS, EOS, UNKNOWN = "<s>", "</s>", "<unk>"
 BEGIN = "<|begin_of_sentence|>"
 IMAGE_START, IMAGE, IMAGE_END = "<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"
 VIDEO = "<|video_pad|>"

@@ -67,7 +67,7 @@ STAGES = {
 }
 # For weights that read already (--init): the auxiliary heads, which are not exported, come first.
 REFINE = {
-    "heads": Stage(100, reading=False, frozen=True, strange=(0.3, 1.0), natural=0.5, tokens=(16, 400)),
+    "heads": Stage(200, reading=False, frozen=True, strange=(0.3, 1.0), natural=0.5, tokens=(16, 400)),
     "settle": dataclasses.replace(SETTLE, steps=1500),
 }
 SMOKE = {
