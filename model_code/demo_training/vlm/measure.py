@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from ..scores import edit_distance
 from .crops import MAX_PIXELS, MIN_PIXELS, CropMaker, Stage
 
 DEMO = Path(__file__).resolve().parents[3] / "models" / "demo" / "PaddleOCR-VL"
@@ -32,16 +33,6 @@ SETS = {
     "strange_line": Stage(1, lines=(1, 1), widths=(100, 1100), strange=(0.9, 1.0)),
     "wider": Stage(1, lines=(1, 8), widths=(200, 1100), wider=1.0, strange=(0.05, 0.3)),
 }
-
-
-def edit_distance(a: str, b: str) -> int:
-    """Levenshtein distance in characters."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-    return row[-1]
 
 
 def read(url: str, model: str, jpeg: bytes, timeout: float = 120.0) -> str:
