@@ -21,19 +21,28 @@ class Case:
     """One prompt with its images.
 
     ``prompt`` is complete, with one <|IMAGE_PLACEHOLDER|> for each of ``images`` ([height, width, 3] uint8).
+    ``answer`` is what follows it, as token ids: text alone might be cut into other tokens.
     """
 
     prompt: str
     images: list[np.ndarray] = field(default_factory=list)
     min_pixels: int = 112896
     max_pixels: int = 1003520
+    answer: list[int] = field(default_factory=list)
 
 
 def save_cases(path: Path, cases: list[Case]) -> None:
     """Write the cases to one safetensors file."""
     arrays = {f"{i}.{j}": np.ascontiguousarray(image) for i, case in enumerate(cases) for j, image in enumerate(case.images)}
     texts = [
-        {"prompt": c.prompt, "images": len(c.images), "min_pixels": c.min_pixels, "max_pixels": c.max_pixels} for c in cases
+        {
+            "prompt": c.prompt,
+            "images": len(c.images),
+            "min_pixels": c.min_pixels,
+            "max_pixels": c.max_pixels,
+            "answer": c.answer,
+        }
+        for c in cases
     ]
     save_file(arrays or {"none": np.zeros(1, np.uint8)}, path, metadata={"cases": json.dumps(texts)})
 
@@ -47,6 +56,7 @@ def load_cases(path: Path) -> list[Case]:
                 [file.get_tensor(f"{i}.{j}") for j in range(text["images"])],
                 text["min_pixels"],
                 text["max_pixels"],
+                text["answer"],
             )
             for i, text in enumerate(json.loads(file.metadata()["cases"]))
         ]

@@ -18,7 +18,7 @@ from vlm_models.paddleocr_vl.image_processing import merge_block_order
 
 from reference.cases import Case, save_cases
 
-from .conftest import ROOT, run_python
+from .conftest import run_python
 
 IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
 EPSILON, MAX_RELATIVE_ERROR, MIN_MARGIN, MIN_COSINE = 1e-3, 1e-4, 1e-4, 0.999999
@@ -63,7 +63,7 @@ def compare(directory: Path, cases: list[Case], reference: Path, folder: Path) -
     save_cases(folder / "cases.safetensors", cases)
     files = {side: folder / f"{side}.safetensors" for side in ("plugin", "reference")}
     shared = ("--model", directory, "--cases", folder / "cases.safetensors", "--out")
-    run_python(sys.executable, ROOT / "tests/plugin/plugin_logits.py", *shared, files["plugin"])
+    run_python(sys.executable, "-m", "reference.plugin_logits", *shared, files["plugin"])
     run_python(reference, "-m", "reference.logits", *shared, files["reference"])
     ours, theirs = (load_file(files[side]) for side in ("plugin", "reference"))
     for index in range(len(cases)):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and logits of every position by vLLM with the plugin, in float32: our side of ``reference.logits``.
+"""Inputs and logits of every position by vLLM with the plugin: the other side of ``reference.logits``.
 
-    python tests/plugin/plugin_logits.py --model DIR --cases cases.safetensors --out plugin.safetensors
+    python -m reference.plugin_logits --model DIR --cases cases.safetensors --out plugin.safetensors [--dtype float32]
 
-The cases go through the engine (processor, scheduler, vision tower, paged attention); only the sampler sees no
+Runs in the VLM server's environment, which cannot hold transformers 5 as well; tensors are exchanged as files. The cases go through the engine (processor, scheduler, vision tower, paged attention); only the sampler sees no
 more than the last position, so a hook keeps the language model's output of the prefill and the model's own
 ``compute_logits`` is applied to it.
 """
@@ -25,7 +25,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from vllm import LLM, SamplingParams
 
-from reference.cases import Case, load_cases
+from .cases import Case, load_cases
 
 
 def start(directory: Path, dtype: str = "float32") -> LLM:
@@ -48,12 +48,13 @@ def model_of(llm: LLM) -> torch.nn.Module:
     return llm.llm_engine.model_executor.driver_worker.worker.model_runner.model
 
 
-def request(case: Case) -> dict:
-    """A case as vLLM's offline interface takes it."""
+def request(llm: LLM, case: Case) -> dict:
+    """A case as vLLM's offline interface takes it, as tokens, so that ``case.answer`` follows as it is."""
+    ids = llm.get_tokenizer().encode(case.prompt, add_special_tokens=False) + case.answer
     if not case.images:
-        return {"prompt": case.prompt}
+        return {"prompt_token_ids": ids}
     return {
-        "prompt": case.prompt,
+        "prompt_token_ids": ids,
         "multi_modal_data": {"image": [Image.fromarray(image) for image in case.images]},
         "mm_processor_kwargs": {"min_pixels": case.min_pixels, "max_pixels": case.max_pixels},
     }
@@ -76,7 +77,7 @@ def run(llm: LLM, case: Case) -> dict[str, torch.Tensor]:
     ]
     try:
         parameters = SamplingParams(max_tokens=1, temperature=0)
-        (output,) = llm.generate([request(case)], parameters, use_tqdm=False)
+        (output,) = llm.generate([request(llm, case)], parameters, use_tqdm=False)
     finally:
         for hook in hooks:
             hook.remove()
@@ -92,8 +93,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--cases", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float32")
     arguments = parser.parse_args()
-    llm = start(arguments.model)
+    llm = start(arguments.model, arguments.dtype)
     results = {}
     for index, case in enumerate(load_cases(arguments.cases)):
         for name, value in run(llm, case).items():

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/eval_accuracy.py: does a device, the vLLM plugin or a running server compute what transformers computes?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import report
+from .device import DTYPES, Device, device_name
+from .errors import FAILED, DeviceError, EnvironmentMissing, UsageError, run
+from .inference import add_prompt_options, cases_of
+from .verdict import Thresholds, Verdict, Worst
+
+if TYPE_CHECKING:
+    from .cases import Case
+    from .model import ReferenceModel
+    from .results import Results
+
+
+def candidate_name(text: str) -> str:
+    """argparse type: a device, ``plugin``, or ``vllm:URL``."""
+    return text if text == "plugin" or text.startswith("vllm:") else device_name(text)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/eval_accuracy.py", description=__doc__.partition(": ")[2])
+    add_prompt_options(parser)
+    parser.add_argument("--test_images", type=Path, nargs="+", required=True, metavar="FILE")
+    parser.add_argument("--baseline", type=device_name, default="cpu", metavar="cpu|cuda|npu",
+                        help="where transformers computes what is right (default cpu)")
+    parser.add_argument("--candidate", type=candidate_name, default="npu", metavar="npu|cuda|cpu|plugin|vllm:URL",
+                        help="what is judged: transformers on a device, the vLLM plugin, or a server (default npu)")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32",
+                        help="the candidate's; a server has its own (default %(default)s)")
+    parser.add_argument("--baseline_dtype", choices=DTYPES, default="float32", help="default %(default)s")
+    parser.add_argument("--threshold_mre", type=float, default=1.0, metavar="PERCENT", help="at most (default 1.0)")
+    parser.add_argument("--threshold_top1", type=float, default=99.0, metavar="PERCENT", help="at least (default 99.0)")
+    parser.add_argument("--threshold_cosine", type=float, default=0.999, help="at least (default 0.999)")
+    parser.add_argument("--threshold_logprob", type=float, default=0.1, metavar="NATS",
+                        help="served candidate: mean difference over its top 20, at most (default 0.1)")
+    parser.add_argument("--max_new_tokens", type=int, default=128, metavar="N",
+                        help="length of the answer that is compared (default %(default)s)")
+    parser.add_argument("--output", type=Path, default=Path("accuracy_report.md"), metavar="FILE.md",
+                        help="Markdown report; a JSON report is written beside it (default %(default)s)")
+    parser.add_argument("--plugin_python", type=Path, default=os.environ.get("PLUGIN_PYTHON"), metavar="FILE",
+                        help="the Python of the environment in which the plugin runs (default: the environment vlm)")
+    return parser.parse_args()
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def compute(model: ReferenceModel, cases: list[tuple[str, Case]], results: Results) -> None:
+    """The logits of every case, to files."""
+    for number, (name, case) in enumerate(cases):
+        began = time.perf_counter()
+        results.save(number, model.logits(case))
+        say(f"{results.side}, {name}: {time.perf_counter() - began:.1f} s")
+
+
+def compute_plugin(options: argparse.Namespace, cases: list[tuple[str, Case]], results: Results) -> None:
+    """The plugin's logits, by a process of its own environment. Raises EnvironmentMissing or DeviceError."""
+    from .cases import save_cases
+
+    if options.plugin_python is None or not options.plugin_python.is_file():
+        raise EnvironmentMissing(
+            f"--plugin_python: {options.plugin_python} is not there; make the environment with scripts/setup_env.sh vlm"
+        )
+    exchanged = results.folder / "cases.safetensors"
+    save_cases(exchanged, [case for _, case in cases])
+    command = [str(options.plugin_python), "-m", "reference.plugin_logits", "--model", str(options.model_path),
+               "--cases", str(exchanged), "--out", str(results.whole), "--dtype", options.dtype]  # fmt: skip
+    say("candidate: starting vLLM with the plugin; this takes a minute or two")
+    # The plugin's log is shown only where it failed. One thread unless the caller wants more: docs/decisions/0103.
+    env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.stderr.write(done.stderr[-4000:])
+        raise DeviceError(f"the plugin ended with status {done.returncode}; its last lines are above")
+
+
+def compare_logits(model: ReferenceModel, cases: list[tuple[str, Case]], baseline: Results, candidate: Results) -> Verdict:
+    """Figures of every case from the files of both sides."""
+    from . import metrics, verdict
+
+    judged = Verdict()
+    for number, (name, case) in enumerate(cases):
+        theirs, ours = baseline.load(number), candidate.load(number)
+        if theirs.input_ids.tolist() != ours.input_ids.tolist():
+            trouble = f"no: {len(ours.input_ids)} tokens for {name}, the baseline has {len(theirs.input_ids)}"
+            judged.images.append(verdict.ImageFigures(name, 0, 0, 0, 0, float("inf"), 0.0, 0.0, different_inputs=trouble))
+            continue
+        positions = metrics.compare(theirs.logits, ours.logits)
+        image = verdict.figures(name, positions, len(case.answer))
+        image.text = model.tokenizer.decode(case.answer, skip_special_tokens=True)
+        judged.images.append(image)
+        ids = theirs.input_ids.tolist()
+        judged.keep_worst([
+            Worst(
+                name, at, where(at, ids, model.image_token_id, len(case.answer)), token(model, ids[at]), positions.relative[at],
+                positions.cosine[at], token(model, positions.first[at]), token(model, positions.candidate_first[at]),
+                positions.margin[at],
+            )
+            for at in sorted(range(len(ids)), key=lambda at: -positions.relative[at])[: verdict.WORST]
+        ])  # fmt: skip
+    return judged
+
+
+def compare_served(model: ReferenceModel, cases: list[tuple[str, Case]], options: argparse.Namespace) -> Verdict:
+    """Ask the server, then the baseline for the same tokens."""
+    from . import metrics, served, verdict
+
+    server = served.Server(options.candidate.removeprefix("vllm:"))
+    say(f"candidate: {server.name} ({server.root}) at {server.url}")
+    judged = Verdict(served=True)
+    for name, case in cases:
+        answer = server.answer(case, options.max_new_tokens)
+        case.answer = answer.tokens
+        result = model.logits(case)
+        prompt = len(result["input_ids"]) - len(case.answer)
+        if result["input_ids"][:prompt].tolist() != answer.prompt_ids:
+            trouble = f"no: {len(answer.prompt_ids)} prompt tokens for {name}, the baseline has {prompt}"
+            judged.images.append(verdict.ImageFigures(name, 0, 0, 0, 0, float("inf"), different_inputs=trouble))
+            continue
+        positions = metrics.compare_served(result["logits"][prompt - 1 : -1], answer.tokens, answer.most_probable)
+        image = verdict.served_figures(name, positions)
+        image.text = model.tokenizer.decode(answer.tokens, skip_special_tokens=True)
+        judged.images.append(image)
+        judged.keep_worst([
+            Worst(
+                name, prompt + at, "answer", token(model, answer.tokens[at]), positions.difference[at], None,
+                token(model, positions.first[at]), token(model, answer.tokens[at]), positions.margin[at],
+            )
+            for at in range(len(answer.tokens))
+        ])  # fmt: skip
+    return judged
+
+
+def where(position: int, ids: list[int], image_token: int, answer: int) -> str:
+    if ids[position] == image_token:
+        return "image"
+    return "answer" if position >= len(ids) - answer else "prompt"
+
+
+def token(model: ReferenceModel, number: int) -> str:
+    return report.shown(model.tokenizer.decode([number]))
+
+
+def compare(options: argparse.Namespace, cases: list[tuple[str, Case]], model: ReferenceModel, folder: Path) -> Verdict:
+    """Answer, baseline, candidate, figures. The baseline's weights are freed before the candidate's are loaded."""
+    from .model import ReferenceModel
+    from .results import Results
+
+    baseline, candidate = Results(folder, "baseline"), Results(folder, "candidate")
+    for _, case in cases:
+        case.answer = model.generate(case, options.max_new_tokens)
+    compute(model, cases, baseline)
+    model.release()
+    if options.candidate == "plugin":
+        compute_plugin(options, cases, candidate)
+    else:
+        judged = ReferenceModel(options.model_path, Device(options.candidate), options.dtype)
+        compute(judged, cases, candidate)
+        judged.release()
+    return compare_logits(model, cases, baseline, candidate)
+
+
+def main() -> int:
+    options = parse_arguments()
+    report.check_output(options.output)
+    if options.max_new_tokens < 1:
+        raise UsageError(f"--max_new_tokens {options.max_new_tokens}: expected at least 1")
+    cases = cases_of(options, options.test_images)
+    served = options.candidate.startswith("vllm:")
+    # A device that is not there must be known before the baseline has computed for minutes.
+    device = Device(options.baseline)
+    if not served and options.candidate != "plugin":
+        Device(options.candidate)
+
+    from .model import ReferenceModel
+
+    model = ReferenceModel(options.model_path, device, options.baseline_dtype)
+    thresholds = Thresholds(
+        options.threshold_mre, options.threshold_top1, options.threshold_cosine, options.threshold_logprob
+    )
+    with tempfile.TemporaryDirectory(prefix="eval-accuracy-") as folder:
+        verdict = compare_served(model, cases, options) if served else compare(options, cases, model, Path(folder))
+    settings = {
+        "model": options.model_path.name,
+        "baseline": f"transformers on {device.name} ({device.description}), {options.baseline_dtype}",
+        "candidate": options.candidate + ("" if served else f", {options.dtype}"),
+        "prompt": report.shown(cases[0][1].prompt),
+    }
+    markdown = report.accuracy_markdown(verdict, thresholds, settings)
+    report.write(options.output, markdown, report.accuracy_json(verdict, thresholds, settings))
+    for check in verdict.checks(thresholds):
+        mark = {True: "ok  ", False: "FAIL", None: "-   "}[check.passed]
+        print(f"{mark} {check.name}: {check.found} (wanted {check.wanted})")
+    passed = verdict.passed(thresholds)
+    print(f"{'PASSED' if passed else 'FAILED'}; report: {options.output} and {options.output.with_suffix('.json')}")
+    return 0 if passed else FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices: finding one, waiting for it, and its memory. ``cpu``, ``cuda`` and ``npu``, with a number if there are several."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import os
+import re
+import sys
+from pathlib import Path
+
+# torch would load torch_npu by itself, and fail as a whole where CANN is not sourced; we load it when it is asked for.
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+
+from .errors import DeviceError, EnvironmentMissing
+
+KINDS = ("cpu", "cuda", "npu")
+DTYPES = ("float16", "bfloat16", "float32")
+CANN_LIBRARY = re.compile(r"lib(ascend\w*|hccl|ge_\w+|graph|acl\w*|opapi|nnopbase|runtime)\.so")
+ATB_LIBRARY = re.compile(r"lib(atb\w*|asdops)\.so")
+SOURCE_CANN = "source /usr/local/Ascend/ascend-toolkit/set_env.sh"
+SOURCE_ATB = "source /usr/local/Ascend/nnal/atb/set_env.sh"
+
+
+def device_name(text: str) -> str:
+    """argparse type: ``cpu``, ``cuda``, ``npu``, the last two with ``:NUMBER`` if wanted."""
+    if re.fullmatch(r"cpu|(cuda|npu)(:\d+)?", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no device; expected cpu, cuda or npu, or one like npu:1")
+    return text
+
+
+class Device:
+    """One device. Raises EnvironmentMissing or DeviceError, saying what is missing, when it cannot be used."""
+
+    def __init__(self, name: str) -> None:
+        import torch
+
+        self.name = name
+        self.kind, _, number = name.partition(":")
+        self._torch = torch
+        if self.kind == "npu":
+            load_torch_npu()
+        # torch.cuda or torch.npu; None for the CPU, which runs nothing behind our back.
+        self._api = None if self.kind == "cpu" else getattr(torch, self.kind)
+        if self._api is not None:
+            self._check(int(number or 0))
+
+    def _check(self, number: int) -> None:
+        count = self._api.device_count() if self._api.is_available() else 0
+        if count <= number:
+            mask = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "cuda": "CUDA_VISIBLE_DEVICES"}[self.kind]
+            nodes = {"npu": "/dev/davinci*, /dev/davinci_manager and /dev/hisi_hdc", "cuda": "/dev/nvidia*"}[self.kind]
+            monitor = {"npu": "npu-smi info", "cuda": "nvidia-smi"}[self.kind]
+            raise DeviceError(
+                f"--device {self.name}: torch sees {count} {self.kind} devices ({mask}={os.environ.get(mask, '')!r}); "
+                f"check {monitor}, and in a container that {nodes} are mounted"
+            )
+
+    @property
+    def description(self) -> str:
+        """The device's own name, or the processor's."""
+        if self._api is not None:
+            return str(self._api.get_device_name(self._torch.device(self.name)))
+        try:
+            lines = Path("/proc/cpuinfo").read_text().splitlines()
+        except OSError:
+            lines = []
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "processor")
+        return f"{model}, {self._torch.get_num_threads()} threads"
+
+    def synchronize(self) -> None:
+        """Wait until everything that was started on the device is done: without it, only the starting is timed."""
+        if self._api is not None:
+            self._api.synchronize(self._torch.device(self.name))
+
+    def reset_peak_memory(self) -> None:
+        if self._api is not None:
+            self._api.reset_peak_memory_stats(self._torch.device(self.name))
+        else:
+            # 5 resets VmHWM (proc(5)); where that is not allowed the peak counts from the process's start.
+            try:
+                Path("/proc/self/clear_refs").write_text("5")
+            except OSError:
+                return
+
+    def peak_memory(self) -> int:
+        """Bytes: on a device what torch allocated there at most, on the CPU the process's largest resident size."""
+        if self._api is not None:
+            return int(self._api.max_memory_allocated(self._torch.device(self.name)))
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024
+
+    def empty_cache(self) -> None:
+        if self._api is not None:
+            self._api.empty_cache()
+
+
+def load_torch_npu() -> None:
+    """Import torch_npu. Raises EnvironmentMissing that tells its absence, an unsourced CANN and a wrong pair apart."""
+    import torch
+
+    version = torch.__version__.partition("+")[0]
+    try:
+        importlib.import_module("torch_npu")
+    except ImportError as error:
+        text = str(error)
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch_npu":
+            raise EnvironmentMissing(
+                f"torch_npu is not installed in this environment; install the one that matches torch {version}: "
+                f"uv pip install --python {sys.executable} --no-deps torch-npu=={version}"
+            ) from error
+        if ATB_LIBRARY.search(text):
+            raise EnvironmentMissing(f"ATB is not in reach ({text}); run: {SOURCE_ATB}") from error
+        if CANN_LIBRARY.search(text):
+            raise EnvironmentMissing(f"CANN is not in reach ({text}); run: {SOURCE_CANN}") from error
+        if "undefined symbol" in text:
+            raise EnvironmentMissing(
+                f"torch_npu {npu_version()} does not match torch {version} or the installed CANN ({text}); install "
+                f"the matching one: uv pip install --python {sys.executable} --no-deps torch-npu=={version}"
+            ) from error
+        raise EnvironmentMissing(f"torch_npu cannot be imported ({text}); check CANN's installation") from error
+
+
+def npu_version() -> str:
+    try:
+        return importlib.metadata.version("torch-npu")
+    except importlib.metadata.PackageNotFoundError:
+        return "(unknown version)"
+
+
+def available(name: str) -> tuple[Device | None, str]:
+    """The device and an empty reason, or None and why it cannot be used."""
+    try:
+        return Device(name), ""
+    except (DeviceError, EnvironmentMissing) as error:
+        return None, str(error)
+
+
+def preferred() -> str:
+    """An NPU where the driver has made its device file, a GPU where torch sees one, else the CPU."""
+    import torch
+
+    if Path("/dev/davinci_manager").exists():
+        return "npu"
+    return "cuda" if torch.cuda.is_available() else "cpu"

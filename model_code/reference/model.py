@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PaddleOCR-VL by transformers >= 5 on one device: inputs, logits of every position, generated tokens. No remote code."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .device import Device  # before torch: sets how torch loads its back ends
+
+import torch  # isort: skip
+from PIL import Image
+from transformers import AutoTokenizer, PaddleOCRVLForConditionalGeneration, PaddleOCRVLProcessor
+from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
+from transformers.utils import logging as transformers_logging
+
+from .cases import Case
+from .errors import UsageError, translate
+
+SMALL_HIDDEN_SIZE = 512
+
+
+class ReferenceModel:
+    """A checkpoint on a device. Raises UsageError for a folder that does not hold a whole PaddleOCR-VL."""
+
+    def __init__(self, directory: Path, device: Device, dtype: str = "float32") -> None:
+        config = check_checkpoint(directory)
+        # A small model's matrices are not worth sharing: on busy cores each thread waits for the other at every one.
+        if config.get("hidden_size", 1024) < SMALL_HIDDEN_SIZE and "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(1)
+        self.device, self.dtype = device, getattr(torch, dtype)
+        transformers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()
+        with explained(device):
+            model, info = PaddleOCRVLForConditionalGeneration.from_pretrained(
+                directory, dtype=self.dtype, output_loading_info=True
+            )
+            if wrong := sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]])):
+                raise UsageError(f"--model_path {directory}: the weights lack {len(wrong)} tensors of the model, {wrong[0]} "
+                                 "among them; copy the published files again")  # fmt: skip
+            self.model = model.to(device.name).eval()
+        self.image_token_id: int = model.config.image_token_id
+        self.end_token_id: int = model.config.text_config.eos_token_id
+        self.tokenizer = AutoTokenizer.from_pretrained(directory)
+        # The processor that resizes with PIL, as the published one does.
+        self.processor = PaddleOCRVLProcessor(PaddleOCRVLImageProcessorPil.from_pretrained(directory), self.tokenizer)
+
+    def inputs(self, case: Case) -> dict[str, torch.Tensor]:
+        """A case as the model takes it, on the CPU: the prompt's tokens, then those of ``case.answer``."""
+        images = [Image.fromarray(image) for image in case.images]
+        size = {"shortest_edge": case.min_pixels, "longest_edge": case.max_pixels}
+        options: dict[str, Any] = {"images": images, "images_kwargs": {"size": size}} if images else {}
+        with explained(self.device):
+            inputs = dict(
+                self.processor(
+                    text=[case.prompt], return_tensors="pt", text_kwargs={"add_special_tokens": False}, **options
+                )
+            )
+        if case.answer:
+            answer = torch.tensor([case.answer])
+            inputs["input_ids"] = torch.cat([inputs["input_ids"], answer], 1)
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+            if "mm_token_type_ids" in inputs:
+                kinds = inputs["mm_token_type_ids"]
+                inputs["mm_token_type_ids"] = torch.cat([kinds, torch.zeros_like(answer, dtype=kinds.dtype)], 1)
+        return inputs
+
+    def to_device(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        moved = {name: value.to(self.device.name) for name, value in inputs.items()}
+        if "pixel_values" in moved:
+            moved["pixel_values"] = moved["pixel_values"].to(self.dtype)
+        return moved
+
+    @torch.inference_mode()
+    def logits(self, case: Case) -> dict[str, torch.Tensor]:
+        """``input_ids`` [n], ``logits`` [n, vocabulary] float32 and, with images, what the image processor made."""
+        inputs = self.inputs(case)
+        with explained(self.device):
+            logits = self.model(**self.to_device(inputs)).logits[0].float().cpu()
+        kept = {name: inputs[name] for name in ("pixel_values", "image_grid_thw") if name in inputs}
+        return {"input_ids": inputs["input_ids"][0], "logits": logits, **kept}
+
+    def generate(self, case: Case, max_new_tokens: int, streamer: Any = None) -> list[int]:
+        """Greedy continuation as token ids, the end token included where the model gave it."""
+        return self.continue_from(self.inputs(case), max_new_tokens, streamer=streamer)
+
+    @torch.inference_mode()
+    def continue_from(
+        self, inputs: dict[str, torch.Tensor], max_new_tokens: int, min_new_tokens: int = 0, streamer: Any = None
+    ) -> list[int]:
+        """As :meth:`generate`, from what :meth:`inputs` made; at least ``min_new_tokens``, whatever the model says."""
+        with explained(self.device):
+            output = self.model.generate(
+                **self.to_device(inputs),
+                max_new_tokens=max_new_tokens,
+                min_new_tokens=min_new_tokens,
+                do_sample=False,
+                streamer=streamer,
+            )
+        return output[0, inputs["input_ids"].shape[1] :].tolist()
+
+    def release(self) -> None:
+        """Give the weights' memory back; tokenizer and configuration stay usable."""
+        self.model = None
+        gc.collect()
+        self.device.empty_cache()
+
+
+@contextmanager
+def explained(device: Device):
+    """Turn a library's exception into a ToolError where we know what it means."""
+    try:
+        yield
+    except (RuntimeError, ValueError, MemoryError) as error:
+        if (told := translate(error, device.name)) is None:
+            raise
+        raise told from error
+
+
+def check_checkpoint(directory: Path) -> dict[str, Any]:
+    """The checkpoint's config.json. Raises UsageError unless the folder holds a PaddleOCR-VL in safetensors."""
+    config = directory / "config.json"
+    if not config.is_file():
+        raise UsageError(f"--model_path {directory}: has no config.json; expected a folder with PaddleOCR-VL's weights")
+    try:
+        values = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{config}: is not JSON ({error}); copy it again") from None
+    if values.get("model_type") != "paddleocr_vl":
+        raise UsageError(f"{config}: model_type is {values.get('model_type')!r}; expected 'paddleocr_vl'")
+    if not any(directory.glob("*.safetensors")):
+        raise UsageError(f"--model_path {directory}: has no *.safetensors, the only format that is loaded")
+    return values

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PaddleOCR-VL's prompts: tasks, the place of each image, and the chat format around them. Standard library only."""
+
+from __future__ import annotations
+
+from .errors import UsageError
+
+PLACEHOLDER = "<|IMAGE_PLACEHOLDER|>"
+IMAGE = f"<|IMAGE_START|>{PLACEHOLDER}<|IMAGE_END|>"
+BEGIN = "<|begin_of_sentence|>"
+
+# The words the model was trained with (PaddleOCR-VL-0.9B's model card).
+TASKS = {
+    "ocr": "OCR:",
+    "table": "Table Recognition:",
+    "formula": "Formula Recognition:",
+    "chart": "Chart Recognition:",
+}
+
+
+def chat(text: str) -> str:
+    """``text``, which holds the image places, as the user's turn; a prompt that is complete is left as it is."""
+    return text if text.startswith(BEGIN) else f"{BEGIN}User: {text}\nAssistant: "
+
+
+def split(text: str, images: int) -> list[tuple[str, list[int]]]:
+    """The conversations that a prompt and ``images`` images make: (complete prompt, numbers of its images from 0).
+
+    A prompt without a placeholder gets one in front and is asked of each image in turn, as is one that holds a single
+    placeholder. A prompt with a placeholder for each image is asked once, of all. Raises UsageError otherwise.
+    """
+    places = text.count(PLACEHOLDER)
+    if places != text.count(IMAGE):
+        raise UsageError(f"--prompt: each {PLACEHOLDER} must stand between <|IMAGE_START|> and <|IMAGE_END|>: {IMAGE}")
+    if places == 0:
+        if text.startswith(BEGIN):
+            raise UsageError(f"--prompt: begins with {BEGIN}, so it is taken as complete, but holds no {IMAGE}")
+        text, places = IMAGE + text, 1
+    if places == images:
+        return [(chat(text), list(range(images)))]
+    if places == 1:
+        return [(chat(text), [number]) for number in range(images)]
+    raise UsageError(
+        f"Image features and image tokens do not match: --prompt holds {places} placeholders for {images} images; "
+        f'write {IMAGE} once for each image, or leave it out, and it is added: --prompt "OCR:"'
+    )

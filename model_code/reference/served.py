@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A served model as a candidate: its greedy answer with the log-probabilities of its twenty most probable tokens."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from . import prompts
+from .cases import Case
+from .errors import DeviceError, UsageError
+
+TOP = 20  # the most that vLLM gives by default (--max-logprobs)
+# A proxy named by the environment must not get between two services of one site.
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``prompt_ids`` and ``tokens`` are token ids; ``most_probable[i]`` maps token id to log-probability (nats) where
+    ``tokens[i]`` was chosen."""
+
+    prompt_ids: list[int]
+    tokens: list[int]
+    most_probable: list[dict[int, float]]
+
+
+class Server:
+    """An OpenAI-compatible vLLM. ``url`` is its API root, with or without ``/v1``."""
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--candidate vllm:{url}: expected vllm:http://HOST:PORT/v1")
+        self.url = url.rstrip("/").removesuffix("/v1") + "/v1"
+        entry = self._call("/models")["data"][0]
+        self.name, self.root = entry["id"], str(entry.get("root", ""))
+
+    def answer(self, case: Case, max_new_tokens: int) -> Answer:
+        """Greedy. The server builds the prompt from the chat, so ``case.prompt`` must be of the chat's form."""
+        body = {
+            "model": self.name,
+            "messages": [{"role": "user", "content": chat_parts(case)}],
+            "temperature": 0,
+            "max_tokens": max_new_tokens,
+            "logprobs": True,
+            "top_logprobs": TOP,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+            "mm_processor_kwargs": {"min_pixels": case.min_pixels, "max_pixels": case.max_pixels},
+        }
+        answer = self._call("/chat/completions", body)
+        choice = answer["choices"][0]
+        most_probable = [
+            {token_id(entry["token"]): entry["logprob"] for entry in position["top_logprobs"]}
+            for position in choice["logprobs"]["content"]
+        ]
+        return Answer(answer["prompt_token_ids"], choice["token_ids"], most_probable)
+
+    def _call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        headers = {"Content-Type": "application/json"}
+        if key := os.environ.get("VLM_API_KEY"):
+            headers["Authorization"] = f"Bearer {key}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self.url + path, data, headers)
+        try:
+            with OPENER.open(request, timeout=TIMEOUT_S) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            words = error.read(2000).decode("utf-8", "replace")
+            raise DeviceError(f"{self.url}{path}: HTTP {error.code}: {words}") from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise DeviceError(f"{self.url}: cannot be reached ({reason}); is the VLM server running?") from error
+
+
+def chat_parts(case: Case) -> list[dict[str, Any]]:
+    """The user's message: the images as PNG, so that the server has our pixels, then the text."""
+    from . import pictures
+
+    head, tail = f"{prompts.BEGIN}User: {prompts.IMAGE * len(case.images)}", "\nAssistant: "
+    if not (case.prompt.startswith(head) and case.prompt.endswith(tail)):
+        raise UsageError("--prompt: a served candidate takes images first, then text, in one turn; leave the image places out")
+    encoded = [base64.b64encode(pictures.png(image)).decode() for image in case.images]
+    images = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}} for data in encoded]
+    return [*images, {"type": "text", "text": case.prompt[len(head) : -len(tail)]}]
+
+
+def token_id(token: str) -> int:
+    """vLLM writes ``token_id:42`` when asked for token ids. Raises DeviceError for a server that does not."""
+    name, _, number = token.rpartition(":")
+    if name != "token_id" or not number.isdecimal():
+        raise DeviceError(
+            f"the server names tokens as text ({token!r}), not by number; it must accept return_tokens_as_token_ids"
+        )
+    return int(number)
