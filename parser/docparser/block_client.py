@@ -1,114 +1,159 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline's way to the VLM, made tolerant: one block that fails does not take its page with it.
+"""The pipeline's way to the VLM: PaddleX's client interface, in front of ours.
 
-PaddleX's own client (paddlex 3.7.2, ``inference/models/common/genai.py``) waits up to 600 s for each crop, retries
-twice with growing pauses, follows proxy variables, and any failed crop cancels all others of the page.
-``BlockClient`` has the same interface and takes its place in the recognition model (``pipeline.py``). It can go when
-PaddleX reports failed crops one by one.
+PaddleX's own client (paddlex 3.7.2, ``inference/models/common/genai.py``) waits up to 600 s for each crop, follows
+proxy variables, and any failed crop cancels all others of the page. ``BlockClient`` has the same interface and takes
+its place in the recognition model (``pipeline.py``). It can go when PaddleX reports failed crops one by one and lets
+pages overlap.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import concurrent.futures
+import contextlib
 import re
+import threading
+import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
-import openai
-from paddlex.inference.models.common.genai import run_async
+from docparser.baton import FINISHING, Baton
+from docparser.vlm_client import BlockNote, Reply, VlmClient
 
-from docparser.errors import VlmUnavailable
-
-# A failed block's text carries the number of its failure through the pipeline; private-use characters, and short
+# A failed block's text carries the number of its note through the pipeline; private-use characters, and short
 # enough that no post-processing touches it.
-FAILURE_MARK = re.compile("\ue000(\\d+)\ue001")
-RETRY_PAUSE_S = 0.3
-NOT_OURS = (401, 403, 404)  # a key or a model name is wrong: no block will do better
+NOTE_MARK = re.compile("\ue000(\\d+)\ue001")
+TABLE_PROMPT = "Table Recognition:"
 
 
-@dataclasses.dataclass(frozen=True)
-class BlockFailure:
-    """``refused``: the VLM called the request bad; ``failed``: it broke or timed out on it."""
+class Cancelled(Exception):
+    """Nobody waits for this page any more."""
 
-    kind: str
-    message: str
+
+class PageCalls:
+    """The VLM calls of one page: begun from the page's thread, which then waits for them without the baton."""
+
+    def __init__(self, task: int, request_id: str, baton: Baton, on_waiting: Callable[[], None]) -> None:
+        self.task, self.request_id = task, request_id
+        self.layout_s = 0.0
+        self.notes: list[BlockNote] = []
+        self.answered = 0
+        self.waited_s = 0.0
+        self._baton, self._on_waiting = baton, on_waiting
+        self._futures: list[concurrent.futures.Future] = []
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """From any thread: the calls that are under way are given up, and the page ends with Cancelled."""
+        self._cancelled.set()
+        for future in list(self._futures):
+            future.cancel()
+
+    def check(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def add(self, future: concurrent.futures.Future) -> int:
+        self._futures.append(future)
+        if self._cancelled.is_set():
+            future.cancel()
+        return len(self._futures)
+
+    def wait(self) -> None:
+        """Until all calls so far have ended. The first that raises ends the others, and is raised."""
+        waiting = [future for future in self._futures if not future.done()]
+        if not waiting:
+            return
+        began = time.monotonic()
+        self._baton.give()
+        try:
+            self._on_waiting()
+            concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_EXCEPTION)
+        finally:
+            self._baton.take(self.task, FINISHING)
+        self.waited_s += time.monotonic() - began
+        self.check()
+        for future in waiting:
+            if future.done() and not future.cancelled() and (trouble := future.exception()):
+                self.cancel()
+                raise trouble
+
+    def text_of(self, reply: Reply) -> str:
+        """The reply's text; where it has a note, with the note's mark, so that the note finds its block."""
+        if reply.note is None:
+            self.answered += 1
+            return reply.text
+        self.notes.append(reply.note)
+        self.answered += reply.note.has_text
+        return f"{reply.text}\ue000{len(self.notes) - 1}\ue001"
+
+
+class _Pending:
+    """What PaddleX takes for the future of a call."""
+
+    def __init__(self, calls: PageCalls, future: concurrent.futures.Future) -> None:
+        self._calls, self._future = calls, future
+
+    def result(self) -> SimpleNamespace:
+        self._calls.wait()
+        try:
+            text = self._calls.text_of(self._future.result())
+        except concurrent.futures.CancelledError:
+            raise Cancelled from None
+        return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=text))])
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        return self._future.cancel()
 
 
 class BlockClient:
-    """Stands in for paddlex's GenAIClient; used from one page at a time, its calls run on paddlex's event loop."""
+    """Stands in for paddlex's GenAIClient. Calls run on an event loop in a thread of their own."""
 
     backend = "vllm-server"
 
-    def __init__(self, url: str, model: str, *, concurrency: int, connect_timeout_s: float, timeout_s: float) -> None:
-        self._url, self._model = url, model
-        self._semaphore = asyncio.Semaphore(concurrency)
-        self._client = openai.AsyncOpenAI(
-            base_url=url,
-            api_key="none",  # vLLM asks for none unless told to
-            max_retries=0,
-            http_client=httpx.AsyncClient(
-                timeout=httpx.Timeout(timeout_s, connect=connect_timeout_s, pool=None),
-                # The VLM closes idle connections after 5 s; we do so first.
-                limits=httpx.Limits(
-                    max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=3
-                ),
-                trust_env=False,
-            ),
-        )
-        self.begin_page()
+    def __init__(self, client: VlmClient, model: str) -> None:
+        self.vlm = client
+        self._model = model
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="vlm-calls", daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(client.open(), self._loop).result()
+        self._page = threading.local()
 
-    def begin_page(self) -> None:
-        self.failures: list[BlockFailure] = []
-        self.answered = 0
+    @contextlib.contextmanager
+    def page(self, calls: PageCalls):
+        """Calls from this thread belong to this page."""
+        self._page.calls = calls
+        try:
+            yield
+        finally:
+            self._page.calls = None
+            calls.cancel()
+
+    def note_layout(self, seconds: float) -> None:
+        """How long finding the layout of this thread's page took."""
+        calls = getattr(self._page, "calls", None)
+        if calls is not None:
+            calls.layout_s += seconds
 
     def close(self) -> None:
-        run_async(self._client.close(), timeout=5)
+        asyncio.run_coroutine_threadsafe(self.vlm.close(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
 
-    def create_chat_completion(
-        self, messages: list[dict], *, return_future: bool = False, timeout: float | None = None, **kwargs: Any
-    ):
-        """``timeout`` is paddlex's own and is replaced by the operator's."""
-        return run_async(self._complete(messages, kwargs), return_future=return_future)
-
-    async def _complete(self, messages: list[dict], kwargs: dict[str, Any]):
-        async with self._semaphore:
-            for last_try in (False, True):
-                try:
-                    completion = await self._client.chat.completions.create(
-                        model=self._model, messages=messages, **kwargs
-                    )
-                except openai.APIConnectionError as exc:
-                    if isinstance(exc, openai.APITimeoutError) and not isinstance(exc.__cause__, httpx.ConnectTimeout):
-                        return self._failed("failed", "the VLM server did not answer in time")
-                    if last_try:
-                        reason = exc.__cause__ or exc
-                        raise VlmUnavailable(f"The VLM server at {self._url} cannot be reached ({reason}).") from exc
-                except openai.APIStatusError as exc:
-                    if exc.status_code in NOT_OURS:
-                        raise VlmUnavailable(
-                            f"The VLM server at {self._url} answers {exc.status_code}: {_text(exc)}"
-                        ) from exc
-                    if exc.status_code < 500 and exc.status_code != 429:
-                        return self._failed("refused", _text(exc))
-                    if last_try:
-                        return self._failed("failed", _text(exc))
-                except openai.OpenAIError as exc:  # not JSON, not a completion
-                    return self._failed("failed", f"the VLM server's answer is not a completion ({exc})")
-                else:
-                    self.answered += 1
-                    return completion
-                await asyncio.sleep(RETRY_PAUSE_S)
-
-    def _failed(self, kind: str, message: str) -> SimpleNamespace:
-        """A completion whose text is the mark of a new failure."""
-        self.failures.append(BlockFailure(kind, message))
-        mark = f"\ue000{len(self.failures) - 1}\ue001"
-        return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=mark))])
-
-
-def _text(exc: openai.APIStatusError) -> str:
-    body = exc.body
-    message = body.get("message") if isinstance(body, dict) else None
-    return str(message or exc.message)[:300]
+    def create_chat_completion(self, messages: list[dict], *, return_future: bool, timeout: float, **kwargs: Any):
+        """``timeout`` is paddlex's own and is replaced by the operator's; so is what it does with a future."""
+        if not return_future:
+            raise NotImplementedError("PaddleX 3.7.2 asks for futures only")
+        calls: PageCalls = self._page.calls
+        body = {"model": self._model, "messages": messages, **kwargs.pop("extra_body", {}), **kwargs}
+        is_table = any(part.get("text") == TABLE_PROMPT for part in messages[0]["content"])
+        call = self.vlm.read_block(body, f"{calls.request_id}-b{len(calls._futures)}", is_table=is_table)
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        calls.add(future)
+        return _Pending(calls, future)

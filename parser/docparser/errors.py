@@ -24,6 +24,14 @@ class DocumentTooLarge(ParserError):
     """``file`` exceeds one of the operator's limits."""
 
 
+class Unauthorized(ParserError):
+    """No key was sent, or one that is not known."""
+
+
+class Busy(ParserError):
+    """As many requests as the operator allows are waiting."""
+
+
 class NotReady(ParserError):
     """No worker has its models loaded yet, or they cannot be loaded."""
 
@@ -32,12 +40,24 @@ class VlmUnavailable(ParserError):
     """The VLM server cannot be reached or answers nothing useful."""
 
 
+class StorageFull(ParserError):
+    """The document or its result could not be written to disk."""
+
+
 class PageTimeout(ParserError):
     """A page took longer than the operator allows."""
 
 
+class RequestTimeout(ParserError):
+    """All pages together took longer than the operator allows."""
+
+
 class WorkerLost(ParserError):
     """The worker process that had the page ended, and so did the one after it."""
+
+
+class Abandoned(ParserError):
+    """The page was given up because nobody waited for it; no client sees this."""
 
 
 class InternalError(ParserError):

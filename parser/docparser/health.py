@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GET /health`` (the process is alive) and ``GET /health/ready`` (it can parse)."""
+"""``GET /health`` (the process is alive), ``GET /health/ready`` (it can parse) and ``GET /metrics``."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from docparser.http_errors import error_body, new_log_id
+from docparser.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["health"])
 
@@ -18,8 +19,14 @@ async def health() -> dict:
 
 @router.get("/health/ready", responses={503: {"description": "errorMsg says which model is not there, and why."}})
 async def ready(request: Request) -> JSONResponse:
-    """Whether the layout model is loaded and the VLM server answers, and which weights both use."""
+    """Whether the layout model is loaded and the VLM server reads a tiny image, and which weights both use."""
     states, trouble = await request.app.state.models.readiness()
     if trouble:
         return JSONResponse(error_body(503, " ".join(trouble)) | {"result": states}, 503, {"Retry-After": "5"})
     return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Ready", "result": states})
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request) -> Response:
+    """Counts and times for Prometheus; `config/grafana` has a dashboard for them."""
+    return Response(request.app.state.metrics.exposition(), media_type=CONTENT_TYPE)

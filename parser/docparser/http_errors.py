@@ -20,10 +20,15 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.InvalidRequest: 422,
     errors.InvalidDocument: 422,
     errors.DocumentTooLarge: 413,
+    errors.Unauthorized: 401,
+    errors.Busy: 429,
     errors.NotReady: 503,
     errors.VlmUnavailable: 503,
+    errors.StorageFull: 503,
     errors.PageTimeout: 504,
+    errors.RequestTimeout: 504,
     errors.WorkerLost: 500,
+    errors.Abandoned: 500,
     errors.InternalError: 500,
 }
 

@@ -15,8 +15,9 @@ class Limits:
     max_pages: int
     max_image_pixels: int
     max_pdf_page_pixels: int
+    max_pdf_objects: int
     pdf_scale: float
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        return cls(settings.max_pages, settings.max_image_pixels, settings.max_pdf_page_pixels, settings.pdf_scale)
+        return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls)})

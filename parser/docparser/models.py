@@ -7,14 +7,14 @@ from docparser.errors import NotReady, VlmUnavailable
 from docparser.pool import WorkerPool
 from docparser.settings import Settings
 from docparser.vlm_probe import VlmProbe
-from docparser.weights import find_layout_model
+from docparser.weights import Weights, find_layout_model
 
 
 class Models:
     def __init__(self, settings: Settings, pool: WorkerPool) -> None:
         self._settings = settings
         self._pool = pool
-        self._probe = VlmProbe(settings)
+        self._probe = VlmProbe(settings, lambda: pool.last_vlm_answer)
 
     async def close(self) -> None:
         await self._probe.close()
@@ -35,7 +35,13 @@ class Models:
 
     async def in_use(self) -> dict:
         """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known."""
-        states, _ = await self.readiness()
+        vlm = self._probe.weights
+        if vlm is None:
+            try:
+                vlm = await self._probe.check()
+            except VlmUnavailable:
+                vlm = Weights(self._settings.vlm_model_name, None, None)
+        states = {"layout": self._layout(), "vlm": vlm.as_dict()}
         return {name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()}
 
     def _layout(self) -> dict:

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 
 from docparser.http_errors import new_log_id
+from docparser.logs import request_id
 from docparser.schemas import ParseRequest, RestructureRequest
+from docparser.service import ParsedDocument
 
 router = APIRouter(tags=["parsing"])
 
-WATCH_S = 0.5  # how often a waiting request is asked whether its client is still there
+WATCH_S = 0.25  # how often a waiting request is asked whether its client is still there
 CLIENT_GONE = 499
 
 ERROR = {
@@ -22,11 +24,15 @@ ERROR = {
 }
 RESPONSES = {
     200: {
-        "description": '`{logId, errorCode: 0, errorMsg: "Success", result: {layoutParsingResults, dataInfo, models}}`',
+        "description": '`{logId, errorCode: 0, errorMsg: "Success", result: {layoutParsingResults, dataInfo, docparser}}`;'
+        " `docparser: {models, partial, pages}` says which weights were used and what is missing or cut, and why.",
     },
+    401: {"description": "A key is needed.", **ERROR},
     413: {"description": "The document exceeds a limit of this service.", **ERROR},
     422: {"description": "A field is wrong, or the document cannot be read; errorMsg names it.", **ERROR},
-    503: {"description": "The models are not loaded, or the VLM server is away.", **ERROR},
+    429: {"description": "The queue is full; Retry-After says when to come back.", **ERROR},
+    503: {"description": "The models are not loaded, or the VLM server is away; Retry-After.", **ERROR},
+    504: {"description": "The document took longer than this service allows.", **ERROR},
 }
 
 
@@ -34,7 +40,7 @@ RESPONSES = {
 async def layout_parsing(body: ParseRequest, request: Request) -> Response:
     """Parses an image or a PDF, every page of it."""
     request.state.log_id = body.logId or new_log_id()
-    return await _answer(request, request.app.state.service.parse(body))
+    return await _answer(request, request.app.state.service.parse(body, request_id.get()))
 
 
 @router.post("/restructure-pages", responses=RESPONSES)
@@ -44,17 +50,29 @@ async def restructure_pages(body: RestructureRequest, request: Request) -> Respo
     return await _answer(request, request.app.state.service.restructure(body))
 
 
-async def _answer(request: Request, work: Awaitable[dict]) -> Response:
-    """The work's result, or nothing at all when the client has left: then the pages that wait are not parsed."""
+async def wait_for(request: Request, work: Awaitable[ParsedDocument]) -> ParsedDocument | None:
+    """The work's result, or None when the client has left: then its pages are given up, wherever they are."""
     task = asyncio.ensure_future(work)
     try:
         while not (await asyncio.wait([task], timeout=WATCH_S))[0]:
             if await request.is_disconnected():
-                return Response(status_code=CLIENT_GONE)
-        result = task.result()
+                return None
+        return task.result()
     finally:
         task.cancel()
-    result["models"] = await request.app.state.models.in_use()
-    body = {"logId": request.state.log_id, "errorCode": 0, "errorMsg": "Success", "result": result}
-    content = await asyncio.to_thread(json.dumps, body, ensure_ascii=False)
-    return Response(content, media_type="application/json")
+
+
+async def _answer(request: Request, work: Awaitable[ParsedDocument]) -> Response:
+    document = await wait_for(request, work)
+    if document is None:
+        return Response(status_code=CLIENT_GONE)
+    length, pieces = document.body(request.state.log_id, await request.app.state.models.in_use())
+
+    async def send():
+        try:
+            for piece in pieces:
+                yield piece
+        finally:
+            document.close()
+
+    return StreamingResponse(send(), media_type="application/json", headers={"Content-Length": str(length)})

@@ -3,33 +3,42 @@
 
 from __future__ import annotations
 
+import collections
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 import pypdfium2
 from pypdfium2 import PdfiumError
 
-from docparser.errors import InvalidDocument
+from docparser.errors import DocumentTooLarge, InvalidDocument
 from docparser.limits import Limits
 from docparser.source import Document
 
 
+KEPT_OPEN = 4  # pages of several documents take turns
+
+
 class PdfReader:
-    """Keeps the last PDF open, since a worker is mostly given one page after the other of the same one."""
+    """Keeps the PDFs that were read last open, since their next pages mostly follow soon."""
 
     def __init__(self) -> None:
-        self._path: str | None = None
-        self._pdf: pypdfium2.PdfDocument | None = None
+        self._open_pdfs: collections.OrderedDict[str, pypdfium2.PdfDocument] = collections.OrderedDict()
 
     def close(self) -> None:
-        if self._pdf is not None:
-            self._pdf.close()
-        self._path = self._pdf = None
+        while self._open_pdfs:
+            self._open_pdfs.popitem()[1].close()
+
+    def forget_deleted(self) -> None:
+        """Closes those whose file is gone: their request has ended."""
+        for path in [path for path in self._open_pdfs if not os.path.exists(path)]:
+            self._open_pdfs.pop(path).close()
 
     def _open(self, document: Document) -> pypdfium2.PdfDocument:
-        if self._path != document.path:
-            self.close()
+        pdf = self._open_pdfs.get(document.path)
+        if pdf is None:
+            self.forget_deleted()
             try:
                 pdf = pypdfium2.PdfDocument(document.path)
                 pdf.init_forms()  # or the text in form fields would not be drawn
@@ -38,8 +47,11 @@ class PdfReader:
                 if "password" in str(exc).lower() and b"/Encrypt" in Path(document.path).read_bytes():
                     raise InvalidDocument("file: the PDF is encrypted; remove its password first") from None
                 raise InvalidDocument("file: the PDF is damaged or has no pages") from None
-            self._path, self._pdf = document.path, pdf
-        return self._pdf
+            self._open_pdfs[document.path] = pdf
+            if len(self._open_pdfs) > KEPT_OPEN:
+                self._open_pdfs.popitem(last=False)[1].close()
+        self._open_pdfs.move_to_end(document.path)
+        return pdf
 
     def count_pages(self, document: Document) -> int:
         """Raises InvalidDocument for a damaged, encrypted or empty PDF."""
@@ -51,12 +63,18 @@ class PdfReader:
     def read_page(self, document: Document, index: int, limits: Limits) -> np.ndarray:
         """Page ``index`` (from 0) as uint8 ``[height, width, 3]``, blue first, on white ground.
 
-        Raises InvalidDocument if the page cannot be rendered.
+        Raises InvalidDocument if the page cannot be rendered, DocumentTooLarge if it holds too much.
         """
         pdf = self._open(document)
         try:
             page = pdf[index]
             try:
+                objects = pypdfium2.raw.FPDFPage_CountObjects(page)
+                if objects > limits.max_pdf_objects:
+                    raise DocumentTooLarge(
+                        f"file: page {index + 1} has {objects} objects; "
+                        f"at most {limits.max_pdf_objects} are allowed (PARSER_MAX_PDF_OBJECTS)"
+                    )
                 width, height = page.get_size()
                 bitmap = page.render(scale=render_scale(width, height, limits), prefer_bgrx=False, maybe_alpha=False)
                 pixels = bitmap.to_numpy()

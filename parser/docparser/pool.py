@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pool of worker processes, which all requests share. A task is at most one page."""
+"""The worker processes: started, watched, and started again when they end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import enum
-import itertools
 import logging
-import queue
 import threading
-from typing import Any
+from collections import Counter
+from typing import Any, Protocol
 
-from docparser.errors import NotReady, PageTimeout, ParserError, WorkerLost
+from docparser.errors import ParserError
 from docparser.settings import Settings
-from docparser.tasks import ParsePage, Task
+from docparser.tasks import Answer, VlmState
 from docparser.worker_process import Lost, WorkerProcess
 
 log = logging.getLogger(__name__)
 
-TRIES = 2  # of one task, if the worker process ends on it
 RESTART_PAUSES_S = (0.0, 2.0, 5.0, 15.0, 30.0)
 
 
@@ -33,145 +30,149 @@ class State(enum.Enum):
     BROKEN = "its models cannot be loaded"
 
 
-@dataclasses.dataclass(eq=False)
-class Job:
-    task: Task
-    future: asyncio.Future
-    tries: int = 0
+class Listener(Protocol):
+    """Whom the pool tells, in the service's event loop."""
 
-    def settle(self, outcome: Any) -> None:
-        """Sets the future's result or exception, from a worker's thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self.future.get_loop().call_soon_threadsafe(self._settle, outcome)
+    def heard(self, worker: Worker, message: object) -> None: ...
 
-    def _settle(self, outcome: Any) -> None:
-        if self.future.done():
-            return
-        if isinstance(outcome, BaseException):
-            self.future.set_exception(outcome)
-        else:
-            self.future.set_result(outcome)
+    def lost(self, worker: Worker, on_task: int) -> None:
+        """``on_task``: the number of the task that was computing; 0 if none was."""
+
+    def hopeless(self) -> None:
+        """No worker is ready, and none was before."""
+
+
+class Worker:
+    """One place in the pool; its process may be replaced."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.state = State.STARTING
+        self.process: WorkerProcess | None = None
+        self.restarts = 0
+        self.vlm: VlmState | None = None
+
+    def send(self, message: object) -> None:
+        if self.process is not None:
+            self.process.send(message)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
 
 
 class WorkerPool:
-    """``submit`` gives a task to the next free worker; opening documents goes before pages."""
-
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._jobs: queue.PriorityQueue[tuple[int, int, Job | None]] = queue.PriorityQueue()
-        self._order = itertools.count()
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._processes: dict[int, WorkerProcess] = {}
-        self._states = dict.fromkeys(range(settings.workers), State.STARTING)
         self._trouble = ""
-        self._threads = [
-            threading.Thread(target=self._keep_alive, args=(number,), name=f"worker-{number}", daemon=True)
-            for number in range(settings.workers)
-        ]
+        self._threads: list[threading.Thread] = []
+        self._listener: Listener | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._past_counts: Counter[str] = Counter()  # of processes that ended
+        self.workers = [Worker(number) for number in range(settings.workers)]
 
-    def start(self) -> None:
+    def start(self, listener: Listener) -> None:
+        """Must be called in the event loop that the listener is told things in."""
+        self._listener, self._loop = listener, asyncio.get_running_loop()
+        self._threads = [
+            threading.Thread(target=self._keep_alive, args=(worker,), name=f"worker-{worker.number}", daemon=True)
+            for worker in self.workers
+        ]
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Ends all workers; a page that is being parsed is given up."""
+        """Ends all workers; what they do is given up."""
         self._closing.set()
-        for _ in self._threads:
-            self._jobs.put((-1, next(self._order), None))
         with self._lock:
-            for process in self._processes.values():
-                process.kill()
+            for worker in self.workers:
+                worker.kill()
         for thread in self._threads:
             thread.join(timeout=5.0)
 
     @property
     def ready(self) -> int:
         """How many workers have their models loaded."""
-        return sum(state is State.READY for state in self._states.values())
+        return sum(worker.state is State.READY for worker in self.workers)
+
+    @property
+    def hopeful(self) -> bool:
+        return any(worker.state in (State.READY, State.RESTARTING) for worker in self.workers)
+
+    @property
+    def restarts(self) -> int:
+        return sum(worker.restarts for worker in self.workers)
 
     @property
     def not_ready_because(self) -> str:
-        return self._trouble or next((s.value for s in self._states.values() if s is not State.READY), "")
+        return self._trouble or next((w.state.value for w in self.workers if w.state is not State.READY), "")
 
-    async def submit(self, task: Task) -> Any:
-        """The worker's answer. Raises ParserError; NotReady at once if no worker has its models and none had them
-        before. A task whose caller was cancelled is not begun."""
-        if not self._hopeful:
-            raise NotReady(f"The parser is not ready: {self.not_ready_because}")
-        job = Job(task, asyncio.get_running_loop().create_future())
-        self._enqueue(job, urgent=not isinstance(task, ParsePage))
-        return await job.future
+    def vlm_counts(self) -> Counter[str]:
+        """Totals of the VLM calls of all workers since the service's start."""
+        with self._lock:
+            present = [worker.vlm.counts for worker in self.workers if worker.vlm is not None]
+            return sum((Counter(counts) for counts in present), Counter(self._past_counts))
 
     @property
-    def _hopeful(self) -> bool:
-        return any(state in (State.READY, State.RESTARTING) for state in self._states.values())
+    def last_vlm_answer(self) -> float:
+        """When the VLM last answered a worker, ``time.monotonic()``."""
+        return max((worker.vlm.last_answer for worker in self.workers if worker.vlm), default=float("-inf"))
 
-    def _enqueue(self, job: Job, *, urgent: bool) -> None:
-        self._jobs.put((0 if urgent else 1, next(self._order), job))
+    def _tell(self, method: Any, *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            self._loop.call_soon_threadsafe(method, *args)
 
-    def _keep_alive(self, number: int) -> None:
-        """Body of a worker's thread: starts its process, again and again if need be, and feeds it."""
+    def _keep_alive(self, worker: Worker) -> None:
+        """Body of a worker's thread: starts its process, again and again if need be, and reads what it says."""
         failures = 0
         while not self._closing.is_set():
-            process = WorkerProcess(self._settings, f"worker-{number}")
+            process = WorkerProcess(self._settings, f"worker-{worker.number}")
             with self._lock:
-                self._processes[number] = process
+                worker.process = process
                 if self._closing.is_set():  # close() has been through the processes already
                     process.kill()
             try:
-                process.receive(self._settings.start_timeout_s)
+                first = process.receive(self._settings.start_timeout_s)
+                if isinstance(first, Answer):
+                    raise first.value
             except (ParserError, TimeoutError, Lost) as exc:
-                self._states[number] = State.BROKEN
+                worker.state = State.BROKEN
                 self._trouble = _describe_start(exc, self._settings)
                 failures += 1
             else:
-                self._states[number] = State.READY
+                worker.state = State.READY
                 self._trouble, failures = "", 0
-                self._feed(process)
-                self._states[number] = State.RESTARTING
+                self._listen(worker, process)
+                worker.state = State.RESTARTING
+                worker.restarts += 1
             with self._lock:
-                del self._processes[number]
+                if worker.vlm is not None:
+                    self._past_counts.update(worker.vlm.counts)
+                worker.process, worker.vlm = None, None
             process.end()
             if not self._closing.is_set():
                 pause = RESTART_PAUSES_S[min(failures, len(RESTART_PAUSES_S) - 1)]
-                log.error("worker-%d: %s; next start in %.0f s", number, self.not_ready_because, pause)
-                self._refuse_if_hopeless()
+                log.error("worker-%d: %s; next start in %.0f s", worker.number, self.not_ready_because, pause)
+                if not self.hopeful:
+                    self._tell(self._listener.hopeless)
                 self._closing.wait(pause)
 
-    def _feed(self, process: WorkerProcess) -> None:
-        """Gives ``process`` one job after the other, until it is lost or the pool is closed."""
-        while not self._closing.is_set():
-            job = self._jobs.get()[2]
-            if job is None:
-                return
-            if job.future.cancelled():
-                continue
-            job.tries += 1
-            try:
-                process.send(job.task)
-                job.settle(process.receive(self._settings.page_timeout_s))
-            except ParserError as exc:
-                job.settle(exc)
-            except TimeoutError:
-                limit = self._settings.page_timeout_s
-                job.settle(PageTimeout(f"The page was given up after {limit:.0f} s (PARSER_PAGE_TIMEOUT_S)."))
-                return
-            except Lost:
-                if self._closing.is_set():
-                    job.settle(NotReady("The parser is shutting down."))
-                elif job.tries < TRIES:
-                    self._enqueue(job, urgent=True)
+    def _listen(self, worker: Worker, process: WorkerProcess) -> None:
+        """Passes on what the process says, until it ends."""
+        try:
+            while True:
+                message = process.receive()
+                if isinstance(message, VlmState):
+                    worker.vlm = message
                 else:
-                    job.settle(WorkerLost(f"The worker process ended on this page {TRIES} times; it was given up."))
-                return
-
-    def _refuse_if_hopeless(self) -> None:
-        """Answers the jobs that wait, if no worker will."""
-        while not self._hopeful and not self._jobs.empty():
-            job = self._jobs.get()[2]
-            if job is not None:
-                job.settle(NotReady(f"The parser is not ready: {self.not_ready_because}"))
+                    self._tell(self._listener.heard, worker, message)
+        except Lost:
+            self._tell(self._listener.lost, worker, process.slot.task)
+        except Exception:  # a message that cannot be read: the process was killed while it wrote
+            log.exception("worker-%d: its pipe is broken", worker.number)
+            self._tell(self._listener.lost, worker, process.slot.task)
 
 
 def _describe_start(exc: Exception, settings: Settings) -> str:

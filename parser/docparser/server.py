@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from docparser.app import create_app
 from docparser.errors import NotReady
+from docparser.jobs.errors import StorageDamaged, StorageFull
 from docparser.logs import configure_logging
 from docparser.settings import Settings, variable
 from docparser.weights import find_layout_model
@@ -25,16 +26,17 @@ def main() -> int:
         return 2
     try:
         find_layout_model(settings)
-    except NotReady as exc:
+        app = create_app(settings)
+    except (NotReady, StorageDamaged, StorageFull) as exc:
         print(f"docparser: {exc}", file=sys.stderr)
         return 2
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     uvicorn.run(
-        create_app(settings),
+        app,
         host=settings.bind,
         port=settings.port,
         log_config=None,
-        access_log=settings.log_level == "debug",
+        access_log=False,
         timeout_graceful_shutdown=10,
     )
     return 0

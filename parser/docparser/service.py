@@ -1,102 +1,177 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing a request: its document page by page through the pool, then the answer."""
+"""Parsing a request: its document page by page through the scheduler, then the answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from pathlib import Path
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Iterator
 
 from docparser import source
-from docparser.errors import InvalidRequest, ParserError
+from docparser.entry_store import EntryStore, merge_objects
+from docparser.errors import (
+    DocumentTooLarge,
+    InternalError,
+    InvalidDocument,
+    InvalidRequest,
+    PageTimeout,
+    ParserError,
+    RequestTimeout,
+    WorkerLost,
+)
+from docparser.metrics import Metrics
 from docparser.options import PageOptions, answer_options, page_options, restructure_options
-from docparser.pool import WorkerPool
+from docparser.page_report import DocumentReport
+from docparser.scheduler import Flow, PageScheduler
 from docparser.schemas import ParseRequest, RestructureRequest
 from docparser.settings import Settings
 from docparser.source import Document
 from docparser.tasks import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage
+from docparser.url_source import UrlSource
+
+# These concern one page; the others of its document are parsed all the same.
+OF_ONE_PAGE = (InvalidDocument, DocumentTooLarge, PageTimeout, WorkerLost, InternalError)
+
+
+@dataclasses.dataclass(frozen=True)
+class PageOutcome:
+    """``parsed`` or ``error``; ``index`` counts from 0."""
+
+    index: int
+    parsed: ParsedPage | None = None
+    error: ParserError | None = None
+
+
+class ParsedDocument:
+    """``layoutParsingResults`` and the rest of a result, ready to be sent. Close it."""
+
+    def __init__(self, entries: EntryStore, rest: dict) -> None:
+        self._entries = entries
+        self._rest = rest
+
+    def body(self, log_id: str, models: dict) -> tuple[int, Iterator[bytes]]:
+        """The answer's length in bytes, and its pieces."""
+        rest = {**self._rest, "docparser": {"models": models, **self._rest["docparser"]}}
+        head = json.dumps({"logId": log_id, "errorCode": 0, "errorMsg": "Success"}, ensure_ascii=False)[:-1]
+        before = (head + ', "result": {"layoutParsingResults": [').encode("utf-8", "replace")
+        after = ("], " + json.dumps(rest, ensure_ascii=False)[1:] + "}").encode("utf-8", "replace")
+
+        def pieces() -> Iterator[bytes]:
+            yield before
+            yield from self._entries.joined()
+            yield after
+
+        return len(before) + self._entries.size + len(after), pieces()
+
+    def close(self) -> None:
+        self._entries.close()
 
 
 class ParseService:
-    def __init__(self, settings: Settings, pool: WorkerPool) -> None:
+    def __init__(self, settings: Settings, scheduler: PageScheduler, metrics: Metrics) -> None:
         self._settings = settings
-        self._pool = pool
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._urls = UrlSource(settings)
 
-    async def parse(self, request: ParseRequest) -> dict:
-        """The ``result`` of ``POST /layout-parsing``. Raises ParserError, with the page if there are several."""
+    async def parse(self, request: ParseRequest, request_id: str) -> ParsedDocument:
+        """All of ``POST /layout-parsing``. Raises ParserError, with the page if there are several."""
+        limit_s = self._settings.request_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._parse(request, request_id)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"The document was given up after {limit_s:.0f} s (PARSER_REQUEST_TIMEOUT_S)."
+            ) from None
+
+    async def _parse(self, request: ParseRequest, request_id: str) -> ParsedDocument:
         options = page_options(request, visualize_by_default=self._settings.visualize)
-        data, format = await asyncio.to_thread(_decode, request)
-        with source.spooled(data, format, self._settings.spool_dir) as document:
-            del data
-            count = await self._pool.submit(CountPages(document))
-            pages = await self._parse_pages(document, count, options)
-        _check_answered(pages)
-        entries = [page.entry for page in pages]
-        if options.restructure is not None:
-            frozen = [page.frozen for page in pages]
-            texts = await self._pool.submit(JoinPages(frozen, options.answer, options.restructure))
-            entries = [text | entry for text, entry in zip(texts, entries, strict=True)]
-        for page, entry in zip(pages, entries, strict=True):
-            if page.block_failures:
-                entry["prunedResult"]["block_failures"] = page.block_failures
-        return {"layoutParsingResults": entries, "dataInfo": data_info(document, pages)}
+        if source.is_url(request.file):
+            data = await self._urls.fetch(request.file)
+        else:
+            data = await asyncio.to_thread(source.decode, request.file)
+        format = source.check_type(data, request.fileType)
+        flow, store = Flow(), EntryStore(self._settings.spool_dir)
+        try:
+            with source.spooled(data, format, self._settings.spool_dir) as document:
+                del data
+                count = await self._scheduler.submit(CountPages(document), flow)
+                report, frozen = DocumentReport(document.format, count), {}
+                async for outcome in self.pages(document, range(count), options, flow, request_id):
+                    report.add(outcome)
+                    if outcome.parsed is not None and options.restructure is not None:
+                        frozen[outcome.index] = outcome.parsed.frozen
+                    entry = outcome.parsed.entry if outcome.parsed else EMPTY_ENTRY
+                    store.put(outcome.index, entry)
+            report.check()
+            if frozen:
+                await self._join(frozen, options, flow, store)
+        except BaseException:
+            store.close()
+            raise
+        return ParsedDocument(store, {"dataInfo": report.data_info(), "docparser": report.as_dict()})
 
-    async def restructure(self, request: RestructureRequest) -> dict:
-        """The ``result`` of ``POST /restructure-pages``."""
+    async def pages(
+        self, document: Document, indices: range, options: PageOptions, flow: Flow, request_id: str
+    ) -> AsyncIterator[PageOutcome]:
+        """Each page's outcome as soon as it is there, in no order. What concerns the whole document is raised.
+
+        Closing the iterator, or cancelling who waits for it, ends the pages that are still being worked on.
+        """
+
+        async def parse(index: int) -> PageOutcome:
+            try:
+                parsed = await self._scheduler.submit(ParsePage(document, index, options, request_id), flow)
+            except OF_ONE_PAGE as exc:
+                self._metrics.page("failed")
+                return PageOutcome(index, error=exc)
+            except ParserError:
+                self._metrics.page("failed")
+                raise
+            except asyncio.CancelledError:
+                self._metrics.page("abandoned")
+                raise
+            self._metrics.page("partial" if parsed.notes else "ok", parsed.seconds)
+            return PageOutcome(index, parsed=parsed)
+
+        tasks = [asyncio.create_task(parse(index)) for index in indices]
+        try:
+            for earliest in asyncio.as_completed(tasks):
+                yield await earliest
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _join(self, frozen: dict[int, bytes], options: PageOptions, flow: Flow, store: EntryStore) -> None:
+        """PaddleOCR's steps across pages; the pages' texts come out of them."""
+        indices = sorted(frozen)
+        task = JoinPages([frozen[index] for index in indices], options.answer, options.restructure)
+        for index, text in zip(indices, await self._scheduler.submit(task, flow), strict=True):
+            store.put(index, merge_objects(text, store.get(index)))
+
+    async def restructure(self, request: RestructureRequest) -> ParsedDocument:
+        """All of ``POST /restructure-pages``."""
         if not request.pages:
             raise InvalidRequest("pages: empty; expected the pages of an earlier answer")
         pages = [(page.prunedResult, page.markdownImages or {}) for page in request.pages]
-        answer = answer_options(request, visualize=False)
-        entries = await self._pool.submit(JoinClientPages(pages, answer, restructure_options(request)))
-        return {"layoutParsingResults": entries}
-
-    async def _parse_pages(self, document: Document, count: int, options: PageOptions) -> list[ParsedPage]:
-        """All pages in order. A document has at most as many pages in the queue as there are workers, so that the
-        documents of several clients take turns."""
-        turns = asyncio.Semaphore(self._settings.workers)
-
-        async def parse(index: int) -> ParsedPage:
-            async with turns:
-                try:
-                    return await self._pool.submit(ParsePage(document, index, options))
-                except ParserError as exc:
-                    if count == 1 or str(exc).startswith("file: page "):
-                        raise
-                    raise type(exc)(f"page {index + 1} of {count}: {exc}") from None
-
+        task = JoinClientPages(pages, answer_options(request, visualize=False), restructure_options(request))
+        store = EntryStore(self._settings.spool_dir)
         try:
-            async with asyncio.TaskGroup() as together:
-                tasks = [together.create_task(parse(index)) for index in range(count)]
-        except ExceptionGroup as group:
-            raise group.exceptions[0] from None
-        return [task.result() for task in tasks]
+            for index, entry in enumerate(await self._scheduler.submit(task, Flow())):
+                store.put(index, entry)
+        except BaseException:
+            store.close()
+            raise
+        return ParsedDocument(store, {"docparser": {}})
+
+    async def close(self) -> None:
+        await self._urls.close()
 
 
-def _decode(request: ParseRequest) -> tuple[bytes, str]:
-    data = source.decode(request.file)
-    return data, source.check_type(data, request.fileType)
-
-
-def _check_answered(pages: Iterable[ParsedPage]) -> None:
-    """A single refused block leaves a gap that the answer names; a document without any answer is refused itself."""
-    refused = [failure for page in pages for failure in page.block_failures]
-    if refused and not any(page.blocks_answered for page in pages):
-        raise InvalidRequest(f"The VLM server refused every block of the document: {refused[0]['message']}")
-
-
-def data_info(document: Document, pages: list[ParsedPage]) -> dict:
-    """``dataInfo`` of the answer; sizes in pixels of the page as it was parsed."""
-    sizes = [{"width": page.width, "height": page.height} for page in pages]
-    if document.format == "PDF":
-        return {"type": "pdf", "numPages": len(sizes), "pages": sizes}
-    if len(sizes) > 1:
-        return {"type": "tiff", "numPages": len(sizes), "pages": sizes}
-    return {"type": "image", **sizes[0]}
-
-
-def remove_stale(folder: Path | None) -> None:
-    """Documents that a killed service left in its own spool folder."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.glob("docparser-*"):
-            path.unlink(missing_ok=True)
+# What stands for a page that could not be parsed, so that pages keep their places.
+EMPTY_ENTRY = json.dumps(
+    {"prunedResult": {"parsing_res_list": [], "layout_det_res": {"boxes": []}}, "markdown": {"text": "", "images": {}}}
+).encode()

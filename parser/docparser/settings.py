@@ -8,10 +8,12 @@ from pathlib import Path
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from docparser.jobs.settings import JobSettings
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-class Settings(BaseSettings):
+class Settings(JobSettings, BaseSettings):
     """Every field is ``PARSER_<NAME>`` in the environment, except those with an alias, which other services share.
 
     Sizes are in pixels, bytes or MiB as named; times in seconds.
@@ -24,6 +26,7 @@ class Settings(BaseSettings):
     bind: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=1, le=65535)
     log_level: str = Field("info", pattern="^(critical|error|warning|info|debug)$")
+    log_format: str = Field("json", pattern="^(json|text)$")
 
     # The VLM server and the models.
     vlm_url: str = Field("http://127.0.0.1:8000/v1", validation_alias=AliasChoices("VLM_URL", "vlm_url"))
@@ -37,28 +40,63 @@ class Settings(BaseSettings):
     )
     pipeline_config: Path = REPOSITORY / "config" / "pipeline.yaml"
 
-    # How a page is worked on.
-    workers: int = Field(1, ge=1, le=64, description="Worker processes; each parses one page at a time.")
+    # How pages are worked on.
+    workers: int = Field(1, ge=1, le=64, description="Worker processes; one page at a time has the CPU in each.")
     cpu_threads: int = Field(2, ge=1, le=64, description="Threads of the layout model, per worker.")
-    mkldnn: bool = Field(True, description="oneDNN kernels for the layout model.")
-    vlm_concurrency: int = Field(64, ge=1, description="Crops of one page that are with the VLM at the same time.")
-    vlm_connect_timeout_s: float = Field(3.0, gt=0)
-    vlm_timeout_s: float = Field(300.0, gt=0, description="Longest wait for one crop.")
-    page_timeout_s: float = Field(600.0, gt=0, description="Longest time for one page; then its worker is replaced.")
+    mkldnn: bool = Field(True, description="oneDNN kernels for the layout model, where PaddleX allows them for it.")
+    pages_in_flight: int = Field(
+        24, ge=1, le=256, description="Pages that a worker has begun; all but one wait for the VLM."
+    )
+    max_pixels_in_flight: int = Field(
+        300_000_000, ge=1, description="A worker that holds pages of more pixels begins no other."
+    )
+    page_timeout_s: float = Field(900.0, gt=0, description="Longest time for one page, the VLM's included.")
+    step_timeout_s: float = Field(
+        180.0, gt=0, description="Longest time on the CPU without a break; then the worker is replaced."
+    )
     start_timeout_s: float = Field(600.0, gt=0, description="Longest time for a worker to load its models.")
     cache_dir: Path = Field(
         Path("~/.cache/docparser"), description="A writable folder for PaddleX's caches and the drawing font."
     )
     spool_dir: Path | None = Field(
         None,
-        description="Where documents lie while they are parsed, a folder for this service only; default: temporary.",
+        description="Where documents and large results lie meanwhile, a folder for this service only; default: temporary.",
     )
+
+    # Calls of the VLM server.
+    vlm_api_key: str = Field("", repr=False, description="Sent as a Bearer token, if the server asks for one.")
+    vlm_concurrency: int = Field(1024, ge=1, description="Most crops with the VLM at once, all workers together.")
+    vlm_concurrency_start: int = Field(64, ge=1, description="As many at first; then as many as the VLM takes.")
+    vlm_queue_target_s: float = Field(
+        5.0, gt=0, description="More crops are sent as long as the first token comes within this time."
+    )
+    vlm_connect_timeout_s: float = Field(3.0, gt=0)
+    vlm_timeout_s: float = Field(300.0, gt=0, description="Longest wait for one crop.")
+    vlm_patience_s: float = Field(5.0, ge=0, description="How long a VLM that is away is tried again, before 503.")
+
+    # Who may ask.
+    published_address: str = Field(
+        "", description="Address that clients reach this service at, where it is not PARSER_BIND (containers)."
+    )
+    auth: str = Field("keys", pattern="^(keys|off)$", description="off: no keys, at any address.")
+    api_keys: str = Field("", repr=False, description="Comma-separated sha256:<hex>; see docparser/api_keys.py.")
+    api_keys_file: Path | None = Field(None, description="The same, one per line.")
+    url_hosts: str = Field(
+        "", description="Hosts that `file` may be a URL of, like files.example.com,*.example.org:8443. Empty: none."
+    )
+    url_timeout_s: float = Field(60.0, gt=0)
 
     # Limits of a request.
     max_body_mib: int = Field(256, ge=1)
+    max_requests: int = Field(256, ge=1, description="Parsing requests at once; more are told to come back (429).")
+    max_bodies_mib: int = Field(1024, ge=1, description="Their bodies together.")
+    request_timeout_s: float = Field(3600.0, gt=0, description="Longest time for one request.")
     max_pages: int = Field(2000, ge=1, description="A longer document is refused, never cut.")
     max_image_pixels: int = Field(100_000_000, ge=1, description="Larger images are refused before they are decoded.")
     pdf_scale: float = Field(2.0, gt=0, le=10, description="Pixels per PDF point; 2.0 is 144 dpi, as in PaddleX.")
+    max_pdf_objects: int = Field(
+        200_000, ge=1, description="Objects on one PDF page; a page that has more is not rendered."
+    )
     max_pdf_page_pixels: int = Field(
         40_000_000, ge=1, description="Larger PDF pages are rendered at a lower scale, to this many pixels."
     )

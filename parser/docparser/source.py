@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from docparser.errors import InvalidDocument, InvalidRequest
+from docparser.errors import InvalidDocument, InvalidRequest, StorageFull
 
 # (offset, first bytes, name). The names are Pillow's.
 IMAGE_MAGIC = [
@@ -38,13 +38,15 @@ class Document:
     format: str
 
 
+def is_url(file: str) -> bool:
+    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", file) is not None
+
+
 def decode(file: str) -> bytes:
     """The bytes of the request's ``file``; blanks and a ``data:...;base64,`` prefix are accepted.
 
-    Raises InvalidRequest for a URL, for what is not base64, and for an empty document.
+    Raises InvalidRequest for what is not base64, and for an empty document.
     """
-    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", file):
-        raise InvalidRequest("file: this service fetches no URLs; send the document itself, in base64")
     if file.startswith("data:"):
         head, comma, file = file.partition(",")
         if not comma or not head.endswith(";base64"):
@@ -83,8 +85,24 @@ def check_type(data: bytes, file_type: int | None) -> str:
 
 @contextlib.contextmanager
 def spooled(data: bytes, format: str, folder: Path | None) -> Iterator[Document]:
-    """The document as a file that exists as long as the context; readable by this user only."""
-    with tempfile.NamedTemporaryFile(prefix="docparser-", suffix=f".{format.lower()}", dir=folder) as file:
-        file.write(data)
-        file.flush()
+    """The document as a file that exists as long as the context; readable by this user only. Raises StorageFull."""
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(
+                tempfile.NamedTemporaryFile(prefix="docparser-", suffix=f".{format.lower()}", dir=folder)
+            )
+            file.write(data)
+            file.flush()
+        except OSError as exc:
+            raise StorageFull(
+                f"The parser's disk cannot take the document ({exc.strerror}); see PARSER_SPOOL_DIR."
+            ) from None
         yield Document(file.name, format)
+
+
+def remove_stale(folder: Path | None) -> None:
+    """Documents that a killed service left in its own spool folder."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.glob("docparser-*"):
+            path.unlink(missing_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker process: loads the pipeline once, then does one task after the other.
+"""A worker process: loads the pipeline once, then works on pages, one of which has the CPU while others wait for the VLM.
 
 Documents are opened and pages are decoded here and not in the service's own process, so that a file that crashes a
 decoder costs one worker, which is replaced.
@@ -7,49 +7,43 @@ decoder costs one worker, which is replaced.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
+import ctypes
 import logging
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-from typing import Any
 
 from docparser import offline
-from docparser.errors import InternalError, InvalidRequest, ParserError
-from docparser.limits import Limits
-from docparser.logs import configure_logging
+from docparser.baton import Baton, HolderSlot
+from docparser.errors import InternalError, ParserError
+from docparser.logs import configure_logging, request_id
 from docparser.settings import Settings
-from docparser.tasks import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, Task
+from docparser.tasks import Answer, Do, Forget, ParsePage, Ready, VlmState, Want
 
 log = logging.getLogger(__name__)
 
-READY = "ready"
+STATE_EVERY_S = 1.0
+M_ARENA_MAX = -8  # glibc's malloc.h
 
 
-def main(connection: Connection, settings: Settings) -> None:
-    """Entry point of the process. Sends READY or the error that prevents it, then one answer per task.
-
-    An answer is ``(True, value)`` or ``(False, ParserError)``. Ends when the other side closes the pipe.
-    """
+def main(connection: Connection, settings: Settings, slot) -> None:
+    """Entry point of the process. Ends when the other side closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the service ends its workers
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    _few_arenas()
     offline.prepare(settings)
     try:
-        worker = Worker(settings)
+        worker = Worker(connection, settings, HolderSlot(slot))
     except ParserError as exc:
-        connection.send((False, exc))
+        connection.send(Answer(0, exc))
         return
-    connection.send((True, READY))
-    while True:
-        try:
-            task = connection.recv()
-        except (EOFError, OSError):
-            break
-        connection.send(worker.answer(task))
-    worker.close()
+    worker.run()
+    os._exit(0)  # threads may still be busy with pages that nobody waits for
 
 
 def _end_with(parent: int) -> None:
@@ -59,92 +53,92 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
+def _few_arenas() -> None:
+    """glibc gives each thread a heap of its own, and never shrinks them: pages in 16 threads would hold 16 pages' memory
+    for good."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library, which has no such thing
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
+
+
 class Worker:
-    def __init__(self, settings: Settings) -> None:
-        # Not at the top: offline.prepare must come first.
-        from docparser.document import DocumentReader
-        from docparser.pipeline import PagePipeline
+    """Reads tasks in the main thread; each runs in a thread of its own, and holds the baton while it computes."""
 
-        self._max_side = settings.max_output_image_side
-        self._reader = DocumentReader(Limits.of(settings))
-        self._pipeline = PagePipeline(settings)
-        self._pipeline.warm_up()
-        self._methods = {
-            CountPages: self._count_pages,
-            ParsePage: self._parse_page,
-            JoinPages: self._join_pages,
-            JoinClientPages: self._join_client_pages,
-        }
+    def __init__(self, connection: Connection, settings: Settings, slot: HolderSlot) -> None:
+        from docparser.page_work import PageWork  # not at the top: offline.prepare must come first
 
-    def close(self) -> None:
-        self._reader.close()
+        self._connection = connection
+        self._settings = settings
+        self._baton = Baton(slot)
+        self._work = PageWork(settings, self._baton)
+        self._threads = ThreadPoolExecutor(settings.pages_in_flight + 1, thread_name_prefix="page")
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()
+        self._running: set[int] = set()
+        self._wanting = False
+        self._last_state: VlmState | None = None
 
-    def answer(self, task: Task) -> tuple[bool, Any]:
+    def run(self) -> None:
+        self._send(Ready())
+        threading.Thread(target=self._report, daemon=True).start()
+        self._want_more()
+        while True:
+            try:
+                message = self._connection.recv()
+            except (EOFError, OSError):
+                return
+            if isinstance(message, Forget):
+                self._work.cancel(message.number)
+            else:
+                with self._lock:
+                    self._wanting = False
+                    self._running.add(message.number)
+                self._threads.submit(self._do, message)
+
+    def _do(self, message: Do) -> None:
+        task = message.task
+        request_id.set(task.request_id if isinstance(task, ParsePage) else "")
         try:
-            return True, self._methods[type(task)](task)
+            value = self._work.do(message.number, task, on_waiting=self._want_more)
         except ParserError as exc:
-            return False, exc
+            value = exc
         except Exception:
             log.exception("%s failed", type(task).__name__)
-            return False, InternalError("The parser failed on this page; the operator finds the details in its log.")
+            value = InternalError("The parser failed on this page; the operator finds the details in its log.")
+        with self._lock:
+            self._running.discard(message.number)
+        self._send(Answer(message.number, value))
+        self._want_more()
 
-    def _count_pages(self, task: CountPages) -> int:
-        return self._reader.count_pages(task.document)
+    def _want_more(self) -> None:
+        """Asks for a task if the CPU is free, and neither memory nor the VLM is behind."""
+        limit = self._work.vlm.limit
+        with self._lock:
+            if (
+                self._wanting
+                or not self._baton.idle
+                or len(self._running) >= self._settings.pages_in_flight
+                or self._work.pixels >= self._settings.max_pixels_in_flight
+                or limit.waiting > max(limit.limit, 32)
+            ):
+                return
+            self._wanting = True
+        self._send(Want())
 
-    def _parse_page(self, task: ParsePage) -> ParsedPage:
-        from docparser.answer import page_entry, pictures
-        from docparser.frozen_page import freeze
+    def _report(self) -> None:
+        """Tells how the VLM calls fare; and looks now and then whether the VLM has caught up."""
+        while True:
+            time.sleep(STATE_EVERY_S / 4)
+            self._want_more()
+            vlm = self._work.vlm
+            limit = vlm.limit
+            state = VlmState(limit.in_flight, limit.waiting, limit.limit, vlm.last_answer, dict(vlm.counts))
+            if state != self._last_state:
+                self._last_state = state
+                self._send(state)
 
-        started = time.monotonic()
-        image = self._reader.read_page(task.document, task.index)
-        result, failures, answered = self._pipeline.parse(image, task.options.predict)
-        options = task.options.answer
-        entry = pictures(result, image, max_side=self._max_side) if options.visualize else {}
-        if task.options.restructure is None:
-            entry = page_entry(result, task.index + 1, options, max_side=self._max_side) | entry
-            frozen = None
-        else:
-            frozen = freeze(result)
-        height, width = image.shape[:2]
-        log.debug(
-            "page %d: %.2f s, %d blocks read, %d not",
-            task.index + 1,
-            time.monotonic() - started,
-            answered,
-            len(failures),
-        )
-        return ParsedPage(entry, width, height, answered, failures, frozen)
-
-    def _join_pages(self, task: JoinPages) -> list[dict]:
-        from docparser.answer import page_entry
-        from docparser.frozen_page import thaw
-
-        pages = [thaw(frozen, index) for index, frozen in enumerate(task.frozen)]
-        joined = self._pipeline.restructure(pages, task.restructure)
-        return [page_entry(page, number, task.answer, max_side=self._max_side) for number, page in enumerate(joined, 1)]
-
-    def _join_client_pages(self, task: JoinClientPages) -> list[dict]:
-        from docparser.answer import docx_export, page_entry
-        from docparser.frozen_page import from_client, put_images_back
-
-        images = [images for _, images in task.pages]
-        if task.restructure.concatenate_pages:
-            images = [{path: picture for page in images for path, picture in page.items()}]
-        text_only = dataclasses.replace(task.answer, docx=False, markdown_images=False)
-        try:
-            pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(task.pages)]
-            joined = self._pipeline.restructure(pages, task.restructure)
-            entries = [
-                page_entry(page, number, text_only, max_side=self._max_side) for number, page in enumerate(joined, 1)
-            ]
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
-            raise InvalidRequest(
-                f"pages: prunedResult is not that of an answer of /layout-parsing ({type(exc).__name__}: {exc})"
-            ) from None
-        for number, (entry, page, pictures) in enumerate(zip(entries, joined, images, strict=True), 1):
-            if task.answer.markdown_images and pictures:
-                entry["markdown"]["images"] = pictures
-            if task.answer.docx:
-                put_images_back(page, pictures)
-                entry["exports"] = {"docx": docx_export(page, number)}
-        return entries
+    def _send(self, message: object) -> None:
+        with self._sending:
+            try:
+                self._connection.send(message)
+            except OSError:
+                os._exit(1)  # the service is gone

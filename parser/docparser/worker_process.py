@@ -3,45 +3,58 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import queue
+import threading
+from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
 from docparser import worker
+from docparser.baton import HolderSlot
 from docparser.settings import Settings
-from docparser.tasks import Task
 
 
 class Lost(Exception):
-    """The process ended, or will not answer any more."""
+    """The process ended."""
 
 
 class WorkerProcess:
-    """Used by one thread, except ``kill``."""
+    """``receive`` belongs to one thread; ``send`` and ``kill`` are for any, and never block."""
 
     def __init__(self, settings: Settings, name: str) -> None:
         context = multiprocessing.get_context("spawn")
+        shared = RawArray("d", 2)
+        self.slot = HolderSlot(shared)
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=worker.main, args=(theirs, settings), name=name, daemon=True)
+        self._process = context.Process(target=worker.main, args=(theirs, settings, shared), name=name, daemon=True)
         self._process.start()
         theirs.close()  # or the end of the pipe would not be seen when the process dies
+        self._outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name=f"{name}-writer", daemon=True)
+        self._writer.start()
 
-    def send(self, task: Task) -> None:
-        """Raises Lost."""
-        try:
-            self._connection.send(task)
-        except OSError as exc:
-            raise Lost from exc
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
-    def receive(self, timeout_s: float) -> Any:
-        """The next answer's value. Raises ParserError as the worker did; TimeoutError; Lost."""
+    def send(self, message: object) -> None:
+        self._outbox.put(message)
+
+    def _write(self) -> None:
+        """Messages can be larger than the pipe holds, and the service's event loop must not wait for it."""
+        with contextlib.suppress(OSError):  # the reader finds the process gone
+            while (message := self._outbox.get()) is not None:
+                self._connection.send(message)
+
+    def receive(self, timeout_s: float | None = None) -> Any:
+        """The next message. Raises TimeoutError; Lost."""
         try:
-            answered = self._connection.poll(timeout_s)
-            good, value = self._connection.recv() if answered else (False, TimeoutError())
-        except (EOFError, OSError) as exc:
+            if timeout_s is not None and not self._connection.poll(timeout_s):
+                raise TimeoutError
+            return self._connection.recv()
+        except (EOFError, ConnectionError) as exc:
             raise Lost from exc
-        if good:
-            return value
-        raise value
 
     def kill(self) -> None:
         """Ends the process at once; whoever waits in ``receive`` gets Lost."""
@@ -50,4 +63,6 @@ class WorkerProcess:
     def end(self) -> None:
         self._process.kill()
         self._process.join()
+        self._outbox.put(None)
+        self._writer.join(timeout=5.0)
         self._connection.close()

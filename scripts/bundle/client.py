@@ -67,6 +67,9 @@ def collect(document: Document, result: dict[str, object], weights: dict[str, ob
     expected = info.get("numPages", len(pages))
     if not pages or len(pages) != expected:
         raise ParseError(f"{document.path}: only {len(pages)} of {expected} pages were parsed")
+    for page in (result.get("docparser") or {}).get("pages", ()):
+        if "error" in page:
+            raise ParseError(f"{document.path}: page {page['page']} was not parsed: {page['error']['message']}")
     texts, images, records = [], {}, []
     for number, page in enumerate(pages, 1):
         markdown = page["markdown"]

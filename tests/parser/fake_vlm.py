@@ -45,7 +45,8 @@ class _QuietServer(ThreadingHTTPServer):
 
 class FakeVlm:
     """Attributes that a test may set: ``answer(request, number)`` -> text or ``(status, message)``; ``delay_s``;
-    ``model``, ``root``: what ``/v1/models`` names; ``healthy``: whether ``/health`` answers 200."""
+    ``model``, ``root``: what ``/v1/models`` names; ``healthy``: whether ``/health`` answers 200; ``streams``: whether
+    it can; ``piece_delay_s`` between streamed pieces; ``finish_reason``."""
 
     def __init__(self, port: int = 0):
         self.requests: list[dict] = []
@@ -66,6 +67,12 @@ class FakeVlm:
         self.root = "/models/demo/PaddleOCR-VL"
         self.healthy = True
         self.delay_s = 0.0
+        self.streams = True
+        self.piece_delay_s = 0.0
+        self.finish_reason = "stop"
+        self.request_ids: list[str | None] = []
+        self.streamed_pieces = 0
+        self.hang_ups = 0
         self.answer = default_answer
 
     def close(self) -> None:
@@ -89,10 +96,13 @@ class FakeVlm:
         if isinstance(result, tuple):
             status, message = result
             return status, {"error": {"message": message, "type": "BadRequestError", "code": status}}
-        choice = {"index": 0, "message": {"role": "assistant", "content": result}, "finish_reason": "stop"}
+        return 200, self.completion(result, number)
+
+    def completion(self, text: str, number: int) -> dict:
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": self.finish_reason}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         body = {"id": f"fake-{number}", "object": "chat.completion", "created": 0, "model": self.model}
-        return 200, {**body, "choices": [choice], "usage": usage}
+        return {**body, "choices": [choice], "usage": usage}
 
     def _handler(fake):
         class Handler(BaseHTTPRequestHandler):
@@ -112,8 +122,40 @@ class FakeVlm:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if body.get("model") != fake.model:
                     self.reply(404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}})
+                elif self.headers.get("X-Request-Id", "").startswith("ready-"):
+                    self.reply(200, fake.completion("", 0))  # the tiny request of readiness; no test counts it
                 else:
-                    self.reply(*fake.complete(body))
+                    fake.request_ids.append(self.headers.get("X-Request-Id"))
+                    status, answer = fake.complete(body)
+                    if status == 200 and body.get("stream") and fake.streams:
+                        self.stream(answer["choices"][0])
+                    else:
+                        self.reply(status, answer)
+
+            def stream(self, choice: dict):
+                """The text in pieces of 20 characters, as server-sent events, until the client hangs up."""
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.close_connection = True
+                text, start = choice["message"]["content"] or "", 0
+                try:
+                    while start < len(text):
+                        self.event({"delta": {"content": text[start : start + 20]}, "finish_reason": None})
+                        start += 20
+                        fake.streamed_pieces += 1
+                        if fake.piece_delay_s:
+                            time.sleep(fake.piece_delay_s)
+                    self.event({"delta": {}, "finish_reason": choice["finish_reason"]})
+                    self.wfile.write(b"data: [DONE]\n\n")
+                except OSError:
+                    fake.hang_ups += 1
+
+            def event(self, choice: dict):
+                body = {"object": "chat.completion.chunk", "choices": [{"index": 0, **choice}]}
+                self.wfile.write(b"data: " + json.dumps(body).encode() + b"\n\n")
+                self.wfile.flush()
 
             def reply(self, status: int, body: dict):
                 data = json.dumps(body).encode()

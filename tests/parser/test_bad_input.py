@@ -86,9 +86,22 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(service):
     check(service.parse(bomb), 413, "30000 x 30000")
 
 
-def test_one_bad_page_names_itself(service):
+def test_one_bad_page_names_itself_and_does_not_take_the_others(service):
     pages = base64.b64decode(samples.tiff((50, 50), (50, 50)))
-    check(service.parse(samples.encode(pages[:-1000])), 422, "file", "page 2 of the TIFF", "truncated")
+    response = service.parse(samples.encode(pages[:-1000]), visualize=False)
+    assert response.status_code == 200
+    first, second = response.json()["result"]["layoutParsingResults"]
+    assert first["markdown"]["text"] and not second["markdown"]["text"]
+    assert second["prunedResult"]["parsing_res_list"] == []
+    report = response.json()["result"]["docparser"]
+    (page,) = report["pages"]
+    assert report["partial"] is True and page["page"] == 2 and page["error"]["kind"] == "invalid"
+    assert "page 2 of the TIFF" in page["error"]["message"] and "truncated" in page["error"]["message"]
+
+
+def test_a_document_of_bad_pages_only_is_refused(service):
+    pages = base64.b64decode(samples.tiff((50, 50), (50, 50)))
+    check(service.parse(samples.encode(pages[:2000])), 422, "file", "TIFF")
 
 
 @pytest.mark.parametrize(

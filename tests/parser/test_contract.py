@@ -151,10 +151,13 @@ def test_docx(service):
 
 
 def test_results_name_the_weights(service):
-    models = service.parse(samples.image(), visualize=False).json()["result"]["models"]
-    assert models == {
-        "layout": {"model": "PP-DocLayoutV2", "demo": False},
-        "vlm": {"model": "PaddleOCR-VL-0.9B", "demo": True},
+    assert service.parse(samples.image(), visualize=False).json()["result"]["docparser"] == {
+        "models": {
+            "layout": {"model": "PP-DocLayoutV2", "demo": False},
+            "vlm": {"model": "PaddleOCR-VL-0.9B", "demo": True},
+        },
+        "partial": False,
+        "pages": [],
     }
 
 

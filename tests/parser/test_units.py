@@ -13,7 +13,6 @@ from docparser.errors import NotReady
 from docparser.labels import LABELS
 from docparser.limits import Limits
 from docparser.pdf import render_scale
-from docparser.pool import State, WorkerPool
 from docparser.schemas import ParseRequest
 from docparser.settings import Settings, variable
 from docparser.weights import LAYOUT_FILES, find_layout_model, is_demo
@@ -107,7 +106,7 @@ def test_class_names_become_numbers():
 
 
 def test_pdf_pages_are_rendered_at_the_operators_scale_within_bounds():
-    limits = Limits(max_pages=1, max_image_pixels=1, max_pdf_page_pixels=40_000_000, pdf_scale=2.0)
+    limits = Limits.of(Settings(max_pdf_page_pixels=40_000_000, pdf_scale=2.0))
     assert render_scale(595, 842, limits) == 2.0
     assert (20_000 * render_scale(20_000, 20_000, limits)) ** 2 == pytest.approx(40_000_000)
     with pytest.raises(ValueError, match="0 x 5 points"):
@@ -124,17 +123,3 @@ def test_the_operators_environment_is_kept(tmp_path, monkeypatch):
     assert os.environ["PADDLE_PDX_LOCAL_FONT_FILE_PATH"] == "/fonts/mine.ttf"
     assert os.environ["OMP_NUM_THREADS"] == "kept"
     assert (tmp_path / "cache" / "Aileron-Regular.ttf").read_bytes()[:4] == b"\0\1\0\0"
-
-
-async def _submit(pool: WorkerPool) -> None:
-    await pool.submit(object())
-
-
-@pytest.mark.parametrize("state", [State.STARTING, State.BROKEN])
-def test_a_pool_without_hope_refuses_at_once(state):
-    import asyncio
-
-    pool = WorkerPool(Settings())
-    pool._states[0] = state
-    with pytest.raises(NotReady, match="not ready"):
-        asyncio.run(asyncio.wait_for(_submit(pool), 1))

@@ -72,9 +72,11 @@ def test_one_refused_block_leaves_a_gap_that_is_named(service, vlm):
     vlm.answer = lambda request, number: (
         (400, "aspect ratio above 200") if prompt_of(request).startswith("Table") else default_answer(request, number)
     )
-    entry = service.page(samples.image())
-    (failure,) = entry["prunedResult"]["block_failures"]
-    assert failure == {"block_id": 4, "kind": "refused", "message": "aspect ratio above 200"}
+    result = service.parse(samples.image(), visualize=False).json()["result"]
+    failure = {"block_id": 4, "kind": "refused", "message": "aspect ratio above 200"}
+    report = {key: result["docparser"][key] for key in ("partial", "pages")}
+    assert report == {"partial": True, "pages": [{"page": 1, "blocks": [failure]}]}
+    (entry,) = result["layoutParsingResults"]
     assert entry["prunedResult"]["parsing_res_list"][4]["block_content"] == ""
     assert "block of 992 x 245" in entry["markdown"]["text"]
     assert "\ue000" not in str(entry)
@@ -87,9 +89,14 @@ def test_a_document_of_refused_blocks_only_is_the_clients_fault(service, vlm):
     assert "aspect ratio above 200" in response.json()["errorMsg"]
 
 
-def test_an_error_of_the_vlm_is_tried_again_once(service, vlm):
-    vlm.answer = lambda request, number: (500, "hiccup") if number == 1 else default_answer(request, number)
-    assert "block_failures" not in service.page(samples.image())["prunedResult"]
+def test_errors_of_the_vlm_are_tried_again(service, vlm):
+    vlm.answer = lambda request, number: (500, "hiccup") if number <= 3 else default_answer(request, number)
+    assert service.parse(samples.image()).json()["result"]["docparser"]["partial"] is False
+
+
+def test_a_vlm_that_is_full_is_given_time(service, vlm):
+    vlm.answer = lambda request, number: (429, "full") if number <= 5 else default_answer(request, number)
+    assert service.parse(samples.image()).json()["result"]["docparser"]["partial"] is False
 
 
 def test_a_vlm_that_breaks_on_everything_is_503(service, vlm):
@@ -110,6 +117,59 @@ def test_odd_answers_do_no_harm(service, vlm):
     for answer in ("", None, "a" * 5000, "<fcel>" * 50, "\\(x\\) $5", "# not a title", "<nl><nl>"):
         vlm.answer = lambda request, number, answer=answer: answer
         assert service.page(samples.image())
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_block_that_repeats_itself_is_asked_for_again(service, vlm, streams):
+    vlm.streams = streams
+
+    def loop_at_first(request: dict, number: int) -> str:
+        return "The same words. " * 300 if "repetition_penalty" not in request else "Other words."
+
+    vlm.answer = loop_at_first
+    result = service.parse(samples.image(size=(400, 60)), useLayoutDetection=False).json()["result"]
+    assert result["layoutParsingResults"][0]["markdown"]["text"] == "Other words."
+    assert result["docparser"]["partial"] is False
+    first, second = vlm.requests
+    assert first["temperature"] == 0 and second["temperature"] > 0 and second["repetition_penalty"] > 1
+
+
+def test_a_repetition_is_seen_while_it_streams_and_hung_up_on(service, vlm):
+    vlm.answer = lambda request, number: "The same words. " * 30_000
+    vlm.piece_delay_s = 0.002
+    result = service.parse(samples.image(size=(400, 60)), useLayoutDetection=False).json()["result"]
+    (page,) = result["docparser"]["pages"]
+    (note,) = page["blocks"]
+    assert (note["block_id"], note["kind"]) == (0, "repetition") and result["docparser"]["partial"] is True
+    assert len(result["layoutParsingResults"][0]["markdown"]["text"]) < 60, "cut down to one piece"
+    assert len(vlm.requests) == 2
+    assert vlm.streamed_pieces < 10_000, "of 48,000"
+
+
+def test_text_that_was_cut_says_so(service, vlm):
+    vlm.finish_reason = "length"
+    result = service.parse(samples.image(size=(400, 60)), useLayoutDetection=False).json()["result"]
+    assert [note["kind"] for note in result["docparser"]["pages"][0]["blocks"]] == ["length"]
+    assert "block of" in result["layoutParsingResults"][0]["markdown"]["text"]
+
+
+def test_the_request_id_reaches_the_vlm_and_comes_back(service, vlm):
+    body = {"file": samples.image(), "visualize": False}
+    response = service.client.post("/layout-parsing", json=body, headers={"X-Request-Id": "invoice-7"})
+    assert response.headers["X-Request-Id"] == "invoice-7"
+    assert all(identity.startswith("invoice-7-p1-b") for identity in vlm.request_ids)
+    assert len(set(vlm.request_ids)) == 7
+    assert '"request_id": "invoice-7"' in service.log.read_text()
+
+
+def test_garbage_does_no_harm(service, vlm):
+    vlm.complete = lambda request: (200, {"surprise": True})
+    try:
+        vlm.streams = False
+        response = service.parse(samples.image(size=(400, 60)), useLayoutDetection=False)
+    finally:
+        del vlm.complete
+    assert response.status_code == 503 and "not a completion" in response.json()["errorMsg"]
 
 
 def test_slow_blocks_are_given_up(service, vlm):

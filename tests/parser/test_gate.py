@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys, the queue's end and the request's id: what a request meets before its body is read. No workers are needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import httpx
+import pytest
+from conftest import PARSER
+
+from docparser.api_keys import ApiKeys, digest
+from docparser.errors import NotReady
+from docparser.gate import Gate
+from docparser.metrics import Metrics
+from docparser.pool import WorkerPool
+from docparser.scheduler import PageScheduler
+from docparser.settings import Settings
+
+KEY = "a-key-of-the-operator"
+ENTRY = f"sha256:{digest(KEY)}"
+
+
+def gated(settings: Settings, app=None) -> Gate:
+    async def echo(scope, receive, send):
+        body = json.dumps(scope["state"]["key_id"]).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    pool = WorkerPool(settings)
+    metrics = Metrics(pool, PageScheduler(settings, pool))
+    return Gate(app or echo, settings=settings, keys=ApiKeys.of(settings), metrics=metrics)
+
+
+def client(gate: Gate) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://parser")
+
+
+def ask(gate: Gate, method: str, path: str, **headers: str) -> httpx.Response:
+    async def run():
+        async with client(gate) as http:
+            return await http.request(method, path, headers=headers)
+
+    return asyncio.run(run())
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"Authorization": f"Bearer {KEY}"},
+            {"authorization": f"bearer {KEY}"},
+            {"Authorization": f"token {KEY}"},
+            {"X-Api-Key": KEY},
+            {"X-Api-Key": KEY, "Authorization": "Basic abc"},
+        ],
+    )
+    def test_all_forms_are_accepted(self, headers):
+        response = ask(gated(Settings(api_keys=ENTRY)), "POST", "/layout-parsing", **headers)
+        assert response.status_code == 200
+        assert response.json() == digest(KEY)[:16], "the key's id"
+
+    @pytest.mark.parametrize(
+        "headers",
+        [{}, {"Authorization": f"Bearer {KEY}x"}, {"Authorization": KEY}, {"X-Api-Key": ""}, {"X-Api-Key": ENTRY}],
+    )
+    def test_anything_else_is_401(self, headers):
+        response = ask(gated(Settings(api_keys=ENTRY)), "POST", "/layout-parsing", **headers)
+        assert response.status_code == response.json()["errorCode"] == 401
+        assert response.headers["WWW-Authenticate"] == "Bearer" and KEY not in response.text
+
+    def test_probes_need_none(self):
+        gate = gated(Settings(api_keys=ENTRY))
+        for path in ("/health", "/health/ready", "/layout-parsing", "/"):
+            assert ask(gate, "GET", path).status_code == 200
+        for path in ("/metrics", "/docs", "/openapi.json", "/api/v2/ocr/jobs"):
+            assert ask(gate, "GET", path).status_code == 401
+
+    def test_keys_in_a_file(self, tmp_path):
+        path = tmp_path / "keys"
+        path.write_text(f"# who may ask\n\n{ENTRY} the billing department\nsha256:{'0' * 64}\n")
+        gate = gated(Settings(api_keys_file=path))
+        assert ask(gate, "POST", "/layout-parsing", **{"X-Api-Key": KEY}).status_code == 200
+
+    @pytest.mark.parametrize("entry", [KEY, "sha256:abc", f"{ENTRY},plain"])
+    def test_a_key_that_is_not_hashed_is_refused_and_not_repeated(self, entry):
+        with pytest.raises(NotReady, match="PARSER_API_KEYS") as caught:
+            ApiKeys.of(Settings(api_keys=entry))
+        assert KEY not in str(caught.value)
+
+    def test_a_file_that_is_not_there(self, tmp_path):
+        with pytest.raises(NotReady, match="PARSER_API_KEYS_FILE"):
+            ApiKeys.of(Settings(api_keys_file=tmp_path / "none"))
+
+    def test_a_key_is_made_by_a_command(self):
+        made = subprocess.run(
+            [sys.executable, "-m", "docparser.api_keys"], cwd=PARSER, capture_output=True, text=True, check=True
+        )
+        key, entry = made.stderr.split()[-1], made.stdout.strip()
+        assert entry == f"sha256:{digest(key)}" and len(key) > 40
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
+    def test_on_loopback_no_key_is_needed(self, address):
+        assert not ApiKeys.of(Settings(bind=address))
+
+    @pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.5", "parser.example"])
+    def test_elsewhere_the_service_does_not_start_without(self, address):
+        with pytest.raises(NotReady, match="PARSER_AUTH=off"):
+            ApiKeys.of(Settings(bind=address))
+        assert ApiKeys.of(Settings(bind=address, api_keys=ENTRY))
+        assert not ApiKeys.of(Settings(bind=address, auth="off"))
+
+    def test_in_a_container_the_published_address_counts(self):
+        assert not ApiKeys.of(Settings(bind="0.0.0.0", published_address="127.0.0.1"))
+        with pytest.raises(NotReady, match="192.168.1.5"):
+            ApiKeys.of(Settings(bind="0.0.0.0", published_address="192.168.1.5"))
+
+
+class TestQueue:
+    def test_the_request_beyond_the_last_place_is_429(self):
+        async def run():
+            release = asyncio.Event()
+
+            async def slow(scope, receive, send):
+                await release.wait()
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": b"{}"})
+
+            gate = gated(Settings(max_requests=2), slow)
+            async with client(gate) as http:
+                first = [asyncio.create_task(http.post("/layout-parsing", json={})) for _ in range(2)]
+                await asyncio.sleep(0.05)
+                refused = await http.post("/layout-parsing", json={})
+                assert refused.status_code == refused.json()["errorCode"] == 429
+                assert "PARSER_MAX_REQUESTS" in refused.json()["errorMsg"] and int(refused.headers["Retry-After"]) > 0
+                other = asyncio.create_task(http.get("/health"))
+                release.set()
+                assert [(await one).status_code for one in [*first, other]] == [200] * 3
+                assert (await http.post("/layout-parsing", json={})).status_code == 200, "places are given back"
+
+        asyncio.run(run())
+
+    def test_bodies_count_together(self):
+        async def run():
+            release = asyncio.Event()
+
+            async def slow(scope, receive, send):
+                await release.wait()
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": b"{}"})
+
+            gate = gated(Settings(max_bodies_mib=1), slow)
+            async with client(gate) as http:
+                large = asyncio.create_task(http.post("/layout-parsing", content=bytes(900_000)))
+                await asyncio.sleep(0.05)
+                refused = await http.post("/layout-parsing", content=bytes(900_000))
+                assert refused.status_code == 429 and "PARSER_MAX_BODIES_MIB" in refused.json()["errorMsg"]
+                release.set()
+                assert (await large).status_code == 200
+
+        asyncio.run(run())
+
+
+class TestRequestId:
+    def test_the_clients_comes_back(self):
+        assert ask(gated(Settings()), "GET", "/health", **{"X-Request-Id": "a-1"}).headers["X-Request-Id"] == "a-1"
+
+    @pytest.mark.parametrize("sent", ["", "two words", "a" * 65, '"}{'])
+    def test_what_is_none_is_replaced(self, sent):
+        made = ask(gated(Settings()), "GET", "/health", **{"X-Request-Id": sent}).headers["X-Request-Id"]
+        assert made != sent and len(made) == 32
