@@ -21,6 +21,7 @@ SCHEMA = """
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY,
     owner TEXT NOT NULL,
+    flow TEXT NOT NULL,
     batch_id TEXT,
     model TEXT NOT NULL,
     file_name TEXT NOT NULL,
@@ -41,7 +42,7 @@ CREATE TABLE jobs (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX jobs_by_batch ON jobs (owner, batch_id) WHERE batch_id IS NOT NULL;
-CREATE INDEX active_jobs ON jobs (owner) WHERE state IN ('pending', 'running');
+CREATE INDEX active_jobs ON jobs (flow) WHERE state IN ('pending', 'running');
 CREATE INDEX ended_jobs ON jobs (finished) WHERE state NOT IN ('pending', 'running');
 CREATE TABLE steps (
     job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -64,7 +65,7 @@ CREATE INDEX queued_steps ON steps (job_id, number) WHERE state = 'queued';
 CREATE INDEX running_steps ON steps (process) WHERE state = 'running';
 CREATE INDEX changed_steps ON steps (job_id, changed);
 CREATE INDEX finished_steps ON steps (finished) WHERE finished IS NOT NULL;
-CREATE TABLE clients (owner TEXT PRIMARY KEY, turns REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE flows (flow TEXT PRIMARY KEY, turns REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE clock (value INTEGER NOT NULL);
 INSERT INTO clock VALUES (0);
 """

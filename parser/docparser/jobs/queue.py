@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue of steps in the database: which comes next, and how each ended.
 
-Fair among clients, and among the jobs of a client: every step is a turn, and who had the fewest turns goes next
+Fair among clients, and among the jobs of a client: every page is a turn, and who had the fewest turns goes next
 (stride scheduling, Waldspurger and Weihl 1995, all strides equal). A 300-page document so takes its turns between the
 small ones, and none waits for all of another's.
 """
@@ -14,7 +14,7 @@ import time
 
 from docparser.jobs.database import Database
 from docparser.jobs.processes import Processes
-from docparser.jobs.states import JOINING, OPENING, Job, JobState
+from docparser.jobs.states import JOINING, Job, JobState
 from docparser.jobs.store import settle, tick, to_job
 
 # A step that a killed service had is begun again. Only a page that takes the whole service down with it, again and
@@ -44,7 +44,7 @@ class PageRecord:
 
 
 class StepQueue:
-    """``finish``, ``fail`` and ``put_back`` do nothing for a step that is not this process's any more."""
+    """The methods that end a step do nothing for one that is not this process's any more: its job was cancelled."""
 
     def __init__(self, database: Database, processes: Processes) -> None:
         self._database = database
@@ -55,10 +55,10 @@ class StepQueue:
         now = time.time()
         with self._database.writing() as connection:
             row = connection.execute(
-                "SELECT j.* FROM jobs j JOIN clients c ON c.owner = j.owner "
+                "SELECT j.* FROM jobs j JOIN flows f ON f.flow = j.flow "
                 "WHERE j.state IN ('pending', 'running') AND EXISTS ("
                 "  SELECT 1 FROM steps WHERE job_id = j.id AND state = 'queued' AND not_before <= ?) "
-                "ORDER BY c.turns, c.owner, j.turns, j.created LIMIT 1",
+                "ORDER BY f.turns, f.flow, j.turns, j.created LIMIT 1",
                 (now,),
             ).fetchone()
             if row is None:
@@ -68,38 +68,40 @@ class StepQueue:
                 "ORDER BY number LIMIT 1",
                 (row["id"], now),
             ).fetchone()
+            turn = 1 if number > 0 else 0  # opening is short, and tells early what is wrong with a document
             connection.execute(
                 "UPDATE steps SET state = 'running', process = ?, attempts = attempts + 1, changed = ? "
                 "WHERE job_id = ? AND number = ?",
                 (self._processes.name, tick(connection), row["id"], number),
             )
             connection.execute(
-                "UPDATE jobs SET state = 'running', started = coalesce(started, ?), turns = turns + 1 WHERE id = ?",
-                (now, row["id"]),
+                "UPDATE jobs SET state = 'running', started = coalesce(started, ?), turns = turns + ? WHERE id = ?",
+                (now, turn, row["id"]),
             )
-            connection.execute("UPDATE clients SET turns = turns + 1 WHERE owner = ?", (row["owner"],))
+            connection.execute("UPDATE flows SET turns = turns + ? WHERE flow = ?", (turn, row["flow"]))
         return Claim(to_job(row), number, attempts + 1)
 
-    def opened(self, claim: Claim, document_pages: int, numbers: list[int]) -> None:
+    def opened(self, claim: Claim, document_pages: int, numbers: list[int], *, join: bool) -> None:
         """The document has ``document_pages`` pages, of which ``numbers`` are to be parsed."""
         with self._database.writing() as connection:
             if not self._take_off(connection, claim):
                 return
             changed = tick(connection)
             connection.executemany(
-                "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
-                [(claim.job.id, number, changed) for number in numbers],
+                "INSERT OR IGNORE INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
+                [(claim.job.id, number, changed) for number in numbers],  # a rebuilt job has finished ones already
             )
             connection.execute(
                 "UPDATE jobs SET document_pages = ?, total_pages = ? WHERE id = ?",
                 (document_pages, len(numbers), claim.job.id),
             )
+            _go_on(connection, claim, join)  # a rebuilt job may have nothing left to do
 
     def finish(self, claim: Claim, record: PageRecord, *, join: bool) -> bool:
         """The page is on the disk. Where it is the last one and ``join`` is set, joining is the next step. False: it
         is not this process's any more, so what was written is nobody's."""
         with self._database.writing() as connection:
-            if not self._mine(connection, claim):
+            if not self._still_mine(connection, claim):
                 return False
             connection.execute(
                 "UPDATE steps SET state = 'done', process = NULL, error = NULL, kind = NULL, width = ?, height = ?, "
@@ -129,14 +131,14 @@ class StepQueue:
     def fail(self, claim: Claim, kind: str, error: str, *, join: bool) -> None:
         """The step cannot be done; the other pages go on."""
         with self._database.writing() as connection:
-            if self._mine(connection, claim):
+            if self._still_mine(connection, claim):
                 _fail(connection, claim.job.id, claim.number, kind, error)
                 _go_on(connection, claim, join)
 
     def put_back(self, claim: Claim, delay_s: float, *, count: bool) -> None:
         """To be tried again after ``delay_s``; ``count``: as a further attempt."""
         with self._database.writing() as connection:
-            if self._mine(connection, claim):
+            if self._still_mine(connection, claim):
                 connection.execute(
                     "UPDATE steps SET state = 'queued', process = NULL, attempts = attempts - ?, not_before = ?, "
                     "changed = ? WHERE job_id = ? AND number = ?",
@@ -156,14 +158,6 @@ class StepQueue:
         """Those of this process's claims whose job was cancelled meanwhile."""
         with self._database.reading() as connection:
             return [claim for claim in claims if not self._mine(connection, claim)]
-
-    def drop(self, claim: Claim) -> None:
-        """Forgets a step of a cancelled job: its page is not parsed, and not shown."""
-        with self._database.writing() as connection:
-            connection.execute(
-                "DELETE FROM steps WHERE job_id = ? AND number = ? AND state = 'running' AND process = ?",
-                (claim.job.id, claim.number, self._processes.name),
-            )
 
     def reclaim(self) -> int:
         """Puts the steps of dead processes back into the queue; returns how many."""
@@ -194,6 +188,16 @@ class StepQueue:
                     )
         return len(rows)
 
+    def _still_mine(self, connection: sqlite3.Connection, claim: Claim) -> bool:
+        """Forgets the step if its job was cancelled meanwhile."""
+        if self._mine(connection, claim):
+            return True
+        connection.execute(
+            "DELETE FROM steps WHERE job_id = ? AND number = ? AND state = 'running' AND process = ?",
+            (claim.job.id, claim.number, self._processes.name),
+        )
+        return False
+
     def _mine(self, connection: sqlite3.Connection, claim: Claim) -> bool:
         row = connection.execute(
             "SELECT 1 FROM steps s JOIN jobs j ON j.id = s.job_id WHERE s.job_id = ? AND s.number = ? "
@@ -204,7 +208,7 @@ class StepQueue:
 
     def _take_off(self, connection: sqlite3.Connection, claim: Claim) -> bool:
         """Removes a step that is no page, once it is done."""
-        if not self._mine(connection, claim):
+        if not self._still_mine(connection, claim):
             return False
         connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", (claim.job.id, claim.number))
         return True
@@ -220,7 +224,7 @@ def _fail(connection: sqlite3.Connection, job_id: str, number: int, kind: str, e
 
 def _go_on(connection: sqlite3.Connection, claim: Claim, join: bool) -> None:
     """After a page: joining, if it was the last one of several and some were parsed; or the job's end."""
-    if join and claim.number > OPENING:
+    if join:
         left, done = connection.execute(
             "SELECT sum(state IN ('queued', 'running')), sum(state = 'done') FROM steps WHERE job_id = ?",
             (claim.job.id,),

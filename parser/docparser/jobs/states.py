@@ -20,7 +20,6 @@ class JobState(enum.StrEnum):
         return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
 
-
 class StepState(enum.StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
@@ -37,10 +36,12 @@ JOINING = -1
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One row of ``jobs``. Times are seconds since the epoch; ``total_pages`` is None until the document is open."""
+    """One row of ``jobs``. ``owner`` (an API key's id, "" where no keys are asked for) may see it; ``flow`` is the client
+    that it takes turns as. Times are seconds since the epoch; ``total_pages`` is None until the document is open."""
 
     id: str
     owner: str
+    flow: str
     batch_id: str | None
     model: str
     file_name: str

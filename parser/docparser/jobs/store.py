@@ -13,7 +13,7 @@ import time
 
 from docparser.jobs.database import Database
 from docparser.jobs.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
-from docparser.jobs.states import OPENING, Counts, Job, JobState, Step, StepState
+from docparser.jobs.states import JOINING, OPENING, Counts, Job, JobState, Step, StepState
 
 CANCELLED = "cancelled by the client"
 JOB_FIELDS = [field.name for field in dataclasses.fields(Job)]
@@ -55,7 +55,7 @@ class JobStore:
             if earlier:
                 return earlier
             self._check_room(connection)
-            values["turns"] = _join_queue(connection, job.owner)
+            values["turns"] = _join_queue(connection, job.flow)
             names = ", ".join(values)
             marks = ", ".join(f":{name}" for name in values)
             connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", values)
@@ -109,9 +109,7 @@ class JobStore:
             job = _job(connection, job_id, owner)
             if job.state.ended:
                 return job
-            connection.execute(
-                "DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,)
-            )
+            connection.execute("DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,))
             _end(connection, job_id, JobState.CANCELLED, CANCELLED)
             return _job(connection, job_id, owner)
 
@@ -132,7 +130,7 @@ class JobStore:
             if again:
                 connection.execute(
                     "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
-                    (_join_queue(connection, job.owner), job_id),
+                    (_join_queue(connection, job.flow), job_id),
                 )
             return again
 
@@ -188,6 +186,33 @@ class JobStore:
         return row["id"]
 
 
+def restore(database: Database, job_id: str, submission: dict, pages: dict[int, tuple[str, int, int]]) -> None:
+    """Makes a job's row anew from its ``submission`` and its finished ``pages``: ``(folder, width, height)`` each.
+
+    It is opened again, and the pages that are missing are parsed, unless it was cancelled.
+    """
+    known = {name: submission[name] for name in JOB_FIELDS if name in submission}
+    job = Job(**known | {"id": job_id, "state": JobState.PENDING, "error": None, "started": None, "finished": None,
+                         "document_pages": None, "total_pages": None})  # fmt: skip
+    values = _row(job) | {"fingerprint": submission["fingerprint"], "bytes": submission.get("bytes", 0)}
+    with database.writing() as connection:
+        values["turns"] = _join_queue(connection, job.flow)
+        names = ", ".join(values)
+        connection.execute(f"INSERT INTO jobs ({names}) VALUES ({', '.join(f':{name}' for name in values)})", values)
+        changed = tick(connection)
+        connection.execute(
+            "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)", (job_id, OPENING, changed)
+        )
+        connection.executemany(
+            "INSERT INTO steps (job_id, number, state, folder, width, height, changed) "
+            "VALUES (?, ?, 'done', ?, ?, ?, ?)",
+            [(job_id, number, *page, changed) for number, page in pages.items()],
+        )
+        if submission.get("cancelled"):
+            connection.execute("DELETE FROM steps WHERE job_id = ? AND state = 'queued'", (job_id,))
+            _end(connection, job_id, JobState.CANCELLED, CANCELLED)
+
+
 def tick(connection: sqlite3.Connection) -> int:
     """The next number of a change; watchers ask for what changed after the last one they saw."""
     return connection.execute("UPDATE clock SET value = value + 1 RETURNING value").fetchone()[0]
@@ -209,15 +234,16 @@ def settle(connection: sqlite3.Connection, job_id: str) -> None:
         return
     counts = count_pages(connection, job_id)
     first = connection.execute(
-        "SELECT number, error FROM steps WHERE job_id = ? AND state = 'failed' ORDER BY abs(number) LIMIT 1", (job_id,)
+        "SELECT number, error FROM steps WHERE job_id = ? AND state = 'failed' ORDER BY number LIMIT 1", (job_id,)
     ).fetchone()
-    if first is None:
-        _end(connection, job_id, JobState.DONE, None)
-    elif first["number"] <= 0:  # the document cannot be opened, or its pages not be joined
-        _end(connection, job_id, JobState.FAILED, first["error"])
-    else:
-        reason = f"{counts.failed} of {counts.ended} pages failed; page {first['number']}: {first['error']}"
-        _end(connection, job_id, JobState.DONE if counts.done else JobState.FAILED, reason)
+    error = None
+    if first is not None:
+        error = first["error"]
+        if first["number"] == JOINING:
+            error = f"the pages could not be joined: {error}"
+        elif first["number"] != OPENING:
+            error = f"{counts.failed} of {counts.ended} pages failed; page {first['number']}: {error}"
+    _end(connection, job_id, JobState.DONE if counts.done else JobState.FAILED, error)
 
 
 def _end(connection: sqlite3.Connection, job_id: str, state: JobState, error: str | None) -> None:
@@ -227,20 +253,17 @@ def _end(connection: sqlite3.Connection, job_id: str, state: JobState, error: st
     )
 
 
-def _join_queue(connection: sqlite3.Connection, owner: str) -> float:
+def _join_queue(connection: sqlite3.Connection, flow: str) -> float:
     """Where a job begins in its client's order of turns. A client, or a job, that comes to the queue gets no credit for
     the time before: it starts level with the one that had the fewest turns of those that are there."""
-    (here,) = connection.execute(
-        f"SELECT min(turns) FROM jobs WHERE owner = ? AND {IS_ACTIVE}", (owner,)
-    ).fetchone()
+    (here,) = connection.execute(f"SELECT min(turns) FROM jobs WHERE flow = ? AND {IS_ACTIVE}", (flow,)).fetchone()
     if here is None:
         (others,) = connection.execute(
-            f"SELECT min(c.turns) FROM clients c WHERE EXISTS (SELECT 1 FROM jobs WHERE owner = c.owner AND {IS_ACTIVE})"
+            f"SELECT min(f.turns) FROM flows f WHERE EXISTS (SELECT 1 FROM jobs WHERE flow = f.flow AND {IS_ACTIVE})"
         ).fetchone()
         connection.execute(
-            "INSERT INTO clients VALUES (:owner, :turns) "
-            "ON CONFLICT (owner) DO UPDATE SET turns = max(turns, excluded.turns)",
-            {"owner": owner, "turns": others or 0.0},
+            "INSERT INTO flows VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET turns = max(turns, excluded.turns)",
+            (flow, others or 0.0),
         )
     return here or 0.0
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Markdown of a page as HTML. The Markdown is a stranger's: only listed elements and attributes come through."""
+
+from __future__ import annotations
+
+import base64
+import html
+import mimetypes
+import re
+
+import nh3
+from markdown_it import MarkdownIt
+
+from docparser.convert.document import Document, Page
+from docparser.convert.mathematics import Formulas
+
+TEXT_TAGS = set(
+    "a abbr b blockquote br caption code col colgroup dd del div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr i img "
+    "ins li ol p pre s small span strong sub sup table tbody td tfoot th thead tr u ul".split()
+)
+MATHML_TAGS = set(
+    "math mfrac mi mn mo mover mpadded mphantom mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext "
+    "mtr munder munderover menclose".split()
+)
+ATTRIBUTES = {
+    "a": {"href", "title"}, "img": {"src", "alt", "title"}, "td": {"colspan", "rowspan", "style"},
+    "th": {"colspan", "rowspan", "style"}, "div": {"style"}, "p": {"style"}, "math": {"display"},
+    "mo": {"stretchy", "fence", "separator", "form", "largeop", "movablelimits"}, "mspace": {"width"},
+    "mtable": {"columnalign"}, "mi": {"mathvariant"}, "mstyle": {"displaystyle", "scriptlevel"},
+    "mover": {"accent"}, "munder": {"accentunder"}, "mfrac": {"linethickness"},
+}  # fmt: skip
+
+STYLE = """
+:root { color-scheme: light dark; }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+td, th { border: 1px solid #8888; padding: .3rem .6rem; vertical-align: top; }
+img { max-width: 100%; } pre { overflow-x: auto; } math[display="block"] { margin: 1rem 0; }
+hr.page { border: 0; border-top: 1px dashed #8888; margin: 2rem 0; }
+"""
+TEMPLATE = """<!doctype html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def render(document: Document) -> str:
+    """One HTML file that needs nothing else: pictures are inside, formulas are MathML, nothing is executable."""
+    body = '\n<hr class="page">\n'.join(page_html(page) for page in document.pages)
+    return TEMPLATE.format(title=html.escape(document.stem), style=STYLE, body=body)
+
+
+def page_html(page: Page) -> str:
+    formulas = Formulas()
+    rendered = formulas.put_back_mathml(markdown_html(formulas.take_out(page.text)))
+
+    def keep(tag: str, attribute: str, value: str) -> str | None:
+        if tag == "img" and attribute == "src" and value not in page.pictures:
+            return None  # a picture from elsewhere would tell its owner who reads this
+        return value
+
+    clean = nh3.clean(
+        rendered, tags=TEXT_TAGS | MATHML_TAGS, attributes=ATTRIBUTES, attribute_filter=keep, strip_comments=True,
+        url_schemes={"http", "https", "mailto"}, filter_style_properties={"text-align"}, link_rel="noopener noreferrer",
+    )  # fmt: skip
+    return re.sub(r'(<img[^>]*? src=")([^"]*)(")', lambda match: _inside(match, page), clean)
+
+
+def _inside(match: re.Match, page: Page) -> str:
+    """A picture's path replaced by the picture."""
+    path = html.unescape(match[2])
+    if path not in page.pictures:
+        return match[1] + match[3]
+    kind = mimetypes.guess_type(path)[0] or "image/jpeg"
+    return f"{match[1]}data:{kind};base64,{base64.b64encode(page.picture(path)).decode()}{match[3]}"
+
+
+def markdown_html(text: str) -> str:
+    """HTML, not sanitised. Tables come as HTML in the Markdown, so that is let through here."""
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page of ``/layout-parsing`` as it is kept and handed out by the job API: pictures are files, and have addresses.
+
+The SDKs save pictures under their keys, all pages of a document into one folder, and take no key with a folder in it
+(`paddleocr` 3.7, `_api_client/_resources.py`). So ``imgs/a.jpg`` of page 3 becomes ``page_0003_a.jpg``, in the text too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import mimetypes
+import re
+from collections.abc import Callable
+from typing import Any
+
+from docparser.tasks import ParsedPage
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
+FROZEN = "frozen"
+Address = Callable[[str], str]
+
+
+def pack(parsed: ParsedPage, number: int, models: dict) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What to keep of a parsed page: ``page.json`` and its files."""
+    page = {
+        "number": number,
+        "width": parsed.width,
+        "height": parsed.height,
+        "notes": parsed.notes,
+        "models": models,
+        "entry": json.loads(parsed.entry),
+    }
+    files = _take_pictures(page["entry"], number)
+    if parsed.frozen is not None:
+        files[FROZEN] = parsed.frozen
+    return page, files
+
+
+def repack(page: dict[str, Any], text: bytes, files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The same with the ``text`` that joining gave it; ``files`` are those of the page as it was."""
+    entry = json.loads(text)
+    new = _take_pictures(entry, page["number"])
+    return page | {"entry": page["entry"] | entry}, files | new
+
+
+def _take_pictures(entry: dict[str, Any], number: int) -> dict[str, bytes]:
+    """Takes the base64 pictures out of ``entry``: each is replaced by the name of the file that holds it."""
+    files: dict[str, bytes] = {}
+
+    def take(key: str, picture: str) -> str:
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", key.rsplit("/", 1)[-1])[-100:]
+        name = f"page_{number:04d}_{stem}" + ("" if mimetypes.guess_type(stem)[0] else ".jpg")
+        files[name] = base64.b64decode(picture)
+        return name
+
+    if "inputImage" in entry:
+        entry["inputImage"] = take("input", entry["inputImage"])
+    if "outputImages" in entry:
+        entry["outputImages"] = {name: name for name in (take(*item) for item in entry["outputImages"].items())}
+    markdown = entry.get("markdown", {})
+    if markdown.get("images"):
+        names = {key: take(key, picture) for key, picture in markdown["images"].items()}
+        markdown["images"] = {name: name for name in names.values()}
+        markdown["text"] = _rename(markdown["text"], names)
+    return files
+
+
+def _rename(text: str, names: dict[str, str]) -> str:
+    """Every mention of a picture's path in the Markdown."""
+    if not names:
+        return text
+    longest_first = sorted(names, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda match: names[match[0]], text)
+
+
+def with_addresses(entry: dict[str, Any], address: Address) -> dict[str, Any]:
+    """``entry`` as a client gets it: ``address`` of each picture in place of its file's name."""
+    entry = dict(entry)
+    if "inputImage" in entry:
+        entry["inputImage"] = address(entry["inputImage"])
+    if "outputImages" in entry:
+        entry["outputImages"] = {key: address(name) for key, name in entry["outputImages"].items()}
+    if "markdown" in entry:
+        images = {key: address(name) for key, name in entry["markdown"].get("images", {}).items()}
+        entry["markdown"] = entry["markdown"] | ({"images": images} if "images" in entry["markdown"] else {})
+    return entry

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job as clients see it: its state, and its pages as JSONL.
+
+Each line is ``{"result": {"layoutParsingResults": [page], ...}}`` with one page; the first line also has ``dataInfo``.
+Pages that failed keep their place, empty, with the reason under ``docparser`` as in ``/layout-parsing``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from docparser.jobs.errors import StorageDamaged
+from docparser.jobs.files import JobFiles
+from docparser.jobs.pages import with_addresses
+from docparser.jobs.queue import StepQueue
+from docparser.jobs.states import Counts, Job, JobState, Step, StepState
+from docparser.page_report import ERROR_KINDS
+from docparser.service import EMPTY_ENTRY
+
+# The API knows four states; a cancelled job has failed, and says so.
+API_STATES = {JobState.CANCELLED: "failed"}
+ADDRESS = Callable[[str], str]
+
+
+class Results:
+    def __init__(self, files: JobFiles, queue: StepQueue) -> None:
+        self._files = files
+        self._queue = queue
+
+    def lines(self, job: Job, steps: list[Step], address: ADDRESS, models: dict) -> Iterator[bytes]:
+        """The JSONL, line by line: the pages that have ended, in order."""
+        info = data_info(job, steps)
+        for step in steps:
+            if step.state in (StepState.DONE, StepState.FAILED):
+                result = self.page(job, step, address, models)
+                if info:
+                    result["dataInfo"], info = info, None
+                yield json.dumps({"result": result}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+    def page(self, job: Job, step: Step, address: ADDRESS, models: dict) -> dict[str, Any]:
+        """The ``result`` of one page that has ended."""
+        report: dict[str, Any] = {"page": step.number}
+        entry = json.loads(EMPTY_ENTRY)
+        error = {"kind": ERROR_KINDS.get(step.kind or "", "failed"), "message": step.error}
+        if step.state is StepState.DONE:
+            try:
+                stored = self._files.page(job.id, step.folder, step.sha256)
+            except StorageDamaged as exc:
+                self._queue.damaged(job.id, step.number, str(exc))
+                error = {"kind": "damaged", "message": str(exc)}
+            else:
+                entry = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
+                models, error = stored["models"], None
+                if stored["notes"]:
+                    report["blocks"] = stored["notes"]
+        if error:
+            report["error"] = error
+        # All that has ended is there once the job has: then nothing is missing but what failed.
+        partial = not job.state.ended or len(report) > 1
+        return {
+            "layoutParsingResults": [entry],
+            "docparser": {"models": models, "partial": partial, "pages": [report]},
+        }
+
+
+def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str | None) -> dict[str, Any]:
+    """``data`` of ``GET /api/v2/ocr/jobs/{id}``; ours beyond the hosted API's is under ``docparser``."""
+    data: dict[str, Any] = {
+        "jobId": job.id,
+        "state": API_STATES.get(job.state, str(job.state)),
+        "model": job.model,
+        "fileName": job.file_name,
+        "createTime": timestamp(job.created),
+    }
+    if job.batch_id:
+        data["batchId"] = job.batch_id
+    if job.total_pages is not None:
+        data["extractProgress"] = {"totalPages": job.total_pages, "extractedPages": counts.done}
+        for name, moment in (("startTime", job.started), ("endTime", job.finished)):
+            if moment is not None:
+                data["extractProgress"][name] = timestamp(moment)
+    if job.error:
+        data["errorMsg"] = job.error
+    if result_url:
+        data["resultUrl"] = {"jsonUrl": result_url}
+    data["docparser"] = {
+        "cancelled": job.state is JobState.CANCELLED,
+        "partial": not job.state.ended or bool(counts.failed) or job.state is JobState.CANCELLED,
+        "pages": {"queued": counts.queued, "running": counts.running, "done": counts.done, "failed": counts.failed},
+    }
+    if steps is not None:
+        data["docparser"]["failedPages"] = [
+            {"page": step.number, "kind": ERROR_KINDS.get(step.kind or "", "failed"), "message": step.error}
+            for step in steps if step.state is StepState.FAILED
+        ]  # fmt: skip
+    return data
+
+
+def data_info(job: Job, steps: list[Step]) -> dict[str, Any]:
+    """As ``dataInfo`` of ``/layout-parsing``, of the pages that the job is about; 0 where a size is not known."""
+    sizes = [{"width": step.width or 0, "height": step.height or 0} for step in steps]
+    if job.format == "PDF":
+        return {"type": "pdf", "numPages": len(sizes), "pages": sizes}
+    if len(sizes) > 1 or (job.document_pages or 1) > 1:
+        return {"type": "tiff", "numPages": len(sizes), "pages": sizes}
+    return {"type": "image", **(sizes[0] if sizes else {"width": 0, "height": 0})}
+
+
+def timestamp(moment: float) -> str:
+    """ISO 8601, UTC, to the millisecond."""
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
+    return f"{text}.{int(moment % 1 * 1000):03d}Z"
