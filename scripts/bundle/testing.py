@@ -51,12 +51,13 @@ GROUPS = {group.name: group for group in (
     Group("bundle", "tools", ("tests/bundle",)),
     Group("parser", "parser", ("tests/parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
+    Group("tools", "client", ("tests/tools",), also=("reference", "vlm")),
     Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),
     Group("layout", "parser", tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
           also=("reference",), system_files=DRAWING),
     Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
 )}
-UNIT = ("bundle", "parser", "plugin")
+UNIT = ("bundle", "parser", "plugin", "tools")
 
 
 @dataclass

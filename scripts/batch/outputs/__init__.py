@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that are written for a document when all its pages are there: one module for each format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ..state import DocumentState
+from . import drawing, json_file, markdown, spreadsheet, word
+
+# Name on the command line -> (name of the file after the document's stem, who writes it).
+FORMATS: dict[str, tuple[str, Callable[[DocumentState, Path], bool]]] = {
+    "md": (".md", markdown.write),
+    "json": (".json", json_file.write),
+    "xlsx": (".xlsx", spreadsheet.write),
+    "docx": (".docx", word.write),
+    "pdf": (".layout.pdf", drawing.write),
+}
+DEFAULT = ("md", "json")
+DRAWN = "pdf"  # asks the parser for pictures of the pages
+
+
+def write_all(state: DocumentState, formats: Iterable[str]) -> list[Path]:
+    """Write each format; returns the files. One with nothing to say (no tables, say) is not written, and an old one
+    removed."""
+    written = []
+    for name in formats:
+        suffix, write = FORMATS[name]
+        path = state.folder / f"{state.document.stem}{suffix}"
+        if write(state, path):
+            written.append(path)
+        else:
+            path.unlink(missing_ok=True)
+    return written

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""parse_folder.py against a simulated parser: what is parsed, what is parsed again, what is said about the rest."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from fake_parser import FakeParser, numbered_pdf
+from PIL import Image
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A folder with a PDF of three pages, an image in a folder of its own, a TIFF of two pages, and what is no document."""
+    (tmp_path / "in/scans").mkdir(parents=True)
+    (tmp_path / "in/book.pdf").write_bytes(numbered_pdf(3))
+    Image.new("RGB", (611, 50), "white").save(tmp_path / "in/scans/book.png")
+    frames = [Image.new("L", (600 + number, 50), "white") for number in (21, 22)]
+    frames[0].save(tmp_path / "in/fax.TIF", "TIFF", save_all=True, append_images=frames[1:])
+    (tmp_path / "in/notes.txt").write_text("no document")
+    return tmp_path / "in"
+
+
+def state(folder: Path) -> dict:
+    return json.loads((folder / ".parse/state.json").read_text())
+
+
+def test_a_folder(parse, archive, parser):
+    done = parse("in")
+    assert done.returncode == 0
+    assert "3 of 3 documents complete. Pages: 6 parsed" in done.stdout
+    assert dict(parser.seen) == {1: 1, 2: 1, 3: 1, 11: 1, 21: 1, 22: 1}
+    out = archive.parent / "out"
+    text = (out / "book.pdf/book.md").read_text()
+    assert [line for line in text.splitlines() if line.startswith("# ")] == ["# Page 1", "# Page 2", "# Page 3"]
+    assert "images/00002-img_in_image_box_10_310_110_410.jpg" in text
+    assert (out / "book.pdf/images/00002-img_in_image_box_10_310_110_410.jpg").read_bytes()[:2] == b"\xff\xd8"
+    document = json.loads((out / "book.pdf/book.json").read_text())
+    assert [page["page"] for page in document["pages"]] == [1, 2, 3] and document["numPages"] == 3
+    assert (out / "scans/book.png/book.md").is_file() and (out / "fax.TIF/fax.md").is_file()
+
+
+def test_a_finished_folder_is_not_parsed_again(parse, archive, parser):
+    assert parse("in").returncode == 0
+    parser.seen.clear()
+    done = parse("in")
+    assert done.returncode == 0 and not parser.seen and "6 earlier" in done.stdout
+
+
+def test_a_changed_file_is_parsed_again(parse, archive, parser):
+    parse("in")
+    parser.seen.clear()
+    (archive / "book.pdf").write_bytes(numbered_pdf(2))
+    assert parse("in").returncode == 0
+    assert dict(parser.seen) == {1: 1, 2: 1}
+    assert "Page 3" not in (archive.parent / "out/book.pdf/book.md").read_text()
+
+
+def test_another_format_needs_no_parser(parse, archive, parser):
+    parse("in/book.pdf")
+    parser.close()
+    assert parse("in/book.pdf", "--formats", "md,xlsx").returncode == 0
+    assert (archive.parent / "out/book.pdf/book.xlsx").is_file()
+    parser.__init__()
+
+
+def test_patterns_and_files(parse, archive, parser):
+    assert parse("in/**/*.png", "in/fax.TIF").returncode == 0
+    assert sorted(parser.seen) == [11, 21, 22]
+    assert (archive.parent / "out/scans/book.png/book.md").is_file()
+
+
+def test_failed_pages_are_named_and_only_retried_when_asked(parse, archive, parser):
+    parser.script = {2: [422], 3: [500, 500, 500]}
+    parser.notes = {1}
+    done = parse("in/book.pdf")
+    assert done.returncode == 1
+    assert "told to answer 422" in done.stdout and "3 tries" in done.stdout and "the VLM broke" in done.stdout
+    assert "Pages: 1 parsed" in done.stdout and "2 missing, 1 incomplete" in done.stdout
+    text = (archive.parent / "out/book.pdf/book.md").read_text()
+    assert "# Page 1" in text and "page 2 is missing" in text
+    report = json.loads((archive.parent / "out/report.json").read_text())
+    assert [trouble["page"] for trouble in report["documents"][0]["trouble"]] == [1, 2, 3]
+
+    parser.seen.clear()
+    assert parse("in/book.pdf").returncode == 1 and not parser.seen
+    parser.notes = set()
+    done = parse("in/book.pdf", "--retry-failed")
+    assert done.returncode == 0 and dict(parser.seen) == {1: 1, 2: 1, 3: 1}
+    assert "# Page 2" in (archive.parent / "out/book.pdf/book.md").read_text()
+
+
+def test_a_busy_or_dropping_parser_gets_the_page_again(parse, archive, parser):
+    parser.script = {1: [429, 429, 503], 2: ["drop", 502]}
+    assert parse("in/book.pdf").returncode == 0
+    assert parser.seen[1] == 4 and parser.seen[2] == 3
+
+
+def test_a_page_that_the_vlm_never_takes_is_given_up(parse, archive, parser):
+    parser.script = {2: [503] * 50}
+    done = parse("in/book.pdf")
+    assert done.returncode == 1 and parser.seen[2] == 6 and "told to answer 503" in done.stdout
+
+
+def test_unreadable_documents_do_not_stop_the_others(parse, archive, parser):
+    (archive / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+    (archive / "empty.png").write_bytes(b"")
+    (archive / "word.pdf").write_bytes(b"PK\3\4")
+    done = parse("in")
+    assert done.returncode == 1 and "3 of 6 documents complete" in done.stdout
+    assert "is damaged or has no pages" in done.stdout and "is empty" in done.stdout and "unknown format" in done.stdout
+
+
+def test_several_parsers_share_the_pages(parse, archive, parser, tmp_path):
+    (archive / "book.pdf").write_bytes(numbered_pdf(12))
+    second = FakeParser()
+    parser.delay_s = second.delay_s = 0.1
+    try:
+        assert parse("in/book.pdf", "--server", second.url, "--concurrency", 2).returncode == 0
+    finally:
+        second.close()
+    assert parser.seen and second.seen and sorted(parser.seen + second.seen) == list(range(1, 13))
+    assert max(parser.most_in_flight, second.most_in_flight) == 2
+
+
+def test_one_of_two_parsers_is_away(parse, archive, parser):
+    done = parse("in", "--server", "http://127.0.0.1:9", "--patience", 3)
+    assert done.returncode == 0 and "cannot be reached" in done.stderr and parser.seen.total() == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["absent"], 2, "absent: no such file"),
+        (["in", "--formats", "rtf"], 2, "'rtf' is not known"),
+        (["in", "--options", "{"], 2, "--options: not JSON"),
+        (["in", "--options", '{"file": 1}'], 2, "file is set by this program"),
+        (["in/scans/book.png", "other/book.png"], 2, "would both be written to"),
+        (["in", "--server", "ftp://x"], 2, "expected a URL"),
+    ],
+)
+def test_wrong_arguments(parse, archive, words, status, message):
+    (archive.parent / "other").mkdir()
+    Image.new("RGB", (612, 50)).save(archive.parent / "other/book.png")
+    done = parse(*words)
+    assert done.returncode == status and message in done.stderr
+
+
+def test_no_parser_at_all(parse, archive, parser):
+    parser.close()
+    done = parse("in")
+    assert done.returncode == 4 and "no parser is ready" in done.stderr
+    parser.__init__()
+
+
+def test_a_key(parse, archive, parser):
+    parser.key = "k1"
+    done = parse("in/book.pdf")
+    assert done.returncode == 2 and "PARSER_API_KEY" in done.stderr
+    assert parse("in/book.pdf", PARSER_API_KEY="k1").returncode == 0
+
+
+def start(tmp_path: Path, parser: FakeParser) -> subprocess.Popen:
+    command = [sys.executable, ROOT / "scripts/parse_folder.py", "in", "--out", "out", "--server", parser.url]
+    return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_run_goes_on_at_its_next_page(parse, tmp_path, parser, signum):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/long.pdf").write_bytes(numbered_pdf(30))
+    parser.delay_s = 0.2
+    process = start(tmp_path, parser)
+    pages = tmp_path / "out/long.pdf/.parse/pages"
+    wait_for(lambda: len(list(pages.glob("[0-9]*.json"))) >= 4)
+    os.kill(process.pid, signum)
+    _, stderr = process.communicate(timeout=60)
+    if signum != signal.SIGKILL:
+        assert process.returncode == 130 and "interrupted" in stderr and "Traceback" not in stderr
+    kept = {int(path.stem) for path in pages.glob("[0-9]*.json")}
+    assert 4 <= len(kept) < 30
+    parser.seen.clear()
+    parser.delay_s = 0
+    assert parse("in").returncode == 0
+    assert set(parser.seen) == set(range(1, 31)) - kept, "nothing is parsed twice"
+    text = (tmp_path / "out/long.pdf/long.md").read_text()
+    assert [line for line in text.splitlines() if line.startswith("# ")] == [f"# Page {n}" for n in range(1, 31)]
+
+
+def test_two_runs_do_not_write_to_one_folder(parse, archive, parser):
+    (archive.parent / "out").mkdir()
+    with (archive.parent / "out/.parse_folder.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = parse("in")
+    assert done.returncode == 2 and "another run" in done.stderr and not parser.seen
+
+
+def peak_memory(tmp_path: Path, parser: FakeParser, pages: int) -> int:
+    """KiB that the program takes at most, for a document of so many pages."""
+    source = tmp_path / f"{pages}.pdf"
+    source.write_bytes(numbered_pdf(pages))
+    code = (
+        "import resource, runpy, sys\n"
+        "sys.argv = ['parse_folder', *sys.argv[1:]]\n"
+        "try: runpy.run_module('batch.main', run_name='__main__')\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    words = [source, "--out", tmp_path / str(pages), "--server", parser.url, "--formats", "md,json,pdf", "--concurrency", 4]
+    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
+                          capture_output=True, text=True, timeout=900, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split("peak ")[1])
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_on_a_thousand_pages(tmp_path, parser):
+    peak_memory(tmp_path, parser, 10)  # so that both are measured with compiled bytecode
+    few, many = peak_memory(tmp_path, parser, 60), peak_memory(tmp_path, parser, 1000)
+    print(f"60 pages: {few // 1024} MiB, 1000 pages: {many // 1024} MiB")
+    assert many - few < 48 * 1024
