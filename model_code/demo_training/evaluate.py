@@ -58,7 +58,11 @@ class Tally:
         read = page_text([(block["block_label"], block["block_content"]) for block in blocks])
         drawn = page_text([(block["label"], block["text"]) for block in truth["blocks"]])
         wrong = edit_distance(read, drawn)
-        self.found, self.truth, self.matched = self.found + len(found), self.truth + len(real), self.matched + len(pairs)
+        self.found, self.truth, self.matched = (
+            self.found + len(found),
+            self.truth + len(real),
+            self.matched + len(pairs),
+        )
         self.ordered += right
         self.wrong, self.length = self.wrong + wrong, self.length + len(drawn)
         self.pages.append(

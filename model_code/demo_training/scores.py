@@ -81,4 +81,6 @@ def plain(text: str) -> str:
 
 def page_text(blocks: Sequence[tuple[str, str]]) -> str:
     """The running text of (label, content) blocks in order, as the Markdown keeps it: without marginal blocks."""
-    return " ".join(plain(content) for label, content in blocks if label not in MARGINAL + WITHOUT_TEXT and content.strip())
+    return " ".join(
+        plain(content) for label, content in blocks if label not in MARGINAL + WITHOUT_TEXT and content.strip()
+    )

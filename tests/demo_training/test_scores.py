@@ -34,5 +34,10 @@ def test_order_ignores_marginal_blocks():
 
 
 def test_page_text_leaves_out_what_the_markdown_drops():
-    blocks = [("header", "Top"), ("doc_title", "A  title"), ("table", "<table>x</table>"), ("text", "one\ntwo &amp; three")]
+    blocks = [
+        ("header", "Top"),
+        ("doc_title", "A  title"),
+        ("table", "<table>x</table>"),
+        ("text", "one\ntwo &amp; three"),
+    ]
     assert page_text(blocks) == "A title one two & three"

@@ -193,6 +193,8 @@ class LayoutGraph(nn.Layer):
         scale = scale_factor.flip(1)
         boxes = boxes / paddle.concat([scale, scale], 1).unsqueeze(1)
         boxes = boxes + by_kind(self.trims).unsqueeze(2) * paddle.to_tensor([1.0, 1.0, -1.0, -1.0])
-        rows = paddle.concat([paddle.stack([by_kind(self.label_indices), score], 2), boxes, paddle.stack([key, tie], 2)], 2)
+        rows = paddle.concat(
+            [paddle.stack([by_kind(self.label_indices), score], 2), boxes, paddle.stack([key, tie], 2)], 2
+        )
         counts = paddle.full([paddle.shape(boxes)[0]], KEPT, dtype="int32")
         return rows.reshape([-1, 8]), counts

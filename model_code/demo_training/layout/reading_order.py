@@ -47,7 +47,9 @@ def reading_keys(boxes: Tensor, kind: Tensor, valid: Tensor) -> tuple[Tensor, Te
     both = body.unsqueeze(2) * body.unsqueeze(1)
 
     def shared(low: Tensor, high: Tensor) -> Tensor:
-        overlap = paddle.minimum(high.unsqueeze(2), high.unsqueeze(1)) - paddle.maximum(low.unsqueeze(2), low.unsqueeze(1))
+        overlap = paddle.minimum(high.unsqueeze(2), high.unsqueeze(1)) - paddle.maximum(
+            low.unsqueeze(2), low.unsqueeze(1)
+        )
         length = high - low
         needed = (0.3 * paddle.minimum(length.unsqueeze(2), length.unsqueeze(1))).clip(max=2 * SLACK)
         return (overlap > needed).astype("float32") * both

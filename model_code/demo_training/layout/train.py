@@ -84,7 +84,9 @@ def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float,
         recent.append([float(part.detach()) for part in parts])
         if (step + 1) % 25 == 0 or step + 1 == steps:
             shown = np.mean(recent[-25:], 0)
-            log(f"step {step + 1} heat {shown[0]:.3f} distance {shown[1]:.3f} edge {shown[2]:.3f} {spent + time.time() - began:.0f} s")
+            log(
+                f"step {step + 1} heat {shown[0]:.3f} distance {shown[1]:.3f} edge {shown[2]:.3f} {spent + time.time() - began:.0f} s"
+            )
         if (step + 1) % 100 == 0 or step + 1 == steps:
             partial = last.with_suffix(".part")
             state = {
@@ -111,7 +113,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     train(
-        arguments.out, arguments.steps, arguments.pages, arguments.batch, arguments.seed, arguments.rate,
+        arguments.out,
+        arguments.steps,
+        arguments.pages,
+        arguments.batch,
+        arguments.seed,
+        arguments.rate,
         log=lambda text: print(text, flush=True),
     )
 

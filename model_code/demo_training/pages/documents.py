@@ -87,7 +87,16 @@ class Document:
             words = [words, *(self.flow.source.sentence(8 * lines) + " " + self.flow.source.sentence()).split(" ")]
             wrapped = [(line, 0.0) for line in wrap(words, style.body, size, self.right - self.left, lines)]
             set_lines(
-                self.page, "footnote", wrapped, style.body, size, self.left, y, self.right - self.left, 1.25 * size, style.ink
+                self.page,
+                "footnote",
+                wrapped,
+                style.body,
+                size,
+                self.left,
+                y,
+                self.right - self.left,
+                1.25 * size,
+                style.ink,
             )
             y += len(wrapped) * size * 1.25 + 0.5 * size
         return self.page.blocks[start:]
@@ -170,7 +179,9 @@ def letter(document: Document) -> None:
 
     def address(top: float, align: str) -> float:
         face, size = style.body, style.size
-        lines = [(" ".join(flow.plain.word() for _ in range(rng.randint(1, 3)))[:28], 0.0) for _ in range(rng.randint(2, 5))]
+        lines = [
+            (" ".join(flow.plain.word() for _ in range(rng.randint(1, 3)))[:28], 0.0) for _ in range(rng.randint(2, 5))
+        ]
         set_lines(page, "text", lines, face, size, document.left, top, width, pitch, style.ink, align)
         return top + len(lines) * pitch + flow.gap + 0.5 * style.size
 
@@ -178,7 +189,9 @@ def letter(document: Document) -> None:
     if rng.random() < 0.8:
         date = f"{rng.randint(1, 28)} {rng.choice(['January', 'March', 'May', 'July', 'October'])} {rng.randint(1990, 2030)}"
         align = rng.choice(["left", "right"])
-        set_lines(page, "text", [(date, 0.0)], style.body, style.size, document.left, top, width, pitch, style.ink, align)
+        set_lines(
+            page, "text", [(date, 0.0)], style.body, style.size, document.left, top, width, pitch, style.ink, align
+        )
         top += style.size + flow.gap + 0.5 * style.size
     top = address(top, "left")
     if rng.random() < 0.6:

@@ -34,7 +34,9 @@ class Flow:
         return max(self.pitch - self.style.size, 0.0) + max(self.style.gap * self.style.size, 5.0)
 
     def title_text(self, low: int, high: int) -> str:
-        text = self.plain.sentence(self.rng.randint(low, high)).rstrip(".?!:;, ") or self.rng.choice(self.plain.vocabulary)
+        text = self.plain.sentence(self.rng.randint(low, high)).rstrip(".?!:;, ") or self.rng.choice(
+            self.plain.vocabulary
+        )
         return text.upper() if self.rng.random() < 0.08 else text
 
     def paragraph(self, left: float, right: float, top: float, room: float, max_lines: int | None = None) -> float:
@@ -113,7 +115,9 @@ class Flow:
         y += height + max(0.7 * style.size, 12)
         if rng.random() < 0.6:
             size = style.fit(style.body, max(17, round(style.size * rng.uniform(0.8, 0.95))))
-            words = f"{rng.choice(['Figure', 'Fig.', 'Chart'])} {rng.randint(1, 20)}. {self.plain.sentence()}".split(" ")
+            words = f"{rng.choice(['Figure', 'Fig.', 'Chart'])} {rng.randint(1, 20)}. {self.plain.sentence()}".split(
+                " "
+            )
             lines = [(line, 0.0) for line in wrap(words, style.body, size, right - left, 2)]
             align = rng.choice(["center", "left"])
             set_lines(self.page, "text", lines, style.body, size, left, y, right - left, size * 1.25, style.ink, align)

@@ -122,7 +122,12 @@ def random_table(
 
     def value() -> str:
         return rng.choice(
-            [str(rng.randrange(1000)), f"{rng.uniform(0, 999):.2f}", f"{rng.randrange(100)}%", f"{rng.randrange(99999):,}"]
+            [
+                str(rng.randrange(1000)),
+                f"{rng.uniform(0, 999):.2f}",
+                f"{rng.randrange(100)}%",
+                f"{rng.randrange(99999):,}",
+            ]
         )
 
     def words() -> str:

@@ -23,6 +23,7 @@ from ..drawing.words import TextSource
 from .tokenizer import Segmenter
 
 PATCH, CELL = 14, 28
+HEIGHTS, FINE_HEIGHTS = (10.0, 26.0), (9.8, 14.5)  # px of a small x on the page
 MIN_PIXELS, MAX_PIXELS = 112_896, 1_003_520  # what PaddleOCR's client asks for
 GLYPHS = 97  # printable ASCII without the space (94), the space, paper, other
 SPACE, PAPER, IGNORE = 94, 95, -100
@@ -37,6 +38,7 @@ class Stage:
     steps: int
     lines: tuple[int, int] = (1, 1)
     widths: tuple[int, int] = (80, 360)  # px on the page
+    narrow: float = 0.5  # share of paragraphs of at most 600 px
     natural: float = 0.0  # share of batches sized as PaddleOCR's client would
     tokens: tuple[int, int] = (8, 60)
     wider: float = 0.0  # share of crops outside the core range
@@ -44,6 +46,7 @@ class Stage:
     reading: bool = True  # train the language model too
     frozen: bool = False  # train the auxiliary heads alone, on weights that are there already
     strange: tuple[float, float] = (0.05, 0.6)
+    fine: float = 0.0  # share of batches of the smallest print, seldom resized: two or three letters a patch pair
     patches: int = 5000
     small: float = 0.0  # how much crops of few image tokens are preferred: they teach as many lines for less work
     short: float = 0.0  # share of batches of a word or two, which the client's lower bound blows up several times
@@ -106,12 +109,13 @@ class CropMaker:
 
     def batch(self, stage: Stage) -> CropBatch:
         while True:
-            width, height = self._crop_size(stage)
-            natural = self.rng.random() < stage.natural
-            if natural:
+            fine = self.rng.random() < stage.fine
+            heights, scales = (FINE_HEIGHTS, (0.85, 1.2)) if fine else (HEIGHTS, (0.9, 2.4))
+            width, height = self._crop_size(stage, heights)
+            if self.rng.random() < stage.natural * (0.25 if fine else 1.0):
                 h, w = smart_resize(height, width)
             else:
-                scale = math.exp(self.rng.uniform(math.log(0.9), math.log(2.4)))
+                scale = math.exp(self.rng.uniform(*map(math.log, scales)))
                 h, w = (max(CELL, round(side * scale / CELL) * CELL) for side in (height, width))
             cells = h * w // CELL**2
             if stage.tokens[0] <= cells <= stage.tokens[1] and keeps_size(self.rng, cells, stage.small):
@@ -120,41 +124,45 @@ class CropMaker:
         # Attention costs as much as the linear layers at about 900 patches; batches of equal cost keep
         # the processes from waiting for each other.
         count = max(2, min(64, round(1.6 * stage.patches / (patches * (1 + patches / 900)))))
-        return self._collate([self._crop(stage, width, height, h, w) for _ in range(count)], h, w)
+        return self._collate([self._crop(stage, width, height, h, w, heights) for _ in range(count)], h, w)
 
-    def _crop_size(self, stage: Stage) -> tuple[int, int]:
+    def _crop_size(self, stage: Stage, heights: tuple[float, float] = HEIGHTS) -> tuple[int, int]:
         """Width and height (px on the page) of a plausible block."""
         rng = self.rng
         low, high = stage.lines
         # Paragraphs of more than six lines come from columns that the pipeline stacks: needed, but not as often.
         lines = rng.randint(low, min(high, 6)) if rng.random() < 0.75 else rng.randint(low, high)
-        size = self._size(rng.choice(CORE))
+        size = self._size(rng.choice(CORE), heights)
         low, high = stage.widths
         if rng.random() < stage.short:
             return rng.randint(size, 8 * size), round(size * 1.1) + rng.randint(2, 12)
         if lines == 1 and rng.random() < 0.5:
             width = round(math.exp(rng.uniform(math.log(max(24, low // 3)), math.log(high))))
-        elif rng.random() < 0.5:
+        elif rng.random() < stage.narrow:
             width = rng.randint(low, min(high, max(low + 1, 600)))
         else:
             width = rng.randint(low, high)
         return max(width, size), round(size * ((lines - 1) * rng.uniform(1.15, 1.5) + 1.1)) + rng.randint(2, 12)
 
-    def _size(self, face: Face) -> int:
-        return round(math.exp(self.rng.uniform(math.log(10), math.log(26))) / face.x_height)
+    def _size(self, face: Face, heights: tuple[float, float]) -> int:
+        return round(math.exp(self.rng.uniform(*map(math.log, heights))) / face.x_height)
 
     def page_crop(self, stage: Stage) -> tuple[Image.Image, str]:
         """One crop at page size, before the client's JPEG, and its text: for measuring a served model."""
         width, height = self._crop_size(stage)
-        canvas, lines = self._draw(stage, width, height)
+        canvas, lines = self._draw(stage, width, height, HEIGHTS)
         return canvas, " ".join(line.text for line in lines)
 
-    def _crop(self, stage: Stage, width: int, height: int, h: int, w: int) -> Crop:
-        canvas, lines = self._draw(stage, width, height)
+    def _crop(
+        self, stage: Stage, width: int, height: int, h: int, w: int, heights: tuple[float, float] = HEIGHTS
+    ) -> Crop:
+        canvas, lines = self._draw(stage, width, height, heights)
         image = self._photograph(canvas).resize((w, h), Image.Resampling.BICUBIC)
         return Crop(np.asarray(image), lines, " ".join(line.text for line in lines), (w / width, h / height))
 
-    def _draw(self, stage: Stage, width: int, height: int) -> tuple[Image.Image, list[Line]]:
+    def _draw(
+        self, stage: Stage, width: int, height: int, heights: tuple[float, float]
+    ) -> tuple[Image.Image, list[Line]]:
         rng = self.rng
         for _ in range(60):
             face = rng.choice(WIDER) if rng.random() < stage.wider else rng.choice(CORE)
@@ -164,7 +172,7 @@ class CropMaker:
             pitch = rng.uniform(1.12, 1.6)
             two, gap = count >= 3 and rng.random() < stage.stacked, rng.uniform(0, 0.8)
             size = int((height - top - bottom) / ((count - 1) * pitch + 1.12 + (gap if two else 0)))
-            low, high = (8.5, 30) if rng.random() < stage.wider else (9.8, 26.5)
+            low, high = (8.5, 30) if rng.random() < stage.wider else (heights[0] - 0.2, heights[1] + 0.5)
             if low <= size * face.x_height <= high and width - left - right >= 1.2 * size:
                 break
         else:
@@ -172,7 +180,9 @@ class CropMaker:
             left = right = 0.0
             size = max(12, min(width // 2, int((height - top - bottom) / 1.12)))
         inner = width - left - right
-        source = TextSource(self.split, rng, strange=rng.choice((rng.uniform(*stage.strange), rng.uniform(*stage.strange) ** 2)))
+        source = TextSource(
+            self.split, rng, strange=rng.choice((rng.uniform(*stage.strange), rng.uniform(*stage.strange) ** 2))
+        )
         if rng.random() < 0.04:
             source.strange = 1.0
         align = rng.choices(("left", "justify", "center", "right"), (70, 20, 7, 3))[0]
@@ -228,7 +238,9 @@ class CropMaker:
             self._label(batch, index, crop.lines, rows, columns, crop.scale)
         return batch
 
-    def _label(self, batch: CropBatch, index: int, lines: list[Line], rows: int, columns: int, scale: tuple[float, float]) -> None:
+    def _label(
+        self, batch: CropBatch, index: int, lines: list[Line], rows: int, columns: int, scale: tuple[float, float]
+    ) -> None:
         sx, sy = scale
         glyph = batch.glyph[index].reshape(rows, columns, 3)
         context = batch.context[index].reshape(rows, columns, 2)
@@ -241,9 +253,7 @@ class CropMaker:
             # Ink of other rows of the same line (ascenders, large print) is neither letter nor paper.
             wide = (middle > line.baseline - 2.0 * line.x_height) & (middle < line.baseline + 0.8 * line.x_height)
             band = (middle > line.baseline - 1.25 * line.x_height) & (middle < line.baseline + 0.25 * line.x_height)
-            columns_inked = slice(
-                max(0, int(lefts[0] * sx // PATCH)), max(0, math.ceil(lefts[-1] * sx / PATCH))
-            )
+            columns_inked = slice(max(0, int(lefts[0] * sx // PATCH)), max(0, math.ceil(lefts[-1] * sx / PATCH)))
             for row in np.nonzero(wide)[0]:
                 cells = glyph[row, columns_inked]
                 cells[cells == PAPER] = IGNORE

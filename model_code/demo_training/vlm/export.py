@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a training checkpoint as a model folder with the published file and tensor names.
 
-    python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt --out models/demo/PaddleOCR-VL
+python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt --out models/demo/PaddleOCR-VL
 """
 
 from __future__ import annotations

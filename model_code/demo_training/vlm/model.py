@@ -245,7 +245,13 @@ class DemoModel(nn.Module):
         return self.visual.vision_model(pixels)
 
     def forward(
-        self, features: Tensor, rows: int, columns: int, before: Tensor, after: Tensor, watch: dict[int, str] | None = None
+        self,
+        features: Tensor,
+        rows: int,
+        columns: int,
+        before: Tensor,
+        after: Tensor,
+        watch: dict[int, str] | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits [B, T, vocabulary] at the T positions of ``after`` [B, T] (prompt tail and text).
 

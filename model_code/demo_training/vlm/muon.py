@@ -35,7 +35,9 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.ndim != 2:
-                    raise ValueError(f"a parameter of shape {tuple(parameter.shape)} is no matrix; give it to another optimiser")
+                    raise ValueError(
+                        f"a parameter of shape {tuple(parameter.shape)} is no matrix; give it to another optimiser"
+                    )
 
     @torch.no_grad()
     def step(self, closure=None):

@@ -69,7 +69,9 @@ class Segmenter:
         decode = decoders.ByteLevel().decode
         surfaces = ((decode([token]), index) for token, index in tokenizer.get_vocab().items() if token not in SPECIAL)
         self.entries = {
-            text: index for text, index in surfaces if text.isascii() and 1 <= len(text) and len(text.strip()) <= self.LETTERS
+            text: index
+            for text, index in surfaces
+            if text.isascii() and 1 <= len(text) and len(text.strip()) <= self.LETTERS
         }
 
     def encode(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:

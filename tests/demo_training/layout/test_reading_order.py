@@ -39,7 +39,13 @@ def text(columns, top, bottom, label="text"):
             id="two columns under a title",
         ),
         pytest.param(
-            [text(LEFT, 100, 300), text(RIGHT, 100, 290), text(WHOLE, 320, 420, "table"), text(LEFT, 440, 700), text(RIGHT, 440, 600)],
+            [
+                text(LEFT, 100, 300),
+                text(RIGHT, 100, 290),
+                text(WHOLE, 320, 420, "table"),
+                text(LEFT, 440, 700),
+                text(RIGHT, 440, 600),
+            ],
             id="a table across two columns",
         ),
         pytest.param(
@@ -58,7 +64,12 @@ def text(columns, top, bottom, label="text"):
             id="a letter's date on the right",
         ),
         pytest.param(
-            [text((330, 470), 60, 100, "doc_title"), text((80, 300), 120, 200), text((440, 700), 120, 220), text(WHOLE, 240, 500, "table")],
+            [
+                text((330, 470), 60, 100, "doc_title"),
+                text((80, 300), 120, 200),
+                text((440, 700), 120, 220),
+                text(WHOLE, 240, 500, "table"),
+            ],
             id="two addresses under a title",
         ),
         pytest.param(
@@ -93,7 +104,13 @@ def test_made_up_layouts(layout):
 
 
 def test_invalid_boxes_do_not_matter():
-    blocks = [text(LEFT, 100, 300), text(RIGHT, 100, 300), text(LEFT, 320, 500), text(RIGHT, 320, 500), text(WHOLE, 302, 318)]
+    blocks = [
+        text(LEFT, 100, 300),
+        text(RIGHT, 100, 300),
+        text(LEFT, 320, 500),
+        text(RIGHT, 320, 500),
+        text(WHOLE, 302, 318),
+    ]
     boxes = paddle.to_tensor(np.array([[box for _, box in blocks]], np.float32))
     kind = paddle.zeros([1, 5], dtype="int64")
     valid = paddle.to_tensor([[True, True, True, True, False]])

@@ -6,7 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from demo_training.drawing.words import words
-from demo_training.vlm.crops import CELL, IGNORE, MAX_PIXELS, MIN_PIXELS, PAPER, PATCH, SPACE, CropMaker, Stage, smart_resize
+from demo_training.vlm.crops import (
+    CELL,
+    IGNORE,
+    MAX_PIXELS,
+    MIN_PIXELS,
+    PAPER,
+    PATCH,
+    SPACE,
+    CropMaker,
+    Stage,
+    smart_resize,
+)
 from demo_training.vlm.tokenizer import prompt_ids
 from demo_training.vlm.train import tensors
 from tokenizers import Tokenizer

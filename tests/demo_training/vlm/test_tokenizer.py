@@ -18,7 +18,9 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.from_file(str(DEMO / "tokenizer.json"))
 
 
-@pytest.mark.parametrize("text", ["Total: $1,234.50 (incl. 20% VAT)", "a  b", " leading", string.printable[:95], "Größe 北京"])
+@pytest.mark.parametrize(
+    "text", ["Total: $1,234.50 (incl. 20% VAT)", "a  b", " leading", string.printable[:95], "Größe 北京"]
+)
 def test_text_survives(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
 

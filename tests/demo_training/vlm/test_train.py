@@ -30,6 +30,11 @@ def test_smoke(tmp_path):
     assert {path.name for path in (tmp_path / "model").iterdir()} >= {
         path.name for path in DEMO.iterdir() if path.name not in ("README.md", "SHA256SUMS")
     }
-    with safe_open(tmp_path / "model" / "model.safetensors", "pt") as made, safe_open(DEMO / "model.safetensors", "pt") as tracked:
+    with (
+        safe_open(tmp_path / "model" / "model.safetensors", "pt") as made,
+        safe_open(DEMO / "model.safetensors", "pt") as tracked,
+    ):
         assert set(made.keys()) == set(tracked.keys())
-    assert json.loads((tmp_path / "model" / "config.json").read_text()) == json.loads((DEMO / "config.json").read_text())
+    assert json.loads((tmp_path / "model" / "config.json").read_text()) == json.loads(
+        (DEMO / "config.json").read_text()
+    )
