@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import uvicorn
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from docparser.errors import NotReady
 from docparser.jobs.errors import StorageDamaged, StorageFull
 from docparser.logs import configure_logging
 from docparser.settings import Settings, variable
-from docparser.weights import find_layout_model
+from docparser.weights import check_manifest, find_layout_model
 
 
 def main() -> int:
@@ -25,7 +26,7 @@ def main() -> int:
             print(f"docparser: {variable(error['loc'][0])}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
         return 2
     try:
-        find_layout_model(settings)
+        check_manifest(Path(find_layout_model(settings).path))
         app = create_app(settings)
     except (NotReady, StorageDamaged, StorageFull) as exc:
         print(f"docparser: {exc}", file=sys.stderr)

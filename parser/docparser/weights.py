@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from pathlib import Path, PurePosixPath
 
 import yaml
@@ -12,6 +13,7 @@ from docparser.errors import NotReady
 from docparser.settings import Settings
 
 LAYOUT_MODEL = "PP-DocLayoutV2"
+MANIFEST = "SHA256SUMS"
 LAYOUT_FILES = ("inference.json", "inference.pdiparams", "inference.yml")
 
 
@@ -62,3 +64,24 @@ def find_layout_model(settings: Settings) -> Weights:
         f"The layout model {LAYOUT_MODEL} was not found: looked for {', '.join(LAYOUT_FILES)} in {looked}. "
         "Set LAYOUT_MODEL_DIR, or put the published weights under MODELS_DIR."
     )
+
+
+def check_manifest(folder: Path) -> bool:
+    """Compares the layout model's files with the SHA256SUMS beside them, in the format of sha256sum; False if there is
+    none. Raises NotReady for a file that differs, is missing, or is not listed: such weights must not serve."""
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        return False
+    listed = {}
+    for line in manifest.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            digest, _, name = line.partition(" ")
+            listed[name.lstrip(" *")] = digest
+    for name in LAYOUT_FILES:
+        if name not in listed:
+            raise NotReady(f"The layout model's {name} is not listed in {manifest}; fetch the weights again")
+        with (folder / name).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != listed[name]:
+            raise NotReady(f"The layout model's {folder / name} is not the file that {manifest} lists; fetch it again")
+    return True

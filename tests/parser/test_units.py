@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from docparser.limits import Limits
 from docparser.pdf import render_scale
 from docparser.schemas import ParseRequest
 from docparser.settings import Settings, variable
-from docparser.weights import LAYOUT_FILES, find_layout_model, is_demo
+from docparser.weights import LAYOUT_FILES, check_manifest, find_layout_model, is_demo
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +85,20 @@ class TestWeights:
         self.put(tmp_path / "PP-DocLayoutV2")
         with pytest.raises(NotReady, match="elsewhere"):
             find_layout_model(Settings(models_dir=tmp_path, layout_model_dir=tmp_path / "elsewhere"))
+
+    def test_files_are_compared_with_their_manifest(self, tmp_path):
+        folder = Path(self.put(tmp_path / "PP-DocLayoutV2"))
+        assert check_manifest(folder) is False, "there is none"
+        digests = {name: hashlib.sha256(b"").hexdigest() for name in LAYOUT_FILES}
+        manifest = folder / "SHA256SUMS"
+        manifest.write_text("# made by sha256sum\n" + "".join(f"{sum}  {name}\n" for name, sum in digests.items()))
+        assert check_manifest(folder) is True
+        (folder / "inference.pdiparams").write_bytes(b"other")
+        with pytest.raises(NotReady, match="inference.pdiparams is not the file"):
+            check_manifest(folder)
+        manifest.write_text(f"{digests['inference.json']} *inference.json\n")
+        with pytest.raises(NotReady, match="inference.pdiparams is not listed"):
+            check_manifest(folder)
 
     def test_demo_is_told_from_the_path(self):
         assert is_demo("/models/demo/PaddleOCR-VL")

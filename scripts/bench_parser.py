@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our parser against `paddlex --serve`, as installed and with its serial mode off: same VLM, same documents, in turns.
+
+    .venvs/parser/bin/python scripts/bench_parser.py simulated --dies 16
+    .venvs/parser/bin/python scripts/bench_parser.py demo --vlm-url http://127.0.0.1:8000/v1
+
+`simulated`: a stand-in for VLMs on NPUs (parser_bench/simulated_vlm.py), which takes their time and next to no CPU.
+`demo`: a VLM server that is running, with the demo weights, on the same cores. Progress goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from parser_bench import load
+from parser_bench.documents import text_pdf
+from parser_bench.processes import ROOT, Server, our_parser, paddlex
+from parser_bench.simulated_vlm import MODEL
+
+LAYOUT = ROOT / "models" / "demo" / "PP-DocLayoutV2"
+DOCUMENTS = 8
+SECONDS_PER_CALL = 0.12 + 60 / 50
+CALLS_PER_PAGE = 30
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def simulated_vlm(dies: int):
+    """The URL of a running stand-in."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "parser_bench.simulated_vlm", "--dies", str(dies)],
+        cwd=ROOT / "scripts", stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield f"http://127.0.0.1:{process.stdout.readline().split()[1]}/v1", process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(server: Server, documents: list[bytes], clients: int, count: int) -> dict:
+    """One run; times in seconds, memory in MiB."""
+    with server.measured() as usage:
+        seen = load.run(server.url, documents, clients, count)
+    pages = max(seen.pages, 1)
+    return {
+        "pages_per_second": round(seen.pages_per_second, 3),
+        "latency_s": {
+            "mean": round(seen.mean, 2), "p50": round(seen.percentile(0.5), 2), "p95": round(seen.percentile(0.95), 2),
+        },
+        "pages": seen.pages,
+        "errors": seen.errors,
+        "cpu_s_per_page": round(usage.cpu_s / pages, 3),
+        "pages_per_core_second": round(seen.pages / usage.cpu_s, 2) if usage.cpu_s else None,
+        "peak_mib": usage.peak_bytes >> 20,
+        "wall_s": round(seen.wall_s, 1),
+    }  # fmt: skip
+
+
+def median(runs: list[dict]) -> dict:
+    """The run with the middle throughput, with the errors of all."""
+    middle = dict(sorted(runs, key=lambda run: run["pages_per_second"])[len(runs) // 2])
+    middle["errors"] = {kind: sum(run["errors"].get(kind, 0) for run in runs) for run in runs for kind in run["errors"]}
+    return middle
+
+
+def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str, dict[str, dict]]:
+    """{clients: {server: figures}}; servers take turns within each number of clients."""
+    documents = [text_pdf(options.pages, seed) for seed in range(DOCUMENTS)]
+    starters = {
+        "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers),
+        "paddlex_default": lambda: paddlex(folder, vlm_url, options.layout, concurrent=False),
+        "paddlex_concurrent": lambda: paddlex(folder, vlm_url, options.layout, concurrent=True),
+    }
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for name in options.servers:
+            say(f"starting {name}")
+            servers.append(stack.enter_context(contextlib.closing(starters[name]())).wait())
+            measure(servers[-1], documents, 2, 2)  # first requests are slower
+        results: dict[str, dict[str, dict]] = {}
+        for clients in options.clients:
+            runs: dict[str, list[dict]] = {server.name: [] for server in servers}
+            count = max(options.least, 2 * clients if clients <= 16 else clients)
+            for round in range(options.rounds):
+                for server in servers if round % 2 == 0 else servers[::-1]:
+                    figures = measure(server, documents, clients, count)
+                    runs[server.name].append(figures)
+                    say(f"{clients:3d} clients  {server.name:20s} {figures['pages_per_second']:7.3f} pages/s  "
+                        f"p95 {figures['latency_s']['p95']:6.2f} s  {figures['cpu_s_per_page']:.3f} CPU s/page  "
+                        f"{figures['peak_mib']} MiB  {figures['errors'] or ''}")  # fmt: skip
+            results[str(clients)] = {name: median(figures) for name, figures in runs.items()}
+        return results
+
+
+def ratios(results: dict[str, dict[str, dict]]) -> dict[str, dict[str, float | None]]:
+    """Our pages per second over theirs, by number of clients; null where they gave no page at all."""
+    found: dict[str, dict[str, float | None]] = {}
+    for clients, servers in results.items():
+        ours = servers.get("ours", {}).get("pages_per_second")
+        found[clients] = {
+            name: round(ours / figures["pages_per_second"], 2) if figures["pages_per_second"] else None
+            for name, figures in servers.items()
+            if name != "ours" and ours is not None
+        }
+    return found
+
+
+def machine() -> dict:
+    model = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith(("model name", "Model name"))), platform.machine())  # fmt: skip
+    return {"cpu": model, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("setting", choices=("simulated", "demo"))
+    parser.add_argument("--dies", type=int, default=16, help="simulated: NPU dies, 64 requests at a time each")
+    parser.add_argument("--vlm-url", help="demo: a running VLM server's API root")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="runs per server and number of clients; the median counts"
+    )
+    parser.add_argument("--least", type=int, default=8, help="documents per run, at least")
+    parser.add_argument("--pages", type=int, default=1, help="pages per document")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="worker processes of our parser")
+    parser.add_argument("--layout", type=Path, default=LAYOUT, help="the layout model's folder")
+    parser.add_argument(
+        "--servers", nargs="+", default=["ours", "paddlex_default", "paddlex_concurrent"],
+        choices=("ours", "paddlex_default", "paddlex_concurrent"),
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON object with everything")
+    options = parser.parse_args(words)
+    if options.setting == "demo" and not options.vlm_url:
+        parser.error("demo: --vlm-url is needed, the API root of a running VLM server that serves " + MODEL)
+    about = machine()
+    with tempfile.TemporaryDirectory(prefix="bench-parser-") as name:
+        if options.setting == "simulated":
+            with simulated_vlm(options.dies) as (vlm_url, _):
+                results = compare(options, vlm_url, Path(name))
+        else:
+            results = compare(options, options.vlm_url, Path(name))
+    key = options.setting if options.dies == 16 or options.setting == "demo" else f"simulated_{options.dies}"
+    found = {
+        "setting": key, "machine": about, "workers": options.workers, "results": {key: results},
+        "ratios": {"pages_per_second": {key: ratios(results)}},
+    }  # fmt: skip
+    if options.setting == "simulated":
+        rate = options.dies * 64 / SECONDS_PER_CALL / CALLS_PER_PAGE
+        found["vlm_limit_pages_per_second"] = {key: round(rate, 2)}
+    print(json.dumps(found, indent=None if options.json else 1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
