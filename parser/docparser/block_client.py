@@ -48,11 +48,19 @@ class PageCalls:
     def cancel(self) -> None:
         """From any thread: the calls that are under way are given up, and the page ends with Cancelled."""
         self._cancelled.set()
+        self.end()
+
+    def end(self) -> None:
+        """Gives up the calls that are under way, if any are."""
         for future in list(self._futures):
             future.cancel()
 
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
     def check(self) -> None:
-        if self._cancelled.is_set():
+        if self.cancelled:
             raise Cancelled
 
     def add(self, future: concurrent.futures.Future) -> int:
@@ -75,9 +83,9 @@ class PageCalls:
             self._baton.take(self.task, FINISHING)
         self.waited_s += time.monotonic() - began
         self.check()
-        for future in waiting:
+        for future in waiting:  # one that failed leaves others that are still under way
             if future.done() and not future.cancelled() and (trouble := future.exception()):
-                self.cancel()
+                self.end()
                 raise trouble
 
     def text_of(self, reply: Reply) -> str:
@@ -133,7 +141,7 @@ class BlockClient:
             yield
         finally:
             self._page.calls = None
-            calls.cancel()
+            calls.end()
 
     def note_layout(self, seconds: float) -> None:
         """How long finding the layout of this thread's page took."""

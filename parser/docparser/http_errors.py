@@ -27,7 +27,7 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.StorageFull: 503,
     errors.PageTimeout: 504,
     errors.RequestTimeout: 504,
-    errors.WorkerLost: 500,
+    errors.WorkerLost: 422,  # what ends two processes is the page's doing
     errors.Abandoned: 500,
     errors.InternalError: 500,
 }

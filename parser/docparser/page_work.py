@@ -15,7 +15,7 @@ from docparser.answer import docx_export, page_entry, pictures
 from docparser.baton import Baton
 from docparser.block_client import Cancelled, PageCalls
 from docparser.document import DocumentReader
-from docparser.errors import Abandoned, InvalidRequest
+from docparser.errors import Abandoned, InvalidRequest, ParserError
 from docparser.frozen_page import freeze, from_client, put_images_back, thaw
 from docparser.limits import Limits
 from docparser.pipeline import PagePipeline
@@ -64,8 +64,12 @@ class PageWork:
             with self._baton.held(number):
                 calls.check()
                 return self._parse_page(task, calls)
-        except Cancelled:
-            raise Abandoned("Nobody waits for this page any more.") from None
+        except ParserError:
+            raise
+        except Exception as exc:  # PaddleX's, too: the document's file may be gone, now that its request is
+            if isinstance(exc, Cancelled) or calls.cancelled:
+                raise Abandoned("Nobody waits for this page any more.") from None
+            raise
         finally:
             del self._calls[number]
 

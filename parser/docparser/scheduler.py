@@ -17,7 +17,7 @@ import logging
 import time
 from typing import Any
 
-from docparser.errors import NotReady, PageTimeout, ParserError, WorkerLost
+from docparser.errors import DocumentTooLarge, NotReady, PageTimeout, ParserError, WorkerLost
 from docparser.pool import Worker, WorkerPool
 from docparser.settings import Settings
 from docparser.tasks import Answer, Do, Forget, ParsedPage, ParsePage, Task, Want
@@ -211,8 +211,12 @@ class PageScheduler:
             slot = worker.process.slot
             computing = self._given.get(slot.task)
             if computing is not None and slot.held_s > limits.step_timeout_s:
-                settle(computing.future, PageTimeout(
-                    f"One step of the page took more than {limits.step_timeout_s:.0f} s (PARSER_STEP_TIMEOUT_S)."))  # fmt: skip
+                settle(
+                    computing.future,
+                    DocumentTooLarge(
+                        f"file: one step of the page took more than {limits.step_timeout_s:.0f} s (PARSER_STEP_TIMEOUT_S)"
+                    ),
+                )
                 log.error("worker-%d: stuck in a step of task %d; it is replaced", worker.number, computing.number)
                 worker.kill()
             elif (

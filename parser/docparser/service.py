@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -95,16 +96,19 @@ class ParseService:
         format = source.check_type(data, request.fileType)
         flow, store = Flow(), EntryStore(self._settings.spool_dir)
         try:
-            with source.spooled(data, format, self._settings.spool_dir) as document:
-                del data
-                count = await self._scheduler.submit(CountPages(document), flow)
+            with contextlib.ExitStack() as stack:
+                spooled = source.spooled(data, format, self._settings.spool_dir)
+                document = await asyncio.to_thread(stack.enter_context, spooled)
+                del data, spooled
+                count = await self.count_pages(document, flow)
                 report, frozen = DocumentReport(document.format, count), {}
-                async for outcome in self.pages(document, range(count), options, flow, request_id):
-                    report.add(outcome)
-                    if outcome.parsed is not None and options.restructure is not None:
-                        frozen[outcome.index] = outcome.parsed.frozen
-                    entry = outcome.parsed.entry if outcome.parsed else EMPTY_ENTRY
-                    store.put(outcome.index, entry)
+                outcomes = self.pages(document, range(count), options, flow, request_id)
+                async with contextlib.aclosing(outcomes):
+                    async for outcome in outcomes:
+                        report.add(outcome)
+                        if outcome.parsed is not None and options.restructure is not None:
+                            frozen[outcome.index] = outcome.parsed.frozen
+                        store.put(outcome.index, outcome.parsed.entry if outcome.parsed else EMPTY_ENTRY)
             report.check()
             if frozen:
                 await self._join(frozen, options, flow, store)
@@ -113,12 +117,20 @@ class ParseService:
             raise
         return ParsedDocument(store, {"dataInfo": report.data_info(), "docparser": report.as_dict()})
 
+    async def count_pages(self, document: Document, flow: Flow) -> int:
+        """Raises InvalidDocument, DocumentTooLarge; also for a file that nobody can open without harm."""
+        try:
+            return await self._scheduler.submit(CountPages(document), flow)
+        except WorkerLost:
+            raise InvalidDocument("file: opening it ended two worker processes; it is damaged") from None
+
     async def pages(
         self, document: Document, indices: range, options: PageOptions, flow: Flow, request_id: str
     ) -> AsyncIterator[PageOutcome]:
         """Each page's outcome as soon as it is there, in no order. What concerns the whole document is raised.
 
-        Closing the iterator, or cancelling who waits for it, ends the pages that are still being worked on.
+        Closing the iterator, or cancelling who waits for it, ends the pages that are still being worked on; use
+        ``contextlib.aclosing`` where the loop's body can raise.
         """
 
         async def parse(index: int) -> PageOutcome:

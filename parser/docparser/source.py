@@ -97,6 +97,7 @@ def spooled(data: bytes, format: str, folder: Path | None) -> Iterator[Document]
             raise StorageFull(
                 f"The parser's disk cannot take the document ({exc.strerror}); see PARSER_SPOOL_DIR."
             ) from None
+        del data  # it is on disk now, and may be large
         yield Document(file.name, format)
 
 

@@ -93,6 +93,16 @@ class Server:
                 total += member.memory_info().rss
         return total
 
+    def state(self) -> dict[str, int]:
+        """Resident MiB, open descriptors, established connections and number of all its processes, now."""
+        state = {"mib": self._rss() >> 20, "descriptors": 0, "connections": 0, "processes": 0}
+        for member in self._members():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                state["descriptors"] += member.num_fds()
+                state["connections"] += sum(c.status == psutil.CONN_ESTABLISHED for c in member.net_connections("tcp"))
+                state["processes"] += 1
+        return state
+
     @contextlib.contextmanager
     def measured(self):
         """Yields a Usage that is filled in at the end."""

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from docparser.errors import InternalError, NotReady, PageTimeout, WorkerLost
+from docparser.errors import DocumentTooLarge, InternalError, NotReady, PageTimeout, WorkerLost
 from docparser.pool import State, Worker, WorkerPool
 from docparser.scheduler import DEATHS, LOSSES, Flow, PageScheduler
 from docparser.settings import Settings
@@ -220,7 +220,7 @@ async def test_a_step_that_hangs_costs_its_page_and_its_worker():
     worker.process.slot.held_s = 6.0
     bench.scheduler._look()
     assert worker.killed
-    with pytest.raises(PageTimeout, match="PARSER_STEP_TIMEOUT_S"):
+    with pytest.raises(DocumentTooLarge, match="PARSER_STEP_TIMEOUT_S"):
         await page
 
 

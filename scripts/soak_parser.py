@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thousands of pages through the parser, with memory, descriptors and connections at both ends. On demand, not in CI.
+
+    .venvs/parser/bin/python scripts/soak_parser.py --pages 3000 --json
+
+The VLM is simulated (parser_bench/simulated_vlm.py). Documents of one to eight pages and of several sizes, a few that
+are damaged, and clients that leave in the middle. Exit status 1 if a good document was not answered, or if more stays
+in memory than `--growth-mib` allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import aiohttp
+from bench_parser import LAYOUT, say, simulated_vlm
+from parser_bench.documents import text_pdf
+from parser_bench.processes import Server, our_parser
+
+CLIENTS = 8
+SETTLE_S = 10  # connections are kept for some seconds
+
+
+def documents() -> list[tuple[bytes, int]]:
+    """Files and their numbers of pages; 0: damaged."""
+    good = [(text_pdf(pages, seed), pages) for seed, pages in enumerate((1, 1, 2, 3, 8))]
+    return [*good, (good[0][0][:300], 0), (b"no document at all", 0)]
+
+
+async def work(url: str, pages: int, chance: random.Random) -> dict[str, int]:
+    """Sends documents until ``pages`` pages have come back."""
+    files = [(base64.b64encode(data).decode(), count) for data, count in documents()]
+    tally = {"pages": 0, "documents": 0, "refused": 0, "left": 0, "wrong": 0}
+    timeout = aiohttp.ClientTimeout(total=900)
+
+    async def client(session: aiohttp.ClientSession) -> None:
+        while tally["pages"] < pages:
+            file, count = chance.choice(files)
+            body = {"file": file, "visualize": chance.random() < 0.2}
+            if chance.random() < 0.03:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.5), session.post(f"{url}/layout-parsing", json=body) as response:
+                        await response.read()
+                tally["left"] += 1
+                continue
+            async with session.post(f"{url}/layout-parsing", json=body) as response:
+                answer = await response.json()
+            if count and response.status == 200 and len(answer["result"]["layoutParsingResults"]) == count:
+                tally["pages"] += count
+                tally["documents"] += 1
+            elif not count and response.status == 422:
+                tally["refused"] += 1
+            else:
+                tally["wrong"] += 1
+                say(f"wrong: {count} pages, {response.status} {str(answer)[:200]}")
+
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        await asyncio.gather(*(client(session) for _ in range(CLIENTS)))
+    return tally
+
+
+def soak(server: Server, pages: int, warm_up: int) -> dict:
+    chance = random.Random(7)
+    asyncio.run(work(server.url, warm_up, chance))
+    time.sleep(SETTLE_S)
+    begin, began, totals, course = server.state(), time.monotonic(), {}, []
+    say(f"after {warm_up} pages: {begin}")
+    while totals.get("pages", 0) < pages:
+        tally = asyncio.run(work(server.url, min(500, pages - totals.get("pages", 0)), chance))
+        totals = {key: totals.get(key, 0) + value for key, value in tally.items()}
+        course.append({"pages": totals["pages"], **server.state()})
+        say(f"{course[-1]}")
+    seconds = time.monotonic() - began
+    time.sleep(SETTLE_S)
+    return {"begin": begin, "end": server.state(), "course": course, "totals": totals, "seconds": round(seconds)}
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=3000)
+    parser.add_argument("--warm-up", type=int, default=200, help="pages before the first look")
+    parser.add_argument("--growth-mib", type=int, default=200)
+    parser.add_argument("--dies", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="soak-parser-") as name, simulated_vlm(options.dies) as (vlm_url, _):
+        starting = our_parser(Path(name), vlm_url, LAYOUT, options.workers)
+        with contextlib.closing(starting) as server:
+            found = soak(server.wait(), options.pages, options.warm_up)
+    print(json.dumps(found, indent=None if options.json else 1))
+    grown = found["end"]["mib"] - found["begin"]["mib"]
+    return 1 if found["totals"]["wrong"] or grown > options.growth_mib else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
