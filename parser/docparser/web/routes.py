@@ -17,7 +17,7 @@ STATIC = Path(__file__).resolve().parent / "static"
 POLICY = "; ".join((
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:", "font-src 'self'",
     "connect-src 'self'", "form-action 'none'", "base-uri 'none'", "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'", "trusted-types dompurify docparser-empty",
+    "require-trusted-types-for 'script'", "trusted-types dompurify",
 ))  # fmt: skip
 HEADERS = {
     "Content-Security-Policy": POLICY,

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parser's HTTP API. Addresses are relative to the page, so that it works behind a proxy's path, too.
+
+const JOBS = "api/v2/ocr/jobs";
+const KEY = "docparser.key";
+const RETRY_MS = [500, 1000, 2000, 5000];
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export const key = {
+  get: () => sessionStorage.getItem(KEY) ?? "",
+  set: (value) => sessionStorage.setItem(KEY, value),
+};
+
+let askForKey = async () => false;
+
+/** `ask` resolves to true when the user gave another key. */
+export function onKeyNeeded(ask) {
+  askForKey = ask;
+}
+
+async function call(path, options = {}) {
+  for (;;) {
+    const headers = new Headers(options.headers);
+    if (key.get()) headers.set("Authorization", `Bearer ${key.get()}`);
+    const response = await fetch(path, { ...options, headers });
+    if (response.ok) return response;
+    if (response.status === 401 && (await askForKey())) continue;
+    const body = await response.json().catch(() => ({}));
+    throw new ApiError(response.status, body.msg ?? body.errorMsg ?? `The service answered ${response.status}.`);
+  }
+}
+
+const data = async (path, options) => (await (await call(path, options)).json()).data;
+
+/** Sends a file; resolves to the job's id. A repeated try with the same `idempotencyKey` makes no second job. */
+export async function submit(file, { options, pageRanges, idempotencyKey }) {
+  const form = new FormData();
+  form.append("model", "PaddleOCR-VL");
+  form.append("optionalPayload", JSON.stringify(options));
+  if (pageRanges) form.append("pageRanges", pageRanges);
+  form.append("file", file, file.name);
+  const answer = await data(JOBS, { method: "POST", body: form, headers: { "Idempotency-Key": idempotencyKey } });
+  return answer.jobId;
+}
+
+export const state = (id) => data(`${JOBS}/${id}`);
+export const cancel = (id) => data(`${JOBS}/${id}`, { method: "DELETE" });
+export const remove = (id) => data(`${JOBS}/${id}?purge=true`, { method: "DELETE" });
+export const retry = (id) => data(`${JOBS}/${id}/retry`, { method: "POST" });
+export const capacity = async () => (await (await call("capacity")).json()).result;
+
+/** One page: `{entry, report, models}`. */
+export async function page(id, number, signal) {
+  const { result } = await (await call(`${JOBS}/${id}/pages/${number}`, { signal })).json();
+  const [report] = result.docparser.pages;
+  return { entry: result.layoutParsingResults[0], report, models: result.docparser.models };
+}
+
+/** The result as a file. */
+export async function download(id, format) {
+  const response = await call(`${JOBS}/${id}/result?format=${format}`);
+  const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("Content-Disposition") ?? "");
+  return { blob: await response.blob(), name: name ? decodeURIComponent(name[1]) : `result.${format}` };
+}
+
+/** A picture's address, below this page whatever address the service gave it. */
+export function picture(url) {
+  const at = url.indexOf("api/v2/ocr/results/");
+  return at < 0 ? "" : new URL(url.slice(at), document.baseURI).href;
+}
+
+/** Calls `on.page` and `on.job` with each event until the job has ended; comes back by itself after a lost connection. */
+export async function watch(id, on, signal) {
+  let last = "";
+  let ended = false;
+  for (let failures = 0; !ended && !signal.aborted; ) {
+    try {
+      const response = await call(`${JOBS}/${id}/events`, { signal, headers: last ? { "Last-Event-ID": last } : {} });
+      for await (const event of events(response.body)) {
+        failures = 0;
+        last = event.id || last;
+        on[event.name]?.(event.data);
+        if (event.name === "job") ended = event.data.state === "done" || event.data.state === "failed";
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiError && error.status < 500 && error.status !== 429) throw error;
+    }
+    if (!ended) await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]));
+  }
+}
+
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split("\n").filter((line) => !line.startsWith(":")).map((line) => {
+        const colon = line.indexOf(": ");
+        return [line.slice(0, colon), line.slice(colon + 2)];
+      }));
+      if (fields.data) yield { id: fields.id, name: fields.event, data: JSON.parse(fields.data) };
+    }
+  }
+}

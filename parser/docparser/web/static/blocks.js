@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocks of a page: boxes over its picture, and which piece of the text belongs to which.
+
+const KINDS = [
+  [/title/, "title"],
+  [/table/, "table"],
+  [/image|chart|seal|figure(?!_title)/, "picture"],
+  [/formula|algorithm/, "formula"],
+  [/header|footer|number|footnote|aside/, "margin"],
+];
+
+export const kind = (label) => KINDS.find(([pattern]) => pattern.test(label))?.[1] ?? "text";
+const words = (label) => label.replaceAll("_", " ");
+
+/** One button per block, placed in per cent of the page. */
+export function boxes(pruned) {
+  return pruned.parsing_res_list.map((block, index) => {
+    const [left, top, right, bottom] = block.block_bbox;
+    const box = document.createElement("button");
+    box.type = "button";
+    box.className = "box";
+    box.dataset.index = index;
+    box.dataset.kind = kind(block.block_label);
+    box.style.left = `${(100 * left) / pruned.width}%`;
+    box.style.top = `${(100 * top) / pruned.height}%`;
+    box.style.width = `${(100 * (right - left)) / pruned.width}%`;
+    box.style.height = `${(100 * (bottom - top)) / pruned.height}%`;
+    box.setAttribute("aria-label", `${words(block.block_label)}, block ${index + 1}`);
+    const tag = document.createElement("span");
+    tag.className = "tag";
+    tag.textContent = words(block.block_label);
+    box.append(tag);
+    return box;
+  });
+}
+
+const letters = (text) => text.replace(/<[^>]*>/g, "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "").slice(0, 60);
+
+/** Marks each top-level piece of `article` with the block that it shows, where their words agree; both are in order. */
+export function match(article, pruned) {
+  const blocks = pruned.parsing_res_list.map((block) => ({ text: letters(block.block_content ?? ""), kind: kind(block.block_label) }));
+  let from = 0;
+  for (const element of article.children) {
+    const text = letters(element.textContent);
+    const picture = !text && element.querySelector("img");
+    const index = blocks.findIndex((block, at) => at >= from && (picture
+      ? block.kind === "picture"
+      : text && block.text && (block.text.startsWith(text) || text.startsWith(block.text))));
+    if (index >= 0) {
+      element.dataset.block = index;
+      from = index + 1;
+    }
+  }
+}
+
+/** Pointing at a box or at its text lights up both. */
+export function link(sheet, article) {
+  const light = (index, on, scroll) => {
+    for (const [root, selector] of [[sheet, `.box[data-index="${index}"]`], [article, `[data-block="${index}"]`]]) {
+      for (const element of root.querySelectorAll(selector)) {
+        element.dataset.lit = on;
+        if (on && root === scroll) element.scrollIntoView({ block: "nearest", behavior: "smooth" });
+      }
+    }
+  };
+  const connect = (root, selector, index, other) => {
+    const handle = (on) => (event) => {
+      const element = event.target.closest(selector);
+      if (element) light(index(element), on, on ? other : null);
+    };
+    root.onpointerover = handle(true);
+    root.onpointerout = handle(false);
+    root.onfocusin = handle(true);
+    root.onfocusout = handle(false);
+  };
+  connect(sheet, ".box", (element) => element.dataset.index, article);
+  connect(article, "[data-block]", (element) => element.dataset.block, sheet);
+}
