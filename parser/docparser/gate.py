@@ -25,6 +25,11 @@ QUIET = ("/health", "/health/ready", "/metrics")
 BUSY_RETRY_S = 10
 
 
+def _shown(path: str) -> str:
+    """The path without what gives permission to fetch a job's result."""
+    return re.sub(r"(/api/v2/ocr/results/[^/]*/)[^/]*", r"\1…", path)[:200]
+
+
 class Gate:
     """ASGI middleware. The request's id is the client's ``X-Request-Id`` or a new one, and comes back as that header.
     ``request.state.key_id`` is the id of the key that was sent, "" where none is needed."""
@@ -59,7 +64,7 @@ class Gate:
             seconds = time.monotonic() - began
             self._metrics.request(scope, status, seconds)
             if scope["path"] not in QUIET:
-                log.info("%s %s %d %.3f s", scope["method"], scope["path"][:200], status, seconds)
+                log.info("%s %s %d %.3f s", scope["method"], _shown(scope["path"]), status, seconds)
             request_id.reset(token)
 
     async def _admit(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pydantic import AliasChoices, Field, field_validator
@@ -41,7 +42,11 @@ class Settings(JobSettings, BaseSettings):
     pipeline_config: Path = REPOSITORY / "config" / "pipeline.yaml"
 
     # How pages are worked on.
-    workers: int = Field(1, ge=1, le=64, description="Worker processes; one page at a time has the CPU in each.")
+    workers: int = Field(
+        default_factory=lambda: min(16, max(1, len(os.sched_getaffinity(0)) // 2)), ge=1, le=64,
+        description="Worker processes (0.65 GB each); one page at a time has the CPU in each. Default: half the cores, "
+        "16 at most.",
+    )  # fmt: skip
     cpu_threads: int = Field(2, ge=1, le=64, description="Threads of the layout model, per worker.")
     mkldnn: bool = Field(True, description="oneDNN kernels for the layout model, where PaddleX allows them for it.")
     pages_in_flight: int = Field(

@@ -50,6 +50,7 @@ DRAWING = (
 GROUPS = {group.name: group for group in (
     Group("bundle", "tools", ("tests/bundle",)),
     Group("parser", "parser", ("tests/parser",)),
+    Group("api", "api", ("tests/api",), also=("parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
     Group("tools", "client", ("tests/tools",), also=("reference", "vlm")),
     Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),

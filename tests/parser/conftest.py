@@ -46,6 +46,8 @@ class Service:
             "PARSER_PORT": str(self.port),
             "PARSER_CACHE_DIR": str(folder / "cache"),
             "PARSER_SPOOL_DIR": str(folder / "spool"),
+            "PARSER_DATA_DIR": str(folder / "data"),
+            "PARSER_WORKERS": "1",
             "PARSER_CPU_THREADS": "1",
             "PYTHONPATH": str(PARSER),
         }

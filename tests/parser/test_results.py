@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From pages' outcomes to one answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docparser import entry_store
+from docparser.entry_store import EntryStore, merge_objects
+from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
+from docparser.page_report import DocumentReport
+from docparser.service import EMPTY_ENTRY, PageOutcome, ParsedDocument
+from docparser.tasks import ParsedPage
+
+
+def parsed(index: int, answered: int = 3, notes: tuple[dict, ...] = ()) -> PageOutcome:
+    return PageOutcome(index, parsed=ParsedPage(b"{}", 100 + index, 200, answered, list(notes), {}))
+
+
+REFUSED = {"block_id": 1, "kind": "refused", "message": "aspect ratio"}
+FAILED = {"block_id": 2, "kind": "failed", "message": "engine dead"}
+
+
+class TestReport:
+    def test_a_whole_document_has_nothing_to_report(self):
+        report = DocumentReport("PDF", 2)
+        report.add(parsed(1))
+        report.add(parsed(0))
+        report.check()
+        assert report.as_dict() == {"partial": False, "pages": []}
+        sizes = [{"width": 100, "height": 200}, {"width": 101, "height": 200}]
+        assert report.data_info() == {"type": "pdf", "numPages": 2, "pages": sizes}
+
+    def test_pages_and_blocks_that_are_missing_are_named(self):
+        report = DocumentReport("TIFF", 3)
+        report.add(parsed(0, notes=(REFUSED,)))
+        report.add(PageOutcome(2, error=PageTimeout("too slow")))
+        report.add(parsed(1))
+        report.check()
+        error = {"kind": "timeout", "message": "too slow"}
+        pages = [{"page": 1, "blocks": [REFUSED]}, {"page": 3, "error": error}]
+        assert report.as_dict() == {"partial": True, "pages": pages}
+        assert report.data_info()["pages"][2] == {"width": 0, "height": 0}
+
+    def test_an_image_has_its_own_form(self):
+        report = DocumentReport("PNG", 1)
+        report.add(parsed(0))
+        assert report.data_info() == {"type": "image", "width": 100, "height": 200}
+
+    @pytest.mark.parametrize(
+        ("outcomes", "error", "words"),
+        [
+            ([PageOutcome(0, error=InvalidDocument("bad")), parsed(1, 0)], InvalidDocument, "page 1 of 2: bad"),
+            ([parsed(0, 0, (REFUSED,)), parsed(1, 0)], InvalidRequest, "aspect ratio"),
+            ([parsed(0, 0, (REFUSED, FAILED)), parsed(1, 0)], VlmUnavailable, "failed on every block"),
+        ],
+    )
+    def test_nothing_read_is_no_answer(self, outcomes, error, words):
+        report = DocumentReport("PDF", 2)
+        for outcome in outcomes:
+            report.add(outcome)
+        with pytest.raises(error, match=words):
+            report.check()
+
+    def test_an_empty_page_is_one(self):
+        report = DocumentReport("PNG", 1)
+        report.add(parsed(0, answered=0))
+        report.check()
+
+
+class TestStore:
+    def test_entries_come_back_in_order(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(entry_store, "IN_MEMORY", 50)
+        monkeypatch.setattr(entry_store, "CHUNK", 7)
+        store = EntryStore(tmp_path)
+        entries = {index: json.dumps({"page": index, "text": "x" * index}).encode() for index in range(20)}
+        for index in (3, 19, 0, *range(4, 19), 2, 1):
+            store.put(index, entries[index])
+        assert store.get(7) == entries[7]
+        joined = b"".join(store.joined())
+        assert json.loads(b"[" + joined + b"]") == [json.loads(entries[index]) for index in range(20)]
+        assert store.size == len(joined)
+        store.close()
+        assert not list(tmp_path.iterdir())
+
+    def test_an_entry_can_be_replaced(self, tmp_path):
+        store = EntryStore(tmp_path)
+        store.put(0, b"{}")
+        store.put(0, b'{"a": 1}')
+        assert b"".join(store.joined()) == b'{"a": 1}' and store.size == 8
+
+    @pytest.mark.parametrize(("first", "second"), [({}, {}), ({"a": 1}, {}), ({}, {"b": [2]}), ({"a": "}"}, {"b": 2})])
+    def test_objects_are_merged(self, first, second):
+        merged = merge_objects(json.dumps(first).encode(), json.dumps(second).encode())
+        assert json.loads(merged) == first | second
+
+
+def test_the_body_is_as_long_as_it_says(tmp_path):
+    store = EntryStore(tmp_path)
+    store.put(1, EMPTY_ENTRY)
+    store.put(0, '{"markdown": {"text": "ü"}}'.encode())
+    document = ParsedDocument(store, {"dataInfo": {"type": "pdf"}, "docparser": {"partial": True, "pages": []}})
+    length, pieces = document.body("ä", {"vlm": {"demo": True}})
+    body = b"".join(pieces)
+    assert len(body) == length
+    answer = json.loads(body)
+    assert answer["logId"] == "ä" and len(answer["result"]["layoutParsingResults"]) == 2
+    assert answer["result"]["docparser"] == {"models": {"vlm": {"demo": True}}, "partial": True, "pages": []}
+    document.close()

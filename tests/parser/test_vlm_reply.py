@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completions in every form that a server may send them, whole or in pieces of any size."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docparser.vlm_reply import NotACompletion, Stream, error_text, from_json
+
+
+def sse(*deltas: dict, finish: str | None = "stop", done: bool = True) -> bytes:
+    events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    if finish:
+        events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    lines = [f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events]
+    return "".join([*lines, "data: [DONE]\n\n" if done else ""]).encode()
+
+
+WHOLE = sse({"role": "assistant", "content": ""}, {"content": "Größe: "}, {"content": "5 µm 表"}, {"content": None})
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 10_000])
+def test_pieces_of_any_size_give_the_same_text(size):
+    stream = Stream()
+    for start in range(0, len(WHOLE), size):
+        stream.feed(WHOLE[start : start + size])
+    assert (stream.text, stream.finish_reason, stream.complete) == ("Größe: 5 µm 表", "stop", True)
+
+
+def test_comments_usage_and_other_line_ends_are_no_trouble():
+    stream = Stream()
+    stream.feed(b": ping\r\n\r\nevent: message\r\nid: 7\r\n")
+    stream.feed(WHOLE.replace(b"\n", b"\r\n"))
+    stream.feed(b'data: {"choices": [], "usage": {"total_tokens": 9}}\n\n')
+    assert stream.text.startswith("Größe")
+
+
+def test_a_stream_that_breaks_off_is_not_complete():
+    stream = Stream()
+    stream.feed(sse({"content": "half"}, finish=None, done=False))
+    assert stream.text == "half" and not stream.complete
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"<html>\n", b"data: {not json}\n", b"data: 5\n", b'data: {"choices": [5]}\n', b'data: {"choices": [{"delta": 5}]}\n',
+     b'data: {"error": {"message": "engine dead"}}\n', b"x" * (2 << 20)],
+)  # fmt: skip
+def test_what_is_no_event_stream_is_named(data):
+    with pytest.raises(NotACompletion):
+        Stream().feed(data)
+
+
+def test_one_json_object():
+    choice = {"message": {"content": "text"}, "finish_reason": "length"}
+    assert from_json(json.dumps({"choices": [choice]}).encode()) == ("text", "length")
+    assert from_json(b'{"choices": [{"message": {"content": null}}]}') == ("", None)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"{}", b'{"choices": []}', b"[1]", b'{"choices": [{"message": {"content": 5}}]}', b"\xff"]
+)
+def test_json_that_is_no_completion(body):
+    with pytest.raises(NotACompletion):
+        from_json(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": {"message": "too long"}}', "too long"),
+        (b'{"message": "older form"}', "older form"),
+        (b'{"error": "short form"}', "short form"),
+        (b"<html>Bad gateway</html>", "<html>Bad gateway</html>"),
+        (b"", "no reason given"),
+        (b"[]", "[]"),
+    ],
+)
+def test_the_words_of_an_error(body, words):
+    assert error_text(body) == words
