@@ -63,6 +63,7 @@ ENVIRONMENTS = {env.name: env for env in (
     Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS),
     Environment("vlm-0.12", packages=("model_code",), probe=VLLM_KERNELS),
     Environment("parser", packages=("parser",), probe="import cv2"),
+    Environment("api"),
     Environment("client"),
     Environment("reference", packages=("model_code",), probe="import torch"),
 )}
