@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m vlm_server [--print-command | --print-weights] [-- further words for vllm serve]"""
+"""python -m vlm_server [--check | --print-command | --print-weights] [-- further words for vllm serve]"""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m vlm_server", description="Serve the VLM of config/models.yaml.")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--print-command", action="store_true", help="print the command line and end")
+    shown.add_argument("--check", action="store_true", help="check settings and weights and end")
     shown.add_argument("--print-weights", action="store_true", help="print the chosen weights as JSON and end")
     options = parser.parse_args(own)
     try:
@@ -40,8 +41,10 @@ def main(arguments: list[str]) -> int:
         if options.print_command:
             print(shlex.join(command))
             return 0
-        if count := verify(weights.path):
+        if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
+        if options.check:
+            return 0
         os.execve(command[0], command, build_environment(settings, catalog, weights, os.environ))
     except LauncherError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -34,6 +34,8 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
 def build_command(settings: Settings, catalog: Catalog, weights: Weights, extra: list[str]) -> list[str]:
     """argv of the server; `extra` words are appended, so that they win over models.yaml."""
     merged = {**catalog.common, **weights.model.arguments, **catalog.hardware[settings.hardware].arguments}
+    if settings.enforce_eager:
+        merged["enforce-eager"] = True
     return [
         str(Path(sys.executable).with_name("vllm")), "serve", str(weights.path),
         "--host", settings.host, "--port", str(settings.port),

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SHA-256 manifest that may lie beside weights: a `SHA256SUMS` file in the format of sha256sum."""
+"""The SHA-256 manifest of weights: a `SHA256SUMS` file beside them, in the format of sha256sum, or one made at first use.
+
+With a folder for state (STATE_DIR, a volume of the containers), files that have been checked are told by size and time
+of change from then on, and weights without a manifest get one there: so a later change is noticed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import sys
 from pathlib import Path
 
 from .errors import WeightsError
@@ -26,26 +32,83 @@ def entries(manifest: Path) -> dict[str, str]:
     return result
 
 
-def verify(folder: Path) -> int:
+def digest(path: Path) -> str:
+    """Hex SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class Known:
+    """Digests of files by their size and time of change, kept in `<state>/verified.json`; without state nothing is kept."""
+
+    def __init__(self, state: Path | None) -> None:
+        self._path = state / "verified.json" if state else None
+        self._entries: dict[str, list[object]] = {}
+        if self._path:
+            try:
+                self._entries = json.loads(self._path.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                self._entries = {}
+
+    def digest(self, path: Path) -> str:
+        """The file's digest, computed only where the file is not the one that was seen last."""
+        stat = path.stat()
+        mark = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
+        entry = self._entries.get(str(path))
+        if entry and entry[:-1] == mark:
+            return str(entry[-1])
+        value = digest(path)
+        self._entries[str(path)] = [*mark, value]
+        return value
+
+    def keep(self) -> None:
+        """Write what is known, whole or not at all."""
+        if self._path:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            part = self._path.with_suffix(".part")
+            part.write_text(json.dumps(self._entries), encoding="utf-8")
+            part.replace(self._path)
+
+
+def made_at_first_use(folder: Path, state: Path, known: Known) -> Path:
+    """The manifest that is kept for weights that come without one; made, with a word on stderr, where there is none."""
+    manifest = state / "manifests" / f"{folder.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}.sha256"
+    if manifest.is_file():
+        return manifest
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [f"{known.digest(path)}  {path.relative_to(folder)}\n" for path in files]
+    manifest.parent.mkdir(parents=True, exist_ok=True)
+    part = manifest.with_suffix(".part")
+    part.write_text("".join(lines), encoding="utf-8")
+    part.replace(manifest)
+    print(f"weights: {folder} has no {NAME}, so nobody says what they should be; {len(files)} files are remembered as they "
+          "are now, and a later change will be refused", file=sys.stderr, flush=True)
+    return manifest
+
+
+def verify(folder: Path, state: Path | None = None) -> int:
     """Check every file that the manifest of `folder` lists; returns how many, 0 where there is no manifest.
 
     Every *.safetensors must be listed, so that a file cannot be slipped in. Raises WeightsError naming the first
     file that is missing, unlisted or different.
     """
-    manifest = folder / NAME
+    manifest, known, remedy = folder / NAME, Known(state), "copy the weights again"
     if not manifest.is_file():
-        return 0
+        if state is None:
+            return 0
+        manifest = made_at_first_use(folder, state, known)
+        remedy += f", or, if they were replaced on purpose, remove {manifest}"
     listed = entries(manifest)
     for path in sorted(folder.glob("*.safetensors")):
         if path.name not in listed:
             raise WeightsError(f"{path} is not listed in {manifest.name}; remove it, or make the manifest anew")
-    for name, digest in listed.items():
+    for name, expected in listed.items():
         path = folder / name
         if not path.is_file():
-            raise WeightsError(f"{path} is missing, though {manifest.name} lists it; copy the weights again")
-        with path.open("rb") as stream:
-            actual = hashlib.file_digest(stream, "sha256").hexdigest()
-        if actual != digest:
+            raise WeightsError(f"{path} is missing, though {manifest.name} lists it; {remedy}")
+        actual = known.digest(path)
+        if actual != expected:
             raise WeightsError(f"{path} is damaged or not the published file: SHA-256 is {actual}, "
-                               f"{manifest.name} says {digest}; copy the weights again")
+                               f"{manifest.name} says {expected}; {remedy}")
+    known.keep()
     return len(listed)

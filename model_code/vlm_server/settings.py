@@ -26,10 +26,12 @@ class Settings:
     hardware: str
     host: str
     port: int
+    state_dir: Path | None = None
+    enforce_eager: bool = False
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
-        """Read MODELS_DIR, MODELS_CONFIG, VLM_MODEL, HARDWARE, VLM_HOST, VLM_PORT; empty means unset.
+        """Read MODELS_DIR, MODELS_CONFIG, VLM_MODEL, HARDWARE, VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER; empty means unset.
 
         Raises SettingError naming the variable, its value and what was expected.
         """
@@ -39,6 +41,9 @@ class Settings:
         port = env.get("VLM_PORT") or "8000"
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise SettingError(f"VLM_PORT is {port!r}; expected a port number from 1 to 65535")
+        eager = env.get("VLM_ENFORCE_EAGER") or "0"
+        if eager not in ("0", "1"):
+            raise SettingError(f"VLM_ENFORCE_EAGER is {eager!r}; expected 1 (no graph mode) or 0")
         return cls(
             # Relative folders count from the repository, as compose counts them, not from where one happens to stand.
             models_dir=(REPOSITORY / (env.get("MODELS_DIR") or "models")).resolve(),
@@ -47,4 +52,6 @@ class Settings:
             hardware=hardware,
             host=env.get("VLM_HOST") or "127.0.0.1",
             port=int(port),
+            enforce_eager=eager == "1",
+            state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import envfile
 from .errors import UsageError
-from .paths import ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
+from .paths import CONFIG, ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 
 
 def port(values: Mapping[str, str], name: str, default: int) -> int:
@@ -62,8 +62,14 @@ class LocalSettings:
             "ENVS_DIR": str(ENVS_DIR),
             "RUN_DIR": str(RUN_DIR),
             "SUPERVISOR_SOCKET": str(socket_path(RUN_DIR)),
-            "VLM_AUTOSTART": "false",
-            "PARSER_AUTOSTART": "false",
+            # What config/supervisord.conf reads: both services, started one by one, logging to files.
+            "PROGRAMS": f"{CONFIG}/supervisor/vlm.conf {CONFIG}/supervisor/parser.conf",
+            "AUTOSTART": "false",
+            "LOG_MAXBYTES": "20MB",
+            "PARSER_STOP_SECONDS": "20",
+            # Without a balancer in front there is one replica, on VLM_PORT itself.
+            "VLM_REPLICAS": "1",
+            "VLM_REPLICA_PORT": "",
         }
         values = {**merged, **own}
         values.pop("PYTHONPATH", None)

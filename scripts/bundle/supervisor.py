@@ -17,6 +17,8 @@ from .errors import ServiceError
 from .paths import CONFIG, RUN_DIR, shown
 from .settings import LocalSettings
 
+# A program that may run several times has its processes in a group of its name.
+PROCESSES = {"vlm": "vlm:vlm-0"}
 START_SECONDS = 30
 STOP_SECONDS = 60
 
@@ -78,23 +80,23 @@ class Supervisor:
 
     def state(self, program: str) -> str:
         """State name of a program: STOPPED, STARTING, RUNNING, BACKOFF, STOPPING, EXITED, FATAL or UNKNOWN."""
-        return self._call("getProcessInfo", program)["statename"]
+        return self.info(program)["statename"]
 
     def info(self, program: str) -> dict[str, object]:
         """Everything that supervisord says of a program: state, pid, exit status, start time."""
-        return self._call("getProcessInfo", program)
+        return self._call("getProcessInfo", PROCESSES.get(program, program))
 
     def start_program(self, program: str) -> None:
         """Start a program; returns at once, readiness is asked of the service itself."""
         try:
-            self._call("startProcess", program, False)
+            self._call("startProcess", PROCESSES.get(program, program), False)
         except xmlrpc.client.Fault as fault:
             raise ServiceError(f"{program} could not be started: {fault.faultString}") from fault
 
     def stop_program(self, program: str) -> None:
         """Stop a program and wait until its processes are gone; nothing happens where it does not run."""
         try:
-            self._call("stopProcess", program, True)
+            self._call("stopProcess", PROCESSES.get(program, program), True)
         except xmlrpc.client.Fault:
             return
 

@@ -69,7 +69,7 @@ def main(words):
             sys.exit(2)
         print("DEMO WEIGHTS (fake banner)", file=sys.stderr)
         print(json.dumps({"model": "fake", "path": "/fake", "demo": True}))
-    elif words[:2] == ["-m", "vlm_server"]:
+    elif words[:2] == ["-m", "vlm_server"] or words[0].endswith("scripts/container/replica.py"):
         serve("vlm", int(os.environ["VLM_PORT"]))
     elif words[:2] == ["-m", "docparser"]:
         serve("parser", int(os.environ["PARSER_PORT"]))

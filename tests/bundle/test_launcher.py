@@ -110,6 +110,7 @@ def test_manifest(tmp_path: Path):
 
 @pytest.mark.parametrize(("env", "message"), [
     ({"HARDWARE": "gpu"}, "HARDWARE is 'gpu'; expected one of cpu, ascend"),
+    ({"VLM_ENFORCE_EAGER": "yes"}, "VLM_ENFORCE_EAGER is 'yes'"),
     ({"VLM_PORT": "0"}, "VLM_PORT is '0'"), ({"VLM_PORT": "abc"}, "VLM_PORT is 'abc'"),
 ])
 def test_bad_settings(env: dict[str, str], message: str):
@@ -156,6 +157,23 @@ def test_command_has_what_the_client_and_the_model_need(tmp_path: Path, hardware
     assert "--trust-remote-code" not in command
     assert Path(value(command, "--chat-template")).is_file()
     assert value(command, "--max-num-seqs") == "3"
+
+
+def test_graph_mode_is_turned_off_by_one_variable(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    for text, expected in (("1", True), ("0", False), ("", False)):
+        chosen = settings(tmp_path, HARDWARE="ascend", VLM_ENFORCE_EAGER=text)
+        assert ("--enforce-eager" in build_command(chosen, CATALOG, resolve(chosen, CATALOG), [])) is expected
+
+
+def test_weights_are_hashed_once_and_watched_from_first_use(tmp_path: Path, capsys):
+    folder, state = make_weights(tmp_path / "w"), tmp_path / "state"
+    assert verify(folder, state) == 2 and "has no SHA256SUMS" in capsys.readouterr().err
+    assert verify(folder, state) == 2 and capsys.readouterr().err == ""
+    with (folder / "config.json").open("a") as stream:
+        stream.write(" ")
+    with pytest.raises(WeightsError, match="replaced on purpose"):
+        verify(folder, state)
 
 
 def test_environment_of_the_server_yields_to_what_is_set(tmp_path: Path):

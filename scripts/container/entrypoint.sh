@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Entry point of the images: without words it starts the image's service; words are run instead, in the same surroundings.
+set -euo pipefail
+
+# CANN and NNAL (ATB) set their search paths here and nowhere else; their scripts read unset variables.
+for settings in /usr/local/Ascend/ascend-toolkit/set_env.sh /usr/local/Ascend/nnal/atb/set_env.sh; do
+    if [[ -f "$settings" ]]; then
+        set +u
+        # shellcheck source=/dev/null
+        source "$settings"
+        set -u
+    fi
+done
+
+mkdir -p "$HOME"
+if (($#)); then
+    exec "$@"
+fi
+exec "$ENVS_DIR/supervisor/bin/python" "$BUNDLE_DIR/scripts/container/start.py"

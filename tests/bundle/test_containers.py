@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs in the images beside the services: replicas, balancer, metrics, watchdog, guard, device check."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from bundle import npu_smi
+from container import balancer, device_check, metrics, replicas, watchdog
+from container.guard import given_up, pairs
+
+SAMPLES = ROOT / "tests/data/npu-smi"
+
+
+def devices(folder: Path, *numbers: int) -> Path:
+    """A stand-in for /dev with the files of these dies."""
+    for name in ("davinci_manager", *(f"davinci{number}" for number in numbers)):
+        (folder / name).touch()
+    return folder
+
+
+def test_one_replica_for_each_die(tmp_path: Path):
+    dev = devices(tmp_path, 0, 1, 2, 10)
+    assert replicas.dies(dev) == [0, 1, 2, 10]
+    assert replicas.count({"HARDWARE": "ascend"}, dev) == 4
+    assert replicas.count({"HARDWARE": "ascend", "VLM_REPLICAS": "2"}, dev) == 2
+    assert replicas.count({"HARDWARE": "cpu"}, dev) == 1 and replicas.count({"HARDWARE": "cpu", "VLM_REPLICAS": "3"}) == 3
+
+
+@pytest.mark.parametrize(("env", "dies", "message"), [
+    ({"HARDWARE": "cpu", "VLM_REPLICAS": "0"}, (), "VLM_REPLICAS is '0'; expected a whole number from 1 to 64"),
+    ({"HARDWARE": "cpu", "VLM_REPLICAS": "two"}, (), "VLM_REPLICAS is 'two'"),
+    ({"HARDWARE": "ascend"}, (), "no /dev/davinci"),
+    ({"HARDWARE": "ascend", "VLM_REPLICAS": "3"}, (0, 1), "NPU_IDS gives 2 dies"),
+])
+def test_replicas_that_make_no_sense(tmp_path: Path, env: dict[str, str], dies: tuple[int, ...], message: str):
+    with pytest.raises(replicas.ReplicaError, match=message):
+        replicas.count(env, devices(tmp_path, *dies))
+
+
+@pytest.mark.parametrize(("available", "count"), [(16, 4), (7, 3), (2, 2), (5, 1)])
+def test_every_core_belongs_to_one_replica(available: int, count: int):
+    shares = [replicas.cores(range(available), count, index) for index in range(count)]
+    assert sorted(core for share in shares for core in share) == list(range(available))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_more_replicas_than_cores_share():
+    assert [replicas.cores([3, 8], 3, index) for index in range(3)] == [[3], [8], [3]]
+
+
+def test_a_replica_gets_its_port_and_its_die(tmp_path: Path):
+    env = {"HARDWARE": "ascend", "VLM_REPLICAS": "2", "VLM_PORT": "8000", "VLM_REPLICA_PORT": "8100"}
+    assert replicas.environment(env, 1, devices(tmp_path, 0, 1)) == {
+        "VLM_PORT": "8101", "VLM_HOST": "127.0.0.1", "ASCEND_RT_VISIBLE_DEVICES": "1"}
+    (tmp_path / "davinci1").unlink()
+    assert "ASCEND_RT_VISIBLE_DEVICES" not in replicas.environment(env, 0, tmp_path)
+    local = {"HARDWARE": "cpu", "VLM_REPLICAS": "1", "VLM_PORT": "9000", "VLM_REPLICA_PORT": ""}
+    assert replicas.environment(local, 0) == {"VLM_PORT": "9000"}
+
+
+def test_the_balancer_lists_every_replica():
+    text = balancer.render(balancer.TEMPLATE.read_text(), [8100, 8101])
+    assert "    server replica-0 127.0.0.1:8100\n    server replica-1 127.0.0.1:8101\n" in text
+    assert balancer.PLACE not in text
+    with pytest.raises(ValueError, match="exactly once"):
+        balancer.render("backend replicas\n", [8100])
+
+
+def test_metrics_of_all_replicas_are_one_valid_page():
+    page = ('# HELP vllm:requests_total Requests.\n# TYPE vllm:requests_total counter\n'
+            'vllm:requests_total{model_name="m",reason="a b"} 3.0\n'
+            '# HELP vllm:wait Waiting.\n# TYPE vllm:wait histogram\nvllm:wait_bucket{le="+Inf"} 2.0\nvllm:wait_sum 0.5\n')
+    merged = metrics.merge({"0": page, "1": page, "2": None}).splitlines()
+    assert 'vlm_replica_up{replica="0"} 1' in merged and 'vlm_replica_up{replica="2"} 0' in merged
+    assert merged.count("# TYPE vllm:requests_total counter") == 1 and merged.count("# HELP vllm:wait Waiting.") == 1
+    assert 'vllm:requests_total{replica="1",model_name="m",reason="a b"} 3.0' in merged
+    assert 'vllm:wait_sum{replica="0"} 0.5' in merged
+    # All lines of a family stand together, as the format demands.
+    waits = [index for index, line in enumerate(merged) if "vllm:wait" in line]
+    assert waits == list(range(waits[0], waits[0] + 6))
+
+
+class Replica:
+    """A fake replica over real HTTP: `answering` says whether completions come back, `tokens` what its counter shows."""
+
+    def __init__(self) -> None:
+        replica = self
+        self.answering, self.tokens = True, 0
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def reply(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_POST(self) -> None:
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self.reply(200 if replica.answering and request["max_tokens"] == 1 else 500, b"{}")
+
+            def do_GET(self) -> None:
+                self.reply(200, f"vllm:generation_tokens_total{{model_name=\"m\"}} {replica.tokens}\n".encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch):
+    """A fake replica, its watch, and the list of groups that were killed."""
+    replica, killed = Replica(), []
+    monkeypatch.setenv("RUN_DIR", str(tmp_path))
+    (tmp_path / "replica-0").write_text("4242\n")
+    monkeypatch.setattr(watchdog, "remains", lambda group: [group])
+    monkeypatch.setattr(watchdog.os, "kill", lambda process, signum: killed.append((process, signum)))
+    yield replica, watchdog.Watch(0, replica.url, "m", timeout=5, failures=3), killed
+    replica.server.shutdown()
+    replica.server.server_close()
+
+
+def test_a_replica_that_stands_still_is_killed(watched):
+    replica, watch, killed = watched
+    watch.check()
+    replica.answering = False
+    for _ in range(3):
+        assert killed == []
+        watch.check()
+    watch.check()
+    assert killed == [(4242, watchdog.signal.SIGKILL)]
+
+
+def test_a_busy_replica_is_left_alone(watched):
+    """Probes wait behind real work; as long as tokens come out, nothing hangs."""
+    replica, watch, killed = watched
+    watch.check()
+    replica.answering = False
+    for _ in range(8):
+        replica.tokens += 5
+        watch.check()
+    assert killed == []
+
+
+def test_a_replica_that_is_still_loading_is_left_alone(watched):
+    replica, watch, killed = watched
+    replica.answering = False
+    for _ in range(8):
+        watch.check()
+    assert killed == []
+
+
+def test_the_guard_tells_giving_up_from_a_retry():
+    assert given_up("PROCESS_STATE_FATAL", {})
+    assert given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7"))
+    assert not given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 from_state:RUNNING expected:0 pid:7"))
+
+
+@pytest.mark.parametrize(("name", "generation", "count", "memory"), [
+    ("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P", 2, 43693)])
+def test_npu_smi(name: str, generation: str, count: int, memory: int):
+    report = npu_smi.parse((SAMPLES / f"{name}.txt").read_text())
+    assert {die.generation for die in report.dies} == {generation} and len(report.dies) == count
+    assert report.dies[-1].memory_total == memory and all(die.healthy for die in report.dies)
+    assert report.version.startswith("25.2.")
+    assert [die.number for die in report.dies] == list(range(count))
+
+
+def test_processes_on_dies_are_seen():
+    text = (SAMPLES / "a3.txt").read_text() + (
+        "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n"
+        "+===========================+===============+====================================================+\n"
+        "| 0       1                 | 2161          | python3                  | 2900                    |\n"
+        "| No running processes found in NPU 1                                                            |\n")
+    assert npu_smi.parse(text).busy == {(0, 1)}
+
+
+def test_no_npu_at_all():
+    assert npu_smi.parse("npu-smi: command not found").dies == ()
+
+
+@pytest.mark.parametrize(("soc", "sample", "wrong"), [
+    ("ascend910_9391", "a3", None), ("ascend910b1", "a3", "built for A2 (ascend910b1), but the dies here are A3"),
+    ("ascend910_9391", "a2", "built for A3"), ("ascend910_9391", "310p", "dies here are 310P")])
+def test_an_image_for_another_chip_is_refused(tmp_path: Path, monkeypatch, soc: str, sample: str, wrong: str | None):
+    program = tmp_path / "npu-smi"
+    program.write_text(f"#!/bin/sh\ncat {SAMPLES}/{sample}.txt\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    env = {"HARDWARE": "ascend", "SOC_VERSION": soc}
+    if wrong is None:
+        device_check.check_device(env)
+    else:
+        with pytest.raises(device_check.DeviceError) as caught:
+            device_check.check_device(env)
+        assert wrong in str(caught.value) and "\n" not in str(caught.value)
