@@ -60,10 +60,18 @@ for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob
 
 ENVIRONMENTS = {env.name: env for env in (
     Environment("tools"),
+    Environment("supervisor"),
     Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS),
     Environment("vlm-0.12", packages=("model_code",), probe=VLLM_KERNELS),
+    # torch_npu itself loads on stubs that the tests build; nothing native to probe here.
+    Environment("npu", packages=("model_code",)),
+    Environment("npu-0.12", packages=("model_code",)),
+    # In Dockerfile.ascend only; on a machine without an NPU they serve to read schemas.
+    Environment("vlm-ascend", packages=("model_code",)),
+    Environment("vlm-ascend-0.12", packages=("model_code",)),
     Environment("parser", packages=("parser",), probe="import cv2"),
     Environment("api"),
+    Environment("browser"),
     Environment("client"),
     Environment("reference", packages=("model_code",), probe="import torch"),
 )}
@@ -87,9 +95,19 @@ def settings_of(environment: Environment) -> dict[str, str]:
     return {"TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""), "packages": " ".join(found)}
 
 
+def source_lock(environment: Environment) -> Path:
+    """The lock of the vLLM that Dockerfile.ascend builds from source into this environment."""
+    return REQUIREMENTS / f"{environment.name.replace('vlm-ascend', 'vllm')}.txt"
+
+
 def is_ready(environment: Environment) -> bool:
     """Whether nothing is left to do for this environment."""
     return environment.python.is_file() and is_current(environment.home, environment.inputs, settings_of(environment))
+
+
+def torch_pins(environment: Environment) -> list[tuple[str, str]]:
+    """Names and versions of torch and its companions."""
+    return re.findall(r"^(torch(?:vision|audio)?)==([\d.]+)", environment.torch_lock.read_text(), re.MULTILINE)
 
 
 def torch_from_cpu_index(environment: Environment, index: str) -> list[str]:
@@ -97,8 +115,7 @@ def torch_from_cpu_index(environment: Environment, index: str) -> list[str]:
 
     Their hashes are not in the locks, which know only the plain builds; the versions are the same.
     """
-    pins = re.findall(r"^(torch(?:vision|audio)?)==([\d.]+)", environment.torch_lock.read_text(), re.MULTILINE)
-    return ["--no-deps", "--index", index, *(f"{name}=={version}+cpu" for name, version in pins)]
+    return ["--no-deps", "--index", index, *(f"{name}=={version}+cpu" for name, version in torch_pins(environment))]
 
 
 def install_plan(environment: Environment) -> list[tuple[str, list[str]]]:
@@ -113,10 +130,15 @@ def install_plan(environment: Environment) -> list[tuple[str, list[str]]]:
     plan = [("packages", ["sync", "--require-hashes", "--only-binary", ":all:", *locks])]
     if environment.torch_lock.is_file() and index:
         plan.append(("torch (CPU build)", ["install", *torch_from_cpu_index(environment, index)]))
-    own = [option for package in environment.packages for option in ("-e", str(ROOT / package))]
-    if own:
-        plan.append((", ".join(environment.packages), ["install", "--no-deps", "--no-build-isolation", *own]))
+    if environment.packages:
+        plan.append((", ".join(environment.packages), own_packages(environment)))
     return plan
+
+
+def own_packages(environment: Environment) -> list[str]:
+    """uv arguments that install our packages by path, so that they are run where they lie."""
+    own = [option for package in environment.packages for option in ("-e", str(ROOT / package))]
+    return ["install", "--no-deps", "--no-build-isolation", *own]
 
 
 def check_system_libraries(environment: Environment) -> None:

@@ -4,7 +4,8 @@
 `<env>.txt` holds everything but torch and what torch drags in; that part is `torch-<env>.txt`, so that a leaner build
 of torch can be named at install time. Both carry hashes and resolve for every platform in
 config/requirements/pyproject.toml.
-A line `# exclude-newer: YYYY-MM-DD` in the .in file holds back everything that was published later.
+A line `# exclude-newer: YYYY-MM-DD` in the .in file holds back everything that was published later; `# no-deps` locks
+what the file names and nothing that it needs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def compile_lock(uv: Path, name: str) -> str:
         command += ["--override", f"{name}.overrides.txt"]
     if date := EXCLUDE_NEWER.search((REQUIREMENTS / f"{name}.in").read_text()):
         command += ["--exclude-newer", date[1]]
+    if "# no-deps\n" in (REQUIREMENTS / f"{name}.in").read_text():
+        command.append("--no-deps")
     result = subprocess.run([*command, f"{name}.in"], cwd=REQUIREMENTS, env=registry_environment(mirrors_only=True),
                             capture_output=True, text=True, check=False)
     if result.returncode:
