@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import client, inputs
+from .containers import Containers, engine_answers
 from .environments import ENVIRONMENTS, is_ready, set_up
 from .errors import BundleError, UsageError, exit_status
 from .paths import RUN_DIR, shown
@@ -23,6 +24,8 @@ from .services import Services
 from .settings import LocalSettings
 
 PAGE_SECONDS = 600
+# In containers the parser alone reads the documents; how many pages they have is not known before.
+UNKNOWN_PAGES = 50
 
 
 class Interrupted(BaseException):
@@ -50,10 +53,11 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def check_mode(mode: str) -> None:
-    """Raises UsageError for what is not there yet."""
-    if mode == "docker":
-        raise UsageError("--mode docker is not available yet; use --mode local")
+def choose_mode(mode: str, services: Services) -> str:
+    """`docker` or `local`: for `auto` whatever runs already, else docker where an engine answers."""
+    if mode != "auto":
+        return mode
+    return "docker" if not services.running() and engine_answers() else "local"
 
 
 @contextmanager
@@ -91,9 +95,10 @@ def parse_all(documents: list[inputs.Document], pages: dict[str, int], url: str,
               weights: dict[str, object]) -> None:
     """Parse one document after the other: Markdown to stdout, files to `out`."""
     for document in documents:
-        count = pages[str(document.path)]
-        with step(f"parsing {document.path} ({count} page{'s' if count != 1 else ''})"):
-            result = client.request(url, document, timeout=PAGE_SECONDS * count)
+        count = pages.get(str(document.path))
+        told = "" if count is None else f" ({count} page{'s' if count != 1 else ''})"
+        with step(f"parsing {document.path}{told}"):
+            result = client.request(url, document, timeout=PAGE_SECONDS * (count or UNKNOWN_PAGES))
             parsed = client.collect(document, result, weights)
         try:
             client.write(parsed, document.stem, out)
@@ -116,20 +121,26 @@ def check_out(out: Path) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """The whole of a call; what it started is stopped again unless every page was parsed."""
-    check_mode(options.mode)
     settings = LocalSettings.load(os.environ)
     services = Services(settings)
+    mode = choose_mode(options.mode, services)
+    containers = Containers(settings)
     if options.down:
-        say("services stopped" if services.down() else "no services were running")
+        stopped = (containers if mode == "docker" else services).down()
+        say("services stopped" if stopped else "no services were running")
         return 0
     documents = inputs.open_documents(options.paths)
     check_out(options.out)
+    if mode == "docker":
+        services, pages = containers, {}
     try:
         with exclusive():
             services.check()
-            set_up_environments()
-            pages = inputs.decode(documents)
-            weights = choose_weights(settings)
+            weights: dict[str, object] = {}
+            if mode == "local":
+                set_up_environments()
+                pages = inputs.decode(documents)
+                weights = choose_weights(settings)
             services.start()
             ready = services.wait_ready()
         parse_all(documents, pages, settings.parser_url, options.out, ready or weights)
@@ -139,8 +150,8 @@ def run(options: argparse.Namespace) -> int:
             signal.signal(signum, signal.SIG_IGN)
         services.undo()
         raise
-    say(f"the services keep running at {settings.parser_url} (logs: {shown(RUN_DIR / 'logs')}); "
-        "stop them with scripts/run_demo.sh --down")
+    logs = "docker compose logs" if mode == "docker" else shown(RUN_DIR / "logs")
+    say(f"the services keep running at {settings.parser_url} (logs: {logs}); stop them with scripts/run_demo.sh --down")
     return 0
 
 

@@ -36,6 +36,10 @@ class Services:
         self._started: dict[str, int] = {}
         self._log_begins: dict[str, int] = {}
 
+    def running(self) -> bool:
+        """Whether a supervisord of this checkout runs."""
+        return self._supervisor.pid() is not None
+
     def check(self) -> None:
         """Before anything is touched: the services that run are the ones wanted, and free ports for the rest.
 

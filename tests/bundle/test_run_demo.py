@@ -80,8 +80,8 @@ def test_bad_settings(sandbox: Sandbox, variables: dict[str, str], expected: str
     assert sandbox.processes() == []
 
 
-def test_docker_mode_says_not_yet(sandbox: Sandbox):
-    result = sandbox.call(sandbox.write("page.png"), "--mode", "docker")
+def test_docker_mode_without_an_engine(sandbox: Sandbox):
+    result = sandbox.call(sandbox.write("page.png"), "--mode", "docker", DOCKER_HOST="unix:///nowhere.sock")
     assert result.returncode == 2 and "--mode local" in one_error_line(result.stderr)
 
 

@@ -54,16 +54,16 @@ class LocalMode:
     def call(self, *words: str, timeout: float = 120, **extra: str) -> subprocess.CompletedProcess[str]:
         """Run scripts/run_demo.sh to its end; its stderr and time are shown where pytest shows output."""
         began = time.monotonic()
-        result = subprocess.run([RUN_DEMO, *words], env={**self.env, **extra}, cwd=self.folder, text=True,
-                                capture_output=True, timeout=timeout, check=False)
+        result = subprocess.run([RUN_DEMO, "--mode", "local", *words], env={**self.env, **extra},
+                                cwd=self.folder, text=True, capture_output=True, timeout=timeout, check=False)
         sys.stderr.write(result.stderr)
         print(f"run_demo.sh {' '.join(words)}: status {result.returncode}, {time.monotonic() - began:.1f} s")
         return result
 
     def start(self, *words: str, **extra: str) -> subprocess.Popen[str]:
         """Start scripts/run_demo.sh and do not wait for it."""
-        return subprocess.Popen([RUN_DEMO, *words], env={**self.env, **extra}, cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen([RUN_DEMO, "--mode", "local", *words], env={**self.env, **extra}, cwd=self.folder,
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def processes(self) -> list[str]:
         """Command lines of the living processes that were started with this RUN_DIR."""

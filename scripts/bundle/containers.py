@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two services in containers: the same calls as bundle.services, carried out by `docker compose`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from health_probe import Probe, probe
+
+from .errors import ServiceError, UsageError
+from .paths import ROOT, VALUES
+from .progress import say, step
+from .settings import LocalSettings, reachable
+
+SERVICES = ("vlm", "parser")
+
+
+def engine_answers() -> bool:
+    """Whether a container engine with Compose v2 can be reached."""
+    if shutil.which("docker") is None:
+        return False
+    return all(subprocess.run(command, capture_output=True, check=False).returncode == 0
+               for command in (["docker", "info"], ["docker", "compose", "version"]))
+
+
+def hardware(values: Mapping[str, str], device: Path = Path("/dev/davinci_manager")) -> str:
+    """HARDWARE as it is set, else what this machine has."""
+    return values.get("HARDWARE") or ("ascend" if device.exists() else "cpu")
+
+
+class Containers:
+    """VLM server and parser as the compose project of this checkout."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._env = {**os.environ, "HARDWARE": hardware(VALUES)}
+        self._url = f"http://{reachable(settings.parser_host)}:{settings.parser_port}"
+        self._before: set[str] = set()
+
+    @property
+    def parser_url(self) -> str:
+        return self._url
+
+    def _compose(self, *words: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
+        """`docker compose WORDS`; its output is returned, or goes to our stderr."""
+        sink = subprocess.PIPE if capture else sys.stderr
+        return subprocess.run(["docker", "compose", *words], cwd=ROOT, env=self._env, stdin=subprocess.DEVNULL,
+                              stdout=sink, stderr=subprocess.STDOUT if capture else sink, text=True, check=False)
+
+    def _states(self) -> dict[str, dict[str, object]]:
+        """What compose says of each service's container: State, Health, ExitCode."""
+        answer = self._compose("ps", "--all", "--format", "json")
+        rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
+        return {row["Service"]: row for row in rows}
+
+    def check(self) -> None:
+        """Raise UsageError for an engine that does not answer, or settings that compose refuses."""
+        if not engine_answers():
+            raise UsageError("--mode docker: no container engine with Compose v2 answers here (docker info, docker compose "
+                             "version); start it, or use --mode local")
+        answer = self._compose("config", "--quiet")
+        if answer.returncode:
+            raise UsageError(f"docker compose: {answer.stdout.strip().splitlines()[-1]}")
+
+    def start(self) -> None:
+        """Build images that are missing and start the containers; returns without waiting for readiness."""
+        self._before = {name for name, row in self._states().items() if row["State"] == "running"}
+        listed = self._compose("config", "--images").stdout.split()
+        if any(subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode
+               for image in listed):
+            with step("building the images, which takes long the first time"):
+                if self._compose("build", capture=False).returncode:
+                    raise ServiceError("docker compose build failed; its last lines say why")
+        # Without waiting for the VLM: this script shows what is awaited, and why it takes so long.
+        if self._compose("up", "--detach", "--no-build", "--no-deps", *SERVICES, capture=False).returncode:
+            raise ServiceError("docker compose up failed; its last lines say why")
+
+    def wait_ready(self) -> dict[str, object]:
+        """Wait until the parser is ready, which it is when the VLM answers; returns what it says of the weights in use.
+
+        Raises ServiceError when a container gives up or READY_TIMEOUT is over.
+        """
+        url = f"{self._url}/health/ready"
+        result = probe(url)
+        if not result.healthy:
+            with step("waiting for the containers to be ready") as ticker:
+                while not (result := probe(url)).healthy:
+                    ticker.detail = result.detail[:100] if result.detail.startswith("HTTP") else ""
+                    self._check_alive(ticker.elapsed, result)
+                    time.sleep(1)
+        try:
+            return json.loads(result.detail)["result"]
+        except (ValueError, KeyError):
+            return {}
+
+    def _check_alive(self, elapsed: float, result: Probe) -> None:
+        for service, row in self._states().items():
+            if row["State"] in ("restarting", "exited", "dead"):
+                lines = [line for line in self._compose("logs", "--no-log-prefix", "--tail", "40", service)
+                         .stdout.splitlines() if line.strip()]
+                marked = [line for line in lines if "error" in line.lower()]
+                raise ServiceError(f"the container {service} ended while starting (status {row.get('ExitCode')}): "
+                                   f"{(marked or lines or ['no output'])[-1][-300:]}")
+        if elapsed > self._settings.ready_timeout:
+            raise ServiceError(f"the containers were not ready after {elapsed:.0f} s (READY_TIMEOUT): "
+                               f"{result.detail[:200] or 'no message'}; see docker compose logs")
+
+    def undo(self) -> None:
+        """Stop what this call started."""
+        started = [service for service in SERVICES if service not in self._before]
+        if len(started) == len(SERVICES):
+            self._compose("down")
+        elif started:
+            self._compose("rm", "--stop", "--force", *started)
+
+    def down(self) -> bool:
+        """Remove the containers, whoever started them; returns whether there were any. Volumes and images stay."""
+        if not self._states():
+            return False
+        with step("stopping the containers"):
+            if self._compose("down").returncode:
+                raise ServiceError("docker compose down failed; run it by hand to see why")
+        say("containers removed; images and volumes are kept")
+        return True
