@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that someone carried in: copied or unpacked whole, or not at all."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from bundle.errors import UsageError
+from bundle.fetch_weights import fetch
+from bundle.manifest import NAME, check_manifest
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A folder in the form of the published weights."""
+    folder = tmp_path / "carried/PaddleOCR-VL"
+    (folder / "PP-DocLayoutV2").mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    for name in ("inference.json", "inference.pdiparams", "inference.yml"):
+        (folder / "PP-DocLayoutV2" / name).write_text(name)
+    return folder
+
+
+def test_a_folder_is_copied_and_listed(published: Path, tmp_path: Path):
+    models = tmp_path / "models"
+    fetch(str(published), models)
+    assert check_manifest(models / "PaddleOCR-VL") == "" and len((models / "PaddleOCR-VL" / NAME).read_text().splitlines()) == 5
+    assert [path.name for path in models.iterdir()] == ["PaddleOCR-VL"]
+    (published / "config.json").unlink()
+    fetch(str(published), models)  # is there and whole: nothing is touched
+
+
+def test_an_archive_with_a_folder_around_is_unpacked(published: Path, tmp_path: Path):
+    archive = tmp_path / "weights.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(published, "PaddleOCR-VL")
+    fetch(str(archive), tmp_path / "models")
+    assert (tmp_path / "models/PaddleOCR-VL/PP-DocLayoutV2/inference.yml").is_file()
+
+
+def test_a_broken_archive_leaves_what_was_there(published: Path, tmp_path: Path):
+    archive, models = tmp_path / "weights.tar.gz", tmp_path / "models"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(published, "PaddleOCR-VL")
+    archive.write_bytes(archive.read_bytes()[:-60])
+    (models / "PaddleOCR-VL").mkdir(parents=True)
+    (models / "PaddleOCR-VL/mine").write_text("kept")
+    with pytest.raises(UsageError, match="broken"):
+        fetch(str(archive), models)
+    assert (models / "PaddleOCR-VL/mine").read_text() == "kept"
+
+
+@pytest.mark.parametrize(("name", "data", "message"), [
+    ("config.json", None, "lack config.json"), ("PP-DocLayoutV2/inference.yml", None, "inference.yml"),
+    ("model.safetensors", None, "safetensors"), ("model.safetensors", b"version https://", "large-file store"),
+    (NAME, b"0" * 64 + b"  config.json\n", "is not listed in SHA256SUMS"),
+])
+def test_what_is_not_whole_never_gets_its_name(published: Path, tmp_path: Path, name: str, data: bytes | None, message: str):
+    (published / name).unlink() if data is None else (published / name).write_bytes(data)
+    with pytest.raises(UsageError, match=message):
+        fetch(str(published), tmp_path / "models")
+    assert not (tmp_path / "models/PaddleOCR-VL").exists()
+
+
+def test_an_interrupted_copy_goes_on(published: Path, tmp_path: Path):
+    part = tmp_path / "models/.PaddleOCR-VL.part"
+    part.mkdir(parents=True)
+    (part / "config.json").write_text("{")  # half-written by an earlier call
+    fetch(str(published), tmp_path / "models")
+    assert (tmp_path / "models/PaddleOCR-VL/config.json").read_text() == "{}"
+
+
+def test_a_source_that_is_nothing(tmp_path: Path):
+    with pytest.raises(UsageError, match="expected hf, modelscope, a folder or a tar archive"):
+        fetch(str(tmp_path / "absent"), tmp_path / "models")

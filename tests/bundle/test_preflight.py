@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""preflight.sh against machines made of recorded outputs: A3, A2, 310P, none; and what changes when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from bundle.checks import engine, host, npu, weights
+from bundle.checks.machine import Finding, Machine
+from bundle.manifest import write_manifest
+from bundle.preflight import findings, show
+
+SAMPLES = ROOT / "tests/data/npu-smi"
+FILES = {
+    "/etc/os-release": 'PRETTY_NAME="openEuler 22.03 (LTS-SP4)"\n',
+    "/etc/group": "root:x:0:\nHwHiAiUser:x:1000:\n",
+    "/proc/meminfo": "MemTotal:       2113929216 kB\n",
+    "/usr/local/Ascend/driver/version.info": "Version=25.2.3\nascendhal_version=7.35.23\n",
+    "/usr/local/Ascend/firmware/version.info": "Version=7.7.0.6.236\n",
+    "/etc/ascend_install.info": "", "/usr/local/bin/npu-smi": "", "/usr/local/dcmi/libdcmi.so": "",
+    "/usr/local/Ascend/driver/lib64/libdrv.so": "",
+}
+
+
+class Node(Machine):
+    """A node of recorded outputs below a scratch folder; `answers` maps the begin of a command to its output."""
+
+    def __init__(self, folder: Path, sample: str | None, **values: str) -> None:
+        super().__init__({"NPU_IDS": "0-1", "MODELS_DIR": str(folder / "models"), **values}, folder)
+        for name, text in FILES.items():
+            self.put(name, text)
+        for name in ("davinci0", "davinci1", *npu.SHARED):
+            self.put(f"/dev/{name}", "")
+        self.answers = {("docker", "version"): "26.1.5\n", ("docker", "compose"): "2.26.1\n", ("docker", "info"): f"{folder}\n",
+                        ("docker", "image"): '{"paddleocr-vl.soc": "ascend910_9391"}\n'}
+        if sample:
+            self.answers["npu-smi",] = (SAMPLES / f"{sample}.txt").read_text()
+        model = folder / "models/PaddleOCR-VL"
+        (model / "PP-DocLayoutV2").mkdir(parents=True)
+        (model / "config.json").write_text("{}")
+        (model / "model.safetensors").write_bytes(bytes(8) + b"{}")
+        write_manifest(model)
+
+    def put(self, name: str, text: str) -> None:
+        self.path(name).parent.mkdir(parents=True, exist_ok=True)
+        self.path(name).write_text(text)
+
+    def run(self, *command: str) -> str | None:
+        return self.answers.get(command[:2]) or self.answers.get(command[:1])
+
+    def architecture(self) -> str:
+        return "aarch64"
+
+    def free_disk(self, path: Path) -> int:
+        return 200 * 2**30
+
+    def port_is_free(self, host: str, port: int) -> bool:
+        return True
+
+
+def by_check(machine: Machine) -> dict[str, Finding]:
+    return {finding.check: finding for finding in findings(machine)}
+
+
+def test_an_a3_node_passes(tmp_path: Path):
+    found = by_check(Node(tmp_path, "a3"))
+    assert {finding.level for finding in found.values()} == {"PASS"}, [show(finding) for finding in found.values()]
+    assert {"driver", "devices", "dies", "group", "engine", "compose", "image", "weights"} <= set(found)
+
+
+@pytest.mark.parametrize(("sample", "named"), [("a2", "910B4 (A2)"), ("310p", "310P3 (310P)")])
+def test_other_chips_fail_with_the_image_that_they_need(tmp_path: Path, sample: str, named: str):
+    found = by_check(Node(tmp_path, sample))
+    assert found["dies"].level == "FAIL" and named in found["dies"].found and "SOC_VERSION" in found["dies"].remedy
+    assert found["image"].level == "FAIL" and "built for A3" in found["image"].found
+
+
+def test_a_machine_without_npu(tmp_path: Path):
+    node = Node(tmp_path, None)
+    node.path("/dev/davinci0").unlink()
+    node.path("/usr/local/Ascend/driver/version.info").unlink()
+    found = by_check(node)
+    assert found["driver"].level == found["devices"].level == found["npu-smi"].level == "FAIL"
+    assert "25.2.3" in found["driver"].remedy and "/dev/davinci0" in found["devices"].found
+    on_cpu = Node(tmp_path / "cpu", None, HARDWARE="cpu")
+    assert "driver" not in by_check(on_cpu) and all(finding.level != "FAIL" for finding in findings(on_cpu))
+
+
+@pytest.mark.parametrize(("change", "check", "level", "words"), [
+    (lambda node: node.answers.pop(("docker", "version")), "engine", "FAIL", "docker does not answer"),
+    (lambda node: node.answers.update({("docker", "version"): "18.09.0\n"}), "engine", "FAIL", "18.09.0"),
+    (lambda node: node.answers.update({("docker", "version"): "20.10.24+dfsg1\n"}), "building", "WARN", "20.10.24"),
+    (lambda node: node.answers.pop(("docker", "compose")), "compose", "FAIL", "missing"),
+    (lambda node: node.answers.update({("docker", "compose"): "2.3.3\n"}), "compose", "FAIL", "2.3.3"),
+    (lambda node: node.answers.pop(("docker", "image")), "image", "WARN", "is not there"),
+    (lambda node: node.put("/usr/local/Ascend/driver/version.info", "Version=24.1.rc3\n"), "driver", "WARN", "24.1"),
+    (lambda node: node.put("/etc/group", "HwHiAiUser:x:1001:\n"), "group", "FAIL", "HwHiAiUser is 1001"),
+    (lambda node: node.put("/etc/os-release", 'PRETTY_NAME="Plan 9"\n'), "system", "WARN", "Plan 9"),
+    (lambda node: node.put("/proc/meminfo", "MemTotal: 8000000 kB\n"), "memory", "WARN", "8 GiB"),
+    (lambda node: node.put("/models/PaddleOCR-VL/config.json", "{ }"), "weights", "FAIL", "damaged"),
+    (lambda node: node.path("/models/PaddleOCR-VL/config.json").unlink(), "weights", "FAIL", "not there"),
+    (lambda node: node.path("/models/PaddleOCR-VL/PP-DocLayoutV2").rmdir(), "layout model", "FAIL", "PP-DocLayoutV2"),
+    (lambda node: node.path("/models/PaddleOCR-VL/config.json").chmod(0o600), "permissions", "FAIL", "config.json"),
+    (lambda node: node.values.update({"NPU_IDS": "0-1x"}), "NPU_IDS", "FAIL", "NPU_IDS is '0-1x'"),
+    (lambda node: node.values.update({"NPU_IDS": "1,0"}), "NPU_IDS", "FAIL", "ascending"),
+    (lambda node: node.values.update({"NPU_IDS": "0,1"}), "NPU_IDS", "FAIL", "no compose fragment for 0,1"),
+    (lambda node: node.values.update({"PARSER_PORT": "http"}), "port", "FAIL", "PARSER_PORT is 'http'"),
+    (lambda node: node.answers.update({("npu-smi",): node.answers["npu-smi",].replace("| OK ", "| Warning ", 1)}), "dies",
+     "FAIL", "not healthy"),
+    (lambda node: node.answers.update({("npu-smi",): node.answers["npu-smi",].replace(" 3131 /", "23131 /", 1)}),
+     "free dies", "WARN", "die 0 holds memory"),
+])
+def test_each_trouble_is_named(tmp_path: Path, change, check: str, level: str, words: str):
+    node = Node(tmp_path, "a3")
+    change(node)
+    finding = by_check(node)[check]
+    assert finding.level == level and words in finding.found
+    assert finding.needed and finding.remedy
+
+
+def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):
+    result = subprocess.run([ROOT / "scripts/preflight.sh", "--hardware", "cpu", "--json"], capture_output=True, text=True,
+                            check=False)
+    rows = json.loads(result.stdout)
+    assert result.returncode == (1 if any(row["level"] == "FAIL" for row in rows) else 0)
+    assert {row["check"] for row in rows} >= {"processor", "system", "memory", "engine", "weights"}
+
+
+def test_every_check_is_run():
+    import bundle.checks
+
+    modules = (host, npu, engine, weights)
+    assert {path.stem for path in Path(bundle.checks.__file__).parent.glob("*.py")} - {"__init__", "machine"} == {
+        module.__name__.rpartition(".")[2] for module in modules}
+    for module in modules:
+        assert set(module.CHECKS) >= {value for name, value in vars(module).items()
+                                      if name.startswith("check_") and name not in ("check_report", "check_manifest")}
