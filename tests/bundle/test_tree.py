@@ -65,13 +65,29 @@ def test_env_example_is_short_and_complete():
         (ROOT / "scripts/bundle" / name).read_text() for name in ("settings.py", "paths.py", "environments.py"))))
     launcher = (ROOT / "model_code/vlm_server/settings.py").read_text()
     read_by_launcher = set(re.findall(r'env\.get\("([A-Z_]+)"', launcher))
-    internal = {"MODELS_CONFIG", "VLM_URL"}
+    internal = {"MODELS_CONFIG", "VLM_URL", "STATE_DIR"}
     assert (read_by_local_mode | read_by_launcher) - internal <= set(values)
     everything = "".join(path.read_text() for folder in ("scripts", "model_code/vlm_server", "parser/docparser")
                          for path in (ROOT / folder).rglob("*.py"))
     unread = [name for name in values if f'"{name}"' not in everything
               and not (name.startswith("PARSER_") and f"\n    {name.removeprefix('PARSER_').lower()}:" in everything)]
     assert unread == [], ".env.example names settings that nothing reads"
+
+
+def compose_settings() -> set[str]:
+    """Variables that the compose files read from .env."""
+    files = [ROOT / "compose.yaml", *(ROOT / "config/compose").glob("**/*.yaml"), *(ROOT / "config/stacks").glob("*.yaml")]
+    return {name for path in files for name in re.findall(r"\$\{([A-Z][A-Z0-9_]+)", path.read_text())}
+
+
+@pytest.mark.parametrize("name", ["operations.md", "operations.zh-CN.md"])
+def test_compose_env_example_and_the_guide_know_the_same_settings(name: str):
+    documented = set(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \|", (ROOT / "docs" / name).read_text(), re.MULTILINE))
+    example = set(envfile.parse((ROOT / ".env.example").read_text())[0])
+    assert compose_settings() <= documented, "compose reads what the guide does not name"
+    assert example <= documented, ".env.example names what the guide does not"
+    local_only = {"VLM_HOST", "VLM_PORT", "READY_TIMEOUT", "ENVS_DIR", "RUN_DIR"}
+    assert documented - compose_settings() == local_only, "the guide names what compose does not read"
 
 
 def test_documents_name_only_settings_and_scripts_that_exist():
