@@ -47,9 +47,10 @@ class DocumentReport:
                 raise error
             raise type(error)(f"page {index + 1} of {len(self._sizes)}: {error}")
         notes = [note for notes in self._notes.values() for note in notes]
-        if all(note["kind"] == "refused" for note in notes):
+        failed = next((note for note in notes if note["kind"] != "refused"), None)
+        if failed is None:
             raise InvalidRequest(f"The VLM server refused every block of the document: {notes[0]['message']}")
-        raise VlmUnavailable(f"The VLM server failed on every block of the document: {notes[0]['message']}")
+        raise VlmUnavailable(f"The VLM server failed on every block of the document: {failed['message']}")
 
     def data_info(self) -> dict:
         """``dataInfo``; sizes in pixels of the page as it was parsed, 0 where that failed."""

@@ -13,7 +13,7 @@ import yaml
 from paddleocr import PaddleOCRVL
 
 from docparser.block_client import NOTE_MARK, BlockClient, PageCalls
-from docparser.errors import InternalError, InvalidRequest, NotReady, VlmUnavailable
+from docparser.errors import InternalError, InvalidRequest, NotReady
 from docparser.options import RestructureOptions
 from docparser.settings import Settings
 from docparser.vlm_client import BlockNote, VlmClient
@@ -93,9 +93,6 @@ class PagePipeline:
             results = list(self._pipeline.predict(image, **predict))
         if len(results) != 1:
             raise InternalError(f"the pipeline gave {len(results)} results for one page")
-        lost = [note for note in calls.notes if not note.has_text]
-        if lost and not calls.answered and all(note.kind in ("failed", "timeout") for note in lost):
-            raise VlmUnavailable(f"The VLM server failed on every block of a page: {lost[0].message}")
         return results[0], _take_marks(results[0], calls.notes)
 
     def restructure(self, pages: list, options: RestructureOptions) -> list:

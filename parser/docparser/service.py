@@ -43,6 +43,14 @@ class PageOutcome:
     parsed: ParsedPage | None = None
     error: ParserError | None = None
 
+    @property
+    def vlm_failed(self) -> bool:
+        """The VLM answered, but broke on all blocks of the page: a job does better to wait and try again."""
+        notes = self.parsed.notes if self.parsed else []
+        return (
+            bool(notes) and not self.parsed.blocks_answered and all(n["kind"] in ("failed", "timeout") for n in notes)
+        )
+
 
 class ParsedDocument:
     """``layoutParsingResults`` and the rest of a result, ready to be sent. Close it."""

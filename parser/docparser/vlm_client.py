@@ -160,11 +160,11 @@ class VlmClient:
             self._url, json={**body, "stream": True}, headers={"X-Request-Id": request_id}
         ) as response:
             if response.status != 200:
-                self._refuse(response, error_text(await response.content.read(1 << 16)))
+                self._refuse(response, error_text(await response.read()))
             try:
                 if "event-stream" in response.headers.get("Content-Type", ""):
                     return await self._follow(response, began, is_table)
-                text, reason = from_json(await response.content.read(1 << 24))
+                text, reason = from_json(await response.read())
             except NotACompletion as exc:
                 message = f"the VLM server's answer is not a completion: {exc}"
                 raise _TryAgain(BlockNote("failed", message)) from None
