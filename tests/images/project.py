@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One compose project of the tests: calls of `docker`, states, processes seen from the host, requests to the parser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS = 900  # generous: two busy cores
+
+
+@dataclass
+class Project:
+    """`env` reaches the engine and holds the settings; `name` keeps the project apart from others on this machine."""
+
+    name: str
+    env: dict[str, str]
+
+    def docker(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run `docker WORDS`, stderr beside stdout; fails with its output unless `check` is false."""
+        result = subprocess.run(["docker", *words], cwd=ROOT, env={**self.env, "COMPOSE_PROJECT_NAME": self.name},
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                timeout=timeout, check=False)
+        assert not check or result.returncode == 0, f"docker {' '.join(words)}: {result.stdout[-3000:]}"
+        return result
+
+    def compose(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        return self.docker("compose", *words, check=check, timeout=timeout)
+
+    def config(self) -> dict[str, object]:
+        """What compose makes of its files and the settings."""
+        return yaml.safe_load(self.compose("config").stdout)
+
+    def states(self) -> dict[str, dict[str, object]]:
+        answer = self.compose("ps", "--all", "--format", "json", check=False).stdout
+        rows = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
+        return {row["Service"]: row for row in rows}
+
+    def container(self, service: str) -> str:
+        """Id of a service's container."""
+        return self.compose("ps", "--all", "--quiet", service).stdout.strip()
+
+    def inspect(self, service: str) -> dict[str, object]:
+        return json.loads(self.docker("inspect", self.container(service)).stdout)[0]
+
+    def execute(self, service: str, *words: str, check: bool = True) -> str:
+        """Output of a command inside a service's container."""
+        return self.compose("exec", "-T", service, *words, check=check).stdout
+
+    def processes(self, service: str) -> dict[int, str]:
+        """Host process id -> command line of everything that runs in a service's container."""
+        listed = self.docker("top", self.container(service), "-eo", "pid,args", check=False).stdout
+        rows = (line.split(maxsplit=1) for line in listed.splitlines()[1:])
+        return {int(row[0]): row[1] for row in rows if len(row) == 2 and row[0].isdigit()}
+
+    def find(self, service: str, part: str) -> list[int]:
+        """Processes whose command line holds `part`."""
+        return sorted(pid for pid, command in self.processes(service).items() if part in command)
+
+    def kill(self, service: str, part: str, signum: int = signal.SIGKILL) -> list[int]:
+        """Signal the processes whose command line holds `part`; fails where there is none."""
+        found = self.find(service, part)
+        assert found, f"{service} runs no {part!r}: {self.processes(service)}"
+        for pid in found:
+            os.kill(pid, signum)
+        return found
+
+    def wait_healthy(self, service: str, seconds: float = READY_SECONDS) -> None:
+        """Wait until the engine calls a service's container healthy."""
+        self.wait_for(lambda: self.inspect(service)["State"].get("Health", {}).get("Status") == "healthy", seconds,
+                      f"{service} healthy")
+
+    @staticmethod
+    def wait_for(condition, seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {seconds:.0f} s for: {what}"
+            time.sleep(1)
+
+    @property
+    def parser_url(self) -> str:
+        return f"http://127.0.0.1:{self.env['PARSER_PORT']}"
+
+    def ready(self) -> bool:
+        """Whether the parser says that it can parse."""
+        try:
+            with urllib.request.urlopen(f"{self.parser_url}/health/ready", timeout=10) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        self.wait_for(self.ready, seconds, "the parser is ready")
+
+    def parse(self, path: Path, timeout: float = 600) -> dict[str, object]:
+        """`POST /layout-parsing`; returns the answer's result."""
+        body = {"file": base64.b64encode(path.read_bytes()).decode(), "fileType": 0 if path.suffix == ".pdf" else 1,
+                "visualize": False}
+        request = urllib.request.Request(f"{self.parser_url}/layout-parsing", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return json.load(answer)["result"]

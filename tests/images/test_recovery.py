@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each process killed comes back by itself; two replicas share the load and stand in for each other."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from project import Project
+
+LETTER = ROOT / "tests/data/letter.png"
+API_SERVER, ENGINE = "vllm serve", "EngineCore"
+
+
+def check_parses(bundle: Project) -> None:
+    result = bundle.parse(LETTER)
+    assert result["layoutParsingResults"][0]["markdown"]["text"].strip()
+    assert not result.get("docparser", {}).get("partial")
+
+
+def recover(bundle: Project, service: str, part: str) -> None:
+    """Kill, wait for another process in its place, and parse."""
+    killed = bundle.kill(service, part)
+    bundle.wait_for(lambda: set(bundle.find(service, part)) - set(killed), 300, f"{part} runs again")
+    bundle.wait_ready()
+    check_parses(bundle)
+
+
+@pytest.mark.parametrize(("service", "part"), [
+    ("vlm", "haproxy -db"), ("vlm", "metrics.py"), ("vlm", "watchdog.py"), ("vlm", "guard.py"), ("vlm", ENGINE),
+    ("vlm", API_SERVER), ("parser", "-m docparser"), ("parser", "multiprocessing"),
+])
+def test_a_killed_process_comes_back(bundle: Project, service: str, part: str):
+    recover(bundle, service, part)
+    assert bundle.inspect(service)["RestartCount"] == 0, "the container itself must not have ended"
+
+
+@pytest.mark.parametrize("service", ["parser", "vlm"])
+def test_a_container_whose_init_is_killed_comes_back(bundle: Project, service: str):
+    """From the host: `docker kill` would tell the engine that it is wanted."""
+    before = bundle.inspect(service)
+    bundle.kill(service, "supervisord")
+    bundle.wait_for(lambda: bundle.inspect(service)["RestartCount"] > before["RestartCount"], 120, "a restart")
+    bundle.wait_healthy(service)
+    bundle.wait_ready()
+    check_parses(bundle)
+
+
+@pytest.fixture(scope="module")
+def two_replicas(bundle: Project) -> Project:
+    """The same bundle with two replicas and a watchdog that is in a hurry."""
+    bundle.env |= {"VLM_REPLICAS": "2", "WATCHDOG_INTERVAL_S": "3", "WATCHDOG_TIMEOUT_S": "10"}
+    bundle.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
+    bundle.wait_for(lambda: len(bundle.find("vlm", API_SERVER)) == 2, 300, "two replicas")
+    bundle.wait_for(lambda: replicas_up(bundle) == 2, 900, "both replicas answer")
+    return bundle
+
+
+def replicas_up(bundle: Project) -> int:
+    page = bundle.execute("vlm", "/opt/venv/supervisor/bin/python", "/opt/paddleocr-vl/scripts/health_probe.py",
+                          "http://127.0.0.1:8000/metrics", check=False)
+    return page.count("} 1\n") if "vlm_replica_up" in page else 0
+
+
+def test_cores_are_shared_out(two_replicas: Project):
+    """With two cores or more, no core belongs to both replicas."""
+    shares = [set(Path(f"/proc/{pid}/status").read_text().partition("Cpus_allowed_list:")[2].split()[0].split(","))
+              for pid in two_replicas.find("vlm", API_SERVER)]
+    assert len(shares) == 2 and shares[0].isdisjoint(shares[1])
+
+
+def test_killing_one_replica_under_load_fails_no_request(two_replicas: Project):
+    begun = threading.Event()
+
+    def request(number: int) -> None:
+        if number == 2:
+            begun.set()
+        check_parses(two_replicas)
+
+    with ThreadPoolExecutor(2) as clients:
+        answers = [clients.submit(request, number) for number in range(8)]
+        assert begun.wait(600)
+        victim = two_replicas.find("vlm", API_SERVER)[0]
+        two_replicas.kill("vlm", str(two_replicas.processes("vlm")[victim]))
+        for answer in answers:
+            answer.result(timeout=900)
+    two_replicas.wait_for(lambda: replicas_up(two_replicas) == 2, 900, "the killed replica is back")
+
+
+def test_a_replica_that_hangs_is_replaced(two_replicas: Project):
+    stopped = two_replicas.find("vlm", API_SERVER)[0]
+    two_replicas.kill("vlm", two_replicas.processes("vlm")[stopped], signal.SIGSTOP)
+    check_parses(two_replicas)
+    two_replicas.wait_for(lambda: stopped not in two_replicas.processes("vlm"), 300, "the watchdog kills it")
+    two_replicas.wait_for(lambda: replicas_up(two_replicas) == 2, 900, "another one in its place")
+    assert "killing it" in two_replicas.compose("logs", "vlm").stdout
+    check_parses(two_replicas)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that are missing or wrong stop the VLM container with one clear line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import demo_models
+from project import Project
+
+
+def run_vlm(project: Project, image: str, models: Path, *words: str) -> tuple[int, str]:
+    """Exit status and output of the VLM image as compose would run it, with these models."""
+    result = project.docker("run", "--rm", "--read-only", "--cap-drop", "ALL", "--tmpfs", "/tmp",
+                            "--tmpfs", "/run/paddleocr-vl:mode=0700,uid=10001,gid=10001", *words,
+                            "--volume", f"{models}:/models:ro", image, check=False)
+    return result.returncode, result.stdout
+
+
+@pytest.fixture
+def project(build_environment: dict[str, str]) -> Project:
+    return Project("paddleocr-vl-weights", build_environment)
+
+
+def errors(output: str) -> list[str]:
+    return [line for line in output.splitlines() if line.startswith("error:")]
+
+
+def test_no_weights_at_all(project: Project, cpu_images: dict[str, str], tmp_path: Path):
+    (tmp_path / "models").mkdir()
+    status, output = run_vlm(project, cpu_images["vlm"], tmp_path / "models")
+    assert status == 2 and len(errors(output)) == 1 and "demo weights" in errors(output)[0]
+
+
+def test_a_changed_byte(project: Project, cpu_images: dict[str, str], tmp_path: Path):
+    models = demo_models(tmp_path)
+    weights = models / "demo/PaddleOCR-VL/model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(bytes(data))
+    status, output = run_vlm(project, cpu_images["vlm"], models)
+    assert status == 2 and len(errors(output)) == 1 and "is damaged" in errors(output)[0]
+
+
+def test_demo_weights_are_refused_where_a_model_is_named(project: Project, cpu_images: dict[str, str], tmp_path: Path):
+    status, output = run_vlm(project, cpu_images["vlm"], demo_models(tmp_path), "--env", "VLM_MODEL=PaddleOCR-VL")
+    assert status == 2 and "VLM_MODEL is 'PaddleOCR-VL'" in errors(output)[0]
+
+
+def test_weights_without_a_manifest_are_remembered(project: Project, cpu_images: dict[str, str], tmp_path: Path):
+    """First use says that nobody can tell; a later change is refused. The volume holds what was seen."""
+    models = demo_models(tmp_path)
+    shutil.copytree(models / "demo/PaddleOCR-VL", models / "PaddleOCR-VL", ignore=shutil.ignore_patterns("SHA256SUMS"))
+    volume = "paddleocr-vl-weights-state"
+    state = ("--volume", f"{volume}:/var/lib/paddleocr-vl", "--entrypoint", "/opt/venv/vlm/bin/python")
+    image = cpu_images["vlm"]
+    try:
+        def check() -> tuple[int, str]:
+            result = project.docker("run", "--rm", *state, "--volume", f"{models}:/models:ro", image, "-m", "vlm_server",
+                                    "--check", check=False)
+            return result.returncode, result.stdout
+
+        status, output = check()
+        assert status == 0 and "has no SHA256SUMS" in output
+        status, output = check()
+        assert status == 0 and "agree with their manifest" in output and "has no SHA256SUMS" not in output
+        (models / "PaddleOCR-VL/tokenizer.json").write_text("{}")
+        status, output = check()
+        assert status == 2 and "replaced on purpose" in errors(output)[0]
+    finally:
+        project.docker("volume", "rm", volume, check=False)
+
+
+def test_replicas_that_make_no_sense(project: Project, cpu_images: dict[str, str], tmp_path: Path):
+    status, output = run_vlm(project, cpu_images["vlm"], demo_models(tmp_path), "--env", "VLM_REPLICAS=none")
+    assert status == 2 and errors(output) == ["error: VLM_REPLICAS is 'none'; expected a whole number from 1 to 64"]
