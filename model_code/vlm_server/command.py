@@ -12,6 +12,7 @@ from typing import Any
 from vlm_models.paddleocr_vl.chat_template import chat_template_path
 
 from .catalog import Catalog
+from .host import Host
 from .settings import Settings
 from .weights import Weights
 
@@ -42,7 +43,7 @@ def build_command(settings: Settings, catalog: Catalog, weights: Weights, extra:
         "--served-model-name", weights.model.served_name,
         # Pinned: a checkpoint's own template may insert image tokens where there is no image.
         "--chat-template", str(chat_template_path()), "--chat-template-content-format", "openai",
-        *flags(merged), *extra,
+        *flags(Host.measure().fill(merged)), *extra,
     ]
 
 
@@ -53,4 +54,4 @@ def build_environment(
     defaults = {**catalog.environment, **catalog.hardware[settings.hardware].environment}
     if weights.demo:
         defaults.update(weights.model.demo_environment)
-    return {**{name: str(value) for name, value in defaults.items()}, **env}
+    return {**{name: str(value) for name, value in Host.measure().fill(defaults).items()}, **env}

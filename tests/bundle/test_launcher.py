@@ -16,6 +16,7 @@ from conftest import ROOT
 from vlm_server.catalog import Catalog
 from vlm_server.command import build_command, build_environment, flags
 from vlm_server.errors import SettingError, WeightsError
+from vlm_server.host import Host
 from vlm_server.manifest import verify
 from vlm_server.settings import Settings
 from vlm_server.weights import resolve
@@ -181,7 +182,41 @@ def test_environment_of_the_server_yields_to_what_is_set(tmp_path: Path):
     chosen = settings(tmp_path)
     env = build_environment(chosen, CATALOG, resolve(chosen, CATALOG), {"HF_HUB_OFFLINE": "0", "OTHER": "1"})
     assert env["HF_HUB_OFFLINE"] == "0" and env["OTHER"] == "1" and env["VLLM_NO_USAGE_STATS"] == "1"
-    assert "OMP_NUM_THREADS" not in env
+    assert int(env["OMP_NUM_THREADS"]) >= 1 and int(env["VLLM_CPU_KVCACHE_SPACE"]) >= 1
+
+
+def machine(root: Path, flags: str, memory_kib: int, **cgroup: str) -> Host:
+    """A host with these files under proc and sys."""
+    (root / "proc").mkdir(parents=True)
+    (root / "sys/fs/cgroup").mkdir(parents=True)
+    (root / "proc/cpuinfo").write_text(f"processor : 0\nflags : fpu {flags}\n")
+    (root / "proc/meminfo").write_text(f"MemTotal: {memory_kib} kB\nMemFree: 1 kB\n")
+    for name, text in cgroup.items():
+        (root / "sys/fs/cgroup" / name.replace("_", ".")).write_text(text + "\n")
+    return Host.measure(root)
+
+
+def test_what_follows_from_the_machine(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    small = machine(tmp_path / "a", "avx2", 16 << 20)
+    assert small == Host(cores=8, memory=16 << 30, bfloat16=False)
+    assert small.values() == {"dtype": "float32", "VLLM_CPU_KVCACHE_SPACE": 2, "OMP_NUM_THREADS": 7}
+    large = machine(tmp_path / "b", "avx512_bf16", 512 << 20, memory_max="max", cpu_max="max 100000")
+    assert large.values() == {"dtype": "bfloat16", "VLLM_CPU_KVCACHE_SPACE": 4, "OMP_NUM_THREADS": 7}
+    boxed = machine(tmp_path / "c", "amx_bf16", 512 << 20, memory_max=str(6 << 30), cpu_max="250000 100000")
+    assert boxed == Host(cores=2, memory=6 << 30, bfloat16=True)
+    assert boxed.values() == {"dtype": "bfloat16", "VLLM_CPU_KVCACHE_SPACE": 1, "OMP_NUM_THREADS": 2}
+    assert boxed.fill({"dtype": "derived", "a": 1}) == {"dtype": "bfloat16", "a": 1}
+    with pytest.raises(SettingError, match="max-num-seqs is 'derived'; that is known for dtype, "):
+        boxed.fill({"max-num-seqs": "derived"})
+
+
+def test_nothing_derived_is_left(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = settings(tmp_path)
+    weights = resolve(chosen, CATALOG)
+    assert "derived" not in build_command(chosen, CATALOG, weights, [])
+    assert "derived" not in build_environment(chosen, CATALOG, weights, {}).values()
 
 
 def test_demo_weights_run_on_one_thread(tmp_path: Path):

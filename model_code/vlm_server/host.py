@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What models.yaml leaves to the machine: values written there as `derived`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import SettingError
+
+DERIVED = "derived"
+GIB = 1 << 30
+# Processor flags, as /proc/cpuinfo spells them, of products of bfloat16 numbers (x86-64; aarch64).
+BFLOAT16_FLAGS = frozenset(("avx512_bf16", "amx_bf16", "bf16"))
+# Cores that the parser, the API server and the operating system keep, where there are four or more.
+RESERVED_CORES = 1
+# The cache for 16 requests of 16384 tokens of the published model (18 KiB a token); more would lie idle.
+MOST_KV_GIB = 4
+# Its share of the memory: weights, activations, the parser and the operating system need the rest.
+KV_SHARE = 1 / 8
+
+
+@dataclass(frozen=True)
+class Host:
+    """cores: that this process may use; memory: bytes that it may use; bfloat16: whether the processor multiplies it."""
+
+    cores: int
+    memory: int
+    bfloat16: bool
+
+    @classmethod
+    def measure(cls, root: Path = Path("/")) -> Host:
+        """The machine, or the part of it that a container gets. ``root`` holds proc and sys."""
+        info = text(root / "proc/cpuinfo")
+        flags = {flag for line in info.splitlines() if line.lower().startswith(("flags", "features")) for flag in line.split()}
+        sizes = [int(line.split()[1]) << 10 for line in text(root / "proc/meminfo").splitlines() if line.startswith("MemTotal:")]
+        limits = (root / "sys/fs/cgroup/memory.max", root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
+        sizes += [int(limit) for limit in map(text, limits) if limit.isdigit()]
+        cores = len(os.sched_getaffinity(0))
+        quota, _, period = text(root / "sys/fs/cgroup/cpu.max").partition(" ")
+        if quota.isdigit() and period.isdigit():
+            cores = min(cores, max(1, int(quota) // int(period)))
+        return cls(cores, min(sizes, default=8 * GIB), bool(flags & BFLOAT16_FLAGS))
+
+    def values(self) -> dict[str, Any]:
+        """Argument or environment variable -> value, for everything that may be `derived`."""
+        return {
+            # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32 itself.
+            "dtype": "bfloat16" if self.bfloat16 else "float32",
+            "VLLM_CPU_KVCACHE_SPACE": min(MOST_KV_GIB, max(1, int(self.memory * KV_SHARE) // GIB)),
+            "OMP_NUM_THREADS": self.cores - RESERVED_CORES if self.cores >= 4 else self.cores,
+        }
+
+    def fill(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """``arguments`` with every `derived` replaced. Raises SettingError where nothing is known for a name."""
+        known = self.values()
+        for name, value in arguments.items():
+            if value == DERIVED and name not in known:
+                raise SettingError(f"models.yaml: {name} is 'derived'; that is known for {', '.join(known)} only")
+        return {name: known[name] if value == DERIVED else value for name, value in arguments.items()}
+
+
+def text(file: Path) -> str:
+    """Content of a small file, empty where it cannot be read."""
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:
+        return ""
