@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from docparser.errors import DocumentTooLarge, InvalidDocument
-from docparser.limits import Limits
+from docparser.limits import LONGEST_SIDE, Limits
 from docparser.source import SUPPORTED, Document
 
 # The limit is checked here, against the operator's setting and with a message; Pillow's own would only be in the way.
@@ -77,6 +77,10 @@ def _check_size(image: Image.Image, index: int, limits: Limits) -> None:
         raise DocumentTooLarge(
             f"file: page {index + 1} is {width} x {height} = {width * height} pixels; "
             f"at most {limits.max_image_pixels} are allowed (PARSER_MAX_IMAGE_PIXELS)"
+        )
+    if max(width, height) > LONGEST_SIDE:
+        raise DocumentTooLarge(
+            f"file: page {index + 1} is {width} x {height} pixels; no side may have more than {LONGEST_SIDE}"
         )
 
 

@@ -8,6 +8,9 @@ import dataclasses
 from docparser.settings import Settings
 
 
+LONGEST_SIDE = 32_000  # pixels: parts of OpenCV end at 32,767, and JPEG, in which crops go to the VLM, at 65,500
+
+
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """Pixel counts are width x height; ``pdf_scale`` is in pixels per PDF point."""

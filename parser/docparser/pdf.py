@@ -13,7 +13,7 @@ import pypdfium2
 from pypdfium2 import PdfiumError
 
 from docparser.errors import DocumentTooLarge, InvalidDocument
-from docparser.limits import Limits
+from docparser.limits import LONGEST_SIDE, Limits
 from docparser.source import Document
 
 
@@ -91,4 +91,8 @@ def render_scale(width: float, height: float, limits: Limits) -> float:
     """Pixels per point for a page of ``width`` x ``height`` points: the operator's, or less for a large page."""
     if not (width > 0 and height > 0 and math.isfinite(width * height)):
         raise ValueError(f"its size is {width} x {height} points")
-    return min(limits.pdf_scale, math.sqrt(limits.max_pdf_page_pixels / (width * height)))
+    return min(
+        limits.pdf_scale,
+        math.sqrt(limits.max_pdf_page_pixels / (width * height)),
+        LONGEST_SIDE / max(width, height),
+    )

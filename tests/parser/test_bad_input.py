@@ -70,6 +70,7 @@ def test_the_file_type_must_be_right(service):
 
 def test_limits(service):
     check(service.parse(samples.image(size=(3100, 3100))), 413, "file", "3100 x 3100", "9000000")
+    check(service.parse(samples.image(size=(40_000, 2))), 413, "file", "40000 x 2", "32000")
     check(service.parse(samples.pdf(*[(100, 100)] * 7)), 413, "file", "7 pages", "at most 6")
     check(service.parse(samples.tiff(*[(10, 10)] * 7)), 413, "7 pages")
     check(service.parse("A" * (9 << 20)), 413, "8 MiB")

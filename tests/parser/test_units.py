@@ -12,7 +12,7 @@ import yaml
 from docparser import offline
 from docparser.errors import NotReady
 from docparser.labels import LABELS
-from docparser.limits import Limits
+from docparser.limits import LONGEST_SIDE, Limits
 from docparser.pdf import render_scale
 from docparser.schemas import ParseRequest
 from docparser.settings import Settings, variable
@@ -124,6 +124,7 @@ def test_pdf_pages_are_rendered_at_the_operators_scale_within_bounds():
     limits = Limits.of(Settings(max_pdf_page_pixels=40_000_000, pdf_scale=2.0))
     assert render_scale(595, 842, limits) == 2.0
     assert (20_000 * render_scale(20_000, 20_000, limits)) ** 2 == pytest.approx(40_000_000)
+    assert 200_000 * render_scale(200_000, 1, limits) == pytest.approx(LONGEST_SIDE)
     with pytest.raises(ValueError, match="0 x 5 points"):
         render_scale(0, 5, limits)
 
