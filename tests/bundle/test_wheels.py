@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of wheels: what it must hold on each platform, and what counts as there."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from bundle import uv, wheels
+from bundle.environments import ENVIRONMENTS, source_lock
+from bundle.errors import EnvironmentSetupError
+
+REQUIREMENTS = ROOT / "config/requirements"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bootstrap():
+    uv.ensure_uv()
+
+
+def names(locks: list[Path], machine: str) -> set[str]:
+    return {pin.requirement.partition("==")[0] for pin in wheels.read_pins(locks, machine)}
+
+
+@pytest.mark.parametrize("environment", ["vlm", "vlm-0.12", "vlm-ascend", "vlm-ascend-0.12"])
+def test_cuda_libraries_are_for_x86_only(environment: str):
+    locks = [ENVIRONMENTS[environment].lock, ENVIRONMENTS[environment].torch_lock]
+    x86, arm = names(locks, "x86_64"), names(locks, "aarch64")
+    assert {"torch", "transformers"} <= x86 & arm
+    assert any(name.startswith("nvidia-") for name in x86) and not any(name.startswith("nvidia-") for name in arm)
+    assert "triton" not in x86 | arm and ("torch-npu" in x86 & arm) is ("ascend" in environment)
+
+
+def test_a_pin_has_all_the_hashes_of_its_lock(tmp_path: Path):
+    lock = tmp_path / "a.txt"
+    lock.write_text(f"# c\na==1 ; platform_machine == 'x86_64' \\\n    --hash=sha256:{'1' * 64} \\\n"
+                    f"    --hash=sha256:{'2' * 64}\nb==2 \\\n    --hash=sha256:{'3' * 64}\n")
+    assert wheels.read_pins([lock, lock], "aarch64") == [wheels.Pin("b==2", frozenset(["3" * 64]))]
+    assert wheels.read_pins([lock], "x86_64")[0] == wheels.Pin("a==1", frozenset(["1" * 64, "2" * 64]))
+
+
+def test_a_half_written_wheel_does_not_count(tmp_path: Path):
+    (tmp_path / "a-1-py3-none-any.whl").write_bytes(b"whole")
+    assert wheels.present(tmp_path) == {hashlib.sha256(b"whole").hexdigest(): "a-1-py3-none-any.whl"}
+    assert hashlib.sha256(b"whole, then more").hexdigest() not in wheels.present(tmp_path)
+
+
+def test_a_source_distribution_is_taken_from_the_index_and_checked(tmp_path: Path, monkeypatch):
+    page = tmp_path / "index/a"
+    page.mkdir(parents=True)
+    (page / "a-1.tar.gz").write_bytes(b"sources")
+    # An index may be a folder of pages; urlopen needs the page itself to be a file here.
+    monkeypatch.setattr(wheels, "index_url", lambda: (tmp_path / "index").as_uri())
+    links = f'<a href="a-1.tar.gz#sha256={"0" * 64}">a-1.tar.gz</a>'.encode()
+    real = wheels.urllib.request.urlopen
+
+    class Page:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def read(self) -> bytes:
+            return links
+
+    monkeypatch.setattr(wheels.urllib.request, "urlopen",
+                        lambda address, timeout: Page() if address.endswith("/") else real(address, timeout=timeout))
+    lock = tmp_path / "a.txt"
+    lock.write_text(f"a==1 \\\n    --hash=sha256:{hashlib.sha256(b'sources').hexdigest()}\n")
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    monkeypatch.setattr(wheels, "shown", str)
+    wheels.download_source(lock, folder)
+    assert (folder / "a-1.tar.gz").read_bytes() == b"sources"
+    lock.write_text(f"a==1 \\\n    --hash=sha256:{'4' * 64}\n")
+    (folder / "a-1.tar.gz").unlink()
+    with pytest.raises(EnvironmentSetupError, match="is not the file"):
+        wheels.download_source(lock, folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_every_ascend_environment_has_its_vllm():
+    for name, version in (("vlm-ascend", "0.11.1"), ("vlm-ascend-0.12", "0.12.0")):
+        pins = wheels.read_pins([source_lock(ENVIRONMENTS[name])], "aarch64")
+        assert [pin.requirement for pin in pins] == [f"vllm=={version}"]
