@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job API over HTTP: a real service with simulated page work."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+import zipfile
+from io import BytesIO
+
+import httpx
+import pytest
+from conftest import JOBS
+from documents import pdf
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_job_from_submission_to_result(parser):
+    job_id = parser.job(pdf(3), pageRanges="1,3", optionalPayload='{"visualize": true}')
+    state = parser.ended(job_id)
+    assert state["state"] == "done" and state["model"] == "PaddleOCR-VL-1.6"
+    assert state["extractProgress"].items() >= {"totalPages": 2, "extractedPages": 2}.items()
+    first, second = parser.lines(state["resultUrl"]["jsonUrl"])
+    assert first["dataInfo"] == {"type": "pdf", "numPages": 2, "pages": [{"width": 100, "height": 140}] * 2}
+    assert second["docparser"]["pages"] == [{"page": 3}] and second["docparser"]["partial"] is False
+    assert second["docparser"]["models"]["vlm"]["model"] == "PaddleOCR-VL-0.9B"
+    (page,) = second["layoutParsingResults"]
+    assert page["markdown"]["text"] == f'job-{job_id} page 3 <img src="page_0003_a.jpg">'
+    for url in (page["inputImage"], *page["outputImages"].values(), *page["markdown"]["images"].values()):
+        picture = httpx.get(url, trust_env=False)
+        assert picture.headers["content-type"] == "image/jpeg" and picture.content.startswith(b"\xff\xd8")
+
+
+@pytest.mark.parametrize("fields, words", [
+    ({"model": "PP-OCRv5"}, "'PP-OCRv5' is not served"),
+    ({"model": "PP-StructureV3"}, "'PP-StructureV3' is not served"),
+    ({"pageRanges": "3-1"}, "pageRanges"),
+    ({"optionalPayload": "{"}, "optionalPayload: not valid JSON"),
+    ({"optionalPayload": '{"topP": 2}'}, "optionalPayload: topP"),
+    ({"batchId": "x" * 200}, "batchId"),
+])  # fmt: skip
+def test_wrong_fields_are_named(parser, fields, words):
+    answer = parser.submit(pdf(1), **fields)
+    assert answer.status_code == 400 and words in answer.json()["msg"] == answer.json()["errorMsg"]
+
+
+@pytest.mark.parametrize("document, words", [(b"", "empty"), (b"no document", "neither an image nor a PDF")])
+def test_what_is_no_document_is_refused_at_once(parser, document, words):
+    answer = parser.submit(document)
+    assert answer.status_code == 400 and words in answer.json()["msg"]
+
+
+def test_other_forms_of_a_submission(parser):
+    client = parser.client
+    assert "file: missing" in client.post(JOBS, data={"model": "PaddleOCR-VL"}).json()["msg"]
+    url = {"model": "PaddleOCR-VL", "fileUrl": "http://127.0.0.1:1/a.pdf"}
+    refused = client.post(JOBS, json=url)
+    assert refused.status_code == 400 and refused.json()["msg"].startswith("fileUrl: this service fetches no URLs")
+    inside = "data:application/pdf;base64," + base64.b64encode(pdf(1)).decode()
+    accepted = client.post(JOBS, json=url | {"fileUrl": inside, "optionalPayload": {"visualize": False}})
+    assert parser.ended(accepted.json()["data"]["jobId"])["state"] == "done"
+    assert client.post(JOBS, content=b"[", headers={"Content-Type": "application/json"}).status_code == 400
+
+
+def test_documents_that_cannot_be_opened_fail_with_the_reason(parser):
+    state = parser.ended(parser.job(b"%PDF-1.4 broken"))
+    assert state["state"] == "failed" and "file:" in state["errorMsg"]
+    state = parser.ended(parser.job(pdf(2), pageRanges="2,7"))
+    assert state["state"] == "failed" and "names page 7, but the document has 2 pages" in state["errorMsg"]
+
+
+def test_unknown_jobs_and_addresses(parser):
+    assert parser.client.get(f"{JOBS}/{'0' * 32}").status_code == 404
+    assert parser.client.delete(f"{JOBS}/{'0' * 32}").status_code == 404
+    assert parser.client.get(f"{JOBS}/batch/none").status_code == 404
+    url = parser.ended(parser.job(pdf(1)))["resultUrl"]["jsonUrl"]
+    assert httpx.get(url[:-15] + "0" + url[-14:], trust_env=False).status_code in (403, 404)
+    assert httpx.get(url.replace("result.jsonl", "pages/1/page.json"), trust_env=False).status_code == 404
+
+
+def test_a_repeated_submission_with_the_same_key_is_the_same_job(parser):
+    key, document = {"Idempotency-Key": "retry-1"}, pdf(1)
+    first = parser.submit(document, headers=key).json()["data"]["jobId"]
+    assert parser.submit(document, headers=key).json()["data"]["jobId"] == first
+    assert parser.submit(pdf(2), headers=key).status_code == 422
+
+
+def test_failed_pages_are_reported_and_can_be_retried_alone(parser, vlm):
+    (vlm.folder / "refuse").write_text("2")
+    job_id = parser.job(pdf(3))
+    state = parser.ended(job_id)
+    assert state["state"] == "done" and state["errorMsg"].startswith("1 of 3 pages failed; page 2: the VLM refused")
+    (failed,) = state["docparser"]["failedPages"]
+    assert failed["page"] == 2
+    lines = parser.lines(state["resultUrl"]["jsonUrl"])
+    assert [bool(line["layoutParsingResults"][0]["markdown"]["text"]) for line in lines] == [True, False, True]
+    assert lines[1]["docparser"]["pages"][0]["error"]["message"] == failed["message"]
+    (vlm.folder / "refuse").unlink()
+    asked = len(vlm.asked())
+    assert parser.client.post(f"{JOBS}/{job_id}/retry").json()["data"]["pages"] == 1
+    state = parser.ended(job_id)
+    assert "errorMsg" not in state and vlm.asked()[asked:] == [f"job-{job_id} page 2"]
+
+
+def test_all_pages_failed_is_a_failed_job(parser, vlm):
+    (vlm.folder / "refuse").write_text("1 2")
+    state = parser.ended(parser.job(pdf(2)))
+    assert state["state"] == "failed" and state["errorMsg"].startswith("2 of 2 pages failed")
+
+
+def test_progress_events_tell_each_page_and_go_on_where_they_broke_off(parser):
+    job_id = parser.job(pdf(4))
+    events = read_events(parser, job_id)
+    assert {event["page"] for name, _, event in events if name == "page" and event["state"] == "done"} == {1, 2, 3, 4}
+    assert events[-1][0] == "job" and events[-1][2]["state"] == "done"
+    last = events[-1][1]
+    assert [name for name, _, _ in read_events(parser, job_id, last)] == ["job"]
+
+
+def read_events(parser, job_id: str, last: str = "") -> list[tuple[str, str, dict]]:
+    headers = {"Last-Event-ID": last} if last else {}
+    events = []
+    with parser.client.stream("GET", f"{JOBS}/{job_id}/events", headers=headers) as stream:
+        fields: dict[str, str] = {}
+        for line in stream.iter_lines():
+            name, _, value = line.partition(": ")
+            if name:
+                fields[name] = value
+            elif "data" in fields:
+                events.append((fields["event"], fields["id"], json.loads(fields["data"])))
+                fields = {}
+    return events
+
+
+def test_results_in_other_formats(parser):
+    job_id = parser.job(pdf(2))
+    parser.ended(job_id)
+    answers = {name: parser.client.get(f"{JOBS}/{job_id}/result?format={name}") for name in ("md", "html", "zip", "json")}
+    assert all(answer.status_code == 200 for answer in answers.values())
+    assert answers["md"].text.count("page_0001_a.jpg") == 1 and "page 2" in answers["md"].text
+    assert "data:image/jpeg;base64," in answers["html"].text
+    names = zipfile.ZipFile(BytesIO(answers["zip"].content)).namelist()
+    assert {"a.md", "a.html", "a.json", "page_0001_a.jpg", "page_0002_a.jpg"} == set(names)
+    assert len(answers["json"].json()["layoutParsingResults"]) == 2
+    assert parser.client.get(f"{JOBS}/{job_id}/result?format=exe").status_code == 400
+
+
+def test_parse_prints_markdown(parser):
+    answer = parser.client.post("/parse", files={"file": ("a.pdf", pdf(1))})
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/markdown")
+    assert "page 1" in answer.text
+    assert parser.client.post("/parse", files={"file": ("a", b"x")}).status_code == 422
+
+
+def test_purging_removes_document_and_results(parser):
+    job_id = parser.job(pdf(1))
+    url = parser.ended(job_id)["resultUrl"]["jsonUrl"]
+    assert parser.client.delete(f"{JOBS}/{job_id}?purge=true").status_code == 200
+    assert parser.client.get(f"{JOBS}/{job_id}").status_code == 404
+    assert httpx.get(url, trust_env=False).status_code == 404
+    assert not (parser.log.parent / "data/jobs" / job_id).exists()
+
+
+def test_cancel_frees_the_queue_and_partial_results_stay(start):
+    vlm = start.vlm(0.3)
+    parser = start.parser(PARSER_PAGES_IN_FLIGHT="1").wait()
+    job_id = parser.job(pdf(30))
+    state = parser.wait_for(job_id, lambda state: state["docparser"]["pages"]["done"] >= 2)
+    assert state["docparser"]["partial"] is True and "resultUrl" not in state
+    partial = parser.lines(state["docparser"]["partialUrl"])
+    assert len(partial) >= 2 and all(line["docparser"]["partial"] for line in partial)
+    assert parser.client.get(f"{JOBS}/{job_id}/pages/1").status_code == 200
+    assert parser.client.get(f"{JOBS}/{job_id}/pages/30").status_code == 409
+    for _ in range(2):
+        cancelled = parser.client.delete(f"{JOBS}/{job_id}")
+        assert cancelled.status_code == 200 and cancelled.json()["data"]["state"] == "failed"
+    capacity = parser.client.get("/capacity").json()["result"]
+    assert capacity["pages"]["queued"] == 0
+    time.sleep(1.5)
+    asked = len(vlm.asked())
+    time.sleep(1.0)
+    assert len(vlm.asked()) == asked < 30  # nothing of it is worked on any more
+    state = parser.state(job_id)
+    assert state["state"] == "failed" and state["docparser"]["cancelled"] and state["errorMsg"] == "cancelled by the client"
+
+
+def test_two_processes_share_jobs_and_a_job_outlives_the_one_that_took_it(start):
+    start.vlm(0.2)
+    first, second = start.parser(PARSER_PAGES_IN_FLIGHT="1"), start.parser(PARSER_PAGES_IN_FLIGHT="1")
+    first.wait(), second.wait()
+    job_id = first.job(pdf(12))
+    second.wait_for(job_id, lambda state: state["docparser"]["pages"]["done"] >= 2)
+    first.kill()
+    state = second.ended(job_id)
+    assert state["state"] == "done" and state["docparser"]["pages"]["done"] == 12
+    assert len(second.lines(state["resultUrl"]["jsonUrl"])) == 12
+
+
+def test_behind_a_proxy_with_keys(start):
+    keys = {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("one", "two")}
+    start.vlm()
+    parser = start.parser(PARSER_API_KEYS=",".join(keys.values()), PUBLIC_URL="https://docs.example/parser/").wait()
+    assert parser.submit(pdf(1)).status_code == 401
+    parser.client.headers["Authorization"] = "Bearer one"
+    job_id = parser.job(pdf(1), batchId="b")
+    url = parser.ended(job_id)["resultUrl"]["jsonUrl"]
+    assert url.startswith(f"https://docs.example/parser/api/v2/ocr/results/{job_id}/")
+    inside = url.replace("https://docs.example/parser", parser.url)
+    assert httpx.get(inside, trust_env=False).status_code == 200  # the address is the permission
+    assert httpx.get(f"{parser.url}/", trust_env=False).status_code == 200
+    parser.client.headers["Authorization"] = "Bearer two"
+    assert parser.client.get(f"{JOBS}/{job_id}").status_code == 404
+    assert parser.client.get(f"{JOBS}/batch/b").status_code == 404
+    assert inside.split("/")[8] not in parser.log.read_text()

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store without a service: turns, crashes, damaged files, a full disk, retention."""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from docparser.jobs import page_ranges, recovery
+from docparser.jobs.database import Database
+from docparser.jobs.errors import InvalidJob, JobNotFound, KeyReused, LinkExpired, QueueFull, StorageDamaged, StorageFull
+from docparser.jobs.files import JobFiles
+from docparser.jobs.links import Links
+from docparser.jobs.processes import Processes
+from docparser.jobs.queue import MAX_ATTEMPTS, PageRecord, StepQueue
+from docparser.jobs.retention import Retention
+from docparser.jobs.states import OPENING, Job, JobState
+from docparser.jobs.store import JobStore, Limits
+
+
+class Place:
+    """One service process's view of a data directory."""
+
+    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000) -> None:
+        self.root = root
+        self.files = JobFiles(root, 0)
+        self.database = recovery.open_database(self.files)
+        self.processes = Processes(root / "processes")
+        self.store = JobStore(self.database, Limits(pages, jobs))
+        self.queue = StepQueue(self.database, self.processes)
+        self.lengths: dict[str, int] = {}  # of the documents
+
+    def die(self) -> None:
+        """As after kill -9: the lock is gone, nothing else was tidied up."""
+        self.processes._file.close()
+        self.database.close()
+
+    def submit(self, pages: int = 1, flow: str = "a", key: str | None = None, fingerprint: str = "f") -> str:
+        job = Job(uuid.uuid4().hex, "", flow, None, "m", "a.pdf", "PDF", {}, None, JobState.PENDING, None, time.time(),
+                  None, None, None, None)  # fmt: skip
+        self.lengths[job.id] = pages
+        record = {name: getattr(job, name) for name in
+                  ("owner", "flow", "batch_id", "model", "file_name", "format", "options", "page_ranges", "created")}  # fmt: skip
+        self.files.keep_submission(job.id, io.BytesIO(b"%PDF-"), record | {"fingerprint": fingerprint})
+        return self.store.insert(job, key=key, fingerprint=fingerprint, size=5)
+
+    def claim(self):
+        """The next page, or None; documents that are to be opened before are."""
+        while (claim := self.queue.claim()) and claim.number == OPENING:
+            pages = self.lengths[claim.job.id]
+            self.queue.opened(claim, pages, list(range(1, pages + 1)), join=False)
+        return claim
+
+    def parse(self, claim) -> None:
+        page = {"number": claim.number, "width": 1, "height": 2}
+        folder, sha256, size = self.files.keep_page(claim.job.id, claim.number, page, {"a.jpg": b"x"})
+        self.queue.finish(claim, PageRecord(folder, sha256, 1, 2, size), join=False)
+
+    def work(self) -> list[tuple[str, int]]:
+        """All that waits, in turn: (job, page)."""
+        done = []
+        while claim := self.claim():
+            done.append((claim.job.id, claim.number))
+            self.parse(claim)
+        return done
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_clients_and_their_jobs_take_turns(place):
+    long = place.submit(4, "long")
+    small = [place.submit(1, "small") for _ in range(3)]
+    order = place.work()
+    assert [job for job, _ in order] == [long, small[0], long, small[1], long, small[2], long]
+    assert [page for job, page in order if job == long] == [1, 2, 3, 4]
+
+
+def test_a_client_that_comes_later_gets_no_credit_for_the_time_before(place):
+    first = place.submit(20, "first")
+    for _ in range(10):
+        place.parse(place.claim())
+    second = place.submit(20, "second")
+    turns = [job for job, _ in place.work()[:10]]
+    assert turns.count(first) == turns.count(second) == 5
+
+
+def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(tmp_path):
+    first, second = Place(tmp_path), Place(tmp_path)
+    job_id = first.submit(3)
+    first.parse(first.claim())
+    lost = first.claim()
+    assert second.queue.reclaim() == 0  # it lives
+    first.die()
+    assert second.queue.reclaim() == 1
+    assert [page for _, page in second.work()] == [lost.number, 3]
+    job, counts, _, _ = second.store.look(job_id)
+    assert job.state is JobState.DONE and counts.done == 3
+
+
+def test_a_page_that_takes_the_service_down_each_time_ends_some_day(tmp_path):
+    place = Place(tmp_path)
+    job_id = place.submit()
+    for _ in range(MAX_ATTEMPTS):
+        assert place.claim().number == 1
+        place.die()
+        place = Place(tmp_path)
+        assert place.queue.reclaim() == 1
+    assert place.claim() is None
+    assert place.store.job(job_id).state is JobState.FAILED
+
+
+def test_what_is_finished_for_a_cancelled_job_changes_nothing(place):
+    job_id = place.submit(3)
+    claim = place.claim()
+    assert place.store.cancel(job_id, "").state is JobState.CANCELLED
+    assert place.store.load().queued_pages == 0 and place.queue.claim() is None
+    assert place.store.cancel(job_id, "").state is JobState.CANCELLED  # harmless
+    place.parse(claim)
+    job, counts, _, _ = place.store.look(job_id)
+    assert job.state is JobState.CANCELLED and (counts.done, counts.running) == (0, 0)
+
+
+def test_the_same_key_makes_one_job_and_another_document_under_it_is_refused(place):
+    assert place.submit(key="k") == place.submit(key="k")
+    with pytest.raises(KeyReused, match="Idempotency-Key: 'k'"):
+        place.submit(key="k", fingerprint="other")
+
+
+def test_a_full_queue_names_its_setting_and_takes_jobs_again_later(tmp_path):
+    place = Place(tmp_path, jobs=1)
+    place.submit()
+    with pytest.raises(QueueFull, match="PARSER_MAX_QUEUED_JOBS"):
+        place.submit()
+    place.work()
+    place.submit()
+
+
+def test_failed_pages_are_tried_again_alone(place):
+    job_id = place.submit(2)
+    place.parse(place.claim())
+    place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
+    job, counts, _, _ = place.store.look(job_id)
+    assert job.state is JobState.DONE and job.error == "1 of 2 pages failed; page 2: lost" and counts.failed == 1
+    assert place.store.retry(job_id, "") == 1
+    assert [page for _, page in place.work()] == [2]
+    assert place.store.job(job_id).error is None
+
+
+def test_a_damaged_database_is_set_aside_and_rebuilt_from_the_folders(tmp_path):
+    place = Place(tmp_path)
+    done, half, cancelled = place.submit(1), place.submit(2), place.submit()
+    place.store.cancel(cancelled, "")
+    place.files.mark_cancelled(cancelled)
+    for _ in range(2):
+        place.parse(place.claim())
+    assert place.store.job(done).state is JobState.DONE
+    place.die()
+    for suffix in ("-wal", "-shm"):
+        (tmp_path / f"jobs.sqlite3{suffix}").unlink(missing_ok=True)
+    (tmp_path / "jobs.sqlite3").write_bytes(b"no database" * 1000)
+    again = Place(tmp_path)
+    assert len(list(tmp_path.glob("jobs.sqlite3.damaged-*"))) == 1
+    assert again.store.job(cancelled).state is JobState.CANCELLED
+    again.lengths = place.lengths
+    assert again.work() == [(half, 2)]  # the finished pages are not parsed again
+    assert again.store.job(done).state is again.store.job(half).state is JobState.DONE
+
+
+def test_a_damaged_database_in_use_is_not_touched(tmp_path):
+    place = Place(tmp_path)
+    held = recovery.hold(tmp_path)
+    place.die()
+    (tmp_path / "jobs.sqlite3").write_bytes(b"no database" * 1000)
+    with pytest.raises(StorageDamaged, match="another process uses it"):
+        recovery.open_database(place.files)
+    held.close()
+
+
+def test_a_damaged_page_is_found_and_can_be_retried(place):
+    job_id = place.submit(2)
+    place.work()
+    step = place.store.look(job_id)[2][0]
+    path = place.files.page_folder(job_id, step.folder) / "page.json"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(StorageDamaged, match="not what was written"):
+        place.files.page(job_id, step.folder, step.sha256)
+    place.queue.damaged(job_id, 1, "damaged")
+    assert place.store.retry(job_id, "") == 1
+    assert [page for _, page in place.work()] == [1]
+
+
+def test_a_full_disk_is_named_and_what_was_there_stays(place):
+    job_id = place.submit()
+    connection = place.database._connection()
+    (used,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {used}")  # SQLite's own way to be full
+    with pytest.raises(StorageFull, match="PARSER_DATA_DIR"):
+        for _ in range(200):
+            place.submit()
+    assert place.store.job(job_id).state is JobState.PENDING
+    place.files._min_free = 1 << 60
+    with pytest.raises(StorageFull, match="PARSER_MIN_FREE_MIB"):
+        place.files.check_room()
+
+
+def test_a_submission_that_does_not_fit_leaves_nothing(place, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("docparser.jobs.files.os.fsync", full)
+    with pytest.raises(StorageFull, match="no room left"):
+        place.submit()
+    assert place.files.job_ids() == set() and list(place.files.hidden()) == []
+
+
+def test_half_written_folders_are_removed_once_they_are_old(place, monkeypatch):
+    job_id = place.submit()
+    hidden = place.files.folder(job_id) / "pages" / ".000001-half"
+    hidden.mkdir()
+    (place.files.jobs / ("0" * 32)).mkdir()
+    recovery.remove_rubbish(place.database, place.files)
+    assert hidden.exists()  # it may be in the making
+    monkeypatch.setattr(recovery, "UNSEEN_S", -1.0)
+    recovery.remove_rubbish(place.database, place.files)
+    assert not hidden.exists() and place.files.job_ids() == {job_id}
+
+
+def test_retention_by_age_and_by_size_spares_what_runs(place):
+    jobs = [place.submit() for _ in range(3)]
+    for _ in range(2):
+        place.parse(place.claim())
+    assert Retention(place.database, place.files, age_s=1e6, most_bytes=1 << 30).sweep() == 0
+    (kept,) = place.database._connection().execute("SELECT sum(bytes) FROM jobs").fetchone()
+    assert Retention(place.database, place.files, age_s=1e6, most_bytes=kept - 1).sweep() == 1
+    assert not place.files.folder(jobs[0]).exists() and place.files.folder(jobs[1]).exists()
+    assert Retention(place.database, place.files, age_s=-1.0, most_bytes=1 << 30).sweep() == 1
+    assert place.files.job_ids() == {jobs[2]}
+    with pytest.raises(JobNotFound):
+        place.store.job(jobs[0])
+
+
+def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch):
+    links = Links(tmp_path, 3600)
+    _, _, _, _, _, job_id, permission, _ = links.path("a" * 32, "result.jsonl").split("/")
+    Links(tmp_path, 3600).check(job_id, permission)  # another process
+    for other, sent in (("b" * 32, permission), (job_id, permission[:-1] + "0" * 2), (job_id, "9" + permission)):
+        with pytest.raises(LinkExpired):
+            links.check(other, sent)
+    later = time.time() + 2 * 3600
+    monkeypatch.setattr("docparser.jobs.links.time.time", lambda: later)
+    with pytest.raises(LinkExpired, match="expired"):
+        links.check(job_id, permission)
+
+
+@pytest.mark.parametrize("text, pages", [
+    (None, [1, 2, 3, 4, 5]), ("2", [2]), ("4-", [4, 5]), ("5,1-2, 2", [1, 2, 5]),
+])  # fmt: skip
+def test_page_ranges(text, pages):
+    assert page_ranges.select(text, 5) == pages
+
+
+@pytest.mark.parametrize("text", ["", "0", "3-2", "a", "1,,2", "-3", "1-2-3", "6", "5-9", "1 2"])
+def test_page_ranges_that_are_refused(text):
+    with pytest.raises(InvalidJob, match="pageRanges"):
+        page_ranges.select(text, 5)
+
+
+def test_two_processes_open_a_new_directory_at_once(tmp_path):
+    databases = [Database(tmp_path / "jobs.sqlite3") for _ in range(2)]
+    for database in databases:
+        database.check()
