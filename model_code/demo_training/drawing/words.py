@@ -21,7 +21,7 @@ PRINTABLE = "".join(chr(code) for code in range(33, 127))
 
 # The commonest words of written English, most frequent first; drawn with 1/rank weights.
 COMMON = (
-    "the of and to a in is that for it as was with be by on not he his but at are this have from or had an "
+    "the of and to a in I is that for it as was with be by on not he his but at are this have from or had an "
     "they which one you were all her she there would their we him been has when who will no more if out so "
     "up said what its about than into them can only other time new some could these two may first then do any "
     "like my now over such our man me even most made after also did many off before must well back through "
@@ -73,7 +73,7 @@ class TextSource:
 
     def strange_word(self) -> str:
         rng = self.rng
-        kind = rng.randrange(9)
+        kind = rng.randrange(12)
         if kind == 0:
             return "".join(rng.choices(PRINTABLE, k=rng.randint(1, 8)))
         if kind == 1:
@@ -90,7 +90,21 @@ class TextSource:
             return f"{''.join(rng.choices(string.ascii_uppercase, k=rng.randint(1, 3)))}-{rng.randrange(10000)}"
         if kind == 7:
             return rng.choice(PUNCTUATION)
-        return f"{rng.choice(self.vocabulary)}{rng.choice(['@', '/', '_', '.', '=', '+', '&', '#'])}{rng.choice(self.vocabulary)}"
+        if kind == 8:
+            return rng.choice(
+                [f"{rng.randrange(24)}:{rng.randrange(60):02d}", f"{rng.randint(1, 12)}.", f"{rng.randint(1, 9)})"]
+            )
+        first, second = rng.choice(self.vocabulary), rng.choice(self.vocabulary)
+        if kind == 9:
+            return f"{first}-{second}".lower()
+        if kind == 10:
+            return rng.choice(
+                [
+                    f"{''.join(rng.choices(string.ascii_uppercase, k=2))}-{rng.randrange(10000)}/{rng.randrange(30):02d}",
+                    f"{first[0]}.{second}@{first}.{rng.choice(['com', 'org', 'net', 'example'])}".lower(),
+                ]
+            )
+        return f"{first}{rng.choice(['@', '/', '_', '.', '=', '+', '&', '#'])}{second}"
 
     def sentence(self, count: int | None = None) -> str:
         """A capitalised run of ``count`` words (3 to 16 by default) with punctuation of its own."""
