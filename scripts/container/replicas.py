@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,7 +64,10 @@ def cores(available: Sequence[int], replicas: int, index: int) -> list[int]:
 
 
 def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")) -> dict[str, str]:
-    """What a replica's process gets besides the container's environment: its address, its die, its thread count."""
+    """What a replica's process gets besides the container's environment: its address, its die, its cache's size.
+
+    How many threads it runs follows from the cores that it is bound to.
+    """
     replicas = int(env.get("VLM_REPLICAS") or 1)
     own = {"VLM_PORT": str(port(env, index))}
     if env.get("VLM_REPLICA_PORT"):
@@ -74,6 +76,7 @@ def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")
         # A single mounted die is number 0 already, and CANN is happier without the variable.
         if len(dies(devices)) > 1:
             own["ASCEND_RT_VISIBLE_DEVICES"] = str(index)
-    elif replicas > 1 and not env.get("OMP_NUM_THREADS"):
-        own["OMP_NUM_THREADS"] = str(len(cores(list(os.sched_getaffinity(0)), replicas, index)))
+    elif replicas > 1 and not env.get("VLLM_CPU_KVCACHE_SPACE"):
+        # GiB. The launcher derives it from the memory of the container, which is all replicas' together.
+        own["VLLM_CPU_KVCACHE_SPACE"] = "1"
     return own
