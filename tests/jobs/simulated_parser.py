@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real service, whose worker processes have no pipeline: a page is one call of the VLM, about its number.
 
+The VLM may answer with JSON: ``{"text": Markdown, "blocks": [...]}``.
+
 HTTP, jobs, scheduler, worker processes and the reading of documents are real. What is simulated is what Paddle does with
 a page, which takes seconds to load and is tested elsewhere.
 """
@@ -56,9 +58,11 @@ class PageWork:
         text = self._ask(f"{task.request_id} page {task.index + 1}")
         if number in self._cancelled:
             raise Abandoned("cancelled")
+        said = json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/a.jpg">'}
+        blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}])]
         entry = {
-            "prunedResult": {"width": 100, "height": 140, "parsing_res_list": [BLOCK | {"block_content": text}]},
-            "markdown": {"text": f'{text} <img src="imgs/a.jpg">', "images": {"imgs/a.jpg": self._picture}},
+            "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks},
+            "markdown": {"text": said["text"], "images": {"imgs/a.jpg": self._picture}},
         }
         if task.options.answer.visualize:
             entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}

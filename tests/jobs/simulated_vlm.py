@@ -2,7 +2,7 @@
 """A simulated VLM as a process of its own, so that it can be killed: ``python simulated_vlm.py PORT FOLDER DELAY_S``.
 
 It answers with the prompt. ``FOLDER/asked`` gets a line for each page that it was asked for, which survives it; pages
-named in ``FOLDER/refuse`` are refused.
+named in ``FOLDER/refuse`` are refused; what ``FOLDER/say`` holds is said instead of the prompt.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def main(port: int, folder: Path, delay_s: float) -> None:
             file.write(prompt + "\n")
         refuse = folder / "refuse"
         page = prompt.rsplit(" ", 1)[1]
-        return (400, "not this page") if refuse.exists() and page in refuse.read_text().split() else prompt
+        if refuse.exists() and page in refuse.read_text().split():
+            return 400, "not this page"
+        say = folder / "say"
+        return say.read_text() if say.exists() else prompt
 
     vlm = FakeVlm(port)
     vlm.delay_s, vlm.answer = delay_s, answer

@@ -12,8 +12,8 @@ from io import BytesIO
 
 import httpx
 import pytest
-from conftest import JOBS
 from documents import pdf
+from processes import JOBS
 
 pytestmark = pytest.mark.slow
 
@@ -138,7 +138,9 @@ def read_events(parser, job_id: str, last: str = "") -> list[tuple[str, str, dic
 def test_results_in_other_formats(parser):
     job_id = parser.job(pdf(2))
     parser.ended(job_id)
-    answers = {name: parser.client.get(f"{JOBS}/{job_id}/result?format={name}") for name in ("md", "html", "zip", "json")}
+    answers = {
+        name: parser.client.get(f"{JOBS}/{job_id}/result?format={name}") for name in ("md", "html", "zip", "json")
+    }
     assert all(answer.status_code == 200 for answer in answers.values())
     assert answers["md"].text.count("page_0001_a.jpg") == 1 and "page 2" in answers["md"].text
     assert "data:image/jpeg;base64," in answers["html"].text
@@ -184,7 +186,11 @@ def test_cancel_frees_the_queue_and_partial_results_stay(start):
     time.sleep(1.0)
     assert len(vlm.asked()) == asked < 30  # nothing of it is worked on any more
     state = parser.state(job_id)
-    assert state["state"] == "failed" and state["docparser"]["cancelled"] and state["errorMsg"] == "cancelled by the client"
+    assert (
+        state["state"] == "failed"
+        and state["docparser"]["cancelled"]
+        and state["errorMsg"] == "cancelled by the client"
+    )
 
 
 def test_two_processes_share_jobs_and_a_job_outlives_the_one_that_took_it(start):

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 from docparser.jobs import page_ranges, recovery
 from docparser.jobs.database import Database
-from docparser.jobs.errors import InvalidJob, JobNotFound, KeyReused, LinkExpired, QueueFull, StorageDamaged, StorageFull
+from docparser.jobs.errors import (
+    InvalidJob,
+    JobNotFound,
+    KeyReused,
+    LinkExpired,
+    QueueFull,
+    StorageDamaged,
+    StorageFull,
+)
 from docparser.jobs.files import JobFiles
 from docparser.jobs.links import Links
 from docparser.jobs.processes import Processes

@@ -38,7 +38,7 @@ SWEEP_S = 60.0
 PAUSE_S = 1.0  # between two looks whether models or disk are back
 BLOCK_TRIES = 3  # of a page of which the VLM did not answer for some blocks
 BLOCK_PAUSE_S = 5.0
-VLM_FAILED = "failed"  # kind of a note: the call failed; the block itself was not refused
+VLM_FAILED = ("failed", "timeout")  # kinds of notes: the call failed; the block itself was not refused
 
 # The service is not able to work now; the page is not to blame.
 LATER = (NotReady, VlmUnavailable, StorageFull)
@@ -187,7 +187,7 @@ class JobRunner:
             outcome = await anext(outcomes)
         if outcome.error is not None:
             raise outcome.error
-        if claim.attempts < BLOCK_TRIES and any(note.get("kind") == VLM_FAILED for note in outcome.parsed.notes):
+        if claim.attempts < BLOCK_TRIES and any(note.get("kind") in VLM_FAILED for note in outcome.parsed.notes):
             return await asyncio.to_thread(self._queue.put_back, claim, BLOCK_PAUSE_S, count=True)
         models = await self._models.in_use()
         await asyncio.to_thread(self._keep, claim, outcome.parsed, models, join)

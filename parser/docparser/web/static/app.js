@@ -19,6 +19,8 @@ documents.addEventListener("change", ({ detail }) => {
   refresh();
 });
 
+documents.addEventListener("trouble", ({ detail }) => problem(detail.message));
+
 function refresh() {
   by("layout").dataset.empty = String(!documents.list.length);
   sidebar.show(documents.list, viewer.entry);
@@ -87,7 +89,7 @@ function onClick(id, action) {
 onClick("cancel", (entry) => api.cancel(entry.id));
 onClick("retry", async (entry) => {
   await api.retry(entry.id);
-  documents.follow(entry);
+  documents.follow(entry).catch((error) => problem(error.message));
 });
 onClick("remove", async (entry) => {
   await api.remove(entry.id).catch((error) => {

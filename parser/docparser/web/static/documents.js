@@ -30,7 +30,7 @@ export class Documents extends EventTarget {
     this.list.unshift(document);
     this.list.splice(MOST);
     this.#changed();
-    this.follow(document);
+    this.follow(document).catch((error) => this.#lost(error));
     return document;
   }
 
@@ -61,6 +61,10 @@ export class Documents extends EventTarget {
     this.#watching.get(document.id)?.abort();
     this.list = this.list.filter((other) => other !== document);
     this.#changed();
+  }
+
+  #lost(error) {
+    this.dispatchEvent(new CustomEvent("trouble", { detail: error }));
   }
 
   #changed(document = null, page = null) {

@@ -83,7 +83,7 @@ export class Viewer {
   }
 
   #key(event) {
-    if (!this.#entry || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, dialog")) return;
+    if (!this.#entry || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=file], [type=checkbox]), dialog, [role=tab]")) return;
     if (event.key === "ArrowLeft") this.#step(-1);
     if (event.key === "ArrowRight") this.#step(1);
   }

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person does with the page. ``SCREENSHOTS=DIR`` keeps pictures of it, to be looked at."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+from conftest import BLOCKS, page_of
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = """# Harmless <script>document.title = "run"</script>
+
+<img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png">
+<svg onload="alert(1)"><script>alert(1)</script><a xlink:href="javascript:alert(1)"><text>svg</text></a></svg>
+<a id="a" href="javascript:alert(1)">link</a> [markdown](javascript:alert(1)) <a href="data:text/html,<script>alert(1)</script>">d</a>
+<iframe src="https://evil.example"></iframe> <object data="https://evil.example"></object> <embed src="https://evil.example">
+<form action="https://evil.example"><button>send</button></form> <base href="https://evil.example/"> <style>body{display:none}</style>
+<div style="position:fixed;inset:0;background:url(https://evil.example/a)">over</div> <math><mtext><mglyph><style><img src=x onerror=alert(1)>
+</style></mglyph></mtext></math> <details open ontoggle="alert(1)">x</details> <p id="sheet" class="top" name="body">clobber</p>
+
+$\\href{javascript:alert(1)}{formula}$ $\\htmlId{drop}{x_1}$ $\\includegraphics{https://evil.example/x.png}$
+
+last words
+"""
+
+
+def picture(page: Page, name: str) -> None:
+    folder = os.environ.get("SCREENSHOTS")
+    if folder:
+        page.wait_for_timeout(400)
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+def test_upload_progress_blocks_table_and_formula(site, file):
+    page = site.open()
+    picture(page, "empty-light")
+    page.set_input_files("#files", file(3))
+    expect(page.locator("#documents .line")).to_contain_text("of 3 pages")  # progress
+    expect(page.locator("#state")).to_have_text("3 pages")
+    expect(page.locator("#strip button")).to_have_count(3)
+    expect(page.locator("#text table")).to_contain_text("0.048")
+    expect(page.locator("#text .katex-html").first).to_be_visible()
+    expect(page.locator("#text")).to_contain_text("the fee $5 or $10.")
+    expect(page.locator("#text img")).to_have_js_property("complete", True)
+    assert page.locator("#text img").evaluate("image => image.naturalWidth") == 100
+    assert page.locator("#text div.center").count() == 1
+    page.locator('.box[data-kind="table"]').hover()
+    expect(page.locator('#text [data-lit="true"]')).to_contain_text("0.048")
+    picture(page, "page-light")
+
+
+def test_boxes_lie_over_their_blocks(site, file):
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator(".box")).to_have_count(len(BLOCKS))
+    page.wait_for_function("document.querySelector('#sheet img').naturalWidth > 0")
+    frame = page.locator("#sheet img").bounding_box()
+    for index, (label, (left, top, right, bottom), _) in enumerate(BLOCKS):
+        box = page.locator(f'.box[data-index="{index}"]')
+        assert label.replace("_", " ") in box.get_attribute("aria-label")
+        place = box.bounding_box()
+        found = ((place["x"] - frame["x"]) / frame["width"] * 100, (place["y"] - frame["y"]) / frame["height"] * 140,
+                 place["width"] / frame["width"] * 100, place["height"] / frame["height"] * 140)  # fmt: skip
+        assert found == pytest.approx((left, top, right - left, bottom - top), abs=0.5)
+
+
+def test_hostile_markdown_is_harmless(site, says, file):
+    says(page_of(HOSTILE))
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator("#text")).to_contain_text("last words")
+    page.wait_for_timeout(500)
+    assert page.title() == "Document parser"
+    found = page.locator("#text").evaluate("""root => [...root.querySelectorAll("*")].flatMap(element => [
+        ...(/^(script|svg|iframe|object|embed|form|style|base|img|button|details)$/i.test(element.localName)
+            && !element.closest(".katex") ? [element.localName] : []),
+        ...[...element.attributes].filter(({name, value}) => /^on/.test(name) || /javascript:|evil/.test(value)
+            || (name === "id")).map(({name, value}) => `${name}=${value}`)])""")
+    assert found == []
+    assert page.locator("#text a[href]").count() == 0
+    # The sanitiser reads it in a document that runs nothing, and the policy says no there too.
+    site.troubles = [words for words in site.troubles if "Content Security Policy" not in words]
+    picture(page, "hostile")
+
+
+def test_dropping_a_file_anywhere(site, file):
+    page = site.open()
+    data = base64.b64encode(Path(file()).read_bytes()).decode()
+    transfer = page.evaluate_handle("""data => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([Uint8Array.from(atob(data), c => c.charCodeAt(0))], "dropped.pdf"));
+        return transfer;
+    }""", data)  # fmt: skip
+    page.dispatch_event("body", "dragenter", {"dataTransfer": transfer})
+    expect(page.locator("#curtain")).to_be_visible()
+    page.dispatch_event("body", "drop", {"dataTransfer": transfer})
+    expect(page.locator("#curtain")).to_be_hidden()
+    expect(page.locator("#name")).to_have_text("dropped.pdf")
+    expect(page.locator("#text table")).to_be_visible()
+
+
+def test_with_the_keyboard_alone(site, file):
+    page = site.open()
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    for _ in range(10):
+        if page.evaluate("document.activeElement.id") == "files":
+            break
+        page.keyboard.press("Tab")
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Enter")
+    chooser.value.set_files(file(2))
+    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator("#state")).to_have_text("2 pages")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator('#strip [aria-current="page"]')).to_have_text("2")
+    page.locator(".box").first.focus()
+    expect(page.locator("#text h1")).to_have_attribute("data-lit", "true")
+    page.locator("#tab-text").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#source")).to_contain_text("# Wells of the Lower Valley")
+
+
+def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
+    refuse = service.log.parent / "refuse"
+    refuse.write_text("2")
+    page = site.open()
+    page.set_input_files("#files", file(2))
+    expect(page.locator("#notice")).to_contain_text("1 of 2 pages failed")
+    page.locator("#next").click()
+    expect(page.locator("#sheet")).to_contain_text("the VLM refused this page")
+    refuse.unlink()
+    page.locator("#retry").click()
+    expect(page.locator("#state")).to_have_text("2 pages")
+    expect(page.locator("#text table")).to_be_visible()
+
+
+def test_download_reload_and_remove(site, file):
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator("#text table")).to_be_visible()
+    page.locator("#downloads summary").click()
+    with page.expect_download() as download:
+        page.locator('[data-format="zip"]').click()
+    assert download.value.suggested_filename == "wells.zip"
+    page.reload()
+    expect(page.locator("#text table")).to_be_visible()
+    page.locator("#remove").click()
+    expect(page.locator("#main")).to_be_hidden()
+    expect(page.locator("#documents li")).to_have_count(0)
+
+
+def test_what_is_no_document_is_said(site, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("no document")
+    page = site.open()
+    page.set_input_files("#files", str(path))
+    expect(page.locator("#problem")).to_contain_text("notes.txt: file: neither an image nor a PDF")
+    site.troubles = [words for words in site.troubles if "400" not in words]
+
+
+def test_narrow_and_dark(site, file):
+    page = site.open(width=380, height=780, scheme="dark")
+    picture(page, "empty-narrow")
+    page.set_input_files("#files", file(2))
+    expect(page.locator(".box").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    picture(page, "page-narrow")
+    page.locator('[data-pane="reading"]').click()
+    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator("#sheet")).to_be_hidden()
+    picture(page, "text-narrow")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.locator("#theme").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.locator("#theme").click()
+    picture(page, "page-dark")
