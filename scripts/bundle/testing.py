@@ -50,6 +50,8 @@ DRAWING = (
 GROUPS = {group.name: group for group in (
     Group("bundle", "tools", ("tests/bundle",)),
     Group("parser", "parser", ("tests/parser",)),
+    Group("jobs", "parser", ("tests/jobs",)),
+    Group("web", "browser", ("tests/web",), also=("parser",), system_files=(("/usr/bin/chromium", "chromium"),)),
     Group("api", "api", ("tests/api",), also=("parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
     Group("tools", "client", ("tests/tools",), also=("reference", "vlm")),
@@ -58,7 +60,7 @@ GROUPS = {group.name: group for group in (
           also=("reference",), system_files=DRAWING),
     Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
 )}
-UNIT = ("bundle", "parser", "plugin", "tools")
+UNIT = ("bundle", "parser", "jobs", "plugin", "tools")
 
 
 @dataclass
