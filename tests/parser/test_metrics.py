@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Prometheus reads, and that the dashboard asks for nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import samples
+from prometheus_client.parser import text_string_to_metric_families
+
+from docparser.metrics import Metrics
+from docparser.pool import WorkerPool
+from docparser.scheduler import PageScheduler
+from docparser.settings import Settings
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "config" / "grafana" / "docparser.json"
+
+
+def exposition() -> str:
+    settings = Settings()
+    pool = WorkerPool(settings)
+    metrics = Metrics(pool, PageScheduler(settings, pool))
+    metrics.request({"path": "/layout-parsing"}, 200, 1.0)
+    return metrics.exposition().decode()
+
+
+def names(text: str) -> set[str]:
+    return {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+
+
+def test_the_dashboard_asks_for_metrics_that_exist():
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    queries = " ".join(target["expr"] for panel in panels for target in panel["targets"])
+    asked = set(re.findall(r"docparser_\w+", queries))
+    assert len(asked) > 10
+    assert asked <= names(exposition())
+
+
+def test_names_follow_the_conventions():
+    for family in text_string_to_metric_families(exposition()):
+        assert family.name.startswith("docparser_") and family.documentation
+        if family.type == "counter":
+            assert all(s.name.endswith(("_total", "_created")) for s in family.samples)
+        if family.type == "histogram":
+            assert family.name.endswith("_seconds")
+
+
+def test_paths_are_not_taken_from_the_client():
+    settings = Settings()
+    pool = WorkerPool(settings)
+    metrics = Metrics(pool, PageScheduler(settings, pool))
+    for number in range(50):
+        metrics.request({"path": f"/{number}"}, 404, 0.1)
+    assert 'path="other"' in metrics.exposition().decode() and 'path="/7"' not in metrics.exposition().decode()
+
+
+def test_pages_and_calls_are_counted(service, vlm):
+    def values() -> dict[str, float]:
+        text = service.client.get("/metrics").text
+        return {
+            sample.name + str(sorted(sample.labels.values())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    before = values()
+    service.page(samples.image())
+    vlm.answer = lambda request, number: (400, "no")
+    assert service.parse(samples.image()).status_code == 422
+    import time
+
+    time.sleep(2)  # workers report once a second
+    after = values()
+    grown = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
+    assert grown["docparser_pages_total['ok']"] == 1
+    assert grown["docparser_blocks_total['ok']"] == 7 and grown["docparser_blocks_total['refused']"] == 7
+    assert grown["docparser_requests_total['/layout-parsing', '200']"] == 1
+    assert grown["docparser_page_stage_duration_seconds_count['layout']"] == 2
+    assert after["docparser_workers_ready[]"] == 1 and after["docparser_queue_tasks[]"] == 0
