@@ -61,6 +61,7 @@ class LocalSettings:
             "MODELS_DIR": str((ROOT / (merged.get("MODELS_DIR") or "models")).resolve()),
             "ENVS_DIR": str(ENVS_DIR),
             "RUN_DIR": str(RUN_DIR),
+            "PARSER_DATA_DIR": merged.get("PARSER_DATA_DIR") or str(RUN_DIR / "data"),
             "SUPERVISOR_SOCKET": str(socket_path(RUN_DIR)),
             # What config/supervisord.conf reads: both services, started one by one, logging to files.
             "PROGRAMS": f"{CONFIG}/supervisor/vlm.conf {CONFIG}/supervisor/parser.conf",

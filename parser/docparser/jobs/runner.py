@@ -189,6 +189,9 @@ class JobRunner:
             raise outcome.error
         if claim.attempts < BLOCK_TRIES and any(note.get("kind") in VLM_FAILED for note in outcome.parsed.notes):
             return await asyncio.to_thread(self._queue.put_back, claim, BLOCK_PAUSE_S, count=True)
+        if outcome.vlm_failed:  # there is nothing of the page to keep
+            words = f"The VLM server failed on every block: {outcome.parsed.notes[0]['message']}"
+            return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
         models = await self._models.in_use()
         await asyncio.to_thread(self._keep, claim, outcome.parsed, models, join)
 

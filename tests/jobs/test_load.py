@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two clients with many small jobs each beside one with a long document: fair, bounded, nothing lost.
+
+Small here; ``JOB_LOAD=500`` is the large one, whose figures are in docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+from documents import pdf
+from processes import JOBS, WAIT_S
+
+SMALL = int(os.environ.get("JOB_LOAD", "15"))  # jobs of each of the two clients
+LONG = SMALL * 3 // 5  # pages of the third one's document
+MOST = max(5, SMALL // 5)  # jobs that may wait or run
+
+
+class Client(threading.Thread):
+    """Submits ``count`` one-page jobs; when the queue is full it waits as it is told, and comes again."""
+
+    def __init__(self, parser, token: str, count: int) -> None:
+        super().__init__()
+        self.parser, self.headers, self.count = parser, {"Authorization": f"Bearer {token}"}, count
+        self.jobs: list[str] = []
+        self.refused = 0
+
+    def run(self) -> None:
+        document = pdf(1)
+        while len(self.jobs) < self.count:
+            answer = self.parser.submit(document, headers=self.headers)
+            if answer.status_code == 429:
+                self.refused += 1
+                assert int(answer.headers["Retry-After"]) > 0 and "PARSER_MAX_QUEUED_JOBS" in answer.json()["msg"]
+                time.sleep(0.2)
+            else:
+                self.jobs.append(answer.json()["data"]["jobId"])
+
+
+@pytest.mark.slow
+def test_many_small_jobs_beside_a_long_document(start):
+    start.vlm(0.05)
+    parser = start.parser(PARSER_MAX_QUEUED_JOBS=str(MOST), PARSER_PAGES_IN_FLIGHT="2").wait()
+    began = time.monotonic()
+    long = parser.submit(pdf(LONG), headers={"Authorization": "Bearer long"}).json()["data"]["jobId"]
+    clients = [Client(parser, token, SMALL) for token in ("one", "two")]
+    for client in clients:
+        client.start()
+    most_seen = 0
+    long_done_at = small_done_at = None
+    deadline = time.monotonic() + WAIT_S + 2 * SMALL
+    while time.monotonic() < deadline and not (long_done_at and small_done_at):
+        jobs = parser.client.get("/capacity").json()["result"]["jobs"]
+        most_seen = max(most_seen, jobs["pending"] + jobs["running"])
+        if not long_done_at and parser.state(long)["state"] == "done":
+            long_done_at = time.monotonic() - began
+        if not any(client.is_alive() for client in clients) and jobs["pending"] + jobs["running"] == (
+            long_done_at is None
+        ):
+            small_done_at = time.monotonic() - began
+        time.sleep(0.1)
+    assert long_done_at and small_done_at, parser.log.read_text()[-3000:]
+    assert most_seen <= MOST  # bounded
+    assert all(client.refused for client in clients)  # the queue was full, and the repeated request succeeded
+    for client in clients:
+        for job_id in client.jobs:
+            answer = parser.client.get(f"{JOBS}/{job_id}").json()["data"]
+            assert answer["state"] == "done" and answer["docparser"]["pages"]["done"] == 1
+    # Fair: a third of the turns is the long document's, so it ends well before the small ones, and not at once.
+    assert long_done_at < small_done_at
+    print(f"{2 * SMALL} small jobs, {LONG} pages: long done after {long_done_at:.1f} s, all after {small_done_at:.1f} s; "
+          f"{sum(client.refused for client in clients)} times 429, most jobs at once {most_seen} of {MOST}")  # fmt: skip
