@@ -30,10 +30,14 @@ class Positions:
     candidate_first: list[int] = field(default_factory=list)
     finite: list[bool] = field(default_factory=list)
 
+    def agrees(self, position: int) -> bool:
+        """Whether the first choices are the same; never where a value is no number."""
+        return self.finite[position] and self.first[position] == self.candidate_first[position]
+
     @property
     def agreeing(self) -> int:
-        """Positions with the same first choice; one with a value that is no number never agrees."""
-        return sum(a == b and ok for a, b, ok in zip(self.first, self.candidate_first, self.finite))
+        """Positions with the same first choice."""
+        return sum(map(self.agrees, range(len(self.first))))
 
 
 def compare(baseline: torch.Tensor, candidate: torch.Tensor) -> Positions:

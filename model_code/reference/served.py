@@ -9,12 +9,15 @@ import json
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import prompts
-from .cases import Case
 from .errors import DeviceError, UsageError
+
+if TYPE_CHECKING:
+    from .cases import Case
 
 TOP = 20  # the most that vLLM gives by default (--max-logprobs)
 # A proxy named by the environment must not get between two services of one site.
@@ -30,6 +33,7 @@ class Answer:
     prompt_ids: list[int]
     tokens: list[int]
     most_probable: list[dict[int, float]]
+    text: str
 
 
 class Server:
@@ -43,25 +47,36 @@ class Server:
         self.name, self.root = entry["id"], str(entry.get("root", ""))
 
     def answer(self, case: Case, max_new_tokens: int) -> Answer:
-        """Greedy. The server builds the prompt from the chat, so ``case.prompt`` must be of the chat's form."""
+        """The server builds the prompt from the chat, so ``case.prompt`` must be of the chat's form."""
+        from . import pictures
+
+        # As PNG, so that the server has our pixels.
+        images = [pictures.png(image) for image in case.images]
+        return self.ask(images, question(case), max_new_tokens, case.min_pixels, case.max_pixels)
+
+    def ask(self, images: Sequence[bytes], text: str, max_new_tokens: int, min_pixels: int, max_pixels: int) -> Answer:
+        """The greedy answer to PNG images followed by a text."""
+        urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
+        parts = [*({"type": "image_url", "image_url": {"url": url}} for url in urls), {"type": "text", "text": text}]
         body = {
             "model": self.name,
-            "messages": [{"role": "user", "content": chat_parts(case)}],
+            "messages": [{"role": "user", "content": parts}],
             "temperature": 0,
             "max_tokens": max_new_tokens,
             "logprobs": True,
             "top_logprobs": TOP,
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
-            "mm_processor_kwargs": {"min_pixels": case.min_pixels, "max_pixels": case.max_pixels},
+            "mm_processor_kwargs": {"min_pixels": min_pixels, "max_pixels": max_pixels},
         }
         answer = self._call("/chat/completions", body)
         choice = answer["choices"][0]
+        words = choice["message"]["content"] or ""
         most_probable = [
             {token_id(entry["token"]): entry["logprob"] for entry in position["top_logprobs"]}
             for position in choice["logprobs"]["content"]
         ]
-        return Answer(answer["prompt_token_ids"], choice["token_ids"], most_probable)
+        return Answer(answer["prompt_token_ids"], choice["token_ids"], most_probable, words)
 
     def _call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         headers = {"Content-Type": "application/json"}
@@ -80,16 +95,12 @@ class Server:
             raise DeviceError(f"{self.url}: cannot be reached ({reason}); is the VLM server running?") from error
 
 
-def chat_parts(case: Case) -> list[dict[str, Any]]:
-    """The user's message: the images as PNG, so that the server has our pixels, then the text."""
-    from . import pictures
-
+def question(case: Case) -> str:
+    """The text behind the images of a case whose prompt is one user's turn. Raises UsageError for any other."""
     head, tail = f"{prompts.BEGIN}User: {prompts.IMAGE * len(case.images)}", "\nAssistant: "
     if not (case.prompt.startswith(head) and case.prompt.endswith(tail)):
         raise UsageError("--prompt: a served candidate takes images first, then text, in one turn; leave the image places out")
-    encoded = [base64.b64encode(pictures.png(image)).decode() for image in case.images]
-    images = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}} for data in encoded]
-    return [*images, {"type": "text", "text": case.prompt[len(head) : -len(tail)]}]
+    return case.prompt[len(head) : -len(tail)]
 
 
 def token_id(token: str) -> int:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from .metrics import Positions, ServedPositions
+if TYPE_CHECKING:
+    from .metrics import Positions, ServedPositions
 
 WORST = 10
 
@@ -145,18 +147,13 @@ def figures(name: str, positions: Positions, answer: int) -> ImageFigures:
     """Totals of an image whose prompt is followed by an answer of ``answer`` tokens. A position chooses the next one's
     token, so the answer is chosen by the positions from the prompt's last to the last but one."""
     count = len(positions.first)
-    choosing = slice(count - 1 - answer, count - 1)
-    tail = Positions(
-        first=positions.first[choosing],
-        candidate_first=positions.candidate_first[choosing],
-        finite=positions.finite[choosing],
-    )
+    choosing = range(count - 1 - answer, count - 1)
     return ImageFigures(
         name=name,
         positions=count,
         agreeing=positions.agreeing,
         answer_positions=answer,
-        answer_agreeing=tail.agreeing,
+        answer_agreeing=sum(positions.agrees(at) for at in choosing),
         error=sum(positions.relative) / max(1, count),
         cosine=sum(positions.cosine) / max(1, count),
         min_cosine=min(positions.cosine, default=0.0),

@@ -54,13 +54,14 @@ GROUPS = {group.name: group for group in (
     Group("web", "browser", ("tests/web",), also=("parser",), system_files=(("/usr/bin/chromium", "chromium"),)),
     Group("api", "api", ("tests/api",), also=("parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
-    Group("tools", "client", ("tests/tools",), also=("reference", "vlm")),
+    Group("tools", "client", ("tests/tools",)),
+    Group("reference", "reference", ("tests/reference",)),
     Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),
     Group("layout", "parser", tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
           also=("reference",), system_files=DRAWING),
     Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
 )}
-UNIT = ("bundle", "parser", "jobs", "plugin", "tools")
+UNIT = ("bundle", "parser", "jobs", "plugin", "tools", "reference")
 
 
 @dataclass

@@ -18,7 +18,7 @@ from fake_parser import FakeParser  # noqa: E402
 
 ENVS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
 DEMO = ROOT / "models/demo/PaddleOCR-VL"
-GOLDEN = ROOT / "tests/data/golden"
+GOLDEN = ROOT / "model_code/reference/golden"
 Call = Callable[..., subprocess.CompletedProcess[str]]
 
 

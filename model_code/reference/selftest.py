@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a running VLM server compute what the reference computed with the same weights? Golden blocks against recorded
+values. Standard library only, so that it runs in the server's own container as well:
+
+    python -m reference.selftest [--vlm URL]
+
+The values lie beside the weights (``selftest.json``) and name them by SHA-256, so that other weights are told apart from
+a device that computes something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import prompts
+from .errors import FAILED, UsageError, run
+from .served import Answer, Server
+
+NAME = "selftest.json"
+MIN_PIXELS, MAX_PIXELS, MAX_NEW_TOKENS = 112896, 1003520, 256
+# Where the recorded first choice leads by less than this (nats), the device's rounding may choose the second one.
+NEAR_TIE = 0.5
+LOGPROB_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the self-test."""
+
+    name: str
+    passed: bool
+    words: str
+
+
+def blocks() -> list[Path]:
+    """The golden blocks: lines cut out of the pages in tests/data."""
+    return sorted(Path(__file__).with_name("golden").glob("*.png"))
+
+
+def fingerprint(weights: Path) -> str:
+    """SHA-256 over the SHA-256 of each weights file. Raises UsageError where there are none."""
+    files = sorted(weights.glob("*.safetensors"))
+    if not files:
+        raise UsageError(f"--weights {weights}: has no *.safetensors; name the folder whose weights are served")
+    total = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
+
+
+def load(values: Path, weights: Path) -> dict[str, Any]:
+    """The recorded values. Raises UsageError where there are none, or where they belong to other weights."""
+    remedy = "record them on a machine that is known to be right: scripts/selftest.sh --record"
+    if not values.is_file():
+        raise UsageError(f"{values}: there are no recorded values for these weights; {remedy}")
+    try:
+        recorded = json.loads(values.read_text(encoding="utf-8"))
+        of = recorded["weights"]
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{values}: is damaged; {remedy}") from None
+    if of != (actual := fingerprint(weights)):
+        raise UsageError(
+            f"{values}: the values belong to other weights ({of[:12]}..., here are {actual[:12]}...), so they say nothing "
+            f"about this device; {remedy}"
+        )
+    return recorded
+
+
+def compare(recorded: dict[str, Any], answer: Answer, tolerance: float) -> Finding:
+    """One block. Tokens must be the recorded ones; at a near tie the device may take the other way, and then only what
+    comes before is compared."""
+    name, tokens = recorded["image"], recorded["tokens"]
+    same = next(
+        (at for at, (ours, theirs) in enumerate(zip(answer.tokens, tokens)) if ours != theirs),
+        min(len(answer.tokens), len(tokens)),
+    )
+    served = [probable[token] for token, probable in zip(answer.tokens[:same], answer.most_probable)]
+    differences = [abs(ours - theirs) for ours, theirs in zip(served, recorded["logprobs"])]
+    mean = sum(differences) / len(differences) if differences else float("inf")
+    figures = f"mean log-probability difference {mean:.4f} over {same} tokens (at most {tolerance})"
+    if same < len(tokens):
+        margin = recorded["margins"][same]
+        figures = f"another token at {same} of {len(tokens)}, where the recorded one led by {margin:.2f} nats; {figures}"
+        if margin > NEAR_TIE:
+            return Finding(name, False, f"{figures}; read {answer.text!r}, recorded {recorded['text']!r}")
+    return Finding(name, mean <= tolerance, figures)
+
+
+def check_blocks(server: Server, recorded: dict[str, Any], tolerance: float = LOGPROB_TOLERANCE) -> list[Finding]:
+    """Ask the server for every golden block. Raises UsageError where the recorded blocks are not those of this version."""
+    by_name = {block["image"]: block for block in recorded["blocks"]}
+    if sorted(by_name) != [path.name for path in blocks()]:
+        raise UsageError("the values were recorded for other golden blocks; run scripts/selftest.sh --record")
+    findings = []
+    for path in blocks():
+        answer = server.ask([path.read_bytes()], prompts.TASKS["ocr"], MAX_NEW_TOKENS, MIN_PIXELS, MAX_PIXELS)
+        findings.append(compare(by_name[path.name], answer, tolerance))
+    return findings
+
+
+def show(findings: list[Finding]) -> int:
+    """Print the findings; returns the exit status."""
+    for finding in findings:
+        print(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.words}")
+    passed = bool(findings) and all(finding.passed for finding in findings)
+    print("self-test passed" if passed else "self-test FAILED: this device or image does not compute what was recorded")
+    return 0 if passed else FAILED
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weights", type=Path, metavar="DIR", help="the weights that are served (default: as the VLM says)")
+    parser.add_argument("--values", type=Path, metavar="FILE", help=f"recorded values (default {NAME} beside the weights)")
+    parser.add_argument("--vlm", default="http://127.0.0.1:8000/v1", metavar="URL", help="default %(default)s")
+    parser.add_argument("--tolerance", type=float, default=LOGPROB_TOLERANCE, metavar="NATS", help="default %(default)s")
+    options = parser.parse_args()
+    server = Server(options.vlm)
+    weights = options.weights or Path(server.root)
+    return show(check_blocks(server, load(options.values or weights / NAME, weights), options.tolerance))
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

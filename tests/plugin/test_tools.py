@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""eval_accuracy judges the plugin and the real server, and the self-test passes on it: they must find both right."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import MODEL_CODE, run_python
+
+pytestmark = pytest.mark.slow
+GOLDEN = MODEL_CODE / "reference/golden"
+
+
+def evaluate(python: Path, weights: Path, folder: Path, *words: object) -> dict:
+    """The JSON report of a run that passed."""
+    images = [GOLDEN / f"{name}.png" for name in ("title", "lines", "terms")]
+    report = folder / "report.md"
+    run_python(python, "-m", "reference.accuracy", "--model_path", weights, "--test_images", *images, "--output", report, *words)
+    print(report.read_text())
+    return json.loads(report.with_suffix(".json").read_text())
+
+
+def test_the_plugin_passes(reference_python, demo_weights, tmp_path):
+    document = evaluate(reference_python, demo_weights, tmp_path, "--candidate", "plugin", "--plugin_python", sys.executable)
+    # The seed's figures for an NPU against a CPU, in float32: 0.6408 %, 99.52 %, 0.999919.
+    assert document["mre_percent"] <= 0.01 and document["top1_percent"] >= 99.52 and document["cosine"] >= 0.999999
+
+
+def test_the_server_passes(server, reference_python, demo_weights, tmp_path):
+    document = evaluate(reference_python, demo_weights, tmp_path, "--candidate", f"vllm:{server}/v1", "--threshold_top1", 95)
+    assert document["mre_percent"] is None and document["cosine"] is None and document["logprob_difference"] > 0
+
+
+def test_the_self_test_passes_and_knows_other_weights(server, reference_python, demo_weights, tmp_path):
+    values = tmp_path / "values.json"
+    with values.open("w") as stream:
+        command = [reference_python, "-m", "reference.golden", "--model_path", demo_weights]
+        subprocess.run(list(map(str, command)), cwd=MODEL_CODE, stdout=stream, check=True, timeout=900)
+    from reference.selftest import fingerprint
+
+    document = {"weights": fingerprint(demo_weights), **json.loads(values.read_text())}
+    values.write_text(json.dumps(document))
+
+    def selftest() -> subprocess.CompletedProcess[str]:
+        words = ["--weights", demo_weights, "--values", values, "--vlm", f"{server}/v1"]
+        done = subprocess.run([sys.executable, "-m", "reference.selftest", *map(str, words)], cwd=MODEL_CODE,
+                              capture_output=True, text=True, timeout=900, check=False)  # fmt: skip
+        print(done.stdout, done.stderr)
+        return done
+
+    assert selftest().returncode == 0
+    for block in document["blocks"]:
+        block["logprobs"] = [value - 0.2 for value in block["logprobs"]]
+    values.write_text(json.dumps(document))
+    assert selftest().returncode == 1, "log-probabilities that are off by 0.2 are seen"
+    values.write_text(json.dumps({**document, "weights": "0" * 64}))
+    done = selftest()
+    assert done.returncode == 2 and "other weights" in done.stderr
+
+
+def test_recorded_values_belong_to_the_tracked_weights(demo_weights):
+    from reference.selftest import NAME, load
+
+    recorded = load(demo_weights / NAME, demo_weights)
+    assert recorded["blocks"] and recorded["page"]["text"], "scripts/selftest.sh --record, with the parser running"

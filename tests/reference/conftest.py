@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of model_code/reference share; they run in the environment ``reference``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Before torch: small matrices on busy cores are slower by orders of magnitude with several threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from PIL import Image
+
+from reference import random_checkpoint
+from reference.cases import Case
+from reference.errors import run
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "model_code/reference/golden"
+PROMPT = "<|begin_of_sentence|>User: <|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>OCR:\nAssistant: "
+Tool = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def demo() -> Path:
+    return ROOT / "models/demo/PaddleOCR-VL"
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights in small layers."""
+    folder = tmp_path_factory.mktemp("small")
+    random_checkpoint.save_checkpoint(folder, 1, 1, small=True, seed=0)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def two_lines(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two images of one size with different text, so that they make the same number of tokens."""
+    folder, files = tmp_path_factory.mktemp("lines"), []
+    for name in ("title", "terms"):
+        canvas = Image.new("RGB", (1040, 112), "white")
+        canvas.paste(Image.open(GOLDEN / f"{name}.png").convert("RGB"), (0, 10))
+        files.append(folder / f"{name}.png")
+        canvas.save(files[-1])
+    return files
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tool:
+    """Call a tool's main with a command line, in a folder of the test's own; returns the exit status."""
+
+    def call(module, *words: object) -> int:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["tool", *map(str, words)])
+        try:
+            return run(module.main)
+        except SystemExit as end:  # argparse
+            return end.code
+
+    return call
+
+
+def case(answer: list[int] | None = None) -> Case:
+    """The golden title as a case."""
+    from reference import pictures
+
+    return Case(PROMPT, [pictures.read(GOLDEN / "title.png")], answer=answer or [])

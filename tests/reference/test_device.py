@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that are not there, and how one that is would be waited for.
+
+There is no NPU here: ``torch_npu`` is *simulated* by modules that fail to import the way the real one does, and by an
+object that counts calls. What the real torch_npu does on stubs of CANN is tested beside the plugin (tests/plugin).
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+from reference import inference, performance, timing
+from reference.device import Device, available, device_name
+from reference.errors import DeviceError, EnvironmentMissing, UsageError, translate
+
+IMPORT_FAILURES = {
+    "libascendcl.so: cannot open shared object file: No such file or directory": "ascend-toolkit/set_env.sh",
+    "libhccl.so: cannot open shared object file: No such file or directory": "ascend-toolkit/set_env.sh",
+    "libatb.so: cannot open shared object file: No such file or directory": "nnal/atb/set_env.sh",
+    "/x/libtorch_npu.so: undefined symbol: _ZN2at4_ops5zeros": "does not match torch",
+    "something else": "check CANN's installation",
+}
+
+
+def simulate_torch_npu(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    (folder / "torch_npu.py").write_text(code)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setitem(sys.modules, "torch_npu", None)  # so that it is taken out again afterwards
+    monkeypatch.delitem(sys.modules, "torch_npu")
+
+
+@pytest.mark.parametrize("message", IMPORT_FAILURES)
+def test_an_import_that_fails_says_what_to_do(message, tmp_path, monkeypatch):
+    simulate_torch_npu(tmp_path, monkeypatch, f"raise ImportError({message!r})")
+    with pytest.raises(EnvironmentMissing) as raised:
+        Device("npu")
+    assert IMPORT_FAILURES[message] in str(raised.value)
+
+
+def test_torch_npu_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_npu", None)
+    monkeypatch.setattr("importlib.import_module", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name=name)))
+    with pytest.raises(EnvironmentMissing, match=f"torch-npu=={torch.__version__.partition('+')[0]}"):
+        Device("npu")
+
+
+def test_no_npu_is_visible(tmp_path, monkeypatch):
+    simulate_torch_npu(tmp_path, monkeypatch, "")
+    monkeypatch.setattr(torch, "npu", types.SimpleNamespace(is_available=lambda: False), raising=False)
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "17")
+    with pytest.raises(DeviceError, match=r"ASCEND_RT_VISIBLE_DEVICES='17'.*npu-smi info.*/dev/davinci"):
+        Device("npu:1")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_no_gpu():
+    device, reason = available("cuda")
+    assert device is None and "nvidia-smi" in reason
+
+
+@pytest.mark.parametrize("name", ["npu:", "tpu", "cpu:0", "NPU"])
+def test_names_of_no_device(name):
+    with pytest.raises(Exception, match="expected cpu, cuda or npu"):
+        device_name(name)
+
+
+class CountingApi:
+    """Stands in for ``torch.npu``: notes the order of calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str):
+        def call(_device=None):
+            self.calls.append(name)
+            return 3 << 20
+
+        return call
+
+
+@pytest.fixture
+def simulated_npu() -> Device:
+    """A device whose work runs on the CPU and whose torch.npu is simulated."""
+    device = Device("cpu")
+    device._api = CountingApi()
+    return device
+
+
+def test_every_token_is_waited_for(simulated_npu, demo):
+    """Without a wait before the clock is read, only the launching of kernels would be timed."""
+    from conftest import case
+
+    from reference.model import ReferenceModel
+
+    model = ReferenceModel(demo, simulated_npu)
+    api = simulated_npu._api
+    first, total = timing.time_inputs(model, model.inputs(case()), 4)
+    assert api.calls.count("synchronize") == 1 + 1 + 4  # before the start, after the prompt, after each token
+    assert 0 < first < total
+    simulated_npu.reset_peak_memory()
+    assert simulated_npu.peak_memory() == 3 << 20 and api.calls[-2:] == ["reset_peak_memory_stats", "max_memory_allocated"]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "words"),
+    [
+        ("NPU out of memory. Tried to allocate 2.00 GiB", DeviceError, "npu-smi info"),
+        ("Image features and image tokens do not match: tokens: 0, features 196", UsageError, "<|IMAGE_PLACEHOLDER|>"),
+        ("absolute aspect ratio must be smaller than 200, got 300.0", UsageError, "cut it into parts"),
+    ],
+)
+def test_errors_of_libraries_are_explained(message, kind, words):
+    told = translate(RuntimeError(message), "npu:0")
+    assert type(told) is kind and words in str(told)
+    assert translate(RuntimeError("anything else"), "npu") is None
+
+
+def test_performance_of_the_devices_that_exist(tool, demo, tmp_path):
+    from conftest import GOLDEN
+
+    words = ["--num_runs", 2, "--warmup", 1, "--new_tokens", 4, "--output", "p.md"]
+    status = tool(performance, "--model_path", demo, "--image", GOLDEN / "title.png", "--devices", "npu", "cpu", *words)
+    text = (tmp_path / "p.md").read_text()
+    assert status == 0 and "|  | cpu |" in text and "- npu: absent. torch_npu is not installed" in text
+    assert all(name in text for name in ("Average latency", "P50", "P99", "First token", "Tokens per second", "Peak memory", "Speed-up"))
+
+
+def test_percentiles_are_measured_values():
+    values = [float(n) for n in range(1, 21)]
+    assert performance.percentile(values, 50) == 10 and performance.percentile(values, 99) == 20
+    assert performance.percentile([7.0], 50) == 7
+
+
+def test_no_device_at_all(tool, demo, capsys):
+    from conftest import GOLDEN
+
+    assert tool(performance, "--model_path", demo, "--image", GOLDEN / "title.png", "--devices", "npu") == 4
+    assert "name one that is" in capsys.readouterr().err
+
+
+def test_inference_on_an_npu_that_is_not_there(tool, demo, capsys):
+    from conftest import GOLDEN
+
+    assert tool(inference, "--model_path", demo, "--image", GOLDEN / "title.png", "--device", "npu") == 3
+    assert "torch_npu is not installed" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""inference.py on the demo weights and on random ones of the published shapes."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from conftest import GOLDEN, ROOT, case
+from PIL import Image
+
+from reference import inference, pictures, random_checkpoint
+from reference.device import Device
+
+
+def test_text_on_stdout_everything_else_on_stderr(tool, demo, capsys):
+    assert tool(inference, "--model_path", demo, "--image", GOLDEN / "title.png", "--device", "cpu") == 0
+    out, err = capsys.readouterr()
+    assert "Clean Water" in out and len(out.splitlines()) == 1
+    assert "float32" in err and "tokens in" in err and "cut at" not in err
+
+
+def test_several_images_and_a_cut_answer(tool, demo, capsys):
+    files = [GOLDEN / "title.png", GOLDEN / "lines.png"]
+    assert tool(inference, "--model_path", demo, "--image", *files, "--device", "cpu", "--max_new_tokens", 3) == 0
+    err = capsys.readouterr().err
+    assert "== title.png" in err and "== lines.png" in err and "cut at --max_new_tokens 3" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--image", "absent.png"], "absent.png: no such file"),
+        (["--image", ROOT / "tests/data/handbook.pdf"], "scripts/parse_folder.py"),
+        (["--image", ROOT / "README.md"], "no image that is known"),
+        (["--image", GOLDEN / "title.png", "--model_path", "."], "has no config.json"),
+        (["--image", GOLDEN / "title.png", "--min_pixels", 9, "--max_pixels", 5], "expected 0 < min <= max"),
+        (["--image", GOLDEN / "title.png", "--prompt", "<|IMAGE_PLACEHOLDER|>"], "must stand between"),
+        (["--image", "thin.png"], "too long and thin"),
+    ],
+)
+def test_wrong_arguments_end_with_one_line(tool, demo, capsys, tmp_path, words, message):
+    Image.new("RGB", (3000, 2)).save(tmp_path / "thin.png")
+    assert tool(inference, "--model_path", demo, "--device", "cpu", *words) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1 and message in errors[0]
+
+
+def test_weights_that_are_not_whole(tool, demo, capsys, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(demo, tmp_path / "part")
+    tensors = load_file(tmp_path / "part/model.safetensors")
+    tensors.pop(next(name for name in tensors if name.endswith("layers.0.mlp.up_proj.weight")))
+    save_file(tensors, tmp_path / "part/model.safetensors", metadata={"format": "pt"})
+    assert tool(inference, "--model_path", "part", "--image", GOLDEN / "title.png", "--device", "cpu") == 2
+    assert "the weights lack 1 tensors of the model, model.language_model.layers.0.mlp.up_proj" in capsys.readouterr().err
+
+
+def test_pictures_of_every_kind(tmp_path):
+    Image.new("RGBA", (4, 2), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert (pictures.read(tmp_path / "clear.png") == 255).all(), "transparency is white paper"
+    upright = Image.new("L", (4, 2))
+    exif = upright.getexif()
+    exif[0x0112] = 6
+    upright.save(tmp_path / "turned.jpg", exif=exif)
+    assert pictures.read(tmp_path / "turned.jpg").shape == (4, 2, 3)
+
+
+@pytest.mark.slow
+def test_published_layer_shapes(tool, tmp_path, capsys):
+    random_checkpoint.save_checkpoint(tmp_path / "full", 2, 2, small=False, seed=0)
+    words = ["--image", GOLDEN / "title.png", "--device", "cpu", "--dtype", "bfloat16", "--max_new_tokens", 2]
+    assert tool(inference, "--model_path", tmp_path / "full", *words) == 0
+    assert "title.png: 2 tokens" in capsys.readouterr().err
+
+
+def test_the_answer_is_forced_as_tokens(demo):
+    """Position n of the forced run predicts what greedy generation chose there."""
+    from reference.model import ReferenceModel
+
+    model = ReferenceModel(demo, Device("cpu"))
+    tokens = model.generate(case(), 32)
+    logits = model.logits(case(tokens))["logits"]
+    assert logits[-len(tokens) - 1 : -1].argmax(-1).tolist() == tokens
