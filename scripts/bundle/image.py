@@ -73,6 +73,8 @@ def own(environment: Environment) -> None:
         shutil.rmtree(ENVS_DIR / ".uv-cache", ignore_errors=True)
     folders = [str(ROOT / name) for name in (*environment.packages, "scripts")]
     subprocess.run([str(environment.python), "-m", "compileall", "-q", *folders], check=True)
+    if environment.completes_itself:
+        subprocess.run([str(environment.python), "-c", f"import {environment.completes_itself}"], check=True)
     if environment.probe:
         subprocess.run([str(environment.python), "-c", environment.probe], check=True)
 

@@ -35,14 +35,16 @@ GLIBC = ("2_35", "2_34", "2_31", "2_28", "2_27", "2_26", "2_24", "2_17", "2_12",
 LEGACY = ("manylinux2014", "manylinux2010", "manylinux1")
 CHUNK = 12
 MANIFEST = "SHA256SUMS"
-# Evaluates the locks' markers for another platform than this one: pip itself would ask this machine.
+# Evaluates the locks' markers for another platform than this one: pip itself would ask this machine. A marker that holds
+# for the first or a late Python 3.11 counts: the systems have different ones, Debian bookworm 3.11.2.
 MARKERS = """
 import json, sys
 from pip._vendor.packaging.markers import Marker
-environment = {"platform_machine": sys.argv[1], "python_full_version": "3.11.9", "python_version": "3.11",
+environment = {"platform_machine": sys.argv[1], "python_version": "3.11",
                "sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": "",
                "implementation_name": "cpython", "platform_python_implementation": "CPython"}
-print(json.dumps([Marker(text).evaluate(environment) if text else True for text in json.load(sys.stdin)]))
+environments = [environment | {"python_full_version": version} for version in ("3.11.2", "3.11.20")]
+print(json.dumps([not text or any(map(Marker(text).evaluate, environments)) for text in json.load(sys.stdin)]))
 """
 
 
@@ -107,7 +109,8 @@ def download(pins: list[Pin], folder: Path, machine: str, log: Path) -> None:
             lock.flush()
             what = f"wheels {start + 1} to {start + len(part)} of {len(pins)}"
             command = [python(), "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
-                       "--require-hashes", *platform_options(machine), "-d", str(folder), "-r", lock.name]
+                       "--require-hashes", "--ignore-requires-python", *platform_options(machine), "-d", str(folder),
+                       "-r", lock.name]
             if run_logged(command, log, what, dict(os.environ)):
                 last = log.read_text(errors="replace").strip().splitlines()[-1]
                 raise EnvironmentSetupError(f"{what}: {last} (log: {shown(log)}); run the same command to go on")

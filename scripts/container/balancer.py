@@ -29,7 +29,8 @@ def main() -> None:
     path.write_text(render(TEMPLATE.read_text(encoding="utf-8"), ports))
     env = {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin", **{name: os.environ[name] for name in
                                                                 ("VLM_HOST", "VLM_PORT", "METRICS_PORT")}}
-    os.execvpe("haproxy", ["haproxy", "-db", "-f", str(path)], env)
+    # Quiet: what it has to say is in its log, which goes to stdout too.
+    os.execvpe("haproxy", ["haproxy", "-db", "-q", "-f", str(path)], env)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from container import replicas  # noqa: E402
 from container.device_check import DeviceError, check_device  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-LOGS = {"vlm": ("supervisord", "vlm", "balancer", "metrics", "watchdog", "guard"), "parser": ("supervisord", "parser", "guard")}
+LOGS = {"vlm": ("vlm", "balancer", "metrics", "watchdog", "guard"), "parser": ("parser", "guard")}
 DEFAULTS = {
     "VLM_HOST": "0.0.0.0", "VLM_PORT": "8000", "VLM_REPLICA_PORT": "8100", "METRICS_PORT": "8099",
     "VLM_MODEL_NAME": "PaddleOCR-VL-0.9B", "WATCHDOG_INTERVAL_S": "10", "WATCHDOG_TIMEOUT_S": "30",
@@ -26,13 +26,13 @@ DEFAULTS = {
 
 
 def prepare_folders(service: str, run_dir: Path) -> None:
-    """Folders for run-time files; the logs are links to the container's own output."""
+    """Folders for run-time files; the logs are links to the container's own output, where supervisord's are anyway."""
     logs = run_dir / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    for name in LOGS[service]:
+    for name, target in {"supervisord": "/dev/null", **dict.fromkeys(LOGS[service], "/dev/stdout")}.items():
         link = logs / f"{name}.log"
         link.unlink(missing_ok=True)
-        link.symlink_to("/dev/stdout")
+        link.symlink_to(target)
 
 
 def supervisor_environment(service: str, env: dict[str, str]) -> dict[str, str]:

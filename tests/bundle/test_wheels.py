@@ -42,6 +42,13 @@ def test_a_pin_has_all_the_hashes_of_its_lock(tmp_path: Path):
     assert wheels.read_pins([lock], "x86_64")[0] == wheels.Pin("a==1", frozenset(["1" * 64, "2" * 64]))
 
 
+def test_every_python_311_finds_its_file(tmp_path: Path):
+    lock = tmp_path / "a.txt"
+    lock.write_text("".join(f"a=={version} ; python_full_version {test} '3.11.5' \\\n    --hash=sha256:{version * 64}\n"
+                            for version, test in (("1", "<"), ("2", ">="))))
+    assert [pin.requirement for pin in wheels.read_pins([lock], "x86_64")] == ["a==1", "a==2"]
+
+
 def test_a_half_written_wheel_does_not_count(tmp_path: Path):
     (tmp_path / "a-1-py3-none-any.whl").write_bytes(b"whole")
     assert wheels.present(tmp_path) == {hashlib.sha256(b"whole").hexdigest(): "a-1-py3-none-any.whl"}
