@@ -48,6 +48,8 @@ class PaddleOCRVLVisionConfig(PretrainedConfig):
         self.rope_theta = (kwargs.pop("rope_parameters", None) or {}).get("rope_theta", rope_theta)
         super().__init__(**kwargs)
         require_multiple("vision_config.hidden_size", hidden_size, 4 * num_attention_heads)
+        if hidden_act != "gelu_pytorch_tanh":
+            raise ValueError(f"vision_config.hidden_act: {hidden_act!r} is not known; 'gelu_pytorch_tanh' is expected")
 
 
 class PaddleOCRVLTextConfig(PretrainedConfig):

@@ -140,13 +140,23 @@ class PaddleOCRVLImageProcessor(BaseImageProcessor):
         size = (columns * side, rows * side)
         if image.size != size:
             image = image.resize(size, self.resample)
-        blocks = np.asarray(image).reshape(rows // merge, merge, side, columns // merge, merge, side, 3)
-        # [block row, block column, row in block, column in block, channel, y, x]
-        blocks = blocks.transpose(0, 3, 1, 4, 6, 2, 5)
-        values = np.empty(blocks.shape, dtype=np.float32)
+        # [block row, block column, row in block, column in block, channel, y, x]; moved as bytes, plane by plane, so
+        # that each move copies whole rows of a patch. Four times as fast as looking values up in the scattered view.
+        blocks = np.empty((rows // merge, columns // merge, merge, merge, 3, side, side), dtype=np.uint8)
+        for channel, plane in enumerate(image.split()):
+            pixels = np.asarray(plane).reshape(rows // merge, merge, side, columns // merge, merge, side)
+            blocks[..., channel, :, :] = pixels.transpose(0, 3, 1, 4, 2, 5)
+        return self.levels(blocks).reshape(rows * columns, 3 * side * side), (1, rows, columns)
+
+    def levels(self, samples: np.ndarray) -> np.ndarray:
+        """Float32 values of 8-bit samples [..., channel, y, x]."""
+        first, second, third = self._table.T
+        if np.array_equal(first, second) and np.array_equal(first, third):
+            return np.take(np.ascontiguousarray(first), samples, mode="clip")
+        values = np.empty(samples.shape, dtype=np.float32)
         for channel in range(3):
-            np.take(self._table[:, channel], blocks[..., channel, :, :], out=values[..., channel, :, :], mode="clip")
-        return values.reshape(rows * columns, 3 * side * side), (1, rows, columns)
+            np.take(self._table[:, channel], samples[..., channel, :, :], out=values[..., channel, :, :], mode="clip")
+        return values
 
     def preprocess(self, images: Any, min_pixels: int | None = None, max_pixels: int | None = None, **_: Any) -> BatchFeature:
         """Interface of transformers: pixel_values [sum of patches, 588] and image_grid_thw [images, 3], numpy."""

@@ -17,10 +17,11 @@ from vllm.sequence import IntermediateTensors
 
 from .language import build_language_model
 from .multimodal import PaddleOCRVLDummyInputsBuilder, PaddleOCRVLMultiModalProcessor, PaddleOCRVLProcessingInfo
+from .passes import Grid
 from .positions import ImageSpan, mrope_positions
 from .processing import IMAGE_PROMPT
 from .projector import Projector
-from .vision import Grid, VisionModel
+from .vision import VisionModel
 
 
 @MULTIMODAL_REGISTRY.register_processor(

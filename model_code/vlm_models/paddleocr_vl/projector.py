@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from vllm.model_executor.layers.linear import ColumnParallelLinear, RowParallelLinear
 
 from .config import PaddleOCRVLConfig
+from .linear import fused, linear_gelu
 
 
 class Projector(nn.Module):
@@ -19,15 +20,22 @@ class Projector(nn.Module):
         vision = config.vision_config
         self.merged = vision.hidden_size * vision.spatial_merge_size**2
         self.pre_norm = nn.LayerNorm(vision.hidden_size, eps=1e-5)
-        self.linear_1 = ColumnParallelLinear(
-            self.merged, self.merged, quant_config=quant, prefix=f"{prefix}.linear_1", return_bias=False
+        self.linear_1 = fused(
+            ColumnParallelLinear(
+                self.merged, self.merged, quant_config=quant, prefix=f"{prefix}.linear_1", return_bias=False
+            )
         )
-        self.act = nn.GELU()
-        self.linear_2 = RowParallelLinear(
-            self.merged, config.text_config.hidden_size, quant_config=quant, prefix=f"{prefix}.linear_2", return_bias=False
+        self.linear_2 = fused(
+            RowParallelLinear(
+                self.merged,
+                config.text_config.hidden_size,
+                quant_config=quant,
+                prefix=f"{prefix}.linear_2",
+                return_bias=False,
+            )
         )
 
     def forward(self, features: Tensor) -> Tensor:
         # Patches come in merge-block order: the patches of a block are neighbours already.
         merged = self.pre_norm(features).view(-1, self.merged)
-        return self.linear_2(self.act(self.linear_1(merged)))
+        return self.linear_2(linear_gelu(self.linear_1, merged, "none"))

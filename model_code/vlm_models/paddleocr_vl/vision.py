@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vision tower, over the packed patches of all images of a batch.
 
-T: patches of all images, in merge-block order. Nothing loops over images here but the lookup of their
-position embeddings and, where a device's attention takes no packed lengths, its backend.
+T: patches of all images of a pass, in merge-block order. Nothing loops over images here but the lookup of
+their position embeddings and, where a device's attention takes no packed lengths, its backend.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from vllm.distributed import divide, get_tensor_model_parallel_world_size
-from vllm.model_executor.layers.activation import get_act_fn
 from vllm.model_executor.layers.linear import ColumnParallelLinear, QKVParallelLinear, RowParallelLinear
 from vllm.model_executor.layers.quantization import QuantizationConfig
 
+from ..settings import VisionSettings
 from .attention import PackedAttention, packed_attention
 from .config import PaddleOCRVLVisionConfig
+from .linear import fused, linear_add, linear_gelu
+from .passes import Grid, cut_into_passes, default_patches_per_pass
 from .positions import GridEmbeddingCache
 from .weights import load_stacked
-
-Grid = tuple[int, int, int]
 
 
 class PatchEmbedding(nn.Linear):
@@ -49,60 +50,91 @@ class VisionAttention(nn.Module):
         self.head_dim = config.hidden_size // config.num_attention_heads
         self.heads = divide(config.num_attention_heads, get_tensor_model_parallel_world_size())
         self.backend = backend
-        self.qkv_proj = QKVParallelLinear(
-            config.hidden_size,
-            self.head_dim,
-            config.num_attention_heads,
-            quant_config=quant,
-            prefix=f"{prefix}.qkv_proj",
-            return_bias=False,
+        self.qkv_proj = fused(
+            QKVParallelLinear(
+                config.hidden_size,
+                self.head_dim,
+                config.num_attention_heads,
+                quant_config=quant,
+                prefix=f"{prefix}.qkv_proj",
+                return_bias=False,
+            )
         )
-        self.out_proj = RowParallelLinear(
-            config.hidden_size, config.hidden_size, quant_config=quant, prefix=f"{prefix}.out_proj", return_bias=False
+        self.out_proj = fused(
+            RowParallelLinear(
+                config.hidden_size,
+                config.hidden_size,
+                quant_config=quant,
+                prefix=f"{prefix}.out_proj",
+                return_bias=False,
+            )
         )
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
+        """Attention over ``x``, plus ``residual``; all [T, hidden]."""
         qkv = self.qkv_proj(x).view(-1, 3 * self.heads, self.head_dim)
         # Queries and keys lie beside each other: one rotation for both.
         turned = self.backend.rotate(qkv[:, : 2 * self.heads], cos, sin)
         query, key = turned.split(self.heads, dim=1)
         attended = self.backend.attend(query, key, qkv[:, 2 * self.heads :], plan)
-        return self.out_proj(attended.flatten(1))
+        return linear_add(self.out_proj, attended.flatten(1), residual)
 
 
 class VisionMLP(nn.Module):
-    def __init__(self, config: PaddleOCRVLVisionConfig, quant: Any, prefix: str) -> None:
+    def __init__(self, config: PaddleOCRVLVisionConfig, rows: int, quant: Any, prefix: str) -> None:
         super().__init__()
-        self.fc1 = ColumnParallelLinear(
-            config.hidden_size, config.intermediate_size, quant_config=quant, prefix=f"{prefix}.fc1", return_bias=False
+        self.rows = rows
+        self.fc1 = fused(
+            ColumnParallelLinear(
+                config.hidden_size,
+                config.intermediate_size,
+                quant_config=quant,
+                prefix=f"{prefix}.fc1",
+                return_bias=False,
+            )
         )
-        self.act = get_act_fn(config.hidden_act)
-        self.fc2 = RowParallelLinear(
-            config.intermediate_size, config.hidden_size, quant_config=quant, prefix=f"{prefix}.fc2", return_bias=False
+        self.fc2 = fused(
+            RowParallelLinear(
+                config.intermediate_size,
+                config.hidden_size,
+                quant_config=quant,
+                prefix=f"{prefix}.fc2",
+                return_bias=False,
+            )
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(self.act(self.fc1(x)))
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        """[T, hidden] -> [T, hidden]. An image larger than a pass goes through in parts: here patches are independent."""
+        if len(x) <= self.rows:
+            return self.part(x, residual)
+        return torch.cat([self.part(*part) for part in zip(x.split(self.rows), residual.split(self.rows), strict=True)])
+
+    def part(self, x: Tensor, residual: Tensor) -> Tensor:
+        return linear_add(self.fc2, linear_gelu(self.fc1, x, "tanh"), residual)
 
 
 class VisionLayer(nn.Module):
-    def __init__(self, config: PaddleOCRVLVisionConfig, backend: PackedAttention, quant: Any, prefix: str) -> None:
+    def __init__(
+        self, config: PaddleOCRVLVisionConfig, backend: PackedAttention, rows: int, quant: Any, prefix: str
+    ) -> None:
         super().__init__()
         self.layer_norm1 = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.self_attn = VisionAttention(config, backend, quant, f"{prefix}.self_attn")
         self.layer_norm2 = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.mlp = VisionMLP(config, quant, f"{prefix}.mlp")
+        self.mlp = VisionMLP(config, rows, quant, f"{prefix}.mlp")
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
-        x = x + self.self_attn(self.layer_norm1(x), cos, sin, plan)
-        return x + self.mlp(self.layer_norm2(x))
+        x = self.self_attn(self.layer_norm1(x), x, cos, sin, plan)
+        return self.mlp(self.layer_norm2(x), x)
 
 
 class VisionEncoder(nn.Module):
-    def __init__(self, config: PaddleOCRVLVisionConfig, backend: PackedAttention, quant: Any, prefix: str) -> None:
+    def __init__(
+        self, config: PaddleOCRVLVisionConfig, backend: PackedAttention, rows: int, quant: Any, prefix: str
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            VisionLayer(config, backend, quant, f"{prefix}.layers.{i}") for i in range(config.num_hidden_layers)
+            VisionLayer(config, backend, rows, quant, f"{prefix}.layers.{i}") for i in range(config.num_hidden_layers)
         )
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
@@ -119,23 +151,34 @@ class VisionTransformer(nn.Module):
     # In the published checkpoint, but not used: SigLIP's pooling head, and a table for another way of packing.
     unused = ("head.", "embeddings.packing_position_embedding.")
 
-    def __init__(self, config: PaddleOCRVLVisionConfig, quant: QuantizationConfig | None = None, prefix: str = "") -> None:
+    def __init__(
+        self, config: PaddleOCRVLVisionConfig, quant: QuantizationConfig | None = None, prefix: str = ""
+    ) -> None:
         super().__init__()
+        settings = VisionSettings.from_environment(os.environ)
         head_dim = config.hidden_size // config.num_attention_heads
         self.embeddings = VisionEmbeddings(config)
-        device = self.embeddings.position_embedding.weight.device
-        self.backend = packed_attention(device, head_dim)
-        self.encoder = VisionEncoder(config, self.backend, quant, f"{prefix}.encoder")
+        table = self.embeddings.position_embedding.weight
+        self.backend = packed_attention(table.device, table.dtype, head_dim, settings.attention)
+        self.patches_per_pass = settings.patches_per_pass or default_patches_per_pass(config, table.device, table.dtype)
+        self.encoder = VisionEncoder(config, self.backend, self.patches_per_pass, quant, f"{prefix}.encoder")
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.grids = GridEmbeddingCache(config.spatial_merge_size, head_dim, config.rope_theta)
 
     def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Tensor:
-        """Features of all images' patches.
+        """Features of all images' patches, in as many passes as the bound asks for.
 
         Args:
             patches: [T, 3 * patch * patch] in the model's dtype, images one after another.
             grids: (1, rows, columns) of each image, on the host.
         """
+        passes = [grids[images] for images in cut_into_passes(grids, self.patches_per_pass)]
+        parts = patches.split([sum(rows * columns for _, rows, columns in part) for part in passes])
+        features = [self.one_pass(part, images) for part, images in zip(parts, passes, strict=True)]
+        return features[0] if len(features) == 1 else torch.cat(features)
+
+    def one_pass(self, patches: Tensor, grids: Sequence[Grid]) -> Tensor:
+        """As :meth:`forward`, all images packed."""
         table = self.embeddings.position_embedding.weight
         places = [self.grids.get(rows, columns, table) for _, rows, columns in grids]
         learned, cos, sin = (
@@ -155,7 +198,9 @@ class VisionTransformer(nn.Module):
 class VisionModel(nn.Module):
     """One level of names in the checkpoint."""
 
-    def __init__(self, config: PaddleOCRVLVisionConfig, quant: QuantizationConfig | None = None, prefix: str = "") -> None:
+    def __init__(
+        self, config: PaddleOCRVLVisionConfig, quant: QuantizationConfig | None = None, prefix: str = ""
+    ) -> None:
         super().__init__()
         self.vision_model = VisionTransformer(config, quant, f"{prefix}.vision_model")
 

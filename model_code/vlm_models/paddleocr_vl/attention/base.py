@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an attention backend must do. T: patches of all images of a batch, H: heads here, D: features of a head."""
+"""What an attention backend must do. T: patches of all images of a pass, H: heads here, D: features of a head."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ from torch import Tensor
 class PackedAttention(ABC):
     """Full attention inside each image of a packed batch, none between images."""
 
+    # What VLM_ATTENTION calls it.
+    name: str
+
     def __init__(self, head_dim: int) -> None:
         self.head_dim = head_dim
         self.scale = head_dim**-0.5
 
+    @classmethod
+    def supports(cls, device: torch.device, dtype: torch.dtype) -> bool:
+        """Whether it runs on tensors of ``dtype`` on ``device``, with what is installed here."""
+        return True
+
     @abstractmethod
     def plan(self, lengths: Sequence[int], device: torch.device) -> Any:
-        """What :meth:`attend` needs to know about a batch, made once and used in every layer.
+        """What :meth:`attend` needs to know about a pass, made once and used in every layer.
 
         Args:
             lengths: patches of each image, known on the host; nothing may be read back from the device.
@@ -28,7 +36,7 @@ class PackedAttention(ABC):
 
     @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: Any) -> Tensor:
-        """softmax(q k^T / sqrt(D)) v per image; all [T, H, D], same dtype."""
+        """softmax(q k^T / sqrt(D)) v per image; all [T, H, D], same dtype; the result is contiguous."""
 
     def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Rotary embedding in half-split form, computed in float32.
@@ -41,7 +49,8 @@ class PackedAttention(ABC):
             [T, n, D] in the dtype of ``heads``.
         """
         half = heads.shape[-1] // 2
-        first, second = heads[..., :half].float(), heads[..., half:].float()
-        cos, sin = cos[..., :half], sin[..., :half]
-        rotated = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+        values = heads.float()
+        rotated = values * cos
+        rotated[..., :half].addcmul_(values[..., half:], sin[..., half:], value=-1)
+        rotated[..., half:].addcmul_(values[..., :half], sin[..., :half])
         return rotated.to(heads.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's scaled_dot_product_attention: CPUs, and any device without a backend of its own."""
+"""PyTorch's scaled_dot_product_attention: any device without a backend of its own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Run = tuple[int, int, int]
 
 class SdpaAttention(PackedAttention):
     """It takes no packed lengths: neighbours of one length share a call, others get one each."""
+
+    name = "sdpa"
 
     def plan(self, lengths: Sequence[int], device: torch.device) -> list[Run]:
         runs: list[Run] = []

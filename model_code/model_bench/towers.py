@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three implementations behind one call: patches of all crops -> features for the language model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .inputs import HEADS, HIDDEN, INTERMEDIATE, TEXT
+
+Grid = tuple[int, int, int]
+# [sum of patches, 3, 14, 14] row-major per crop -> [sum of patches / 4, 1024]
+Encode = Callable[[], Tensor]
+
+VISION = {
+    "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "num_attention_heads": HEADS, "num_channels": 3,
+    "image_size": 384, "patch_size": 14, "hidden_act": "gelu_pytorch_tanh", "layer_norm_eps": 1e-6,
+    "spatial_merge_size": 2,
+}  # fmt: skip
+
+
+def part(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Tensors below a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+
+def vllm_context(dtype: torch.dtype, device: torch.device) -> Any:
+    """What vLLM's layers ask for when they are built: one rank, a configuration. Returns a context manager."""
+    from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
+    from vllm.distributed import init_distributed_environment, initialize_model_parallel
+    from vllm.utils.network_utils import get_distributed_init_method, get_open_port
+
+    config = VllmConfig(device_config=DeviceConfig(device=device.type))
+    context = set_current_vllm_config(config)
+    with context:
+        init_distributed_environment(
+            1, 0, get_distributed_init_method("127.0.0.1", get_open_port()), 0,
+            "gloo" if device.type == "cpu" else "nccl",
+        )  # fmt: skip
+        initialize_model_parallel(1, 1)
+    torch.set_default_dtype(dtype)
+    torch.set_default_device(device)
+    return set_current_vllm_config(config)
+
+
+def finish_loading(*modules: torch.nn.Module) -> None:
+    """What vLLM's loader does after the last weight."""
+    for module in modules:
+        for layer in module.modules():
+            if hasattr(layer, "quant_method"):
+                layer.quant_method.process_weights_after_loading(layer)
+
+
+def ours(weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layers: int, dtype: torch.dtype) -> Encode:
+    from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+    from vlm_models.paddleocr_vl.image_processing import merge_block_order
+    from vlm_models.paddleocr_vl.projector import Projector
+    from vlm_models.paddleocr_vl.vision import VisionModel
+    from vlm_models.paddleocr_vl.weights import load_stacked
+
+    device = pixels.device
+    with vllm_context(dtype, device):
+        config = PaddleOCRVLConfig(vision_config={**VISION, "num_hidden_layers": layers})
+        tower, projector = VisionModel(config.vision_config), Projector(config)
+    tower.vision_model.load_weights(part(weights, "visual.vision_model.").items())
+    load_stacked(projector, part(weights, "mlp_AR.").items(), {})
+    finish_loading(tower, projector)
+    # Our image processor emits patches in merge-block order; the others take them row-major.
+    counts = [rows * columns for _, rows, columns in grids]
+    ordered = [
+        values.flatten(1)[torch.from_numpy(merge_block_order(rows, columns, 2)).to(device)]
+        for values, (_, rows, columns) in zip(pixels.split(counts), grids, strict=True)
+    ]
+    patches = torch.cat(ordered).to(dtype)
+    return lambda: projector(tower(patches, grids))
+
+
+def in_tree(weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layers: int, dtype: torch.dtype) -> Encode:
+    """As its ``_process_image_input`` does it."""
+    from vllm.model_executor.models.paddleocr_vl import (
+        PaddleOCRVLForConditionalGeneration,
+        Projector,
+        SiglipVisionModel,
+    )
+
+    from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+
+    config = PaddleOCRVLConfig(vision_config={**VISION, "num_hidden_layers": layers})
+    with vllm_context(dtype, pixels.device):
+        tower = SiglipVisionModel(config.vision_config, prefix="visual")
+        projector = Projector(config.text_config, config.vision_config)
+    tower.load_weights(part(weights, "visual.").items())
+    projector.load_state_dict(part(weights, "mlp_AR."))
+    finish_loading(tower)
+    model = SimpleNamespace(visual=tower, mlp_AR=projector)
+    model.encode_image = PaddleOCRVLForConditionalGeneration.encode_image.__get__(model)
+    crops = [values.to(dtype) for values in pixels.split([rows * columns for _, rows, columns in grids])]
+    # On the device's side of vLLM: the in-tree model does not keep sizes on the host.
+    sizes = torch.tensor(grids, device=pixels.device)
+    arguments = SimpleNamespace(pixel_values=crops, image_grid_thw=sizes)
+    process = PaddleOCRVLForConditionalGeneration._process_image_input
+    return lambda: torch.cat(list(process(model, arguments)))
+
+
+def transformers_tower(
+    weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layers: int, dtype: torch.dtype
+) -> Encode:
+    from transformers import PaddleOCRVLConfig
+    from transformers.models.paddleocr_vl.modeling_paddleocr_vl import PaddleOCRProjector, PaddleOCRVisionModel
+
+    config = PaddleOCRVLConfig(vision_config={**VISION, "num_hidden_layers": layers}, text_config={"hidden_size": TEXT})
+    config.vision_config._attn_implementation = "sdpa"
+    tower, projector = PaddleOCRVisionModel(config.vision_config).eval(), PaddleOCRProjector(config)
+    own = {**{f"tower.{k}": v for k, v in part(weights, "visual.").items()},
+           **{f"projector.{k}": v for k, v in part(weights, "mlp_AR.").items()}}  # fmt: skip
+    for name, module in (("tower.", tower), ("projector.", projector)):
+        missing = module.load_state_dict(part(own, name), strict=False)
+        # A table for another way of packing is in the published checkpoint, and unused.
+        absent = [key for key in missing.missing_keys if "packing_position_embedding" not in key]
+        if absent or missing.unexpected_keys:
+            raise KeyError(f"{name}: missing {absent}, unexpected {missing.unexpected_keys}")
+    tower, projector = tower.to(pixels.device, dtype), projector.to(pixels.device, dtype)
+    values = pixels.to(dtype)[None]
+    sizes = torch.from_numpy(np.array(grids)).to(pixels.device)
+    return lambda: projector(tower(pixel_values=values, grid_thw=sizes).last_hidden_state, sizes)
+
+
+TOWERS = {"ours": ours, "in_tree": in_tree, "transformers": transformers_tower}

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Speed of a running VLM server: requests per second, time to first token and latency at several concurrencies.
+
+    scripts/bench_serving.py [--url http://127.0.0.1:8000] [--concurrency 1 4 16 64] [--max-tokens 64] [--json]
+
+Each request is one crop of the page that scripts/bench_model.py uses, drawn with strokes, read with greedy decoding.
+Python's standard library only. For the published shapes without their weights, start the server with
+`python -m vlm_server -- --load-format dummy` on a folder that holds their config.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import http.client
+import json
+import math
+import random
+import struct
+import sys
+import threading
+import time
+import urllib.parse
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model_code"))
+
+from model_bench.crops import MAX_PIXELS, MIN_PIXELS, PAGE  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request: seconds to the first token and to the end, tokens of prompt and answer."""
+
+    first: float
+    whole: float
+    prompt_tokens: int
+    tokens: int
+
+
+def png(width: int, height: int, seed: int) -> bytes:
+    """A grey image of strokes in lines, as PNG: enough like print to be compressed like it."""
+    draw = random.Random(seed)
+    blank = bytes([255]) * width
+    rows = []
+    for top in range(0, height, 11):
+        stroke = bytearray(blank)
+        x = 4
+        while x < width - 12:
+            length = draw.randint(2, 9)
+            stroke[x:x + length] = bytes(length)
+            x += length + draw.randint(2, 8)
+        rows += [bytes(stroke) if top + 2 <= y < top + 8 else blank for y in range(top, min(top + 11, height))]
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    packed = zlib.compress(b"".join(b"\0" + row for row in rows), 1)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+def body(model: str, number: int, max_tokens: int) -> bytes:
+    """Request number ``number``: crops in the page's order, over and over."""
+    width, height = PAGE[number % len(PAGE)]
+    url = "data:image/png;base64," + base64.b64encode(png(width, height, number)).decode()
+    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "OCR:"}]
+    return json.dumps({
+        "model": model, "messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": max_tokens,
+        "stream": True, "stream_options": {"include_usage": True},
+        "mm_processor_kwargs": {"min_pixels": MIN_PIXELS, "max_pixels": MAX_PIXELS},
+    }).encode()
+
+
+def connect(url: urllib.parse.SplitResult, timeout: float) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout)
+
+
+def served_model(url: urllib.parse.SplitResult) -> str:
+    """Name of the first model that the server lists."""
+    connection = connect(url, 30)
+    connection.request("GET", "/v1/models")
+    response = connection.getresponse()
+    document = json.loads(response.read())
+    if response.status != 200:
+        raise RuntimeError(f"GET /v1/models: status {response.status}: {document}")
+    return document["data"][0]["id"]
+
+
+def ask(url: urllib.parse.SplitResult, document: bytes, timeout: float) -> Answer:
+    """Send one request and read its stream. Raises RuntimeError for anything but a whole answer."""
+    began, first, usage = time.perf_counter(), None, None
+    connection = connect(url, timeout)
+    try:
+        connection.request("POST", "/v1/chat/completions", document, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            raise RuntimeError(f"status {response.status}: {response.read(500)!r}")
+        for line in response:
+            if not line.startswith(b"data: {"):
+                continue
+            event = json.loads(line[6:])
+            if "error" in event:
+                raise RuntimeError(f"the stream ended with {event['error']}")
+            # The first event only names the role.
+            if first is None and event["choices"] and event["choices"][0]["delta"].get("content"):
+                first = time.perf_counter() - began
+            usage = event.get("usage") or usage
+    finally:
+        connection.close()
+    whole = time.perf_counter() - began
+    if usage is None:
+        raise RuntimeError("the stream ended without usage")
+    return Answer(whole if first is None else first, whole, usage["prompt_tokens"], usage["completion_tokens"])
+
+
+def run_level(url: urllib.parse.SplitResult, documents: Iterable[bytes], concurrency: int, timeout: float) -> dict[str, Any]:
+    """All documents by ``concurrency`` clients, each with one request under way; returns the level's figures."""
+    waiting, answers, failures = iter(list(documents)), [], []
+    lock = threading.Lock()
+
+    def client() -> None:
+        while True:
+            with lock:
+                document = next(waiting, None)
+            if document is None:
+                return
+            try:
+                answer = ask(url, document, timeout)
+            except (OSError, RuntimeError, http.client.HTTPException) as error:
+                with lock:
+                    failures.append(str(error))
+            else:
+                with lock:
+                    answers.append(answer)
+
+    began = time.perf_counter()
+    threads = [threading.Thread(target=client) for _ in range(concurrency)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return summary(concurrency, answers, failures, time.perf_counter() - began)
+
+
+def percentiles(values: list[float]) -> dict[str, float]:
+    """50, 90 and 99 of 100, by nearest rank."""
+    ordered = sorted(values)
+    return {f"p{part}": round(ordered[max(0, math.ceil(part / 100 * len(ordered)) - 1)], 3) for part in (50, 90, 99)}
+
+
+def summary(concurrency: int, answers: list[Answer], failures: list[str], seconds: float) -> dict[str, Any]:
+    """What is said about one level."""
+    level = {"concurrency": concurrency, "requests": len(answers), "failed": len(failures), "seconds": round(seconds, 2)}
+    if failures:
+        level["first_failure"] = failures[0]
+    if answers:
+        level |= {
+            "requests_per_second": round(len(answers) / seconds, 3),
+            "prompt_tokens_per_second": round(sum(one.prompt_tokens for one in answers) / seconds, 1),
+            "tokens_per_second": round(sum(one.tokens for one in answers) / seconds, 1),
+            "first_token_s": percentiles([one.first for one in answers]),
+            "latency_s": percentiles([one.whole for one in answers]),
+        }
+    return level
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--requests", type=int, help="for each level (default: twice its concurrency, at least 8)")
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that a request may be silent")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    options = parser.parse_args(words)
+    if min(options.concurrency) < 1 or (options.requests is not None and options.requests < 1) or options.max_tokens < 1:
+        parser.error("--concurrency, --requests and --max-tokens are 1 or more")
+    return options
+
+
+def main(words: list[str]) -> int:
+    options = parse(words)
+    url = urllib.parse.urlsplit(options.url)
+    try:
+        model = served_model(url)
+        # The first requests pay for kernels that are made when they are first used.
+        for number in range(2):
+            ask(url, body(model, number, options.max_tokens), options.timeout)
+    except (OSError, RuntimeError, ValueError, LookupError, http.client.HTTPException) as error:
+        print(f"error: {options.url} does not serve a model: {error}", file=sys.stderr)
+        return 1
+    levels = []
+    for concurrency in options.concurrency:
+        count = options.requests or max(8, 2 * concurrency)
+        documents = [body(model, number, options.max_tokens) for number in range(count)]
+        levels.append(run_level(url, documents, concurrency, options.timeout))
+        if not options.json:
+            print(json.dumps(levels[-1]), flush=True)
+    if options.json:
+        print(json.dumps({"url": options.url, "model": model, "max_tokens": options.max_tokens, "levels": levels}))
+    return 1 if any(level["failed"] for level in levels) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks' own arithmetic, and the serving benchmark against a small server that answers at once."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+
+import pytest
+from conftest import ROOT
+
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "model_code")]
+
+import bench_model  # noqa: E402
+import bench_serving  # noqa: E402
+from model_bench.crops import PAGE  # noqa: E402
+
+
+def test_ratios_are_taken_within_a_round():
+    """A machine that slows down by half in one round changes no ratio."""
+    options = bench_model.parse(["--rounds", "3"])
+    rounds = [
+        {"ours": 1.0 * slow, "in_tree": 1.5 * slow, "transformers": 1.2 * slow, "products": 0.9 * slow,
+         "roof": {"linear": 0.7 * slow, "attention": 0.2 * slow}}
+        for slow in (1, 10, 1)
+    ]  # fmt: skip
+    result = bench_model.report(options, [(1, 2, 4)], rounds, {"in_tree": 0.01, "transformers": 0.02}, {})
+    assert result["ratios"]["vision_encode"] == {"in_tree": 1.5, "transformers": 1.2, "matmul_share": 0.9}
+    assert result["seconds"]["vision_encode"]["ours"] == 1.0 and result["patches"] == 8
+    assert result["equality"]["holds"]
+    different = bench_model.report(options, [(1, 2, 4)], rounds, {"in_tree": 0.01, "transformers": 0.2}, {})
+    assert not different["equality"]["holds"]
+
+
+@pytest.mark.parametrize("words", [
+    ["--implementations", "in_tree"], ["--processor-time"], ["--processor-time", "--threads", "1", "--device", "cuda"],
+])  # fmt: skip
+def test_what_cannot_be_measured_is_refused(words, capsys):
+    with pytest.raises(SystemExit):
+        bench_model.parse(words)
+    assert "error: " in capsys.readouterr().err
+
+
+def test_the_page_has_thirty_crops():
+    assert len(PAGE) == 30 and all(20 <= height <= 2339 and 20 <= width <= 1654 for width, height in PAGE)
+
+
+def test_percentiles():
+    assert bench_serving.percentiles([float(n) for n in range(1, 101)]) == {"p50": 50.0, "p90": 90.0, "p99": 99.0}
+    assert bench_serving.percentiles([3.0]) == {"p50": 3.0, "p90": 3.0, "p99": 3.0}
+
+
+def test_drawn_images_are_whole_png_files():
+    data = bench_serving.png(61, 40, 1)
+    assert data.startswith(b"\x89PNG\r\n\x1a\n") and data.endswith(b"IEND" + zlib.crc32(b"IEND").to_bytes(4, "big"))
+    packed = data[data.index(b"IDAT") + 4:data.index(b"IEND") - 8]
+    assert len(zlib.decompress(packed)) == 40 * 62 and bench_serving.png(61, 40, 2) != data
+
+
+class Vlm(http.server.BaseHTTPRequestHandler):
+    """Streams two tokens; every fourth request fails when the server is told so."""
+
+    protocol_version = "HTTP/1.1"
+
+    def reply(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.reply(200, json.dumps({"data": [{"id": "m"}]}).encode())
+
+    def do_POST(self) -> None:
+        document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert document["model"] == "m" and document["messages"][0]["content"][0]["type"] == "image_url"
+        with self.server.lock:
+            self.server.seen += 1
+            failing = self.server.failing and self.server.seen % 4 == 0
+        if failing:
+            self.reply(503, b"busy")
+            return
+        events = [{"choices": [{"delta": {"role": "assistant", "content": ""}}]}]
+        events += [{"choices": [{"delta": {"content": "ab"}}]}] * 2
+        events.append({"choices": [], "usage": {"prompt_tokens": 200, "completion_tokens": 2}})
+        self.reply(200, b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def vlm() -> Iterator[http.server.ThreadingHTTPServer]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Vlm)
+    server.lock, server.seen, server.failing = threading.Lock(), 0, False
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def run(server: http.server.ThreadingHTTPServer, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts/bench_serving.py"), "--json", "--max-tokens", "2"]
+    return subprocess.run([*command, "--url", f"http://127.0.0.1:{server.server_port}", *words], capture_output=True,
+                          text=True, check=False)
+
+
+def test_levels_of_concurrency(vlm):
+    result = run(vlm, "--concurrency", "1", "3")
+    assert result.returncode == 0, result.stderr
+    one, three = json.loads(result.stdout)["levels"]
+    assert (one["requests"], three["requests"], one["failed"]) == (8, 8, 0) and vlm.seen == 2 + 16
+    assert three["requests_per_second"] > 0 and set(three["latency_s"]) == {"p50", "p90", "p99"}
+    assert three["first_token_s"]["p50"] <= three["latency_s"]["p50"]
+
+
+def test_failures_are_counted_and_told(vlm):
+    vlm.failing = True
+    result = run(vlm, "--concurrency", "2", "--requests", "8")
+    (level,) = json.loads(result.stdout)["levels"]
+    assert result.returncode == 1 and level["failed"] == 2 and level["requests"] == 6
+    assert "status 503" in level["first_failure"]
+
+
+def test_no_server(capsys):
+    assert bench_serving.main(["--url", "http://127.0.0.1:9"]) == 1
+    assert "http://127.0.0.1:9 does not serve a model" in capsys.readouterr().err

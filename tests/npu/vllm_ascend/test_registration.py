@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin beside vllm-ascend's Python code, under its platform, without a device."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def platform(torch_npu):
+    """vLLM's platform: vllm-ascend's, found by its entry point, or from a source tree where only that is there."""
+    if source := os.environ.get("VLLM_ASCEND_SOURCE"):
+        if not (Path(source) / "vllm_ascend/platform.py").is_file():
+            pytest.fail(f"VLLM_ASCEND_SOURCE is {source!r}; expected a folder with vllm_ascend/platform.py")
+        sys.path.insert(0, source)
+        import vllm.platforms
+        from vllm_ascend.platform import NPUPlatform
+
+        vllm.platforms._current_platform = NPUPlatform()
+    elif importlib.util.find_spec("vllm_ascend") is None:
+        pytest.skip("vllm-ascend is not in this environment; name a folder with its code in VLLM_ASCEND_SOURCE")
+    from vllm.platforms import current_platform
+
+    return current_platform
+
+
+def test_the_platform_is_ascend(platform):
+    assert type(platform).__name__ == "NPUPlatform" and platform.device_type == "npu"
+
+
+def test_the_plugin_registers_and_every_module_imports(platform):
+    import vlm_models
+    from vllm import ModelRegistry
+
+    vlm_models.register()
+    vlm_models.register()
+    names = [info.name for info in pkgutil.walk_packages(vlm_models.__path__, "vlm_models.")]
+    for name in names:
+        importlib.import_module(name)
+    assert "vlm_models.paddleocr_vl.attention.npu" in names
+    entry = ModelRegistry.models["PaddleOCRVLForConditionalGeneration"]
+    described = entry.inspect_model_cls()
+    assert described.supports_multimodal and not described.is_pooling_model
+    assert entry.load_model_cls().__module__ == "vlm_models.paddleocr_vl.model"
+
+
+def test_nothing_of_ours_starts_the_device(platform):
+    import torch
+
+    assert not torch.npu.is_initialized()
+
+
+def test_the_runner_calls_what_the_model_has(platform):
+    """vllm-ascend's model runner imports, and asks for positions with the arguments that our model takes."""
+    import inspect
+
+    runner = importlib.import_module("vllm_ascend.worker.model_runner_v1")
+    from vlm_models.paddleocr_vl.model import PaddleOCRVLForConditionalGeneration
+
+    source = inspect.getsource(runner)
+    if "get_mrope_input_positions(" not in source:
+        import vllm.v1.worker.gpu_model_runner as base
+
+        source = inspect.getsource(base)
+    assert "get_mrope_input_positions(" in source
+    parameters = list(inspect.signature(PaddleOCRVLForConditionalGeneration.get_mrope_input_positions).parameters)
+    assert parameters == ["self", "input_tokens", "mm_features"]

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vision tower: attention backends, passes, and what is fused into the linear layers on a CPU."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+import torch.nn.functional as F
+from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
+from vllm.distributed import init_distributed_environment, initialize_model_parallel
+from vllm.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
+from vllm.model_executor.layers.linear import ColumnParallelLinear, RowParallelLinear
+from vlm_models.paddleocr_vl import attention, linear, passes
+from vlm_models.paddleocr_vl.attention import bf16_cpu, packed_attention
+from vlm_models.paddleocr_vl.attention.bf16_cpu import BFloat16CpuAttention
+from vlm_models.paddleocr_vl.attention.flash import FlashAttention
+from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+from vlm_models.paddleocr_vl.projector import Projector
+from vlm_models.paddleocr_vl.vision import VisionModel
+from vlm_models.settings import VisionSettings
+
+CPU = torch.device("cpu")
+HEADS, HEAD_DIM = 4, 72
+LENGTHS = [12, 4, 4, 40, 1]
+
+
+def heads(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """Query, key, value [T, HEADS, HEAD_DIM], views of one packed tensor as in the tower."""
+    packed = torch.randn(sum(LENGTHS), 3 * HEADS, HEAD_DIM, generator=torch.Generator().manual_seed(0))
+    return packed.to(dtype).split(HEADS, dim=1)
+
+
+def by_definition(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """One softmax over all patches, other images masked, in float64."""
+    image = torch.repeat_interleave(torch.arange(len(LENGTHS)), torch.tensor(LENGTHS))
+    q, k, v = (x.double().transpose(0, 1) for x in (query, key, value))
+    scores = (q @ k.transpose(1, 2) * HEAD_DIM**-0.5).masked_fill(image[:, None] != image, float("-inf"))
+    return (scores.softmax(-1) @ v).transpose(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tolerance"),
+    [("sdpa", torch.float32, 1e-5), ("sdpa", torch.bfloat16, 2e-2), ("cpu-bf16", torch.bfloat16, 3e-2)],
+)
+def test_attention(name, dtype, tolerance):
+    backend = attention.BACKENDS[name](HEAD_DIM)
+    query, key, value = heads(dtype)
+    out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU))
+    assert out.is_contiguous() and out.dtype == dtype
+    torch.testing.assert_close(out.double(), by_definition(query, key, value), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("shared", "most"), [(1, 1), (100, 100), (3200, 900), (1 << 20, 1 << 22)])
+def test_steps_of_the_cpu_backend_do_not_change_its_result(monkeypatch, shared, most):
+    query, key, value = heads(torch.bfloat16)
+    monkeypatch.setattr(bf16_cpu, "SHARED_SCORES", shared)
+    monkeypatch.setattr(bf16_cpu, "MAX_SCORES", most)
+    backend = BFloat16CpuAttention(HEAD_DIM)
+    out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU)).double()
+    expected = by_definition(query, key, value)
+    assert (out - expected).norm() / expected.norm() < 6e-3
+
+
+def test_flash_attention_is_called_as_vllm_declares_it(monkeypatch):
+    """vLLM's function, by its interface: bounds with a leading 0, on the device, and the longest sequence."""
+
+    def declared(q, k, v, max_seqlen_q, cu_seqlens_q, max_seqlen_k, cu_seqlens_k, softmax_scale, causal, fa_version):
+        assert cu_seqlens_q is cu_seqlens_k and cu_seqlens_q.dtype == torch.int32 and not causal and fa_version == 2
+        assert max_seqlen_q == max_seqlen_k == max(LENGTHS) and q.stride(-1) == k.stride(-1) == v.stride(-1) == 1
+        out = torch.empty(q.shape)
+        for start, end in zip(cu_seqlens_q[:-1].tolist(), cu_seqlens_q[1:].tolist(), strict=True):
+            one = [x[start:end].transpose(0, 1) for x in (q, k, v)]
+            out[start:end] = F.scaled_dot_product_attention(*one, scale=softmax_scale).transpose(0, 1)
+        return out
+
+    monkeypatch.setattr(FlashAttention, "kernel", types.SimpleNamespace(__call__=None), raising=True)
+    monkeypatch.setattr(FlashAttention, "kernel", staticmethod(declared))
+    backend = FlashAttention(HEAD_DIM)
+    query, key, value = heads(torch.float32)
+    out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU))
+    torch.testing.assert_close(out.double(), by_definition(query, key, value), rtol=1e-5, atol=1e-5)
+
+
+def test_rotation():
+    """By complex numbers: feature i and i + D/2 are a pair that is turned by its angle."""
+    turned = torch.randn(5, 8, HEAD_DIM, dtype=torch.bfloat16)
+    angle = torch.rand(5, 1, HEAD_DIM // 2)
+    both = torch.cat((angle, angle), dim=-1)
+    pairs = torch.complex(*turned.double().chunk(2, dim=-1)) * torch.polar(
+        torch.ones_like(angle.double()), angle.double()
+    )
+    expected = torch.cat((pairs.real, pairs.imag), dim=-1)
+    before = turned.clone()
+    out = attention.BACKENDS["sdpa"](HEAD_DIM).rotate(turned, both.cos(), both.sin())
+    assert out.dtype == torch.bfloat16 and torch.equal(turned, before)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-2, atol=1e-2)
+    exact = attention.BACKENDS["sdpa"](HEAD_DIM).rotate(turned.float(), both.cos(), both.sin())
+    torch.testing.assert_close(exact.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_choice_of_a_backend(monkeypatch):
+    assert packed_attention(CPU, torch.float32, 72).name == "sdpa"
+    for able, expected in ((True, "cpu-bf16"), (False, "sdpa")):
+        monkeypatch.setattr(bf16_cpu, "multiplies_bfloat16", lambda able=able: able)
+        assert packed_attention(CPU, torch.bfloat16, 72).name == expected
+    assert packed_attention(CPU, torch.float32, 72, "sdpa").name == "sdpa"
+    with pytest.raises(
+        ValueError, match="VLM_ATTENTION is 'fast'; expected one of cpu-bf16, flash, npu-fusion, npu-atb, sdpa"
+    ):
+        packed_attention(CPU, torch.float32, 72, "fast")
+    with pytest.raises(
+        ValueError, match="VLM_ATTENTION is 'cpu-bf16', which does not run torch.float32 on cpu; expected one of sdpa"
+    ):
+        packed_attention(CPU, torch.float32, 72, "cpu-bf16")
+
+
+def test_settings():
+    assert VisionSettings.from_environment({}) == VisionSettings(None, None)
+    assert VisionSettings.from_environment({"VLM_ATTENTION": "", "VLM_PATCHES_PER_PASS": "99"}) == VisionSettings(
+        None, 99
+    )
+    for wrong in ("0", "-1", "many", "1.5"):
+        with pytest.raises(ValueError, match=f"VLM_PATCHES_PER_PASS is '{wrong}'; expected a number of patches"):
+            VisionSettings.from_environment({"VLM_PATCHES_PER_PASS": wrong})
+
+
+def test_images_are_shared_out_to_passes():
+    grids = [(1, 2, 2), (1, 2, 4), (1, 10, 10), (1, 2, 2), (1, 2, 2)]
+    for limit in range(1, 200):
+        cut = list(passes.cut_into_passes(grids, limit))
+        assert [grid for part in cut for grid in grids[part]] == grids
+        for part in cut:
+            assert len(grids[part]) == 1 or sum(rows * columns for _, rows, columns in grids[part]) <= limit
+    assert len(list(passes.cut_into_passes(grids, 120))) == 1 and len(list(passes.cut_into_passes(grids, 1))) == 5
+
+
+def test_the_default_pass_follows_cache_and_memory(monkeypatch):
+    config = PaddleOCRVLConfig().vision_config
+    assert passes.last_level_cache() >= 1 << 18
+    monkeypatch.setattr(passes, "last_level_cache", lambda: 32 << 20)
+    on_cpu = passes.default_patches_per_pass(config, CPU, torch.bfloat16)
+    assert 1024 <= on_cpu <= 4096
+    monkeypatch.setattr(passes, "device_memory", lambda _: 64 << 30)
+    on_npu = passes.default_patches_per_pass(config, types.SimpleNamespace(type="npu"), torch.bfloat16)
+    assert 14400 < on_npu < 1 << 18
+
+
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory):
+    """What vLLM's layers want to know when they are built."""
+    rendezvous = tmp_path_factory.mktemp("rank") / "rendezvous"
+    with set_current_vllm_config(VllmConfig(device_config=DeviceConfig(device="cpu"))):
+        init_distributed_environment(1, 0, f"file://{rendezvous}", 0, "gloo")
+        initialize_model_parallel(1, 1)
+        yield
+        destroy_model_parallel()
+        destroy_distributed_environment()
+
+
+@pytest.fixture(scope="module")
+def tower(one_rank):
+    """A small tower and projector in float32, their weights as after loading."""
+    vision = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2}
+    config = PaddleOCRVLConfig(vision_config=vision)
+    model, projector = VisionModel(config.vision_config), Projector(config)
+    generator = torch.Generator().manual_seed(0)
+    for module in (model, projector):
+        with torch.no_grad():
+            for parameter in module.parameters():
+                spread = parameter.shape[-1] ** -0.5
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread + (parameter.ndim == 1))
+        for layer in module.modules():
+            if hasattr(layer, "quant_method"):
+                layer.quant_method.process_weights_after_loading(layer)
+    return model, projector
+
+
+GRIDS = [(1, 8, 12), (1, 4, 4), (1, 4, 4), (1, 20, 6), (1, 2, 50)]
+
+
+@torch.inference_mode()
+def encode(tower, patches: torch.Tensor, grids: list, limit: int) -> torch.Tensor:
+    model, projector = tower
+    model.vision_model.patches_per_pass = limit
+    for layer in model.vision_model.encoder.layers:
+        layer.mlp.rows = limit
+    return projector(model(patches, grids))
+
+
+def test_any_bound_and_any_crowd_give_the_same_features(tower):
+    counts = [rows * columns for _, rows, columns in GRIDS]
+    patches = torch.randn(sum(counts), 588, generator=torch.Generator().manual_seed(1))
+    together = encode(tower, patches, GRIDS, 1 << 20)
+    for limit in (1, 50, 130, 200):
+        torch.testing.assert_close(encode(tower, patches, GRIDS, limit), together, rtol=1e-4, atol=1e-5)
+    for part, grid, expected in zip(
+        patches.split(counts), GRIDS, together.split([n // 4 for n in counts]), strict=True
+    ):
+        torch.testing.assert_close(encode(tower, part, [grid], 1 << 20), expected, rtol=1e-4, atol=1e-5)
+
+
+def linear_layer(kind: type, dtype: torch.dtype) -> torch.nn.Module:
+    layer = kind(32, 48, bias=True, params_dtype=dtype, return_bias=False)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        layer.weight.copy_(torch.randn(48, 32, generator=generator))
+        layer.bias.copy_(torch.randn(48, generator=generator))
+    return layer
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("rows", [1, 7, 300])
+def test_what_is_fused_into_a_product(one_rank, dtype, tolerance, rows):
+    x, residual = torch.randn(rows, 32).to(dtype), torch.randn(rows, 48).to(dtype)
+    column, row = (linear.fused(linear_layer(kind, dtype)) for kind in (ColumnParallelLinear, RowParallelLinear))
+    weight, bias = column.weight.double(), column.bias.double()
+    product = F.linear(x.double(), weight, bias)
+    for layer in (column, row):
+        layer.quant_method.process_weights_after_loading(layer)
+        assert linear.ready(layer) and layer.weight.numel() == 0, "the plain weights are to be given back"
+    with torch.inference_mode():
+        torch.testing.assert_close(column(x).double(), product, rtol=tolerance, atol=tolerance)
+        for approximate in ("tanh", "none"):
+            expected = F.gelu(product, approximate=approximate)
+            torch.testing.assert_close(
+                linear.linear_gelu(column, x, approximate).double(), expected, rtol=tolerance, atol=tolerance
+            )
+        added = linear.linear_add(row, x, residual).double()
+        torch.testing.assert_close(added, product + residual.double(), rtol=tolerance, atol=tolerance)
+        # Several ranks: the sum over ranks comes first, so nothing may be added inside.
+        row.tp_size, row.reduce_results = 2, False
+        row.skip_bias_add = False
+        torch.testing.assert_close(linear.linear_add(row, x, residual).double(), added, rtol=2e-2, atol=6e-2)
+
+
+def test_quantised_layers_are_left_alone(one_rank):
+    layer = linear_layer(ColumnParallelLinear, torch.float32)
+    layer.quant_method = object()
+    assert type(linear.fused(layer).quant_method) is object
