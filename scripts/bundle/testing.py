@@ -58,6 +58,8 @@ DRAWING = (
     ("/usr/share/dict/american-english", "wamerican"),
 )
 
+COMPILER = (("/usr/bin/cc", "gcc"), ("/usr/bin/nm", "binutils"))
+
 GROUPS = {group.name: group for group in (
     Group("bundle", "tools", ("tests/bundle",)),
     Group("parser", "parser", ("tests/parser",)),
@@ -67,6 +69,9 @@ GROUPS = {group.name: group for group in (
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
     Group("tools", "client", ("tests/tools",)),
     Group("reference", "reference", ("tests/reference",)),
+    # The real torch_npu on stand-ins for CANN, which are compiled when the tests start.
+    Group("npu", "npu", ("tests/npu/tower",), system_files=COMPILER),
+    Group("npu-0.12", "npu-0.12", ("tests/npu/vllm_ascend",), system_files=COMPILER),
     Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),
     Group("layout", "parser", tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
           also=("reference",), system_files=DRAWING),
