@@ -49,10 +49,10 @@ def simulated_vlm(dies: int):
         process.wait()
 
 
-def measure(server: Server, documents: list[bytes], clients: int, count: int) -> dict:
+def measure(server: Server, documents: list[bytes], clients: int, count: int, timeout_s: float) -> dict:
     """One run; times in seconds, memory in MiB."""
     with server.measured() as usage:
-        seen = load.run(server.url, documents, clients, count)
+        seen = load.run(server.url, documents, clients, count, timeout_s)
     pages = max(seen.pages, 1)
     return {
         "pages_per_second": round(seen.pages_per_second, 3),
@@ -87,15 +87,17 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
         servers = []
         for name in options.servers:
             say(f"starting {name}")
-            servers.append(stack.enter_context(contextlib.closing(starters[name]())).wait())
-            measure(servers[-1], documents, 2, 2)  # first requests are slower
+            servers.append(stack.enter_context(contextlib.closing(starters[name]())))
+        for server in servers:
+            server.wait()
+            measure(server, documents, 1, 2, options.timeout)  # the first requests are slower
         results: dict[str, dict[str, dict]] = {}
         for clients in options.clients:
             runs: dict[str, list[dict]] = {server.name: [] for server in servers}
-            count = max(options.least, 2 * clients if clients <= 16 else clients)
+            count = max(options.least, options.each * clients)
             for round in range(options.rounds):
                 for server in servers if round % 2 == 0 else servers[::-1]:
-                    figures = measure(server, documents, clients, count)
+                    figures = measure(server, documents, clients, count, options.timeout)
                     runs[server.name].append(figures)
                     say(f"{clients:3d} clients  {server.name:20s} {figures['pages_per_second']:7.3f} pages/s  "
                         f"p95 {figures['latency_s']['p95']:6.2f} s  {figures['cpu_s_per_page']:.3f} CPU s/page  "
@@ -133,6 +135,8 @@ def main(words: list[str]) -> int:
         "--rounds", type=int, default=1, help="runs per server and number of clients; the median counts"
     )
     parser.add_argument("--least", type=int, default=8, help="documents per run, at least")
+    parser.add_argument("--each", type=int, default=2, help="documents per client")
+    parser.add_argument("--timeout", type=float, default=400, help="seconds after which a request is an error")
     parser.add_argument("--pages", type=int, default=1, help="pages per document")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="worker processes of our parser")
     parser.add_argument("--layout", type=Path, default=LAYOUT, help="the layout model's folder")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-TIMEOUT_S = 900
 OPTIONS = {"fileType": 0, "visualize": False, "useDocOrientationClassify": False, "useDocUnwarping": False}
 
 
@@ -38,15 +37,16 @@ class Seen:
         return statistics.fmean(self.latencies) if self.latencies else 0.0
 
 
-def run(url: str, documents: list[bytes], clients: int, count: int) -> Seen:
-    """``count`` requests by ``clients`` clients, in a closed loop; ends when all are answered."""
+def run(url: str, documents: list[bytes], clients: int, count: int, timeout_s: float) -> Seen:
+    """``count`` requests by ``clients`` clients, in a closed loop; ends when all are answered, or given up after
+    ``timeout_s`` seconds, which counts as an error."""
     bodies = [{"file": base64.b64encode(data).decode(), **OPTIONS} for data in documents]
-    return asyncio.run(_run(url, bodies, clients, count))
+    return asyncio.run(_run(url, bodies, clients, count, timeout_s))
 
 
-async def _run(url: str, bodies: list[dict], clients: int, count: int) -> Seen:
+async def _run(url: str, bodies: list[dict], clients: int, count: int, timeout_s: float) -> Seen:
     seen, numbers = Seen(), iter(range(count))
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(
         timeout=timeout, trust_env=False, connector=aiohttp.TCPConnector(limit=0)
     ) as session:
