@@ -44,7 +44,7 @@ def page_of(text: str | None = None) -> str:
 def service(tmp_path_factory):
     starter = Start(tmp_path_factory.mktemp("service"))
     starter.vlm(0.2)
-    yield starter.parser().wait()
+    yield starter.parser(PARSER_PAGES_IN_FLIGHT="1").wait()  # one page after the other, so that progress is seen
     starter.end()
 
 
