@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -38,23 +38,28 @@ def parser_url(tmp_path_factory) -> Iterator[str]:
             process.wait(60)
 
 
-@pytest.fixture(scope="session")
-def described(parser_url):
-    """The paths that answer one request with one answer; streams of events have no end to wait for."""
-    api = schemathesis.openapi.from_url(f"{parser_url}/openapi.json")
-    return api.include(path_regex="^/(layout-parsing|restructure-pages|health|health/ready|metrics)$")
+# One request, one answer; streams of events have no end to wait for.
+ASKED = "^/(layout-parsing|restructure-pages|health|health/ready|metrics)$"
 
 
-schema = schemathesis.pytest.from_fixture("described")
+def test_made_up_requests(parser_url):
+    api = schemathesis.openapi.from_url(f"{parser_url}/openapi.json").include(path_regex=ASKED)
+    asked = set()
 
+    for result in api.get_all_operations():
+        operation = result.ok()
 
-@schema.parametrize()
-@settings(
-    max_examples=EXAMPLES, derandomize=True, deadline=None, database=None,
-    suppress_health_check=list(HealthCheck),
-)  # fmt: skip
-def test_made_up_requests(case):
-    response = case.call(timeout=120)
-    assert response.status_code < 500, f"{response.status_code} {response.text[:300]}"
-    if response.status_code >= 400:
-        assert response.json()["errorCode"] == response.status_code
+        @settings(
+            max_examples=EXAMPLES, derandomize=True, deadline=None, database=None,
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @given(case=operation.as_strategy())
+        def ask(case):
+            response = case.call(timeout=120)
+            assert response.status_code < 500, f"{response.status_code} {response.text[:300]}"
+            if response.status_code >= 400:
+                assert response.json()["errorCode"] == response.status_code
+            asked.add((case.method.upper(), case.path))
+
+        ask()
+    assert {("POST", "/layout-parsing"), ("POST", "/restructure-pages"), ("GET", "/health/ready")} <= asked
