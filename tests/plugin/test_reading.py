@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo weights on real crops: the same tokens alone and in a crowd, and bfloat16 against the float32 reference."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
+
+from reference.cases import Case, save_cases
+
+from .conftest import ROOT, run_python
+
+IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
+PROMPT = f"<|begin_of_sentence|>User: {IMAGE}OCR:\nAssistant: "
+# Of positions whose text is given; and how sure the reference may have been where bfloat16 chooses another token.
+MIN_AGREEMENT, MAX_MARGIN = 0.995, 0.5
+
+pytestmark = pytest.mark.slow
+
+
+def crops(tokenizer=None, limit: int = 40) -> list[Case]:
+    """Text blocks of the tracked pages, followed by their text where a tokenizer is given."""
+    cases = []
+    for name in ("letter", "invoice", "report"):
+        page = Image.open(ROOT / f"tests/data/{name}.png").convert("RGB")
+        for block in json.loads((ROOT / f"tests/data/{name}.json").read_text())["blocks"]:
+            if block["label"] != "text" or not block.get("text"):
+                continue
+            left, top, right, bottom = block["bbox"]
+            image = np.asarray(page.crop((left - 4, top - 4, right + 4, bottom + 4)))
+            answer = tokenizer.encode(block["text"], add_special_tokens=False) if tokenizer else []
+            cases.append(Case(PROMPT, [image], answer=answer))
+    return cases[:limit]
+
+
+def test_the_same_tokens_alone_and_in_a_crowd(demo_weights, tmp_path, monkeypatch):
+    """Also when a step's images take several passes of the tower."""
+    monkeypatch.setenv("VLM_PATCHES_PER_PASS", "1500")
+    save_cases(tmp_path / "cases.safetensors", crops(limit=8))
+    words = ("--model", demo_weights, "--cases", tmp_path / "cases.safetensors", "--out", tmp_path / "tokens.json")
+    run_python(sys.executable, ROOT / "tests/plugin/crowd.py", *words)
+    tokens = json.loads((tmp_path / "tokens.json").read_text())
+    assert len(tokens["alone"]) == 8 and all(len(one) > 1 for one in tokens["alone"])
+    assert tokens["crowd"] == tokens["alone"] and tokens["again"] == tokens["alone"]
+
+
+def test_bfloat16_chooses_the_reference_tokens(demo_weights, reference_python, tmp_path):
+    """Teacher-forced: the reference in float32, ours in bfloat16, at every position of the text."""
+    cases = crops(AutoTokenizer.from_pretrained(demo_weights))
+    save_cases(tmp_path / "cases.safetensors", cases)
+    shared = ("--model", demo_weights, "--cases", tmp_path / "cases.safetensors", "--out")
+    run_python(sys.executable, "-m", "reference.plugin_logits", *shared, tmp_path / "ours", "--dtype", "bfloat16")
+    run_python(reference_python, "-m", "reference.logits", *shared, tmp_path / "theirs")
+    ours, theirs = load_file(tmp_path / "ours"), load_file(tmp_path / "theirs")
+    margins, flips = [], []
+    for index, case in enumerate(cases):
+        # The last token of the prompt chooses the first of the text.
+        text = slice(-len(case.answer) - 1, None)
+        chosen, expected = (side[f"{index}.logits"][text] for side in (ours, theirs))
+        best = expected.topk(2).values
+        margin = best[:, 0] - best[:, 1]
+        margins.append(margin)
+        flips.append(margin[chosen.argmax(-1) != expected.argmax(-1)])
+    margins, flips = torch.cat(margins), torch.cat(flips)
+    agreement = 1 - len(flips) / len(margins)
+    largest = flips.max().item() if len(flips) else 0.0
+    print(f"{len(margins)} positions, {len(flips)} differ ({agreement:.4%} agree), largest margin there {largest:.3f}")
+    assert len(margins) > 300 and agreement >= MIN_AGREEMENT and largest <= MAX_MARGIN
