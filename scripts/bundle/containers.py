@@ -69,12 +69,17 @@ class Containers:
         if answer.returncode:
             raise UsageError(f"docker compose: {answer.stdout.strip().splitlines()[-1]}")
 
+    def has_images(self) -> bool:
+        """Whether both images are there, built or loaded."""
+        listed = self._compose("config", "--images")
+        return listed.returncode == 0 and not any(
+            subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode
+            for image in listed.stdout.split())
+
     def start(self) -> None:
         """Build images that are missing and start the containers; returns without waiting for readiness."""
         self._before = {name for name, row in self._states().items() if row["State"] == "running"}
-        listed = self._compose("config", "--images").stdout.split()
-        if any(subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode
-               for image in listed):
+        if not self.has_images():
             with step("building the images, which takes long the first time"):
                 if self._compose("build", capture=False).returncode:
                     raise ServiceError("docker compose build failed; its last lines say why")

@@ -53,11 +53,14 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def choose_mode(mode: str, services: Services) -> str:
-    """`docker` or `local`: for `auto` whatever runs already, else docker where an engine answers."""
+def choose_mode(mode: str, services: Services, containers: Containers) -> str:
+    """`docker` or `local`: for `auto` whatever runs already, else docker where an engine answers that has the images.
+
+    Building them takes longer than the environments do, so that is left to whoever asks for `--mode docker`.
+    """
     if mode != "auto":
         return mode
-    return "docker" if not services.running() and engine_answers() else "local"
+    return "docker" if not services.running() and engine_answers() and containers.has_images() else "local"
 
 
 @contextmanager
@@ -123,8 +126,8 @@ def run(options: argparse.Namespace) -> int:
     """The whole of a call; what it started is stopped again unless every page was parsed."""
     settings = LocalSettings.load(os.environ)
     services = Services(settings)
-    mode = choose_mode(options.mode, services)
     containers = Containers(settings)
+    mode = choose_mode(options.mode, services, containers)
     if options.down:
         stopped = (containers if mode == "docker" else services).down()
         say("services stopped" if stopped else "no services were running")
