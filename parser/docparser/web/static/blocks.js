@@ -53,7 +53,7 @@ export function match(article, pruned) {
   }
 }
 
-/** Pointing at a box or at its text lights up both. */
+/** Pointing at a box or at its text, or focusing one, lights up both. Once for the two panes. */
 export function link(sheet, article) {
   const light = (index, on, scroll) => {
     for (const [root, selector] of [[sheet, `.box[data-index="${index}"]`], [article, `[data-block="${index}"]`]]) {
@@ -68,10 +68,9 @@ export function link(sheet, article) {
       const element = event.target.closest(selector);
       if (element) light(index(element), on, on ? other : null);
     };
-    root.onpointerover = handle(true);
-    root.onpointerout = handle(false);
-    root.onfocusin = handle(true);
-    root.onfocusout = handle(false);
+    for (const [name, on] of [["pointerover", true], ["pointerout", false], ["focusin", true], ["focusout", false]]) {
+      root.addEventListener(name, handle(on));
+    }
   };
   connect(sheet, ".box", (element) => element.dataset.index, article);
   connect(article, "[data-block]", (element) => element.dataset.block, sheet);
