@@ -43,8 +43,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--threshold_mre", type=float, default=1.0, metavar="PERCENT", help="at most (default 1.0)")
     parser.add_argument("--threshold_top1", type=float, default=99.0, metavar="PERCENT", help="at least (default 99.0)")
     parser.add_argument("--threshold_cosine", type=float, default=0.999, help="at least (default 0.999)")
-    parser.add_argument("--threshold_logprob", type=float, default=0.1, metavar="NATS",
-                        help="served candidate: mean difference over its top 20, at most (default 0.1)")
+    parser.add_argument("--threshold_logprob", type=float, default=0.25, metavar="NATS",
+                        help="served candidate: mean difference over its top 20, at most (default 0.25)")
     parser.add_argument("--max_new_tokens", type=int, default=128, metavar="N",
                         help="length of the answer that is compared (default %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("accuracy_report.md"), metavar="FILE.md",

@@ -21,7 +21,7 @@ class Thresholds:
     mre: float = 1.0
     top1: float = 99.0
     cosine: float = 0.999
-    logprob: float = 0.1
+    logprob: float = 0.25
 
 
 @dataclass(frozen=True)
