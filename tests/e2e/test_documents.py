@@ -14,9 +14,10 @@ from conftest import DATA
 from local_mode import LocalMode
 from texts import blocks_expected, blocks_found, distance, error_rate, found_text, plain, true_text
 
-# What the demo weights are meant to reach is 2 % on every clean page. The tracked ones, whose training was short, read
-# these pages with 1.9 %, 7.9 %, 0.4 % and 2.5 to 4.7 %: the limits keep that from getting worse until better ones come.
-ACCEPTED_ERROR = {"report": 0.03, "letter": 0.10, "invoice": 0.03, "handbook": 0.06}
+# What the demo weights are meant to reach is 2 % on every clean page. The tracked ones read the report, the letter and two
+# of the handbook's pages with less than 0.5 %; on the third they lose three words, and in the invoice they say a date
+# twice. The limits keep that from getting worse until better ones come.
+ACCEPTED_ERROR = {"report": 0.02, "letter": 0.02, "invoice": 0.08, "handbook": 0.04}
 
 
 def get(url: str) -> dict[str, object]:

@@ -70,7 +70,7 @@ def test_cache_has_a_bound_and_forgets_the_oldest():
 def test_packed_attention_equals_one_image_at_a_time():
     torch.manual_seed(0)
     lengths, heads, features = [6, 6, 9, 6, 4], 3, 8
-    backend = packed_attention(torch.device("cpu"), features)
+    backend = packed_attention(torch.device("cpu"), torch.float32, features)
     q, k, v = torch.randn(3, sum(lengths), heads, features)
     packed = backend.attend(q, k, v, backend.plan(lengths, q.device))
     expected = []
@@ -81,7 +81,7 @@ def test_packed_attention_equals_one_image_at_a_time():
 
 
 def test_rotation_keeps_lengths_and_dtype():
-    backend = packed_attention(torch.device("cpu"), 16)
+    backend = packed_attention(torch.device("cpu"), torch.bfloat16, 16)
     cos, sin = (x[:, None] for x in rotary_2d(2, 2, 16, 10000.0))
     heads = torch.randn(4, 5, 16, dtype=torch.bfloat16)
     turned = backend.rotate(heads, cos, sin)
