@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from docparser.errors import NotReady, VlmUnavailable
 from docparser.pool import WorkerPool
+from docparser.selftest import SelfTest
 from docparser.settings import Settings
 from docparser.vlm_probe import VlmProbe
 from docparser.weights import Weights, find_layout_model
@@ -15,8 +16,10 @@ class Models:
         self._settings = settings
         self._pool = pool
         self._probe = VlmProbe(settings, lambda: pool.last_vlm_answer)
+        self._selftest = SelfTest(settings)
 
     async def close(self) -> None:
+        await self._selftest.close()
         await self._probe.close()
 
     async def readiness(self) -> tuple[dict, list[str]]:
@@ -28,9 +31,15 @@ class Models:
         vlm |= {"url": self._settings.vlm_url, "ready": True}
         try:
             vlm |= (await self._probe.check()).as_dict()
+            if untrusted := self._selftest.trouble():
+                vlm["ready"] = False
+                trouble.append(untrusted)
         except VlmUnavailable as exc:
+            self._selftest.forget()
             vlm["ready"] = False
             trouble.append(str(exc))
+        if self._selftest.enabled:
+            vlm["selfTestPassed"] = self._selftest.passed
         return {"layout": layout, "vlm": vlm}, trouble
 
     async def in_use(self) -> dict:

@@ -77,6 +77,10 @@ class Settings(JobSettings, BaseSettings):
     )
     vlm_connect_timeout_s: float = Field(3.0, gt=0)
     vlm_timeout_s: float = Field(300.0, gt=0, description="Longest wait for one crop.")
+    selftest: bool = Field(
+        False,
+        description="Ready only after the VLM has given the values recorded for its weights (scripts/selftest.sh).",
+    )
     vlm_patience_s: float = Field(5.0, ge=0, description="How long a VLM that is away is tried again, before 503.")
 
     # Who may ask.
