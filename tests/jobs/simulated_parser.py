@@ -22,7 +22,7 @@ from docparser.call_limit import CallLimit
 from docparser.document import DocumentReader
 from docparser.errors import Abandoned, InternalError, VlmUnavailable
 from docparser.limits import Limits
-from docparser.tasks import CountPages, ParsedPage, ParsePage
+from docparser.tasks import CountPages, JoinClientPages, ParsedPage, ParsePage
 from PIL import Image
 
 BLOCK = {"block_label": "text", "block_bbox": [10, 10, 90, 40], "block_id": 0, "block_order": 1}
@@ -53,6 +53,11 @@ class PageWork:
         if isinstance(task, CountPages):
             with self._lock:
                 return self._reader.count_pages(task.document)
+        if isinstance(task, JoinClientPages):
+            texts = [
+                "\n\n".join(block["block_content"] for block in page["parsing_res_list"]) for page, _ in task.pages
+            ]
+            return [json.dumps({"markdown": {"text": text, "images": {}}}).encode() for text in texts]
         assert isinstance(task, ParsePage)
         on_waiting()
         text = self._ask(f"{task.request_id} page {task.index + 1}")
