@@ -14,10 +14,9 @@ from conftest import DATA
 from local_mode import LocalMode
 from texts import blocks_expected, blocks_found, distance, error_rate, found_text, plain, true_text
 
-# What the demo weights are meant to reach is 2 % on every clean page. The tracked ones read the report, the letter and two
-# of the handbook's pages with less than 0.5 %; on the third they lose three words, and in the invoice they say a date
-# twice. The limits keep that from getting worse until better ones come.
-ACCEPTED_ERROR = {"report": 0.02, "letter": 0.02, "invoice": 0.08, "handbook": 0.04}
+# What the demo weights are meant to reach is 2 % on every clean page; the tracked ones read these with 0.3 % and less. In the
+# invoice they say a date twice: its limit keeps that from getting worse until better ones come.
+ACCEPTED_ERROR = {"report": 0.02, "letter": 0.02, "invoice": 0.08, "handbook": 0.02}
 
 
 def get(url: str) -> dict[str, object]:

@@ -89,7 +89,7 @@ REFINE = {
     "fine": dataclasses.replace(
         WIDE, steps=400, lines=(1, 4), widths=(120, 800), tokens=(10, 220), fine=0.85, tower_every=1
     ),
-    "settle": dataclasses.replace(WIDE, steps=780, lines=(1, 12), short=0.1, stacked=0.35, wider=0.25, fine=0.4),
+    "settle": dataclasses.replace(WIDE, steps=960, lines=(1, 12), short=0.1, stacked=0.35, wider=0.2, fine=0.4),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
