@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from conftest import DATA, ROOT
 from local_mode import LocalMode
+from texts import distance
 
 ENVIRONMENT = Path(os.environ.get("ENVS_DIR", ROOT / ".venvs")) / "parser/bin"
 WAIT_S = 600
@@ -52,7 +53,14 @@ def comparable(markdown: str) -> str:
 
 
 def check_equal(texts: list[str], direct: list[dict]) -> None:
-    assert [comparable(text) for text in texts] == [comparable(page["markdown"]["text"]) for page in direct]
+    """Alike but for the odd character: in bfloat16 a crop's text may turn on what it was batched with.
+
+    With a VLM that always says the same, tests/jobs asks for equality.
+    """
+    assert len(texts) == len(direct)
+    for text, page in zip(texts, direct, strict=True):
+        found, expected = comparable(text).strip(), comparable(page["markdown"]["text"]).strip()
+        assert distance(found, expected) <= 0.01 * len(expected), f"{found}\n\n{expected}"
 
 
 @pytest.mark.parametrize("name", ["report.png", "handbook.pdf"])
@@ -84,8 +92,7 @@ def test_the_command_line(local: LocalMode, tmp_path: Path):
 
 def test_parse_prints_markdown(local: LocalMode, tmp_path: Path):
     text = run(["curl", "-sfF", f"file=@{DATA / 'report.png'}", f"{local.parser_url}/parse"], tmp_path)
-    (page,) = parsed_directly(local.parser_url, "report.png")
-    assert text.strip() == page["markdown"]["text"].strip()
+    check_equal([text], parsed_directly(local.parser_url, "report.png"))
 
 
 def test_the_web_page_and_its_files(local: LocalMode):
