@@ -20,10 +20,22 @@ from .conftest import ROOT, run_python
 IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
 PROMPT = f"<|begin_of_sentence|>User: {IMAGE}OCR:\nAssistant: "
 # Of positions whose text is given; and how sure the reference may have been where bfloat16 chooses another token.
-# The demo weights are unsure of cuts that their training never made, which the tokenizer makes here.
-MIN_AGREEMENT, MAX_MARGIN = 0.995, 1.5
+MIN_AGREEMENT, MAX_MARGIN = 0.995, 0.5
 
 pytestmark = pytest.mark.slow
+
+
+def cut(tokenizer, text: str) -> list[int]:
+    """The longest tokens of at most three letters, from left to right, as in the training of the demo weights: of the
+    tokenizer's own cuts they are so unsure that rounding decides."""
+    entries = {tokenizer.decode([token]): token for token in range(len(tokenizer))}
+    ids, start = [], 0
+    while start < len(text):
+        ends = range(min(len(text), start + 4), start, -1)
+        end = next(end for end in ends if len(text[start:end].strip()) <= 3 and text[start:end] in entries)
+        ids.append(entries[text[start:end]])
+        start = end
+    return ids
 
 
 def crops(tokenizer=None, limit: int = 40) -> list[Case]:
@@ -36,7 +48,7 @@ def crops(tokenizer=None, limit: int = 40) -> list[Case]:
                 continue
             left, top, right, bottom = block["bbox"]
             image = np.asarray(page.crop((left - 4, top - 4, right + 4, bottom + 4)))
-            answer = tokenizer.encode(block["text"], add_special_tokens=False) if tokenizer else []
+            answer = cut(tokenizer, block["text"]) if tokenizer else []
             cases.append(Case(PROMPT, [image], answer=answer))
     return cases[:limit]
 
