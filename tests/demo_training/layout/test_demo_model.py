@@ -39,7 +39,7 @@ def test_test_pages(model, name):
     found = detect(model, Page(Image.open(folder / f"{name}.png").convert("RGB"), []))
     real = [(block["label"], block["bbox"]) for block in truth]
     pairs = match_blocks(found, real)
-    # The letter's subject line is taken for a heading.
+    # The letter's salutation is taken for a heading.
     wrong = len(real) + len(found) - 2 * len(pairs)
     assert wrong <= (2 if name == "letter" else 0), (found, real)
     assert order_right(pairs, [label for label, _ in real])
