@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the demo weights end to end: held-out pages through a running parser.
 
-``python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20] [--wide] [--data tests/data]``
+``python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20] [--wide | --plain | --data tests/data]``
 
 Needs Pillow and NumPy, the fonts and the word list of the training pages. Prints JSON: block F1 (IoU 0.5, label must
 agree), pages in right order, and the page error: edit distance between the page's running text as parsed and as drawn,
@@ -18,9 +18,12 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 from .pages.documents import draw_page
+from .pages.page import Page
+from .pages.plain import draw_plain_page
 from .scores import edit_distance, f1, match_blocks, order_right, page_text
 
 
@@ -88,9 +91,9 @@ class Tally:
         }
 
 
-def evaluate_drawn(url: str, tally: Tally, seeds: range, core: bool, columns: int | None) -> None:
+def evaluate_drawn(url: str, tally: Tally, seeds: range, draw: Callable[[int], Page]) -> None:
     for seed in seeds:
-        page = draw_page(seed, "heldout", columns=columns, core=core)
+        page = draw(seed)
         buffer = io.BytesIO()
         page.image.save(buffer, "PNG")
         began = time.perf_counter()
@@ -117,15 +120,25 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=5_000_000)
     parser.add_argument("--columns", type=int, choices=(1, 2))
-    parser.add_argument("--wide", action="store_true", help="all faces and sizes, not only the core range")
-    parser.add_argument("--data", type=Path, help="measure the documents of this folder instead of drawn pages")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--wide", action="store_true", help="all faces and sizes, not only the core range")
+    kind.add_argument(
+        "--plain", action="store_true", help="1240-px pages of 24 to 48 px print, unlike those of training"
+    )
+    kind.add_argument("--data", type=Path, help="measure the documents of this folder instead of drawn pages")
     arguments = parser.parse_args()
     tally = Tally()
     if arguments.data:
         evaluate_folder(arguments.url, tally, arguments.data)
     else:
         seeds = range(arguments.first_seed, arguments.first_seed + arguments.pages)
-        evaluate_drawn(arguments.url, tally, seeds, not arguments.wide, arguments.columns)
+
+        def draw(seed: int) -> Page:
+            if arguments.plain:
+                return draw_plain_page(seed, "heldout")
+            return draw_page(seed, "heldout", columns=arguments.columns, core=not arguments.wide)
+
+        evaluate_drawn(arguments.url, tally, seeds, draw)
     print(json.dumps(tally.summary(), indent=1))
 
 

@@ -14,9 +14,9 @@ from conftest import DATA
 from local_mode import LocalMode
 from texts import blocks_expected, blocks_found, distance, error_rate, found_text, plain, true_text
 
-# What the demo weights are meant to reach is 2 % on every clean page; the tracked ones read these with 0.3 % and less. In the
-# invoice they say a date twice: its limit keeps that from getting worse until better ones come.
-ACCEPTED_ERROR = {"report": 0.02, "letter": 0.02, "invoice": 0.08, "handbook": 0.02}
+# What the demo weights are meant to reach is 2 % on every clean page; the tracked ones read each of these with 1 % and less. The
+# invoice has the fewest characters, so that one line read wrong weighs most there.
+ACCEPTED_ERROR = {"report": 0.02, "letter": 0.02, "invoice": 0.03, "handbook": 0.02}
 
 
 def get(url: str) -> dict[str, object]:

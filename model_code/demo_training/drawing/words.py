@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import string
 import zlib
+from collections import deque
 from functools import lru_cache
 from pathlib import Path
 
@@ -123,7 +124,16 @@ class TextSource:
                 chosen[index] = f'"{chosen[index]}"'
         return " ".join(chosen) + rng.choice(".....?!")
 
-    def stream(self):
-        """An endless stream of the words of sentences, for filling lines."""
+    def stream(self, echo: float = 0.0):
+        """An endless stream of the words of sentences, for filling lines.
+
+        ``echo`` is the share of words that are said again within a few words: "2025" twice in a line is common
+        in print, rare in random text, and a reader that finds its place by the last word alone loses it there.
+        """
+        recent: deque[str] = deque(maxlen=12)
         while True:
-            yield from self.sentence().split(" ")
+            for word in self.sentence().split(" "):
+                if echo and recent and self.rng.random() < echo:
+                    yield self.rng.choice(recent)
+                recent.append(word)
+                yield word

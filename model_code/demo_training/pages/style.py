@@ -108,7 +108,7 @@ def draw_style(rng: random.Random, columns: int | None = None, core: bool = Fals
         height=height,
         left=round(margin * rng.uniform(0.9, 1.1)),
         right=round(margin * rng.uniform(0.9, 1.1)),
-        top=round(height * rng.uniform(0.07, 0.11)),
+        top=round(height * rng.uniform(0.045, 0.11)),
         bottom=round(height * rng.uniform(0.07, 0.11)),
         body=face,
         heading=heading,

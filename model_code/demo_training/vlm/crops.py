@@ -49,6 +49,7 @@ class Stage:
     fine: float = 0.0  # share of batches of the smallest print, seldom resized: two or three letters a patch pair
     patches: int = 5000
     small: float = 0.0  # how much crops of few image tokens are preferred: they teach as many lines for less work
+    echo: float = 0.0  # share of words that are said twice within a few words
     short: float = 0.0  # share of batches of a word or two, which the client's lower bound blows up several times
     batches: int = 1  # batches a process and step: crop sizes vary between batches, so more of them calm the gradient
     tower_every: int = 1  # the vision tower learns in every n-th step; the other steps cost half
@@ -191,7 +192,7 @@ class CropMaker:
         lines: list[Line] = []
         parts = [count // 2, count - count // 2] if two else [count]
         for part in parts:
-            text = wrap(source.stream(), face, size, inner, part)
+            text = wrap(source.stream(stage.echo), face, size, inner, part)
             if part > 1 and rng.random() < 0.7:
                 # Paragraphs end before the margin.
                 words = text[-1].split(" ")

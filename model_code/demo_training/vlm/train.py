@@ -90,6 +90,14 @@ REFINE = {
         WIDE, steps=400, lines=(1, 4), widths=(120, 800), tokens=(10, 220), fine=0.85, tower_every=1
     ),
     "settle": dataclasses.replace(WIDE, steps=960, lines=(1, 12), short=0.1, stacked=0.35, wider=0.2, fine=0.4),
+    # Long lines of small print over a whole page's width, where a phrase was lost or said twice.
+    "long": dataclasses.replace(
+        WIDE, steps=800, lines=(1, 8), narrow=0.1, small=0.3, echo=0.06, short=0.08, stacked=0.25, wider=0.15, fine=0.35
+    ),
+    # What was left after that: five such lines of the smallest print.
+    "rows": dataclasses.replace(
+        WIDE, steps=240, widths=(400, 1120), narrow=0.15, tokens=(60, 640), small=0.2, echo=0.06, stacked=0.25, fine=0.55
+    ),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),

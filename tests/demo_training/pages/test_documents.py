@@ -7,6 +7,7 @@ import pytest
 from demo_training.drawing.words import words
 from demo_training.pages.documents import KINDS, draw_page
 from demo_training.pages.labels import DRAWN
+from demo_training.pages.plain import FAMILIES, SIZES, draw_plain_page
 from demo_training.pages.style import CORE_X_HEIGHT
 
 
@@ -83,3 +84,17 @@ def test_core_pages_keep_to_the_core_sizes():
 def test_unknown_kind_is_named():
     with pytest.raises(ValueError, match="'poster'.*article"):
         draw_page(1, "train", kind="poster")
+
+
+def test_plain_pages_come_in_every_size_face_and_number_of_columns():
+    first, again = draw_plain_page(3, "heldout"), draw_plain_page(3, "heldout")
+    assert first.truth() == again.truth()
+    assert len({(seed % len(SIZES), seed % len(FAMILIES), seed % 2) for seed in range(30)}) == 30
+    for seed in (0, 1):
+        page = draw_plain_page(seed, "heldout")
+        assert page.image.size == (1240, 1754)
+        title, *paragraphs = page.blocks
+        assert title.label == "doc_title" and {block.label for block in paragraphs} == {"text"}
+        columns = {block.bbox[0] // 300 for block in paragraphs}
+        assert len(columns) == 1 + seed
+        assert all(2 <= len(block.lines) <= 5 and block.bbox[2] <= 1240 - 80 for block in paragraphs)
