@@ -5,8 +5,9 @@
     scripts/bench_serving.py [--url http://127.0.0.1:8000] [--concurrency 1 4 16 64] [--max-tokens 64] [--json]
 
 Each request is one crop of the page that scripts/bench_model.py uses, drawn with strokes, read with greedy decoding.
-Python's standard library only. For the published shapes without their weights, start the server with
-`python -m vlm_server -- --load-format dummy` on a folder that holds their config.json.
+Python's standard library only. For the published shapes without their weights: `python -m model_bench.checkpoint --out
+DIR/PaddleOCR-VL`, then a server with MODELS_DIR=DIR and `-- --load-format dummy`. A server that was started by
+`python -m model_bench.serve --stages FOLDER` tells with --stages FOLDER where its time went.
 """
 
 from __future__ import annotations
@@ -16,13 +17,10 @@ import base64
 import http.client
 import json
 import math
-import random
-import struct
 import sys
 import threading
 import time
 import urllib.parse
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +29,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model_code"))
 
 from model_bench.crops import MAX_PIXELS, MIN_PIXELS, PAGE  # noqa: E402
+from model_bench.drawing import png  # noqa: E402
+from model_bench.stages import totals  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -43,38 +43,22 @@ class Answer:
     tokens: int
 
 
-def png(width: int, height: int, seed: int) -> bytes:
-    """A grey image of strokes in lines, as PNG: enough like print to be compressed like it."""
-    draw = random.Random(seed)
-    blank = bytes([255]) * width
-    rows = []
-    for top in range(0, height, 11):
-        stroke = bytearray(blank)
-        x = 4
-        while x < width - 12:
-            length = draw.randint(2, 9)
-            stroke[x:x + length] = bytes(length)
-            x += length + draw.randint(2, 8)
-        rows += [bytes(stroke) if top + 2 <= y < top + 8 else blank for y in range(top, min(top + 11, height))]
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    packed = zlib.compress(b"".join(b"\0" + row for row in rows), 1)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
-
-
 def body(model: str, number: int, max_tokens: int) -> bytes:
     """Request number ``number``: crops in the page's order, over and over."""
     width, height = PAGE[number % len(PAGE)]
     url = "data:image/png;base64," + base64.b64encode(png(width, height, number)).decode()
     content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "OCR:"}]
-    return json.dumps({
-        "model": model, "messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": max_tokens,
-        "stream": True, "stream_options": {"include_usage": True},
-        "mm_processor_kwargs": {"min_pixels": MIN_PIXELS, "max_pixels": MAX_PIXELS},
-    }).encode()
+    return json.dumps(
+        {
+            "model": model,
+            "messages": [{"role": "user", "content": content}],
+            "temperature": 0,
+            "max_tokens": max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "mm_processor_kwargs": {"min_pixels": MIN_PIXELS, "max_pixels": MAX_PIXELS},
+        }
+    ).encode()
 
 
 def connect(url: urllib.parse.SplitResult, timeout: float) -> http.client.HTTPConnection:
@@ -119,7 +103,9 @@ def ask(url: urllib.parse.SplitResult, document: bytes, timeout: float) -> Answe
     return Answer(whole if first is None else first, whole, usage["prompt_tokens"], usage["completion_tokens"])
 
 
-def run_level(url: urllib.parse.SplitResult, documents: Iterable[bytes], concurrency: int, timeout: float) -> dict[str, Any]:
+def run_level(
+    url: urllib.parse.SplitResult, documents: Iterable[bytes], concurrency: int, timeout: float
+) -> dict[str, Any]:
     """All documents by ``concurrency`` clients, each with one request under way; returns the level's figures."""
     waiting, answers, failures = iter(list(documents)), [], []
     lock = threading.Lock()
@@ -156,7 +142,12 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 def summary(concurrency: int, answers: list[Answer], failures: list[str], seconds: float) -> dict[str, Any]:
     """What is said about one level."""
-    level = {"concurrency": concurrency, "requests": len(answers), "failed": len(failures), "seconds": round(seconds, 2)}
+    level = {
+        "concurrency": concurrency,
+        "requests": len(answers),
+        "failed": len(failures),
+        "seconds": round(seconds, 2),
+    }
     if failures:
         level["first_failure"] = failures[0]
     if answers:
@@ -177,9 +168,16 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--requests", type=int, help="for each level (default: twice its concurrency, at least 8)")
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--timeout", type=float, default=600, help="seconds that a request may be silent")
+    parser.add_argument(
+        "--stages", type=Path, help="folder in which model_bench.serve counts the seconds of each stage"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     options = parser.parse_args(words)
-    if min(options.concurrency) < 1 or (options.requests is not None and options.requests < 1) or options.max_tokens < 1:
+    if (
+        min(options.concurrency) < 1
+        or (options.requests is not None and options.requests < 1)
+        or options.max_tokens < 1
+    ):
         parser.error("--concurrency, --requests and --max-tokens are 1 or more")
     return options
 
@@ -199,7 +197,11 @@ def main(words: list[str]) -> int:
     for concurrency in options.concurrency:
         count = options.requests or max(8, 2 * concurrency)
         documents = [body(model, number, options.max_tokens) for number in range(count)]
-        levels.append(run_level(url, documents, concurrency, options.timeout))
+        before = totals(options.stages) if options.stages else {}
+        level = run_level(url, documents, concurrency, options.timeout)
+        if options.stages:
+            level["stages_s"] = {name: round(end - before[name], 2) for name, end in totals(options.stages).items()}
+        levels.append(level)
         if not options.json:
             print(json.dumps(levels[-1]), flush=True)
     if options.json:

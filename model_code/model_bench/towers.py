@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three implementations behind one call: patches of all crops -> features for the language model."""
+"""The three implementations behind one call: patches of crops -> features for the language model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from torch import Tensor
 from .inputs import HEADS, HIDDEN, INTERMEDIATE, TEXT
 
 Grid = tuple[int, int, int]
-# [sum of patches, 3, 14, 14] row-major per crop -> [sum of patches / 4, 1024]
+# () -> [sum of patches / 4, 1024], of the patches that it was made for
 Encode = Callable[[], Tensor]
+# [sum of patches, 3, 14, 14] row-major per crop, and the crops' grids, brought into an implementation's own form
+Prepare = Callable[[Tensor, list[Grid]], Encode]
 
 VISION = {
     "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "num_attention_heads": HEADS, "num_channels": 3,
@@ -56,31 +58,34 @@ def finish_loading(*modules: torch.nn.Module) -> None:
                 layer.quant_method.process_weights_after_loading(layer)
 
 
-def ours(weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layers: int, dtype: torch.dtype) -> Encode:
+def ours(weights: dict[str, Tensor], device: torch.device, layers: int, dtype: torch.dtype) -> Prepare:
     from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
     from vlm_models.paddleocr_vl.image_processing import merge_block_order
     from vlm_models.paddleocr_vl.projector import Projector
     from vlm_models.paddleocr_vl.vision import VisionModel
     from vlm_models.paddleocr_vl.weights import load_stacked
 
-    device = pixels.device
     with vllm_context(dtype, device):
         config = PaddleOCRVLConfig(vision_config={**VISION, "num_hidden_layers": layers})
         tower, projector = VisionModel(config.vision_config), Projector(config)
     tower.vision_model.load_weights(part(weights, "visual.vision_model.").items())
     load_stacked(projector, part(weights, "mlp_AR.").items(), {})
     finish_loading(tower, projector)
-    # Our image processor emits patches in merge-block order; the others take them row-major.
-    counts = [rows * columns for _, rows, columns in grids]
-    ordered = [
-        values.flatten(1)[torch.from_numpy(merge_block_order(rows, columns, 2)).to(device)]
-        for values, (_, rows, columns) in zip(pixels.split(counts), grids, strict=True)
-    ]
-    patches = torch.cat(ordered).to(dtype)
-    return lambda: projector(tower(patches, grids))
+
+    def prepare(pixels: Tensor, grids: list[Grid]) -> Encode:
+        # Our image processor emits patches in merge-block order; the others take them row-major.
+        counts = [rows * columns for _, rows, columns in grids]
+        ordered = [
+            values.flatten(1)[torch.from_numpy(merge_block_order(rows, columns, 2)).to(device)]
+            for values, (_, rows, columns) in zip(pixels.split(counts), grids, strict=True)
+        ]
+        patches = torch.cat(ordered).to(dtype)
+        return lambda: projector(tower(patches, grids))
+
+    return prepare
 
 
-def in_tree(weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layers: int, dtype: torch.dtype) -> Encode:
+def in_tree(weights: dict[str, Tensor], device: torch.device, layers: int, dtype: torch.dtype) -> Prepare:
     """As its ``_process_image_input`` does it."""
     from vllm.model_executor.models.paddleocr_vl import (
         PaddleOCRVLForConditionalGeneration,
@@ -91,7 +96,7 @@ def in_tree(weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layer
     from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 
     config = PaddleOCRVLConfig(vision_config={**VISION, "num_hidden_layers": layers})
-    with vllm_context(dtype, pixels.device):
+    with vllm_context(dtype, device):
         tower = SiglipVisionModel(config.vision_config, prefix="visual")
         projector = Projector(config.text_config, config.vision_config)
     tower.load_weights(part(weights, "visual.").items())
@@ -99,17 +104,18 @@ def in_tree(weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layer
     finish_loading(tower)
     model = SimpleNamespace(visual=tower, mlp_AR=projector)
     model.encode_image = PaddleOCRVLForConditionalGeneration.encode_image.__get__(model)
-    crops = [values.to(dtype) for values in pixels.split([rows * columns for _, rows, columns in grids])]
-    # On the device's side of vLLM: the in-tree model does not keep sizes on the host.
-    sizes = torch.tensor(grids, device=pixels.device)
-    arguments = SimpleNamespace(pixel_values=crops, image_grid_thw=sizes)
     process = PaddleOCRVLForConditionalGeneration._process_image_input
-    return lambda: torch.cat(list(process(model, arguments)))
+
+    def prepare(pixels: Tensor, grids: list[Grid]) -> Encode:
+        crops = [values.to(dtype) for values in pixels.split([rows * columns for _, rows, columns in grids])]
+        # On the device's side of vLLM: the in-tree model does not keep sizes on the host.
+        arguments = SimpleNamespace(pixel_values=crops, image_grid_thw=torch.tensor(grids, device=device))
+        return lambda: torch.cat(list(process(model, arguments)))
+
+    return prepare
 
 
-def transformers_tower(
-    weights: dict[str, Tensor], pixels: Tensor, grids: list[Grid], layers: int, dtype: torch.dtype
-) -> Encode:
+def transformers_tower(weights: dict[str, Tensor], device: torch.device, layers: int, dtype: torch.dtype) -> Prepare:
     from transformers import PaddleOCRVLConfig
     from transformers.models.paddleocr_vl.modeling_paddleocr_vl import PaddleOCRProjector, PaddleOCRVisionModel
 
@@ -124,10 +130,13 @@ def transformers_tower(
         absent = [key for key in missing.missing_keys if "packing_position_embedding" not in key]
         if absent or missing.unexpected_keys:
             raise KeyError(f"{name}: missing {absent}, unexpected {missing.unexpected_keys}")
-    tower, projector = tower.to(pixels.device, dtype), projector.to(pixels.device, dtype)
-    values = pixels.to(dtype)[None]
-    sizes = torch.from_numpy(np.array(grids)).to(pixels.device)
-    return lambda: projector(tower(pixel_values=values, grid_thw=sizes).last_hidden_state, sizes)
+    tower, projector = tower.to(device, dtype), projector.to(device, dtype)
+
+    def prepare(pixels: Tensor, grids: list[Grid]) -> Encode:
+        values, sizes = pixels.to(dtype)[None], torch.from_numpy(np.array(grids)).to(device)
+        return lambda: projector(tower(pixel_values=values, grid_thw=sizes).last_hidden_state, sizes)
+
+    return prepare
 
 
 TOWERS = {"ours": ours, "in_tree": in_tree, "transformers": transformers_tower}

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
+# Names in ``paddleocr_vl.attention.BACKENDS``, here for those who check settings without loading PyTorch.
+ATTENTION = ("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa")
+
+
 @dataclass(frozen=True)
 class VisionSettings:
     """How the vision tower runs.
 
-    attention: name of a backend in ``paddleocr_vl.attention.BACKENDS``; None: the device's own choice.
+    attention: one of ATTENTION; None: the device's own choice.
     patches_per_pass: patches that one pass of the tower takes at most (an image is never cut: a larger one has a
         pass of its own); None: derived from the device.
     """
@@ -24,10 +28,13 @@ class VisionSettings:
         """Read VLM_ATTENTION and VLM_PATCHES_PER_PASS; empty means unset.
 
         Raises:
-            ValueError: where VLM_PATCHES_PER_PASS is no positive number. The backend's name is checked
-                where backends are known.
+            ValueError: naming the variable, its value and what was expected. Whether a backend runs on the device is
+                seen when the model is built.
         """
+        attention = env.get("VLM_ATTENTION") or None
+        if attention is not None and attention not in ATTENTION:
+            raise ValueError(f"VLM_ATTENTION is {attention!r}; expected one of {', '.join(ATTENTION)}, or nothing")
         patches = env.get("VLM_PATCHES_PER_PASS") or None
         if patches is not None and not (patches.isascii() and patches.isdigit() and int(patches) > 0):
             raise ValueError(f"VLM_PATCHES_PER_PASS is {patches!r}; expected a number of patches, 1 or more")
-        return cls(env.get("VLM_ATTENTION") or None, int(patches) if patches else None)
+        return cls(attention, int(patches) if patches else None)

@@ -37,6 +37,8 @@ def build_command(settings: Settings, catalog: Catalog, weights: Weights, extra:
     merged = {**catalog.common, **weights.model.arguments, **catalog.hardware[settings.hardware].arguments}
     if settings.enforce_eager:
         merged["enforce-eager"] = True
+    if settings.memory_utilization is not None:
+        merged["gpu-memory-utilization"] = settings.memory_utilization
     return [
         str(Path(sys.executable).with_name("vllm")), "serve", str(weights.path),
         "--host", settings.host, "--port", str(settings.port),

@@ -33,9 +33,12 @@ def entries(manifest: Path) -> dict[str, str]:
 
 
 def digest(path: Path) -> str:
-    """Hex SHA-256 of a file."""
+    """Hex SHA-256 of a file. Without hashlib.file_digest: the scripts for nodes run on Python 3.9 too."""
+    sha = hashlib.sha256()
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        while chunk := stream.read(1 << 20):
+            sha.update(chunk)
+    return sha.hexdigest()
 
 
 class Known:

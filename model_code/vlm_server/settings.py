@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vlm_models.settings import VisionSettings
+
 from .errors import SettingError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,10 +30,12 @@ class Settings:
     port: int
     state_dir: Path | None = None
     enforce_eager: bool = False
+    memory_utilization: float | None = None
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
-        """Read MODELS_DIR, MODELS_CONFIG, VLM_MODEL, HARDWARE, VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER; empty means unset.
+        """Read MODELS_DIR, MODELS_CONFIG, VLM_MODEL, HARDWARE, VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER and
+        VLM_MEMORY_UTILIZATION, and check those of the vision tower; empty means unset.
 
         Raises SettingError naming the variable, its value and what was expected.
         """
@@ -44,6 +48,21 @@ class Settings:
         eager = env.get("VLM_ENFORCE_EAGER") or "0"
         if eager not in ("0", "1"):
             raise SettingError(f"VLM_ENFORCE_EAGER is {eager!r}; expected 1 (no graph mode) or 0")
+        try:
+            utilization = float(env["VLM_MEMORY_UTILIZATION"]) if env.get("VLM_MEMORY_UTILIZATION") else None
+        except ValueError:
+            utilization = 0.0
+        if utilization is not None and not 0 < utilization < 1:
+            raise SettingError(f"VLM_MEMORY_UTILIZATION is {env['VLM_MEMORY_UTILIZATION']!r}; expected a share of a die's memory, "
+                               "like 0.8: what it leaves is what the vision tower works in")
+        if utilization is not None and hardware == "cpu":
+            raise SettingError("VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu, where VLLM_CPU_KVCACHE_SPACE says how much "
+                               "memory is taken; leave it empty")
+        try:
+            # Read by the model itself; here a mistake is said before anything is loaded.
+            VisionSettings.from_environment(env)
+        except ValueError as error:
+            raise SettingError(str(error)) from error
         return cls(
             # Relative folders count from the repository, as compose counts them, not from where one happens to stand.
             models_dir=(REPOSITORY / (env.get("MODELS_DIR") or "models")).resolve(),
@@ -53,5 +72,6 @@ class Settings:
             host=env.get("VLM_HOST") or "127.0.0.1",
             port=int(port),
             enforce_eager=eager == "1",
+            memory_utilization=utilization,
             state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )

@@ -22,9 +22,7 @@ def example(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tenso
 def attend(backend, dtype: torch.dtype) -> torch.Tensor:
     """What the tower does with a backend in each layer."""
     qkv, cos, sin = example(dtype)
-    turned = backend.rotate(qkv[:, : 2 * HEADS], cos, sin)
-    query, key = turned.split(HEADS, dim=1)
-    return backend.attend(query, key, qkv[:, 2 * HEADS :], backend.plan(LENGTHS, qkv.device))
+    return backend.attend_rotated(qkv, cos, sin, backend.plan(LENGTHS, qkv.device))
 
 
 def check(backend, dtype: torch.dtype) -> None:

@@ -7,11 +7,13 @@ import base64
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from vlm_models.images import decode_image, to_rgb
 from vlm_models.media import DataUrlConnector, decode_data_url
 from vlm_models.paddleocr_vl.image_processing import (
+    is_grey,
     PaddleOCRVLImageProcessor,
     PixelLimits,
     merge_block_order,
@@ -83,13 +85,41 @@ def test_limits_that_make_no_sense(options, words):
 def test_patches_hold_the_image_in_merge_block_order():
     image = np.random.default_rng(1).integers(0, 256, (336, 392, 3), dtype=np.uint8)
     values, grid = PaddleOCRVLImageProcessor().patches(Image.fromarray(image), LIMITS)
-    assert grid == (1, 24, 28) and values.shape == (24 * 28, 588) and values.dtype == np.float32
+    assert grid == (1, 24, 28) and values.shape == (24 * 28, 588) and values.dtype == torch.float32
     order = merge_block_order(24, 28, 2)
     assert order[:6].tolist() == [0, 1, 28, 29, 2, 3]
     for place in (0, 3, 100, 671):
         row, column = divmod(int(order[place]), 28)
         pixels = image[row * 14 : row * 14 + 14, column * 14 : column * 14 + 14].transpose(2, 0, 1) / 255
-        np.testing.assert_allclose(values[place].reshape(3, 14, 14), (pixels - 0.5) / 0.5, atol=1e-6)
+        np.testing.assert_allclose(values[place].view(3, 14, 14), (pixels - 0.5) / 0.5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mean", [(0.5, 0.5, 0.5), (0.48, 0.46, 0.41)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("colours", [1, 3])
+def test_values_of_grey_and_coloured_images(mean, dtype, colours):
+    """Resized channel by channel, normalised in float32, rounded once: whether the channels are equal or not."""
+    image = Image.fromarray(
+        np.random.default_rng(2).integers(0, 256, (90, 700, colours), dtype=np.uint8).repeat(4 - colours, 2)[..., :3]
+    )
+    processor = PaddleOCRVLImageProcessor(image_mean=mean)
+    assert is_grey(image) == (colours == 1)
+    values, (_, rows, columns) = processor.patches(image, LIMITS, dtype)
+    pixels = np.asarray(image.resize((columns * 14, rows * 14), Image.Resampling.BICUBIC))
+    levels = (pixels * (1 / 255)).astype(np.float32)
+    expected = (levels - np.float32(mean)) / np.float32(0.5)
+    patches = torch.from_numpy(expected).view(rows, 14, columns, 14, 3).permute(0, 2, 4, 1, 3).reshape(-1, 588)
+    order = torch.from_numpy(merge_block_order(rows, columns, 2))
+    assert values.dtype == dtype and torch.equal(values, patches[order].to(dtype))
+
+
+@pytest.mark.parametrize("height", [1, 2, 511, 512, 513, 1300])
+def test_one_coloured_pixel_is_seen(height):
+    assert is_grey(Image.new("RGB", (30, height), "white"))
+    for row in {0, height // 2, height - 1}:
+        image = Image.new("RGB", (30, height), "white")
+        image.putpixel((7, row), (255, 255, 254))
+        assert not is_grey(image)
 
 
 def test_sizes_in_either_spelling():
@@ -128,7 +158,11 @@ def test_white_stays_white_in_every_mode(mode):
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(b"", "0 bytes"), (b"hello", "format is not known"), (encode(Image.new("RGB", (90, 90)))[:60], "cut off or damaged")],
+    [
+        (b"", "0 bytes"),
+        (b"hello", "format is not known"),
+        (encode(Image.new("RGB", (90, 90)))[:60], "cut off or damaged"),
+    ],
 )
 def test_files_that_are_no_images(data, words):
     with pytest.raises(ValueError, match=words):

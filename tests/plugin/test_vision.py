@@ -12,6 +12,7 @@ from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
 from vllm.distributed import init_distributed_environment, initialize_model_parallel
 from vllm.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
 from vllm.model_executor.layers.linear import ColumnParallelLinear, RowParallelLinear
+from vlm_models import settings
 from vlm_models.paddleocr_vl import attention, linear, passes
 from vlm_models.paddleocr_vl.attention import bf16_cpu, packed_attention
 from vlm_models.paddleocr_vl.attention.bf16_cpu import BFloat16CpuAttention
@@ -20,6 +21,8 @@ from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.projector import Projector
 from vlm_models.paddleocr_vl.vision import VisionModel
 from vlm_models.settings import VisionSettings
+
+from .threads import torch_threads
 
 CPU = torch.device("cpu")
 HEADS, HEAD_DIM = 4, 72
@@ -52,15 +55,31 @@ def test_attention(name, dtype, tolerance):
     torch.testing.assert_close(out.double(), by_definition(query, key, value), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("shared", "most"), [(1, 1), (100, 100), (3200, 900), (1 << 20, 1 << 22)])
-def test_steps_of_the_cpu_backend_do_not_change_its_result(monkeypatch, shared, most):
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("scores", "rows"), [(1, 1), (1, 7), (100, 3), (1 << 19, 256)])
+def test_steps_of_the_cpu_backend_do_not_change_its_result(monkeypatch, threads, scores, rows):
     query, key, value = heads(torch.bfloat16)
-    monkeypatch.setattr(bf16_cpu, "SHARED_SCORES", shared)
-    monkeypatch.setattr(bf16_cpu, "MAX_SCORES", most)
+    monkeypatch.setattr(bf16_cpu, "SCORES_PER_THREAD", scores)
+    monkeypatch.setattr(bf16_cpu, "LEAST_ROWS", rows)
     backend = BFloat16CpuAttention(HEAD_DIM)
-    out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU)).double()
+    with torch_threads(threads):
+        out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU)).double()
     expected = by_definition(query, key, value)
     assert (out - expected).norm() / expected.norm() < 6e-3
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("sdpa", torch.float32), ("sdpa", torch.bfloat16), ("cpu-bf16", torch.bfloat16)])
+def test_rotation_before_attention(name, dtype):
+    """As :func:`test_rotation` and :func:`test_attention` have it, together."""
+    backend, total = attention.BACKENDS[name](HEAD_DIM), sum(LENGTHS)
+    qkv = torch.randn(total, 3 * HEADS, HEAD_DIM, generator=torch.Generator().manual_seed(1)).to(dtype)
+    angle = torch.rand(total, 1, HEAD_DIM // 2, generator=torch.Generator().manual_seed(2)).repeat(1, 1, 2) * 6
+    before = qkv.clone()
+    out = backend.attend_rotated(qkv, angle.cos(), angle.sin(), backend.plan(LENGTHS, CPU))
+    assert out.is_contiguous() and out.shape == (total, HEADS, HEAD_DIM) and torch.equal(qkv, before)
+    turned = backend.rotate(qkv[:, : 2 * HEADS].float(), angle.cos(), angle.sin())
+    expected = by_definition(*turned.split(HEADS, dim=1), qkv[:, 2 * HEADS :])
+    assert (out.double() - expected).norm() / expected.norm() < (1e-6 if dtype == torch.float32 else 1e-2)
 
 
 def test_flash_attention_is_called_as_vllm_declares_it(monkeypatch):
@@ -107,10 +126,6 @@ def test_choice_of_a_backend(monkeypatch):
         assert packed_attention(CPU, torch.bfloat16, 72).name == expected
     assert packed_attention(CPU, torch.float32, 72, "sdpa").name == "sdpa"
     with pytest.raises(
-        ValueError, match="VLM_ATTENTION is 'fast'; expected one of cpu-bf16, flash, npu-fusion, npu-atb, sdpa"
-    ):
-        packed_attention(CPU, torch.float32, 72, "fast")
-    with pytest.raises(
         ValueError, match="VLM_ATTENTION is 'cpu-bf16', which does not run torch.float32 on cpu; expected one of sdpa"
     ):
         packed_attention(CPU, torch.float32, 72, "cpu-bf16")
@@ -121,6 +136,9 @@ def test_settings():
     assert VisionSettings.from_environment({"VLM_ATTENTION": "", "VLM_PATCHES_PER_PASS": "99"}) == VisionSettings(
         None, 99
     )
+    assert list(settings.ATTENTION) == list(attention.BACKENDS)
+    with pytest.raises(ValueError, match=f"VLM_ATTENTION is 'fast'; expected one of {', '.join(attention.BACKENDS)}, or"):
+        VisionSettings.from_environment({"VLM_ATTENTION": "fast"})
     for wrong in ("0", "-1", "many", "1.5"):
         with pytest.raises(ValueError, match=f"VLM_PATCHES_PER_PASS is '{wrong}'; expected a number of patches"):
             VisionSettings.from_environment({"VLM_PATCHES_PER_PASS": wrong})

@@ -129,7 +129,7 @@ class PaddleOCRVLConfig(PretrainedConfig):
             # The published spelling. Keys that PretrainedConfig knows (ids, tying) are shared by both levels.
             shared = ("pad_token_id", "bos_token_id", "eos_token_id", "tie_word_embeddings")
             text_config = {key: kwargs[key] for key in shared if key in kwargs}
-            text_config.update({key: kwargs.pop(key) for key in _TEXT_KEYS if key in kwargs})
+            text_config.update({key: kwargs.pop(key) for key in TEXT_KEYS if key in kwargs})
         if isinstance(text_config, dict):
             text_config = PaddleOCRVLTextConfig(**_without_type(text_config))
         if vision_config is None or isinstance(vision_config, dict):
@@ -147,7 +147,7 @@ class PaddleOCRVLConfig(PretrainedConfig):
 
 
 # Keys of the language model in the published, flat config.json.
-_TEXT_KEYS = frozenset(
+TEXT_KEYS = frozenset(
     (
         "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim "
         "hidden_act max_position_embeddings rms_norm_eps rope_theta rope_scaling rope_parameters use_bias"

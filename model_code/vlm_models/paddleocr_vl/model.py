@@ -88,7 +88,7 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
         return mrope_positions(len(input_tokens), spans)
 
     def embed_multimodal(self, **kwargs: Any) -> Sequence[Tensor]:
-        """One [tokens, hidden] tensor for each image, from one pass of the tower over all of them."""
+        """One [tokens, hidden] tensor for each image; the tower goes over all of them together."""
         patches, grids = kwargs.get("pixel_values"), kwargs.get("image_grid_thw")
         if patches is None or grids is None:
             return ()

@@ -94,16 +94,16 @@ class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessi
             return BatchFeature(features)
         limits = self.info.limits(mm_kwargs)
         processor = self.info.get_hf_processor().image_processor
-        arrays, grids = [], []
+        parts, grids = [], []
+        dtype = self.info.ctx.model_config.dtype
         for index, image in enumerate(images):
             try:
-                values, grid = processor.patches(to_rgb(as_pil(image)), limits)
+                values, grid = processor.patches(to_rgb(as_pil(image)), limits, dtype)
             except ValueError as error:
                 raise ValueError(f"image {index + 1} of {len(images)}: {error}") from error
-            arrays.append(values)
+            parts.append(values)
             grids.append(grid)
-        pixels = torch.from_numpy(arrays[0] if len(arrays) == 1 else np.concatenate(arrays))
-        features["pixel_values"] = pixels.to(self.info.ctx.model_config.dtype)
+        features["pixel_values"] = parts[0] if len(parts) == 1 else torch.cat(parts)
         features["image_grid_thw"] = torch.tensor(grids, dtype=torch.int64)
         return BatchFeature(features)
 
@@ -148,5 +148,7 @@ def as_pil(image: Any) -> Image.Image:
         return image
     array = np.asarray(image)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[-1] != 3 or 0 in array.shape:
-        raise ValueError(f"an array of shape {array.shape} and type {array.dtype} is no image; [height, width, 3] uint8 is")
+        raise ValueError(
+            f"an array of shape {array.shape} and type {array.dtype} is no image; [height, width, 3] uint8 is"
+        )
     return Image.fromarray(array)

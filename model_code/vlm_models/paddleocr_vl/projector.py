@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from vllm.model_executor.layers.linear import ColumnParallelLinear, RowParallelLinear
 
@@ -35,7 +37,11 @@ class Projector(nn.Module):
             )
         )
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, passes: Iterable[Tensor]) -> Tensor:
+        """Features of the tower's passes, each taken while a CPU's cache still holds it, to one tensor of tokens."""
+        return torch.cat([self.one_pass(features) for features in passes])
+
+    def one_pass(self, features: Tensor) -> Tensor:
         # Patches come in merge-block order: the patches of a block are neighbours already.
         merged = self.pre_norm(features).view(-1, self.merged)
         return self.linear_2(linear_gelu(self.linear_1, merged, "none"))

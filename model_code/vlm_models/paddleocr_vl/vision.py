@@ -8,7 +8,7 @@ their position embeddings and, where a device's attention takes no packed length
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -50,33 +50,16 @@ class VisionAttention(nn.Module):
         self.head_dim = config.hidden_size // config.num_attention_heads
         self.heads = divide(config.num_attention_heads, get_tensor_model_parallel_world_size())
         self.backend = backend
-        self.qkv_proj = fused(
-            QKVParallelLinear(
-                config.hidden_size,
-                self.head_dim,
-                config.num_attention_heads,
-                quant_config=quant,
-                prefix=f"{prefix}.qkv_proj",
-                return_bias=False,
-            )
-        )
-        self.out_proj = fused(
-            RowParallelLinear(
-                config.hidden_size,
-                config.hidden_size,
-                quant_config=quant,
-                prefix=f"{prefix}.out_proj",
-                return_bias=False,
-            )
-        )
+        hidden, heads = config.hidden_size, config.num_attention_heads
+        common = {"quant_config": quant, "return_bias": False}
+        qkv = QKVParallelLinear(hidden, self.head_dim, heads, prefix=f"{prefix}.qkv_proj", **common)
+        out = RowParallelLinear(hidden, hidden, prefix=f"{prefix}.out_proj", **common)
+        self.qkv_proj, self.out_proj = fused(qkv), fused(out)
 
     def forward(self, x: Tensor, residual: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
         """Attention over ``x``, plus ``residual``; all [T, hidden]."""
         qkv = self.qkv_proj(x).view(-1, 3 * self.heads, self.head_dim)
-        # Queries and keys lie beside each other: one rotation for both.
-        turned = self.backend.rotate(qkv[:, : 2 * self.heads], cos, sin)
-        query, key = turned.split(self.heads, dim=1)
-        attended = self.backend.attend(query, key, qkv[:, 2 * self.heads :], plan)
+        attended = self.backend.attend_rotated(qkv, cos, sin, plan)
         return linear_add(self.out_proj, attended.flatten(1), residual)
 
 
@@ -84,24 +67,10 @@ class VisionMLP(nn.Module):
     def __init__(self, config: PaddleOCRVLVisionConfig, rows: int, quant: Any, prefix: str) -> None:
         super().__init__()
         self.rows = rows
-        self.fc1 = fused(
-            ColumnParallelLinear(
-                config.hidden_size,
-                config.intermediate_size,
-                quant_config=quant,
-                prefix=f"{prefix}.fc1",
-                return_bias=False,
-            )
-        )
-        self.fc2 = fused(
-            RowParallelLinear(
-                config.intermediate_size,
-                config.hidden_size,
-                quant_config=quant,
-                prefix=f"{prefix}.fc2",
-                return_bias=False,
-            )
-        )
+        hidden, inner = config.hidden_size, config.intermediate_size
+        common = {"quant_config": quant, "return_bias": False}
+        self.fc1 = fused(ColumnParallelLinear(hidden, inner, prefix=f"{prefix}.fc1", **common))
+        self.fc2 = fused(RowParallelLinear(inner, hidden, prefix=f"{prefix}.fc2", **common))
 
     def forward(self, x: Tensor, residual: Tensor) -> Tensor:
         """[T, hidden] -> [T, hidden]. An image larger than a pass goes through in parts: here patches are independent."""
@@ -144,7 +113,7 @@ class VisionEncoder(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """Patches -> features, [T, 3 * patch * patch] -> [T, hidden]."""
+    """Patches -> features of each pass, [T, 3 * patch * patch] -> [T, hidden] in parts."""
 
     # parameter here -> its parts in the checkpoint
     stacked = {"qkv_proj": {"q_proj": "q", "k_proj": "k", "v_proj": "v"}}
@@ -165,20 +134,23 @@ class VisionTransformer(nn.Module):
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.grids = GridEmbeddingCache(config.spatial_merge_size, head_dim, config.rope_theta)
 
-    def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Tensor:
-        """Features of all images' patches, in as many passes as the bound asks for.
+    def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Iterator[Tensor]:
+        """Features of the images' patches, in as many passes as the bound asks for, each made when it is asked for.
 
         Args:
             patches: [T, 3 * patch * patch] in the model's dtype, images one after another.
             grids: (1, rows, columns) of each image, on the host.
+
+        Returns:
+            [patches of the pass, hidden] of each pass.
         """
         passes = [grids[images] for images in cut_into_passes(grids, self.patches_per_pass)]
         parts = patches.split([sum(rows * columns for _, rows, columns in part) for part in passes])
-        features = [self.one_pass(part, images) for part, images in zip(parts, passes, strict=True)]
-        return features[0] if len(features) == 1 else torch.cat(features)
+        for part, images in zip(parts, passes, strict=True):
+            yield self.one_pass(part, images)
 
     def one_pass(self, patches: Tensor, grids: Sequence[Grid]) -> Tensor:
-        """As :meth:`forward`, all images packed."""
+        """Features of a pass, all images packed."""
         table = self.embeddings.position_embedding.weight
         places = [self.grids.get(rows, columns, table) for _, rows, columns in grids]
         learned, cos, sin = (
@@ -204,5 +176,5 @@ class VisionModel(nn.Module):
         super().__init__()
         self.vision_model = VisionTransformer(config, quant, f"{prefix}.vision_model")
 
-    def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Tensor:
+    def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Iterator[Tensor]:
         return self.vision_model(patches, grids)

@@ -38,6 +38,22 @@ class PackedAttention(ABC):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: Any) -> Tensor:
         """softmax(q k^T / sqrt(D)) v per image; all [T, H, D], same dtype; the result is contiguous."""
 
+    def attend_rotated(self, qkv: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
+        """:meth:`attend` of turned queries and keys.
+
+        Args:
+            qkv: [T, 3H, D] contiguous; queries, keys and values beside each other.
+            cos, sin: as in :meth:`rotate`.
+
+        Returns:
+            [T, H, D], contiguous.
+        """
+        heads = qkv.shape[1] // 3
+        # One rotation for both.
+        turned = self.rotate(qkv[:, : 2 * heads], cos, sin)
+        query, key = turned.split(heads, dim=1)
+        return self.attend(query, key, qkv[:, 2 * heads :], plan)
+
     def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Rotary embedding in half-split form, computed in float32.
 

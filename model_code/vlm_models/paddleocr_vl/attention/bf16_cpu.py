@@ -2,8 +2,8 @@
 """bfloat16 on processors that multiply it themselves (AVX512-BF16, AMX).
 
 There PyTorch's own CPU attention multiplies in small blocks through float32 and reaches a third of what oneDNN's
-bfloat16 products reach (docs/decisions/0104). So the three steps are taken one after another, over as
-many heads and rows at a time as leave the scores in the cache.
+bfloat16 products reach (docs/decisions/0104). So the products are taken one after another by oneDNN, over as
+many heads and rows at a time as leave the scores in the cache, and what stands between them by kernels of our own.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ... import kernels
 from .base import PackedAttention
 
-# Scores of one step. Several heads share a step up to the first bound (2 MiB: the second-level caches of two
-# cores), and one head is cut into blocks of rows above the second (8 MiB: a share of the third level).
-SHARED_SCORES = 1 << 20
-MAX_SCORES = 1 << 22
+# Scores of one step for each thread: 1 MiB, the second-level cache of a core. Above, rows of a head are cut into blocks.
+SCORES_PER_THREAD = 1 << 19
+# Rows of a block at least: below, products are slower than what the cache gains.
+LEAST_ROWS = 256
 
 
 class BFloat16CpuAttention(PackedAttention):
@@ -26,9 +27,16 @@ class BFloat16CpuAttention(PackedAttention):
 
     name = "cpu-bf16"
 
+    def __init__(self, head_dim: int) -> None:
+        super().__init__(head_dim)
+        # Here, since other devices need no Numba.
+        from ...kernels.attention import divide, exponentials
+
+        self.exponentials, self.divide = exponentials(), divide()
+
     @classmethod
     def supports(cls, device: torch.device, dtype: torch.dtype) -> bool:
-        return device.type == "cpu" and dtype == torch.bfloat16 and multiplies_bfloat16()
+        return device.type == "cpu" and dtype == torch.bfloat16 and multiplies_bfloat16() and kernels.available()
 
     def plan(self, lengths: Sequence[int], device: torch.device) -> list[tuple[int, int]]:
         """(first, end) of each image."""
@@ -40,27 +48,51 @@ class BFloat16CpuAttention(PackedAttention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: list[tuple[int, int]]) -> Tensor:
         out = torch.empty_like(query, memory_format=torch.contiguous_format)
+        query = (query.float() * self.scale).to(query.dtype)
         for start, end in plan:
-            q, k, v = (x[start:end].transpose(0, 1).contiguous() for x in (query, key, value))
-            out[start:end] = self.one_image(q, k.transpose(1, 2), v).transpose(0, 1)
+            heads = torch.stack([x[start:end].transpose(0, 1) for x in (query, key, value)])
+            self.one_image(heads, out[start:end])
         return out
 
-    def one_image(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """query, value [H, L, D] contiguous, key [H, D, L]; returns [H, L, D]."""
-        heads, length, _ = query.shape
-        group = min(heads, max(1, SHARED_SCORES // length**2))
-        rows = min(length, max(1, MAX_SCORES // length))
-        out = torch.empty_like(query)
-        # Only its shape is looked at: with beta=0 nothing is added.
-        nothing = query.new_empty(()).expand(group, rows, length)
-        for first in range(0, heads, group):
-            part = slice(first, first + group)
-            for row in range(0, length, rows):
-                q = query[part, row : row + rows]
-                # The scale is applied to the float32 sum, before it is rounded.
-                scores = torch.baddbmm(nothing[: q.shape[0], : q.shape[1]], q, key[part], beta=0, alpha=self.scale)
-                out[part, row : row + rows] = torch.bmm(torch.softmax(scores, dim=-1), value[part])
+    def attend_rotated(self, qkv: Tensor, cos: Tensor, sin: Tensor, plan: list[tuple[int, int]]) -> Tensor:
+        from ...kernels.attention import split_heads
+
+        patches, size = qkv.shape[0], self.head_dim
+        count = qkv.shape[1] // 3
+        split = split_heads(count, size)
+        out = qkv.new_empty(patches, count, size)
+        for start, end in plan:
+            heads = qkv.new_empty(3, count, end - start, size)
+            split(qkv[start:end], cos[start:end], sin[start:end], heads, end - start)
+            self.one_image(heads, out[start:end])
         return out
+
+    def one_image(self, heads: Tensor, out: Tensor) -> None:
+        """heads [3, H, L, D]: scaled queries, keys, values; into out [L, H, D]; all contiguous."""
+        query, key, value = heads[0], heads[1].transpose(1, 2), heads[2]
+        count, length, size = query.shape
+        threads = torch.get_num_threads()
+        # A head for each thread: products and kernels share a step out in the same way, so a core's scores stay in its
+        # cache.
+        group = min(count, threads)
+        rows = even_part(length, max(LEAST_ROWS, SCORES_PER_THREAD * threads // (group * length)))
+        scores, sums = query.new_empty(group * rows * length), query.new_empty(group * rows, dtype=torch.float32)
+        attended = query.new_empty(group * rows * size)
+        for head in range(0, count, group):
+            for row in range(0, length, rows):
+                q = query[head : head + group, row : row + rows]
+                some, part, _ = q.shape
+                s = scores[: some * part * length].view(some, part, length)
+                a = attended[: some * part * size].view(some, part, size)
+                torch.bmm(q, key[head : head + some], out=s)
+                self.exponentials(s, sums, some * part, length)
+                torch.bmm(s, value[head : head + some], out=a)
+                self.divide(a, sums, out[row:, head:], some, part, size, count * size)
+
+
+def even_part(length: int, most: int) -> int:
+    """Size of the parts when ``length`` is cut into as few equal ones of at most ``most`` as there can be."""
+    return -(-length // -(-length // most))
 
 
 def multiplies_bfloat16() -> bool:
