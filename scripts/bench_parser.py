@@ -22,13 +22,13 @@ from pathlib import Path
 
 from parser_bench import load
 from parser_bench.documents import text_pdf
-from parser_bench.processes import ROOT, Server, our_parser, paddlex
+from parser_bench.processes import OPENER, ROOT, Server, our_parser, paddlex
 from parser_bench.simulated_vlm import MODEL
 
 LAYOUT = ROOT / "models" / "demo" / "PP-DocLayoutV2"
 DOCUMENTS = 8
-SECONDS_PER_CALL = 0.12 + 60 / 50
-CALLS_PER_PAGE = 30
+SECONDS_PER_CALL = 0.12 + 60 / 50  # of the stand-in
+SLOTS = 64  # requests at a time on each of its dies
 
 
 def say(text: str) -> None:
@@ -49,11 +49,23 @@ def simulated_vlm(dies: int):
         process.wait()
 
 
-def measure(server: Server, documents: list[bytes], clients: int, count: int, timeout_s: float) -> dict:
+def calls_served(vlm_url: str) -> int | None:
+    """How many calls the stand-in has answered so far; None for a real VLM server."""
+    with (
+        contextlib.suppress(OSError, ValueError),
+        OPENER.open(vlm_url.removesuffix("/v1") + "/stats", timeout=30) as answer,
+    ):
+        return json.load(answer)["served"]
+    return None
+
+
+def measure(server: Server, vlm_url: str, documents: list[bytes], clients: int, count: int, timeout_s: float) -> dict:
     """One run; times in seconds, memory in MiB."""
+    before = calls_served(vlm_url)
     with server.measured() as usage:
         seen = load.run(server.url, documents, clients, count, timeout_s)
     pages = max(seen.pages, 1)
+    calls = {} if before is None else {"vlm_calls_per_page": round((calls_served(vlm_url) - before) / pages, 1)}
     return {
         "pages_per_second": round(seen.pages_per_second, 3),
         "latency_s": {
@@ -65,6 +77,7 @@ def measure(server: Server, documents: list[bytes], clients: int, count: int, ti
         "pages_per_core_second": round(seen.pages / usage.cpu_s, 2) if usage.cpu_s else None,
         "peak_mib": usage.peak_bytes >> 20,
         "wall_s": round(seen.wall_s, 1),
+        **calls,
     }  # fmt: skip
 
 
@@ -79,7 +92,7 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
     """{clients: {server: figures}}; servers take turns within each number of clients."""
     documents = [text_pdf(options.pages, seed) for seed in range(DOCUMENTS)]
     starters = {
-        "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers),
+        "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers, options.threads),
         "paddlex_default": lambda: paddlex(folder, vlm_url, options.layout, concurrent=False),
         "paddlex_concurrent": lambda: paddlex(folder, vlm_url, options.layout, concurrent=True),
     }
@@ -90,14 +103,14 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
             servers.append(stack.enter_context(contextlib.closing(starters[name]())))
         for server in servers:
             server.wait()
-            measure(server, documents, 1, 2, options.timeout)  # the first requests are slower
+            measure(server, vlm_url, documents, 1, 2, options.timeout)  # the first requests are slower
         results: dict[str, dict[str, dict]] = {}
         for clients in options.clients:
             runs: dict[str, list[dict]] = {server.name: [] for server in servers}
             count = max(options.least, options.each * clients)
             for round in range(options.rounds):
                 for server in servers if round % 2 == 0 else servers[::-1]:
-                    figures = measure(server, documents, clients, count, options.timeout)
+                    figures = measure(server, vlm_url, documents, clients, count, options.timeout)
                     runs[server.name].append(figures)
                     say(f"{clients:3d} clients  {server.name:20s} {figures['pages_per_second']:7.3f} pages/s  "
                         f"p95 {figures['latency_s']['p95']:6.2f} s  {figures['cpu_s_per_page']:.3f} CPU s/page  "
@@ -116,6 +129,21 @@ def ratios(results: dict[str, dict[str, dict]]) -> dict[str, dict[str, float | N
             for name, figures in servers.items()
             if name != "ours" and ours is not None
         }
+    return found
+
+
+def limits(results: dict[str, dict[str, dict]], dies: int) -> dict[str, dict[str, float]]:
+    """For our parser, by number of clients, in pages per second: ``vlm``, what the dies can take; ``cpu``, what all cores
+    would give at the processor time that a page took in that run; and ``reached``, the throughput's share of the lower
+    one. The clients and the stand-in run on the same cores, and their share counts as not reached."""
+    found = {}
+    for clients, servers in results.items():
+        ours = servers.get("ours")
+        if ours and ours["pages"] and ours.get("vlm_calls_per_page"):
+            vlm = dies * SLOTS / SECONDS_PER_CALL / ours["vlm_calls_per_page"]
+            cpu = os.cpu_count() * ours["pages_per_core_second"]
+            reached = ours["pages_per_second"] / min(vlm, cpu)
+            found[clients] = {"vlm": round(vlm, 2), "cpu": round(cpu, 2), "reached": round(reached, 2)}
     return found
 
 
@@ -138,7 +166,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--each", type=int, default=2, help="documents per client")
     parser.add_argument("--timeout", type=float, default=400, help="seconds after which a request is an error")
     parser.add_argument("--pages", type=int, default=1, help="pages per document")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="worker processes of our parser")
+    parser.add_argument("--workers", type=int, help="worker processes of our parser (default: as it chooses)")
+    parser.add_argument("--threads", type=int, help="threads of its layout model, per worker (default: as it chooses)")
     parser.add_argument("--layout", type=Path, default=LAYOUT, help="the layout model's folder")
     parser.add_argument(
         "--servers", nargs="+", default=["ours", "paddlex_default", "paddlex_concurrent"],
@@ -157,12 +186,11 @@ def main(words: list[str]) -> int:
             results = compare(options, options.vlm_url, Path(name))
     key = options.setting if options.dies == 16 or options.setting == "demo" else f"simulated_{options.dies}"
     found = {
-        "setting": key, "machine": about, "workers": options.workers, "results": {key: results},
+        "setting": key, "machine": about, "workers": options.workers, "threads": options.threads, "results": {key: results},
         "ratios": {"pages_per_second": {key: ratios(results)}},
     }  # fmt: skip
     if options.setting == "simulated":
-        rate = options.dies * 64 / SECONDS_PER_CALL / CALLS_PER_PAGE
-        found["vlm_limit_pages_per_second"] = {key: round(rate, 2)}
+        found["limits"] = {key: limits(results, options.dies)}
     print(json.dumps(found, indent=None if options.json else 1))
     return 0
 

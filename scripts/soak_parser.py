@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thousands of pages through the parser, with memory, descriptors and connections at both ends. On demand, not in CI.
 
-    .venvs/parser/bin/python scripts/soak_parser.py --pages 3000 --json
+    .venvs/parser/bin/python scripts/soak_parser.py --pages 3000 --minutes 60 --json
 
-The VLM is simulated (parser_bench/simulated_vlm.py). Documents of one to eight pages and of several sizes, a few that
-are damaged, and clients that leave in the middle. Exit status 1 if a good document was not answered, or if more stays
-in memory than `--growth-mib` allows.
+It ends after so many pages or minutes, whichever comes first. The VLM is simulated (parser_bench/simulated_vlm.py).
+Documents of one to eight pages, a few that are damaged, and clients that leave in the middle. Exit status 1 if a good
+document was not answered, or if more stays in memory than `--growth-mib` allows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import random
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from parser_bench.documents import text_pdf
 from parser_bench.processes import Server, our_parser
 
 CLIENTS = 8
+LOOK_EVERY = 250  # pages
 SETTLE_S = 10  # connections are kept for some seconds
 
 
@@ -37,14 +37,14 @@ def documents() -> list[tuple[bytes, int]]:
     return [*good, (good[0][0][:300], 0), (b"no document at all", 0)]
 
 
-async def work(url: str, pages: int, chance: random.Random) -> dict[str, int]:
-    """Sends documents until ``pages`` pages have come back."""
+async def work(url: str, pages: int, chance: random.Random, deadline: float = float("inf")) -> dict[str, int]:
+    """Sends documents until ``pages`` pages have come back, or until ``deadline`` (``time.monotonic``)."""
     files = [(base64.b64encode(data).decode(), count) for data, count in documents()]
     tally = {"pages": 0, "documents": 0, "refused": 0, "left": 0, "wrong": 0}
     timeout = aiohttp.ClientTimeout(total=900)
 
     async def client(session: aiohttp.ClientSession) -> None:
-        while tally["pages"] < pages:
+        while tally["pages"] < pages and time.monotonic() < deadline:
             file, count = chance.choice(files)
             body = {"file": file, "visualize": chance.random() < 0.2}
             if chance.random() < 0.03:
@@ -69,14 +69,16 @@ async def work(url: str, pages: int, chance: random.Random) -> dict[str, int]:
     return tally
 
 
-def soak(server: Server, pages: int, warm_up: int) -> dict:
+def soak(server: Server, pages: int, warm_up: int, minutes: float) -> dict:
     chance = random.Random(7)
     asyncio.run(work(server.url, warm_up, chance))
     time.sleep(SETTLE_S)
     begin, began, totals, course = server.state(), time.monotonic(), {}, []
     say(f"after {warm_up} pages: {begin}")
-    while totals.get("pages", 0) < pages:
-        tally = asyncio.run(work(server.url, min(500, pages - totals.get("pages", 0)), chance))
+    deadline = began + 60 * minutes
+    while totals.get("pages", 0) < pages and time.monotonic() < deadline:
+        left = pages - totals.get("pages", 0)
+        tally = asyncio.run(work(server.url, min(LOOK_EVERY, left), chance, deadline))
         totals = {key: totals.get(key, 0) + value for key, value in tally.items()}
         course.append({"pages": totals["pages"], **server.state()})
         say(f"{course[-1]}")
@@ -88,16 +90,17 @@ def soak(server: Server, pages: int, warm_up: int) -> dict:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=3000)
+    parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--warm-up", type=int, default=200, help="pages before the first look")
     parser.add_argument("--growth-mib", type=int, default=200)
     parser.add_argument("--dies", type=int, default=4)
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--workers", type=int, help="default: as the parser chooses")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="soak-parser-") as name, simulated_vlm(options.dies) as (vlm_url, _):
         starting = our_parser(Path(name), vlm_url, LAYOUT, options.workers)
         with contextlib.closing(starting) as server:
-            found = soak(server.wait(), options.pages, options.warm_up)
+            found = soak(server.wait(), options.pages, options.warm_up, options.minutes)
     print(json.dumps(found, indent=None if options.json else 1))
     grown = found["end"]["mib"] - found["begin"]["mib"]
     return 1 if found["totals"]["wrong"] or grown > options.growth_mib else 0

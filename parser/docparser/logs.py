@@ -40,9 +40,37 @@ class TextFormatter(logging.Formatter):
         return super().format(record) + (f" [{identity}]" if identity else "")
 
 
+class _Adopted(logging.Logger):
+    """A library's logger that stays in our format: its own handlers, and its wish not to be passed on, have no effect."""
+
+    def addHandler(self, handler: logging.Handler) -> None:
+        pass
+
+    @property
+    def propagate(self) -> bool:
+        return True
+
+    @propagate.setter
+    def propagate(self, wish: bool) -> None:
+        pass
+
+
+def adopt(*names: str) -> None:
+    """Must come before the libraries that have these loggers are imported: they set them up while they are."""
+    usual = logging.getLoggerClass()
+    logging.setLoggerClass(_Adopted)
+    try:
+        for name in names:
+            logging.getLogger(name)
+    finally:
+        logging.setLoggerClass(usual)
+
+
 def configure_logging(level: str, format: str = "json") -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    adopt("paddlex", "paddleocr")
     for noisy in ("PIL", "asyncio", "httpcore", "httpx", "openai", "aiohttp"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -24,6 +24,8 @@ def prepare(settings: Settings) -> None:
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",  # Paddle has its own setting (cpu_threads) and warns of any other value here
         "OPENBLAS_NUM_THREADS": "1",
+        # Else the layout model's threads spin for 0.2 s whenever they have nothing to do, on cores that others need.
+        "KMP_BLOCKTIME": "0",
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)

@@ -22,7 +22,8 @@ def main() -> int:
     try:
         settings = Settings()
     except ValidationError as exc:
-        for error in exc.errors():
+        # A default that is derived from a wrong setting is no error of its own.
+        for error in (error for error in exc.errors() if error["type"] != "default_factory_not_called"):
             print(f"docparser: {variable(error['loc'][0])}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
         return 2
     try:

@@ -14,6 +14,20 @@ from docparser.jobs.settings import JobSettings
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+def cores() -> int:
+    """Those that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def default_workers(cores: int) -> int:
+    return min(16, max(min(2, cores), cores // 2))
+
+
+def default_threads(cores: int, workers: int) -> int:
+    """More threads than cores would slow all down; more than four gain little on images of 800 x 800."""
+    return min(4, max(1, cores // workers))
+
+
 class Settings(JobSettings, BaseSettings):
     """Every field is ``PARSER_<NAME>`` in the environment, except those with an alias, which other services share.
 
@@ -43,11 +57,14 @@ class Settings(JobSettings, BaseSettings):
 
     # How pages are worked on.
     workers: int = Field(
-        default_factory=lambda: min(16, max(1, len(os.sched_getaffinity(0)) // 2)), ge=1, le=64,
+        default_factory=lambda: default_workers(cores()), ge=1, le=64,
         description="Worker processes (0.65 GB each); one page at a time has the CPU in each. Default: half the cores, "
-        "16 at most.",
+        "but two of two, 16 at most.",
     )  # fmt: skip
-    cpu_threads: int = Field(2, ge=1, le=64, description="Threads of the layout model, per worker.")
+    cpu_threads: int = Field(
+        default_factory=lambda known: default_threads(cores(), known.get("workers", 1)), ge=1, le=64,
+        description="Threads of the layout model, per worker. Default: the worker's share of the cores, 4 at most.",
+    )  # fmt: skip
     mkldnn: bool = Field(True, description="oneDNN kernels for the layout model, where PaddleX allows them for it.")
     pages_in_flight: int = Field(
         24, ge=1, le=256, description="Pages that a worker has begun; all but one wait for the VLM."

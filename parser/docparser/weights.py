@@ -14,6 +14,8 @@ from docparser.settings import Settings
 
 LAYOUT_MODEL = "PP-DocLayoutV2"
 MANIFEST = "SHA256SUMS"
+# Beside the package, where an image for offline nodes may carry it (Dockerfiles: context layout_model).
+CARRIED = Path(__file__).resolve().parents[2] / "layout_model" / LAYOUT_MODEL
 LAYOUT_FILES = ("inference.json", "inference.pdiparams", "inference.yml")
 
 
@@ -44,7 +46,7 @@ def _vlm_folder(settings: Settings) -> str:
 
 
 def find_layout_model(settings: Settings) -> Weights:
-    """LAYOUT_MODEL_DIR if it is set; else the folder inside the VLM's, else beside it.
+    """LAYOUT_MODEL_DIR if it is set; else the folder inside the VLM's, else beside it, else the one that the image carries.
 
     Else the demo's, but on CPU only, and only where VLM_MODEL names no other weights. Raises NotReady that names
     every folder it looked into.
@@ -53,7 +55,7 @@ def find_layout_model(settings: Settings) -> Weights:
         candidates = [settings.layout_model_dir]
     else:
         root, vlm = settings.models_dir, _vlm_folder(settings)
-        candidates = [root / vlm / LAYOUT_MODEL, root / LAYOUT_MODEL]
+        candidates = [root / vlm / LAYOUT_MODEL, root / LAYOUT_MODEL, CARRIED]
         if settings.hardware == "cpu" and (settings.vlm_model is None or is_demo(root / vlm)):
             candidates.append(root / "demo" / LAYOUT_MODEL)
     for folder in candidates:

@@ -132,14 +132,18 @@ class Server:
         self._process.wait()
 
 
-def our_parser(folder: Path, vlm_url: str, layout: Path, workers: int) -> Server:
+def our_parser(
+    folder: Path, vlm_url: str, layout: Path, workers: int | None = None, threads: int | None = None
+) -> Server:
+    """Our service; ``workers`` and the layout model's ``threads`` as it chooses itself where they are None."""
     port = free_port()
     env = {
         "PYTHONPATH": str(ROOT / "parser"), "PARSER_PORT": str(port), "VLM_URL": vlm_url,
-        "LAYOUT_MODEL_DIR": str(layout), "PARSER_WORKERS": str(workers), "PARSER_CPU_THREADS": "1",
-        "PARSER_CACHE_DIR": str(folder / "cache"), "PARSER_LOG_LEVEL": "warning",
+        "LAYOUT_MODEL_DIR": str(layout), "PARSER_CACHE_DIR": str(folder / "cache"), "PARSER_LOG_LEVEL": "warning",
         "PARSER_DATA_DIR": str(folder / "data"),
     }  # fmt: skip
+    env |= {"PARSER_WORKERS": str(workers)} if workers else {}
+    env |= {"PARSER_CPU_THREADS": str(threads)} if threads else {}
     command = [sys.executable, "-m", "docparser"]
     return Server("ours", command, folder, env, f"http://127.0.0.1:{port}/health/ready")
 

@@ -32,6 +32,15 @@ class TestSettings:
         settings = Settings()
         assert (settings.vlm_url, settings.workers) == ("http://vlm:9/v1", 3)
 
+    @pytest.mark.parametrize(
+        ("cores", "workers", "threads"), [(1, 1, 1), (2, 2, 1), (4, 2, 2), (8, 4, 2), (32, 16, 2), (192, 16, 4)]
+    )
+    def test_workers_and_threads_by_the_number_of_cores(self, monkeypatch, cores, workers, threads):
+        monkeypatch.setattr("os.sched_getaffinity", lambda process: range(cores))
+        settings = Settings()
+        assert (settings.workers, settings.cpu_threads) == (workers, threads)
+        assert Settings(workers=1).cpu_threads == min(4, cores)
+
     def test_empty_means_unset(self, monkeypatch):
         monkeypatch.setenv("PARSER_PORT", "")
         assert Settings().port == 8080
@@ -62,6 +71,15 @@ class TestWeights:
         assert (find_layout_model(settings).path, find_layout_model(settings).demo) == (beside, False)
         inside = self.put(tmp_path / "PaddleOCR-VL" / "PP-DocLayoutV2")
         assert find_layout_model(settings).path == inside
+
+    def test_an_image_may_carry_it(self, tmp_path, monkeypatch):
+        carried = self.put(tmp_path / "image" / "PP-DocLayoutV2")
+        monkeypatch.setattr("docparser.weights.CARRIED", Path(carried))
+        self.put(tmp_path / "demo" / "PP-DocLayoutV2")
+        assert find_layout_model(Settings(models_dir=tmp_path)).path == carried
+        assert not find_layout_model(Settings(models_dir=tmp_path, hardware="ascend")).demo
+        beside = self.put(tmp_path / "PP-DocLayoutV2")
+        assert find_layout_model(Settings(models_dir=tmp_path)).path == beside
 
     def test_the_demo_never_serves_on_ascend(self, tmp_path):
         self.put(tmp_path / "demo" / "PP-DocLayoutV2")

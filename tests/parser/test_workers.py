@@ -84,7 +84,7 @@ def test_a_client_that_leaves_takes_its_waiting_pages_along(service, vlm):
     vlm.delay_s = 3.0
     started = time.monotonic()
     with pytest.raises(Exception, match="timed out"):
-        service.client.post("/layout-parsing", json={"file": samples.pdf(*[(1240, 1754)] * 6)}, timeout=0.7)
+        service.client.post("/layout-parsing", json={"file": samples.pdf(*[(1240, 1754)] * 6)}, timeout=0.25)
     vlm.delay_s = 0.0
     service.page(PAGE)
     assert time.monotonic() - started < 20
