@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from pathlib import PurePosixPath
 from typing import Any
-
-import img2pdf
 
 from bundle.errors import ParseError
 
 from . import files
+from .outputs.picture_pdf import as_jpeg
 from .pages import Page
 from .state import DocumentState, Trouble
 
@@ -35,11 +33,13 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
     try:
         text, images = take_images(state, number, entry["markdown"])
         if drawing := (entry.get("outputImages") or {}).get(DRAWING):
-            files.write(state.page_file(number, ".pdf"), drawing_pdf(base64.b64decode(drawing), page.points))
+            files.write(state.drawing(number), as_jpeg(base64.b64decode(drawing)))
         record = {"page": number, "prunedResult": entry["prunedResult"], "markdown": {"text": text, "images": images}}
-    except (KeyError, TypeError, AttributeError, binascii.Error, img2pdf.ImageOpenError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
     blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
+    if page.points:
+        record["points"] = page.points
     record["dataInfo"] = result.get("dataInfo")
     record["models"] = report.get("models") or result.get("models")
     if blocks:
@@ -61,13 +61,3 @@ def take_images(state: DocumentState, number: int, markdown: dict[str, Any]) -> 
         text = text.replace(source, target)
         names[source] = target
     return text, names
-
-
-def drawing_pdf(jpeg: bytes, points: tuple[float, float] | None) -> bytes:
-    """A PDF of one page with the picture on it, not encoded anew, as large as the page it shows (images: 144 dpi)."""
-
-    def layout(width: int, height: int, _dpi: tuple[float, float]) -> tuple[float, float, float, float]:
-        page = points or (width / 2, height / 2)
-        return *page, *page
-
-    return img2pdf.convert(jpeg, layout_fun=layout)

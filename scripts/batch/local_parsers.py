@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,62 +17,88 @@ from typing import TYPE_CHECKING
 from bundle.environments import ENVIRONMENTS
 from bundle.errors import EnvironmentSetupError, ServiceError, UsageError
 from bundle.paths import ROOT, RUN_DIR, shown
+from bundle.settings import LocalSettings
 from health_probe import probe
 
 if TYPE_CHECKING:
     from .progress import Display
 
-START_LIMIT_S = 900
+WORD_EVERY_S = 15.0
 
 
 class LocalParsers:
-    """Starts ``docparser`` of the environment ``parser`` with VLM_URL set; settings as in .env.example otherwise."""
+    """Starts ``docparser`` of the environment ``parser`` on free loopback ports, with the settings of local mode (the
+    environment, then .env) except VLM_URL, keys, and the place for jobs: these parsers are for this run alone."""
 
     @classmethod
-    async def start(cls, stack: contextlib.AsyncExitStack, vlms: list[str], display: Display) -> list[str]:
-        """The parsers' URLs once all are ready; `stack` stops them. Raises UsageError, EnvironmentSetupError, ServiceError."""
+    async def start(
+        cls, stack: contextlib.AsyncExitStack, vlms: list[str], patience: float, display: Display
+    ) -> list[str]:
+        """The parsers' URLs once all are ready; `stack` stops them. `patience` in seconds.
+
+        Raises UsageError, EnvironmentSetupError, ServiceError.
+        """
         python = ENVIRONMENTS["parser"].python
         if vlms and not python.is_file():
-            raise EnvironmentSetupError(f"--vlm: the environment parser is not there ({shown(python)}); "
-                                        "make it with scripts/setup_env.sh parser")
-        started = [await cls._spawn(stack, python, vlm) for vlm in vlms]
-        for url, process, log in started:
-            display.say(f"waiting for the parser at {url} ...")
-            await cls._ready(url, process, log)
-        return [url for url, _, _ in started]
+            raise EnvironmentSetupError(
+                f"--vlm: the environment parser is not there ({shown(python)}); make it with scripts/setup_env.sh parser"
+            )
+        for vlm in vlms:
+            if not vlm.startswith(("http://", "https://")):
+                raise UsageError(f"--vlm {vlm}: expected a VLM server's API root like http://127.0.0.1:8000/v1")
+        started = [await cls._spawn(stack, python, vlm, share=len(vlms)) for vlm in vlms]
+        await asyncio.gather(*(cls._ready(*one, patience, display) for one in started))
+        return [url for _, url, _, _ in started]
 
     @staticmethod
-    async def _spawn(stack: contextlib.AsyncExitStack, python: Path, vlm: str) -> tuple[str, asyncio.subprocess.Process, Path]:
-        if not vlm.startswith(("http://", "https://")):
-            raise UsageError(f"--vlm {vlm}: expected a VLM server's API root like http://127.0.0.1:8000/v1")
+    async def _spawn(
+        stack: contextlib.AsyncExitStack, python: Path, vlm: str, share: int
+    ) -> tuple[str, str, asyncio.subprocess.Process, Path]:
+        """The VLM's URL, the parser's, its process and its log; it has one part in `share` of the cores."""
         with socket.socket() as trial:
             trial.bind(("127.0.0.1", 0))
             port = trial.getsockname()[1]
         log = RUN_DIR / "logs" / f"parse_folder-parser-{port}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        env = {"HARDWARE": "cpu", "MODELS_DIR": str(ROOT / "models"), **os.environ, "VLM_URL": vlm,
-               "PARSER_BIND": "127.0.0.1", "PARSER_PORT": str(port)}  # fmt: skip
-        env.pop("PYTHONPATH", None)
+        data = stack.enter_context(tempfile.TemporaryDirectory(prefix="parse_folder-", ignore_cleanup_errors=True))
+        values = LocalSettings.load(os.environ).values
+        kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
+        own = {} if share == 1 else {"PARSER_WORKERS": str(max(1, len(os.sched_getaffinity(0)) // (2 * share)))}
+        env = {**own, **kept, "VLM_URL": vlm, "PARSER_BIND": "127.0.0.1",
+               "PARSER_PORT": str(port), "PARSER_DATA_DIR": data, "PARSER_LOG_FORMAT": "text"}  # fmt: skip
         with log.open("wb") as sink:
             # A session of its own: Ctrl-C comes to us, and we end it.
             process = await asyncio.create_subprocess_exec(
                 str(python), "-m", "docparser", stdin=asyncio.subprocess.DEVNULL, stdout=sink, stderr=sink, env=env,
-                start_new_session=True,
+                cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         stack.push_async_callback(stop, process)
-        return f"http://127.0.0.1:{port}", process, log
+        return vlm, f"http://127.0.0.1:{port}", process, log
 
     @staticmethod
-    async def _ready(url: str, process: asyncio.subprocess.Process, log: Path) -> None:
-        deadline = time.monotonic() + START_LIMIT_S
-        answer = await asyncio.to_thread(probe, f"{url}/health/ready")
-        while not answer.healthy:
+    async def _ready(
+        vlm: str, url: str, process: asyncio.subprocess.Process, log: Path, patience: float, display: Display
+    ) -> None:
+        display.say(f"starting a parser for {vlm} (log: {shown(log)})")
+        began = said = time.monotonic()
+        while not (answer := await asyncio.to_thread(probe, f"{url}/health/ready")).healthy:
+            now = time.monotonic()
             if process.returncode is not None:
-                raise ServiceError(f"the parser for --vlm ended with status {process.returncode} (log: {shown(log)})")
-            if time.monotonic() > deadline:
-                raise ServiceError(f"the parser for --vlm is not ready after {START_LIMIT_S} s: {answer.detail[:300]}")
-            await asyncio.sleep(1)
-            answer = await asyncio.to_thread(probe, f"{url}/health/ready")
+                raise ServiceError(f"the parser for {vlm} ended with status {process.returncode} (log: {shown(log)})")
+            if now - began > patience:
+                raise ServiceError(
+                    f"the parser for {vlm} is not ready after {patience:.0f} s (--patience): {reason(answer.detail)}"
+                )
+            if now - said > WORD_EVERY_S:
+                said = now
+                display.say(f"still waiting for {vlm}: {reason(answer.detail)}")
+            await asyncio.sleep(0.5)
+
+
+def reason(detail: str) -> str:
+    """What a probe saw, in the parser's own words where it answered."""
+    words = re.search(r'"errorMsg": ?"([^"]+)', detail)
+    return (words[1] if words else detail)[:300]
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:

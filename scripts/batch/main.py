@@ -155,7 +155,8 @@ async def work(options: argparse.Namespace) -> int:
         display.say(f"{len(states)} documents, {counts.total} pages; {counts.left} pages to parse")
         try:
             if works:
-                urls = [*options.server, *await LocalParsers.start(stack, options.vlm, display)]
+                vlms = options.vlm if counts.left else []
+                urls = [*options.server, *await LocalParsers.start(stack, vlms, options.patience, display)]
                 parsers = [Parser(url, options.timeout) for url in urls or [default_server()]]
                 for parser in parsers:
                     stack.push_async_callback(parser.close)

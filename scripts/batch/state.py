@@ -56,9 +56,13 @@ class DocumentState:
     def page_file(self, page: int, suffix: str = ".json") -> Path:
         return self.pages_folder / f"{page:05d}{suffix}"
 
+    def drawing(self, page: int) -> Path:
+        """The JPEG of a page with its layout boxes."""
+        return self.page_file(page, ".jpg")
+
     def has(self, page: int, drawing: bool) -> bool:
         """Whether a page was parsed, and drawn if that is wanted."""
-        return self.page_file(page).is_file() and (not drawing or self.page_file(page, ".pdf").is_file())
+        return self.page_file(page).is_file() and (not drawing or self.drawing(page).is_file())
 
     def missing(self, *, drawing: bool, retry: bool) -> list[int]:
         """Pages still to be parsed. Failed and incomplete ones are left out unless `retry`."""

@@ -24,11 +24,11 @@ TABLE = (
 )
 
 
-def numbered_pdf(pages: int) -> bytes:
-    """A PDF whose page n is 600 + n points wide."""
+def numbered_pdf(pages: int, wider: int = 1) -> bytes:
+    """A PDF whose page n is 600 + n points wide; with `wider` 0 each is like the first."""
     pdf, buffer = pypdfium2.PdfDocument.new(), io.BytesIO()
     for number in range(1, pages + 1):
-        pdf.new_page(600 + number, 800)
+        pdf.new_page(601 + wider * (number - 1), 800)
     pdf.save(buffer)
     return buffer.getvalue()
 
@@ -49,7 +49,14 @@ def jpeg(width: int, height: int) -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def answer(number: int, visualize: bool) -> dict:
+def noise(width: int, height: int) -> str:
+    """A picture that no JPEG makes small."""
+    image, buffer = Image.effect_noise((width, height), 90).convert("RGB"), io.BytesIO()
+    image.save(buffer, "JPEG", quality=95)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def answer(number: int, drawing: str | None) -> dict:
     """The `result` for one page."""
     blocks = [
         ("doc_title", f"Page {number}", [10, 10, 300, 40]),
@@ -65,8 +72,8 @@ def answer(number: int, visualize: bool) -> dict:
         "prunedResult": {"parsing_res_list": listed, "width": 600 + number, "height": 800},
         "markdown": {"text": text, "images": {name: jpeg(100, 100)}},
     }
-    if visualize:
-        entry["outputImages"] = {"layout_det_res": jpeg(2 * (600 + number), 1600)}
+    if drawing:
+        entry["outputImages"] = {"layout_det_res": drawing}
     return {"layoutParsingResults": [entry], "docparser": {"partial": False, "pages": [], "models": {"vlm": "fake"}}}
 
 
@@ -78,6 +85,7 @@ class FakeParser:
         self.script: dict[int, list] = {}
         self.notes: set[int] = set()
         self.seen: Counter[int] = Counter()
+        self.drawing: str | None = None  # of every page, in place of one with a box
         self.delay_s = 0.0
         self.key = ""
         self.in_flight = self.most_in_flight = 0
@@ -108,7 +116,8 @@ class FakeParser:
             return None
         if event:
             return event, {"logId": "x", "errorCode": event, "errorMsg": f"told to answer {event}"}
-        result = answer(number, body["visualize"])
+        drawing = (self.drawing or jpeg(2 * (600 + number), 1600)) if body["visualize"] else None
+        result = answer(number, drawing)
         if number in self.notes:
             blocks = [{"block_id": 1, "kind": "failed", "message": "the VLM broke"}]
             result["docparser"] |= {"partial": True, "pages": [{"page": 1, "blocks": blocks}]}

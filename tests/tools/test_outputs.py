@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from fake_parser import numbered_pdf
 from PIL import Image
 
 from batch import main, outputs
+from batch.outputs.picture_pdf import PicturePdf, as_jpeg
 from batch.outputs.spreadsheet import put
 from batch.outputs.tables import read_tables
 
@@ -83,6 +85,32 @@ def test_drawn_pages(results, tmp_path):
     xs, ys = zip(*red)
     # The box that the simulated parser drew: 10 px from each side at two pixels a point, down to the middle.
     assert min(xs) in range(3, 8) and max(xs) in range(594, 600) and max(ys) in range(396, 404)
+
+
+@pytest.mark.parametrize(("mode", "format"), [("RGB", "JPEG"), ("L", "JPEG"), ("CMYK", "JPEG"), ("RGBA", "PNG"), ("P", "PNG")])
+def test_pictures_of_any_kind_fill_their_pages(tmp_path, mode, format):
+    picture = Image.new("RGB", (300, 200), (250, 250, 250))
+    picture.paste((200, 30, 30), (0, 0, 150, 100))
+    buffer = io.BytesIO()
+    picture.convert(mode).save(buffer, format)
+    with (tmp_path / "x.pdf").open("wb") as stream:
+        drawn = PicturePdf(stream)
+        drawn.add(as_jpeg(buffer.getvalue()), None)
+        drawn.add(as_jpeg(buffer.getvalue()), (600.5, 400))
+        drawn.close()
+    pdf = pypdfium2.PdfDocument(tmp_path / "x.pdf")
+    assert [page.get_size() for page in pdf] == [(150, 100), (600.5, 400)]
+    for page in pdf:
+        shown = page.render().to_pil().convert("RGB")
+        red, green, _ = shown.getpixel((shown.width // 4, shown.height // 4))
+        assert red - green > 100 or (mode == "L" and 60 < red < 110), "the upper left quarter"
+        assert min(shown.getpixel((3 * shown.width // 4, 3 * shown.height // 4))) > 235, "the lower right one"
+
+
+@pytest.mark.parametrize("data", [b"", b"no picture", b"\xff\xd8\xff\xe0 cut off"])
+def test_what_is_no_picture_is_refused(data):
+    with pytest.raises(ValueError, match="the picture cannot be read"):
+        as_jpeg(data)
 
 
 def test_filled_forms_are_kept(parse, tmp_path, parser):
