@@ -4,4 +4,4 @@
 set -euo pipefail
 # shellcheck source=scripts/bundle/python.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/bundle/python.sh"
-run_module preflight "$@"
+run_on_node preflight "$@"

@@ -30,9 +30,14 @@ def engine_answers() -> bool:
                for command in (["docker", "info"], ["docker", "compose", "version"]))
 
 
-def hardware(values: Mapping[str, str], device: Path = Path("/dev/davinci_manager")) -> str:
+def has_device(device: Path = Path("/dev/davinci_manager")) -> bool:
+    """Whether this machine has an NPU's driver."""
+    return device.exists()
+
+
+def hardware(values: Mapping[str, str]) -> str:
     """HARDWARE as it is set, else what this machine has."""
-    return values.get("HARDWARE") or ("ascend" if device.exists() else "cpu")
+    return values.get("HARDWARE") or ("ascend" if has_device() else "cpu")
 
 
 class Containers:
@@ -76,16 +81,29 @@ class Containers:
             subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode
             for image in listed.stdout.split())
 
+    def suits_this_machine(self) -> bool:
+        """Whether an engine answers, and HARDWARE is something that this machine has."""
+        return (self._env["HARDWARE"] == "cpu" or has_device()) and engine_answers()
+
+    def exist(self) -> bool:
+        """Whether there are containers of this project, running or not."""
+        return bool(self._states())
+
+    def build(self) -> None:
+        """Build the images; raises ServiceError."""
+        with step("building the images, which takes some minutes the first time"):
+            if self._compose("build", capture=False).returncode:
+                raise ServiceError("docker compose build failed; its last lines say why")
+
     def start(self) -> None:
         """Build images that are missing and start the containers; returns without waiting for readiness."""
         self._before = {name for name, row in self._states().items() if row["State"] == "running"}
         if not self.has_images():
-            with step("building the images, which takes long the first time"):
-                if self._compose("build", capture=False).returncode:
-                    raise ServiceError("docker compose build failed; its last lines say why")
-        # Without waiting for the VLM: this script shows what is awaited, and why it takes so long.
-        if self._compose("up", "--detach", "--no-build", "--no-deps", *SERVICES, capture=False).returncode:
-            raise ServiceError("docker compose up failed; its last lines say why")
+            self.build()
+        # One by one, so that compose does not wait for the VLM: this script shows what is awaited, and why it takes so long.
+        for service in SERVICES:
+            if self._compose("up", "--detach", "--no-build", "--no-deps", service, capture=False).returncode:
+                raise ServiceError("docker compose up failed; its last lines say why")
 
     def wait_ready(self) -> dict[str, object]:
         """Wait until the parser is ready, which it is when the VLM answers; returns what it says of the weights in use.
@@ -127,7 +145,7 @@ class Containers:
 
     def down(self) -> bool:
         """Remove the containers, whoever started them; returns whether there were any. Volumes and images stay."""
-        if not self._states():
+        if not self.exist():
             return False
         with step("stopping the containers"):
             if self._compose("down").returncode:

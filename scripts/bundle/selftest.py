@@ -22,7 +22,7 @@ from .settings import LocalSettings
 sys.path.append(str(ROOT / "model_code"))
 
 from reference import selftest  # noqa: E402
-from reference.errors import run  # noqa: E402
+from reference.errors import FAILED, run  # noqa: E402
 from reference.served import Server  # noqa: E402
 
 PAGE = ROOT / "tests/data/report.png"
@@ -113,11 +113,21 @@ def check_in_container(options: argparse.Namespace, settings: LocalSettings) -> 
     command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "reference.selftest",
                "--tolerance", str(options.tolerance)]
     try:
-        status = subprocess.run(command, cwd=ROOT, check=False).returncode
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     except OSError as error:
         raise ServiceError(f"--mode docker: docker cannot be run ({error.strerror})") from error
+    if done.returncode not in (0, FAILED):
+        raise ServiceError("--mode docker: the blocks could not be asked for in the container vlm; the lines above say why")
+    # One verdict for blocks and page: the container's own is its last line.
+    findings = [read_finding(line) for line in done.stdout.splitlines()[:-1]]
     page = check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance)
-    return status or selftest.show([page])
+    return selftest.show([*findings, page])
+
+
+def read_finding(line: str) -> selftest.Finding:
+    """A finding from the line that `selftest.show` makes of it."""
+    name, _, words = line[5:].partition(": ")
+    return selftest.Finding(name, line.startswith("ok"), words)
 
 
 def main(words: list[str]) -> int:

@@ -27,7 +27,7 @@ class Group:
     """One group of tests: pytest's interpreter, its paths, and the further environments that its tests start.
 
     `system_files` are files of the system that the tests read, each with the Debian package that brings it; `engine`
-    says that a container engine is needed, one that answers or one that the tests can start.
+    says that a container engine is needed, one that answers or one that the tests can start; `options` are pytest's.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Group:
     also: tuple[str, ...] = ()
     system_files: tuple[tuple[str, str], ...] = ()
     engine: bool = False
+    options: tuple[str, ...] = ()
 
     @property
     def missing(self) -> list[str]:
@@ -67,7 +68,7 @@ GROUPS = {group.name: group for group in (
     Group("web", "browser", ("tests/web",), also=("parser",), system_files=(("/usr/bin/chromium", "chromium"),)),
     Group("api", "api", ("tests/api",), also=("parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
-    Group("tools", "client", ("tests/tools",)),
+    Group("tools", "client", ("tests/tools",), also=("parser",)),
     Group("reference", "reference", ("tests/reference",)),
     # The real torch_npu on stand-ins for CANN, which are compiled when the tests start.
     Group("npu", "npu", ("tests/npu/tower",), system_files=COMPILER),
@@ -76,10 +77,10 @@ GROUPS = {group.name: group for group in (
     Group("layout", "parser", tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
           also=("reference",), system_files=DRAWING),
     Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
-    Group("images", "tools", ("tests/images",), engine=True),
+    # Without pytest's capture: they take minutes, and each stage says what it took.
+    Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
+    Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
 )}
-# Builds images of several gigabytes and starts containers: only when it is asked for.
-ON_DEMAND = ("images",)
 UNIT = ("bundle", "parser", "jobs", "plugin", "tools", "reference")
 
 
@@ -91,10 +92,11 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     broken: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
-    def add(self, report: Path) -> int:
-        """Add the counts of a JUnit report; returns how many tests it holds."""
-        count = 0
+    def add(self, report: Path, group: str) -> int:
+        """Add the counts of a JUnit report; returns how many tests it holds. A group that skips all of them is left out."""
+        count, skipped_before = 0, self.skipped
         for suite in ElementTree.parse(report).getroot().iter("testsuite"):
             tests, failed, skipped = (int(suite.get(key, 0)) for key in ("tests", "failures", "skipped"))
             failed += int(suite.get("errors", 0))
@@ -102,12 +104,15 @@ class Tally:
             self.failed += failed
             self.skipped += skipped
             count += tests
+        if count and self.skipped - skipped_before == count:
+            reasons = {node.get("message", "") for node in ElementTree.parse(report).getroot().iter("skipped")}
+            self.left_out.append(f"{group}: {'; '.join(sorted(reasons))}")
         return count
 
 
 def chosen(name: str) -> list[Group]:
     """The groups behind a word of the command line."""
-    names = {"all": tuple(group for group in GROUPS if group not in ON_DEMAND), "unit": UNIT}.get(name, (name,))
+    names = {"all": tuple(GROUPS), "unit": UNIT}.get(name, (name,))
     return [GROUPS[name] for name in names if name in GROUPS and not GROUPS[name].missing]
 
 
@@ -120,10 +125,10 @@ def run_group(group: Group, tally: Tally, options: list[str]) -> None:
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", f"--junitxml={report}", *options,
-                   *group.paths]
+        command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", f"--junitxml={report}", *group.options,
+                   *options, *group.paths]
         status = run_pytest(command, env)
-        count = tally.add(report) if report.is_file() else 0
+        count = tally.add(report, group.name) if report.is_file() else 0
     if status not in (0, 1) or not count:
         tally.broken.append(f"{group.name} (pytest ended with status {status}, {count} tests)")
     grown = (shutil.disk_usage(ROOT).used - used) / 2**30
@@ -172,7 +177,7 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     say(f"all groups: {time.monotonic() - began:.0f} s")
-    for line in left_out(options.group, groups):
+    for line in (*left_out(options.group, groups), *tally.left_out):
         say(f"left out: {line}")
     for line in tally.broken:
         say(f"broken: {line}")

@@ -22,10 +22,12 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from .environments import ENVIRONMENTS, Environment, source_lock, torch_pins
-from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
+from .cuda_stubs import PACKAGE
+from .environment import Environment, source_lock, torch_pins
+from .environments import chosen
+from .errors import EnvironmentSetupError, outcome
 from .locks import split_entries
-from .paths import ENVS_DIR, REQUIREMENTS, ROOT, VALUES, shown
+from .paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
 from .progress import run_logged, say
 from .uv import ensure_uv, registry_environment
 
@@ -98,16 +100,32 @@ def platform_options(machine: str) -> list[str]:
             *(word for tag in (*tags, f"linux_{machine}") for word in ("--platform", tag))]
 
 
+def batches(pins: list[Pin]) -> list[list[Pin]]:
+    """The pins in groups of at most CHUNK. Two versions of a package, of two environments, never stand in one: pip would
+    call them a conflict."""
+    groups: list[list[Pin]] = []
+    for pin in pins:
+        name = pin.requirement.partition("==")[0]
+        fitting = (group for group in groups
+                   if len(group) < CHUNK and all(other.requirement.partition("==")[0] != name for other in group))
+        group = next(fitting, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(pin)
+    return groups
+
+
 def download(pins: list[Pin], folder: Path, machine: str, log: Path) -> None:
     """Fetch the pins into `folder`, a few at a time, so that an interrupted call loses little."""
-    for start in range(0, len(pins), CHUNK):
-        part = pins[start:start + CHUNK]
+    done = 0
+    for part in batches(pins):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as lock:
             for pin in part:
                 hashes = " ".join(f"--hash=sha256:{value}" for value in sorted(pin.digests))
                 lock.write(f"{pin.requirement} {hashes}\n")
             lock.flush()
-            what = f"wheels {start + 1} to {start + len(part)} of {len(pins)}"
+            what = f"wheels {done + 1} to {done + len(part)} of {len(pins)}"
+            done += len(part)
             command = [python(), "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
                        "--require-hashes", "--ignore-requires-python", *platform_options(machine), "-d", str(folder),
                        "-r", lock.name]
@@ -154,12 +172,16 @@ def download_source(lock: Path, folder: Path) -> None:
     part.replace(folder / file)
 
 
-def collect(environments: list[Environment], folder: Path, machine: str) -> None:
-    """Bring `folder` to hold what the environments are installed from, and write its manifest."""
+def collect(environments: list[Environment], folder: Path, machine: str, *, images: bool) -> None:
+    """Bring `folder` to hold what the environments are installed from, and write its manifest.
+
+    With `images` only what they are installed from inside an image, where CUDA's libraries are left out.
+    """
     ensure_uv()
     registry_environment()
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "fetch.log"
+    # Not in the folder: what a build is given should only change when the wheels do.
+    log = RUN_DIR / "logs" / "fetch-wheels.log"
     index = VALUES.get("TORCH_CPU_INDEX_URL", "") if machine == "x86_64" else ""
     locks = [REQUIREMENTS / "bootstrap.txt"]
     for environment in environments:
@@ -170,7 +192,7 @@ def collect(environments: list[Environment], folder: Path, machine: str) -> None
             download_cpu_torch(environment, index, folder, machine, log)
         if environment.name.startswith("vlm-ascend"):
             download_source(source_lock(environment), folder)
-    pins = read_pins(locks, machine)
+    pins = [pin for pin in read_pins(locks, machine) if not (images and PACKAGE.match(pin.requirement))]
     have = set(present(folder))
     missing = [pin for pin in pins if not pin.digests & have]
     say(f"{shown(folder)}: {len(pins) - len(missing)} of {len(pins)} wheels are there")
@@ -188,22 +210,14 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/fetch_wheels.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--platform", choices=PLATFORMS, default=platform.machine())
     parser.add_argument("--dir", type=Path, help="default: WHEELS_DIR, else .wheels/PLATFORM")
+    parser.add_argument("--images", action="store_true",
+                        help="for images only, which do without CUDA's libraries (the default where no ENV is named)")
     parser.add_argument("environments", nargs="*", metavar="ENV", help="default: what the images need (supervisor vlm parser)")
     options = parser.parse_args(words)
     folder = options.dir or Path(VALUES.get("WHEELS_DIR") or ROOT / ".wheels" / options.platform)
-    try:
-        for name in options.environments:
-            if name not in ENVIRONMENTS:
-                raise UsageError(f"unknown environment {name!r}; expected one or more of {', '.join(ENVIRONMENTS)}")
-        chosen = [ENVIRONMENTS[name] for name in options.environments or ("supervisor", "vlm", "parser")]
-        collect(chosen, (ROOT / folder).resolve(), options.platform)
-    except BundleError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return exit_status(error)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    return 0
+    names = options.environments or ["supervisor", "vlm", "parser"]
+    images = options.images or not options.environments
+    return outcome(lambda: collect(chosen(names), (ROOT / folder).resolve(), options.platform, images=images))
 
 
 if __name__ == "__main__":

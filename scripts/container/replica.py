@@ -23,16 +23,23 @@ TURN_SECONDS = 60
 
 
 def remains(group: int) -> list[int]:
-    """Living processes of a process group that were started with our RUN_DIR: the number may belong to others by now."""
+    """Living processes of a process group that are ours: the number may belong to others by now.
+
+    Ours were started with our RUN_DIR. vLLM's engine writes its title over the beginning of its environment, so a process of
+    which that is lost counts where it carries such a title and works in our folder.
+    """
     mark, found = f"RUN_DIR={os.environ['RUN_DIR']}".encode(), []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            ours = mark in (entry / "environ").read_bytes().split(b"\0")
+            if int(fields[2]) != group or fields[0] == "Z":
+                continue
+            environment = (entry / "environ").read_bytes()
+            titled = environment.startswith(b"\0") and (entry / "cmdline").read_bytes().startswith(b"VLLM::")
+            if mark in environment.split(b"\0") or (titled and (entry / "cwd").resolve() == Path.cwd()):
+                found.append(int(entry.name))
         except OSError:
             continue
-        if int(fields[2]) == group and ours and fields[0] != "Z":
-            found.append(int(entry.name))
     return found
 
 

@@ -18,27 +18,44 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "model_code")]
 
 import bench_model  # noqa: E402
 import bench_serving  # noqa: E402
+from model_bench import drawing  # noqa: E402
 from model_bench.crops import PAGE  # noqa: E402
 
 
 def test_ratios_are_taken_within_a_round():
     """A machine that slows down by half in one round changes no ratio."""
-    options = bench_model.parse(["--rounds", "3"])
-    rounds = [
-        {"ours": 1.0 * slow, "in_tree": 1.5 * slow, "transformers": 1.2 * slow, "products": 0.9 * slow,
-         "roof": {"linear": 0.7 * slow, "attention": 0.2 * slow}}
-        for slow in (1, 10, 1)
-    ]  # fmt: skip
-    result = bench_model.report(options, [(1, 2, 4)], rounds, {"in_tree": 0.01, "transformers": 0.02}, {})
+    encode = {
+        "ours": 1.0,
+        "in_tree": 1.5,
+        "transformers": 1.2,
+        "products_linear": 0.7,
+        "products_attention": 0.2,
+        "products": 0.9,
+    }
+    decode = {"ours": 2.0, "in_tree": 2.0, "transformers": 3.0}
+    rounds = [{"vision_encode": {name: slow * value for name, value in encode.items()}} for slow in (1, 10, 1)]
+    rounds += [{"decode": {name: slow * value for name, value in decode.items()}} for slow in (1, 10, 1)]
+    apart = {"vision_encode.features": {"in_tree": 0.01, "transformers": 0.02}, "language.tokens": {"in_tree": 0.5}}
+    result = bench_model.report("bfloat16", rounds, apart)
     assert result["ratios"]["vision_encode"] == {"in_tree": 1.5, "transformers": 1.2, "matmul_share": 0.9}
-    assert result["seconds"]["vision_encode"]["ours"] == 1.0 and result["patches"] == 8
-    assert result["equality"]["holds"]
-    different = bench_model.report(options, [(1, 2, 4)], rounds, {"in_tree": 0.01, "transformers": 0.2}, {})
-    assert not different["equality"]["holds"]
+    assert result["ratios"]["decode"] == {"in_tree": 1.0, "transformers": 1.5}
+    assert result["seconds"]["vision_encode"]["ours"] == 1.0 and result["equality"]["holds"]
+
+
+@pytest.mark.parametrize(("dtype", "key", "distance"), [
+    ("bfloat16", "vision_encode.features", 0.06), ("float32", "vision_encode.features", 2e-4),
+    ("bfloat16", "language.logprobs", 0.2), ("float32", "language.tokens", 0.1), ("bfloat16", "preprocess.features", 1e-9),
+    ("bfloat16", "vision_encode.features", float("inf")),
+])  # fmt: skip
+def test_no_ratios_where_results_differ(dtype, key, distance):
+    rounds = [{"vision_encode": {"ours": 1.0, "in_tree": 1.5}}]
+    result = bench_model.report(dtype, rounds, {key: {"in_tree": distance}})
+    assert not result["equality"]["holds"] and result["ratios"] == {} and result["seconds"]
 
 
 @pytest.mark.parametrize("words", [
-    ["--implementations", "in_tree"], ["--processor-time"], ["--processor-time", "--threads", "1", "--device", "cuda"],
+    ["--implementations", "in_tree"], ["--processor-time", "--threads", "1", "--device", "cuda"],
+    ["--processor-time", "--threads", "2"], ["--rounds", "0"],
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused(words, capsys):
     with pytest.raises(SystemExit):
@@ -56,10 +73,10 @@ def test_percentiles():
 
 
 def test_drawn_images_are_whole_png_files():
-    data = bench_serving.png(61, 40, 1)
+    data = drawing.png(61, 40, 1)
     assert data.startswith(b"\x89PNG\r\n\x1a\n") and data.endswith(b"IEND" + zlib.crc32(b"IEND").to_bytes(4, "big"))
-    packed = data[data.index(b"IDAT") + 4:data.index(b"IEND") - 8]
-    assert len(zlib.decompress(packed)) == 40 * 62 and bench_serving.png(61, 40, 2) != data
+    packed = data[data.index(b"IDAT") + 4 : data.index(b"IEND") - 8]
+    assert len(zlib.decompress(packed)) == 40 * 62 and drawing.png(61, 40, 2) != data
 
 
 class Vlm(http.server.BaseHTTPRequestHandler):
@@ -88,7 +105,9 @@ class Vlm(http.server.BaseHTTPRequestHandler):
         events = [{"choices": [{"delta": {"role": "assistant", "content": ""}}]}]
         events += [{"choices": [{"delta": {"content": "ab"}}]}] * 2
         events.append({"choices": [], "usage": {"prompt_tokens": 200, "completion_tokens": 2}})
-        self.reply(200, b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n")
+        self.reply(
+            200, b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
+        )
 
     def log_message(self, *_: object) -> None:
         pass
@@ -108,8 +127,12 @@ def vlm() -> Iterator[http.server.ThreadingHTTPServer]:
 
 def run(server: http.server.ThreadingHTTPServer, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "scripts/bench_serving.py"), "--json", "--max-tokens", "2"]
-    return subprocess.run([*command, "--url", f"http://127.0.0.1:{server.server_port}", *words], capture_output=True,
-                          text=True, check=False)
+    return subprocess.run(
+        [*command, "--url", f"http://127.0.0.1:{server.server_port}", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_levels_of_concurrency(vlm):

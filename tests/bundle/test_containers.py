@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import http.server
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from conftest import ROOT
 
 from bundle import npu_smi
-from container import balancer, device_check, metrics, replicas, watchdog
+from container import balancer, device_check, metrics, replica, replicas, watchdog
 from container.guard import given_up, pairs
 
 SAMPLES = ROOT / "tests/data/npu-smi"
@@ -86,6 +88,47 @@ def test_metrics_of_all_replicas_are_one_valid_page():
     # All lines of a family stand together, as the format demands.
     waits = [index for index, line in enumerate(merged) if "vllm:wait" in line]
     assert waits == list(range(waits[0], waits[0] + 6))
+
+
+# Writes a title over its arguments and the beginning of its environment, as vLLM's engine does by way of setproctitle.
+TITLED = """
+import sys, time
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+begin, end = int(fields[45]), int(fields[48]) - 8  # arg_start and env_end of proc(5)
+with open("/proc/self/mem", "r+b", buffering=0) as memory:
+    memory.seek(begin)
+    memory.write(sys.argv[1].encode().ljust(end - begin, b"\\0"))
+print("titled", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("title", "run_dir", "folder", "ours"), [
+    ("VLLM::EngineCore", "own", ROOT, True), ("VLLM::EngineCore", "own", Path("/"), False), ("other", "own", ROOT, False),
+    ("", "own", ROOT, True), ("", "other", ROOT, False),
+])
+def test_what_is_left_of_a_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, run_dir: str, folder: Path,
+                                   ours: bool):
+    """An orphaned engine is found though its environment cannot be read; processes of others in the group are not."""
+    monkeypatch.setenv("RUN_DIR", str(tmp_path / "own"))
+    monkeypatch.chdir(ROOT)
+    code = TITLED if title else "import time; print('titled', flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code, title], cwd=folder, stdout=subprocess.PIPE, process_group=0,
+                               env={"RUN_DIR": str(tmp_path / run_dir), "LAST": "kept"})
+    try:
+        assert process.stdout.readline() == b"titled\n"
+        assert replica.remains(process.pid) == ([process.pid] if ours else [])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_server_that_ends_with_0_is_started_again():
+    """vLLM's API server does when its engine has died; only status 2 means that trying again is useless."""
+    for name in ("vlm", "parser"):
+        assert "\nautorestart=unexpected\n" in (text := (ROOT / f"config/supervisor/{name}.conf").read_text())
+        assert "\nexitcodes=2\n" in text
 
 
 class Replica:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bundle import archives
 from bundle.errors import UsageError
 from bundle.fetch_weights import fetch
 from bundle.manifest import NAME, check_manifest
@@ -77,3 +78,21 @@ def test_an_interrupted_copy_goes_on(published: Path, tmp_path: Path):
 def test_a_source_that_is_nothing(tmp_path: Path):
     with pytest.raises(UsageError, match="expected hf, modelscope, a folder or a tar archive"):
         fetch(str(tmp_path / "absent"), tmp_path / "models")
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/outside"])
+def test_a_python_without_filters_unpacks_only_what_stays_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    """Python 3.9 of openEuler 22.03, which has no tarfile.data_filter."""
+    monkeypatch.delattr(tarfile, "data_filter")
+    good, bad = tmp_path / "good.tar", tmp_path / "bad.tar"
+    (tmp_path / "file").write_text("content")
+    with tarfile.open(good, "w") as tar:
+        tar.add(tmp_path / "file", "folder/file")
+    with tarfile.open(bad, "w") as tar:
+        info = tarfile.TarInfo(name)
+        tar.addfile(info)
+    archives.unpack(good, tmp_path / "to")
+    assert (tmp_path / "to/folder/file").read_text() == "content"
+    with pytest.raises(UsageError, match="not a plain file"):
+        archives.unpack(bad, tmp_path / "to")
+    assert not (tmp_path / "outside").exists()

@@ -112,6 +112,11 @@ def test_manifest(tmp_path: Path):
 @pytest.mark.parametrize(("env", "message"), [
     ({"HARDWARE": "gpu"}, "HARDWARE is 'gpu'; expected one of cpu, ascend"),
     ({"VLM_ENFORCE_EAGER": "yes"}, "VLM_ENFORCE_EAGER is 'yes'"),
+    ({"VLM_MEMORY_UTILIZATION": "90"}, "VLM_MEMORY_UTILIZATION is '90'; expected a share"),
+    ({"VLM_MEMORY_UTILIZATION": "most"}, "VLM_MEMORY_UTILIZATION is 'most'"),
+    ({"VLM_MEMORY_UTILIZATION": "0.7", "HARDWARE": "cpu"}, "but HARDWARE is cpu"),
+    ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
+    ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
     ({"VLM_PORT": "0"}, "VLM_PORT is '0'"), ({"VLM_PORT": "abc"}, "VLM_PORT is 'abc'"),
 ])
 def test_bad_settings(env: dict[str, str], message: str):
@@ -165,6 +170,13 @@ def test_graph_mode_is_turned_off_by_one_variable(tmp_path: Path):
     for text, expected in (("1", True), ("0", False), ("", False)):
         chosen = settings(tmp_path, HARDWARE="ascend", VLM_ENFORCE_EAGER=text)
         assert ("--enforce-eager" in build_command(chosen, CATALOG, resolve(chosen, CATALOG), [])) is expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", "0.8"), ("0.65", "0.65")])
+def test_memory_of_a_die_by_one_variable(tmp_path: Path, text: str, expected: str):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_MEMORY_UTILIZATION=text)
+    assert value(build_command(chosen, CATALOG, resolve(chosen, CATALOG), []), "--gpu-memory-utilization") == expected
 
 
 def test_weights_are_hashed_once_and_watched_from_first_use(tmp_path: Path, capsys):

@@ -8,7 +8,8 @@ import re
 import pytest
 from conftest import ROOT
 
-from bundle.environments import ENVIRONMENTS, install_plan
+from bundle.environment import install_plan
+from bundle.environments import ENVIRONMENTS
 from bundle.locks import drop_universal_marker, split_entries
 
 REQUIREMENTS = ROOT / "config/requirements"

@@ -92,7 +92,7 @@ def test_a_missing_system_library_is_named_with_its_package(tmp_path: Path, monk
     message = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
     python.write_text(f"#!/bin/sh\necho '{message}' >&2\nexit 1\n")
     python.chmod(0o755)
-    monkeypatch.setattr("bundle.environments.ENVS_DIR", tmp_path)
+    monkeypatch.setattr("bundle.environment.ENVS_DIR", tmp_path)
     with pytest.raises(EnvironmentSetupError, match=r"libGL\.so\.1 is missing.*apt-get install libgl1.*mesa-libGL"):
         check_system_libraries(ENVIRONMENTS["parser"])
 

@@ -10,7 +10,8 @@ import pytest
 from conftest import ROOT
 
 from bundle import uv, wheels
-from bundle.environments import ENVIRONMENTS, source_lock
+from bundle.environment import source_lock
+from bundle.environments import ENVIRONMENTS
 from bundle.errors import EnvironmentSetupError
 
 REQUIREMENTS = ROOT / "config/requirements"
@@ -94,3 +95,12 @@ def test_every_ascend_environment_has_its_vllm():
     for name, version in (("vlm-ascend", "0.11.1"), ("vlm-ascend-0.12", "0.12.0")):
         pins = wheels.read_pins([source_lock(ENVIRONMENTS[name])], "aarch64")
         assert [pin.requirement for pin in pins] == [f"vllm=={version}"]
+
+
+def test_two_versions_of_a_package_are_fetched_apart():
+    pins = [wheels.Pin(f"{name}=={version}", frozenset()) for version in (1, 2, 3) for name in "abcdefgh"]
+    groups = wheels.batches(pins)
+    assert sorted(pin.requirement for group in groups for pin in group) == sorted(pin.requirement for pin in pins)
+    for group in groups:
+        assert len(group) <= wheels.CHUNK
+        assert len({pin.requirement.partition("==")[0] for pin in group}) == len(group)

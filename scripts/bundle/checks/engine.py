@@ -15,7 +15,7 @@ from .machine import Finding, Machine, dotted, passed, version
 GIB = 2**30
 ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
 # Both images and what a build needs besides.
-DISK = {"ascend": 60, "cpu": 30}
+DISK = {"ascend": 60, "cpu": 20}
 
 
 def check_engine(machine: Machine) -> Iterator[Finding]:

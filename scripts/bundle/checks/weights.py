@@ -30,9 +30,10 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
         yield Finding("FAIL", "weights", trouble, "the files of the manifest", "scripts/fetch_weights.sh, or copy them again")
     else:
         yield passed("weights", f"{folder}" + ("" if (folder / "SHA256SUMS").is_file() else ", no SHA256SUMS to compare with"))
-    if not (folder / LAYOUT).is_dir() and not (models / LAYOUT).is_dir() and not machine.values.get("LAYOUT_MODEL_DIR"):
+    elsewhere = machine.values.get("LAYOUT_MODEL_DIR") or machine.values.get("LAYOUT_MODEL_SOURCE")
+    if not (folder / LAYOUT).is_dir() and not (models / LAYOUT).is_dir() and not elsewhere:
         yield Finding("FAIL", "layout model", f"no {LAYOUT} in {folder} or {models}", f"the folder {LAYOUT}",
-                      f"copy {LAYOUT} into {folder}, as it is published")
+                      f"copy {LAYOUT} into {folder}, as it is published, or build it into the image (LAYOUT_MODEL_SOURCE)")
     closed = next((path for path in walk(folder) if not path.stat().st_mode & (0o005 if path.is_dir() else 0o004)), None)
     if closed:
         yield Finding("FAIL", "permissions", f"{closed} cannot be read by others", "files that user 10001 can read",

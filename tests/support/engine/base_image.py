@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from .daemon import Engine
-from .packages import archive, run
+from .packages import EngineError, archive, run
 
 NAME = "debian:bookworm-slim"
 # What the published slim image leaves out.
@@ -18,6 +18,18 @@ UNWANTED = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/local
 
 
 def ensure(engine: Engine) -> None:
+    """Make the image unless the engine has it, or can pull it; then run it once.
+
+    Raises EngineError where the engine cannot run a container at all: it lacks control groups or the right to mount.
+    """
+    make(engine)
+    trial = subprocess.run(["docker", "run", "--rm", "--network", "none", NAME, "true"], env=dict(engine.environment),
+                           capture_output=True, text=True, check=False)
+    if trial.returncode:
+        raise EngineError(f"the engine cannot run a container here: {trial.stderr.strip()[-500:]}")
+
+
+def make(engine: Engine) -> None:
     """Make the image unless the engine has it, or can pull it."""
     env = dict(engine.environment)
     for command in (["docker", "image", "inspect", NAME], ["docker", "pull", "--quiet", NAME]):

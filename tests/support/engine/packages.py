@@ -18,11 +18,20 @@ INSTALLED = {"runc": "runc", "iptables": "iptables", "debootstrap": "debootstrap
 
 
 class EngineError(Exception):
-    """No engine can be had; the message says what is missing."""
+    """This machine cannot run an engine; the message says why."""
+
+
+class FetchError(Exception):
+    """Something could not be fetched or unpacked: a fault to mend, not a property of the machine."""
 
 
 def missing_programs() -> list[str]:
-    """Debian packages that must be installed before an engine can be unpacked and run."""
+    """Debian packages that must be installed before an engine can be unpacked and run.
+
+    Raises EngineError on a system that is not Debian's.
+    """
+    if shutil.which("apt-get") is None or not Path(KEYRING).is_file():
+        raise EngineError("no container engine answers, and one can be unpacked on Debian only")
     return [package for program, package in INSTALLED.items() if shutil.which(program) is None]
 
 
@@ -32,7 +41,7 @@ def archive() -> str:
                              "Created-By: Packages"], capture_output=True, text=True, check=True).stdout
     found = [line.rpartition("|")[2] for line in listed.splitlines() if line.startswith("Debian|Debian|")]
     if not found:
-        raise EngineError("apt knows no Debian archive here (apt-get update was not run?)")
+        raise FetchError("apt knows no Debian archive here (apt-get update was not run?)")
     return found[0]
 
 
@@ -58,7 +67,7 @@ def unpack(folder: Path) -> Path:
 
 
 def run(command: list[str], cwd: Path | None = None) -> None:
-    """Run a command quietly; raises EngineError with its last line."""
+    """Run a command quietly; raises FetchError with its last line."""
     result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise EngineError(f"{' '.join(command[:1] + command[-3:])}: {(result.stderr or result.stdout).strip()[-500:]}")
+        raise FetchError(f"{' '.join(command[:1] + command[-3:])}: {(result.stderr or result.stdout).strip()[-500:]}")

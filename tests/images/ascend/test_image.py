@@ -13,12 +13,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, stage
 from project import Project
 
 from bundle.environments import ENVIRONMENTS
 from bundle.paths import ENVS_DIR
-from bundle.progress import step
 from bundle.uv import ensure_uv, registry_environment
 
 STANDIN = Path(__file__).parent / "standin"
@@ -31,7 +30,8 @@ pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the stub
 def ascend(build_environment: dict[str, str], wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The VLM image of the second stack, built on the stand-in."""
     assert ENVIRONMENTS["vlm-ascend-0.12"].lock.is_file()
-    subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", "parser", "vlm-ascend-0.12"], check=True)
+    with stage("the wheels of the second stack"):
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", "vlm-ascend-0.12"], check=True)
     sources = tmp_path_factory.mktemp("sources") / "vllm-ascend"
     shutil.copytree(STANDIN / "vllm_ascend", sources)
     ensure_uv()
@@ -40,19 +40,19 @@ def ascend(build_environment: dict[str, str], wheels: Path, tmp_path_factory: py
     project = Project("paddleocr-vl-ascend", build_environment | {
         "HARDWARE": "ascend", "STACK": STACK, "NPU_IDS": "0", "CANN_IMAGE": "cann-standin:8.3",
         "VLLM_ASCEND_SOURCE": str(sources), "CATLASS_SOURCE": str(STANDIN / "catlass")})
-    with step("the stand-in for the CANN image"):
+    with stage("the stand-in for the CANN image"):
         project.docker("buildx", "build", "--load", "--network", "host", "--build-context", f"wheels={wheels}", "--tag",
                        "cann-standin:8.3", str(STANDIN), timeout=900)
-    with step("building the Ascend image"):
+    with stage("building the Ascend image"):
         output = project.compose("build", "--progress", "plain", "vlm", timeout=2400).stdout
     print(output[-4000:])
     assert "SHIM: no kernel is compiled for ascend910_9391" in output or "CACHED" in output
     return project
 
 
-def inside(project: Project, *words: str, check: bool = True) -> str:
+def inside(project: Project, *words: str, check: bool = True, options: tuple[str, ...] = ()) -> str:
     """Output of a command through the image's entry point, held in as compose would."""
-    return project.docker("run", "--rm", "--read-only", "--cap-drop", "ALL", "--tmpfs", "/tmp", "--tmpfs",
+    return project.docker("run", *options, "--rm", "--read-only", "--cap-drop", "ALL", "--tmpfs", "/tmp", "--tmpfs",
                           "/run/paddleocr-vl:mode=0700,uid=10001,gid=10001", "--env", "TORCH_DEVICE_BACKEND_AUTOLOAD=0",
                           f"paddleocr-vl/vlm-ascend:{STACK}", *words, check=check, timeout=900).stdout
 
@@ -81,8 +81,16 @@ def test_triton_is_not_there(ascend: Project):
     assert inside(ascend, "python", "-c", code).splitlines()[-1] == "None"
 
 
-def test_the_entry_point_sources_cann_and_atb_for_a_user_without_power(ascend: Project):
-    env = dict(line.split("=", 1) for line in inside(ascend, "env").splitlines() if "=" in line)
+def test_the_entry_point_sources_cann_and_atb_for_a_user_without_power(ascend: Project, tmp_path: Path):
+    # As the node's driver lies: its libraries are in two folders below lib64.
+    for name in ("common", "driver"):
+        (tmp_path / "lib64" / name).mkdir(parents=True)
+    mount = ("--volume", f"{tmp_path}/lib64:/usr/local/Ascend/driver/lib64:ro")
+    env = dict(line.split("=", 1) for line in inside(ascend, "env", options=mount).splitlines() if "=" in line)
+    paths = env["LD_LIBRARY_PATH"].split(":")
+    assert [path for path in paths if "/driver/" in path] == [
+        f"/usr/local/Ascend/driver/lib64{name}" for name in ("", "/common", "/driver")]
+    assert any("/ascend-toolkit/" in path for path in paths) and any("/nnal/" in path for path in paths)
     assert env["ASCEND_HOME_PATH"].endswith("/ascend-toolkit/latest") and "/nnal/atb/" in env["ATB_HOME_PATH"]
     assert env["SOC_VERSION"] == "ascend910_9391" and "ASCEND_VISIBLE_DEVICES" not in env
     assert env["PYTORCH_NPU_ALLOC_CONF"] == "expandable_segments:True" and env["TASK_QUEUE_ENABLE"] == "1"

@@ -52,7 +52,9 @@ def main(wheels: pathlib.Path, home: pathlib.Path) -> None:
     machine = f"{platform.machine()}-linux"
     latest = home / "ascend-toolkit/latest"
     libraries = latest / machine / "lib64"
-    for folder in (libraries, latest / machine / "devlib", latest / "bin", latest / "opp", home / "nnal/atb/latest/atb/cxx_abi_1/lib"):
+    # torch_npu refuses a toolkit without opp, runtime and compiler.
+    for folder in (libraries, latest / machine / "devlib", *(latest / name for name in ("bin", "opp", "runtime", "compiler")),
+                   home / "nnal/atb/latest/atb/cxx_abi_1/lib"):
         folder.mkdir(parents=True)
     (latest / "lib64").symlink_to(libraries)
     wheel = next(iter(sorted(wheels.glob("torch_npu-*.whl"))))

@@ -32,7 +32,7 @@ def rendered(engine, settings: dict[str, str]) -> dict[str, object]:
 def test_configuration_is_the_reviewed_one(engine, name: str):
     found, path = rendered(engine, CASES[name]), SNAPSHOTS / f"{name}.yaml"
     if os.environ.get("UPDATE_SNAPSHOTS"):
-        path.write_text("# Written by tests/images/test_compose_files.py with UPDATE_SNAPSHOTS=1; review every change.\n"
+        path.write_text("# Written by tests/images/cpu/test_compose_files.py with UPDATE_SNAPSHOTS=1; review every change.\n"
                         + yaml.safe_dump(found, sort_keys=True, width=120))
     assert found == yaml.safe_load(path.read_text())
 

@@ -25,12 +25,13 @@ MEGABYTE = 2**20
 
 
 class Fake(ThreadingHTTPServer):
-    """A fake replica. `behaviour`: `answer`, `die` (hangs up when it has read a request), `slow` (takes two seconds)."""
+    """A fake replica. `behaviour`: `answer`, `die` (hangs up when it has read a request), `hold` (answers when `release` is set)."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         self.behaviour, self.received, self.healthy = "answer", [], True
+        self.release = threading.Event()
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -55,8 +56,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
-        if self.server.behaviour == "slow":
-            time.sleep(2)
+        if self.server.behaviour == "hold":
+            self.server.release.wait(60)
         self.reply(200, json.dumps({"bytes": len(body), "by": self.server.server_port}).encode())
 
     def log_message(self, *_: object) -> None:
@@ -129,14 +130,17 @@ def test_a_request_larger_than_the_buffer_passes_but_is_not_tried_again(front: B
 
 
 def test_the_replica_with_fewest_requests_gets_the_next(front: Balancer):
-    front.fakes[0].behaviour = "slow"
-    with ThreadPoolExecutor(4) as clients:
-        held = [clients.submit(front.post, 100) for _ in range(2)]
-        time.sleep(0.5)
+    holding, other = front.fakes
+    holding.behaviour = "hold"
+    with ThreadPoolExecutor(8) as clients:
+        # One of two must reach it: both are idle.
+        held = [clients.submit(front.post, 99) for _ in range(2)]
+        wait_for(lambda: 99 in holding.received, 30)
         quick = [front.post(100)["by"] for _ in range(10)]
+        holding.release.set()
         answers = [answer.result()["by"] for answer in held]
-    assert front.fakes[0].server_port in answers
-    assert quick.count(front.fakes[1].server_port) == 10
+    assert holding.server_port in answers
+    assert quick.count(other.server_port) == 10
 
 
 def test_a_replica_whose_health_fails_gets_nothing(front: Balancer):
@@ -146,10 +150,14 @@ def test_a_replica_whose_health_fails_gets_nothing(front: Balancer):
 
 def test_stopping_lets_requests_in_work_end(front: Balancer):
     for fake in front.fakes:
-        fake.behaviour = "slow"
+        fake.behaviour = "hold"
     with ThreadPoolExecutor(1) as clients:
-        held = clients.submit(front.post, 100)
-        time.sleep(0.7)
+        held = clients.submit(front.post, 99)
+        wait_for(lambda: any(99 in fake.received for fake in front.fakes), 30)
         front.signal(signal.Signals.SIGUSR1.name)
-        assert held.result()["bytes"] == 100
+        time.sleep(1)
+        assert front.running() and not held.done()
+        for fake in front.fakes:
+            fake.release.set()
+        assert held.result()["bytes"] == 99
     wait_for(lambda: not front.running(), 40)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node without Python 3.11 runs (openEuler 22.03 has 3.9): preflight, weights, dies, offline archive, self-test."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+MODULES = ("preflight", "fetch_weights", "offline", "dies", "selftest")
+OLD = next((found for name in ("python3.9", "python3.10") if (found := shutil.which(name))
+            and not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode), None)
+
+
+def test_their_scripts_ask_for_no_more():
+    for script in ROOT.glob("scripts/*.sh"):
+        text = script.read_text()
+        name = text.split()[-2]
+        assert ("run_on_node" in text) == (name in MODULES), script.name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_syntax_is_that_of_python_3_9(module: str):
+    code = f"import sys, bundle.{module}; print('\\n'.join(str(getattr(m, '__file__', '')) for m in sys.modules.values()))"
+    listed = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
+                            capture_output=True, text=True, check=True).stdout
+    ours = [Path(name) for name in listed.splitlines() if name.startswith(str(ROOT)) and ".venvs" not in name]
+    assert len(ours) > 3
+    for path in ours:
+        text = path.read_text()
+        ast.parse(text, str(path), feature_version=(3, 9))
+        assert "file_digest(" not in text, f"{path}: Python 3.11"
+
+
+@pytest.mark.skipif(OLD is None, reason="there is no Python 3.9 or 3.10 here")
+@pytest.mark.parametrize("module", MODULES)
+def test_they_run_on_an_older_python(module: str):
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    if module == "preflight":
+        result = subprocess.run([OLD, "-m", "bundle.preflight", "--hardware", "cpu", "--json"], env=env, capture_output=True,
+                                text=True, check=False)
+        assert json.loads(result.stdout), result.stderr
+    else:
+        result = subprocess.run([OLD, "-m", f"bundle.{module}", "--help"], env=env, capture_output=True, text=True, check=False)
+        assert "usage: scripts/" in result.stdout + result.stderr, result.stderr
