@@ -180,6 +180,19 @@ def image_of(request: dict) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(url.split(",", 1)[1])))
 
 
+def together(count: int, seconds: float = 10.0):
+    """An ``answer`` that holds every request back until ``count`` of them are here, so that no slow machine can part
+    them; after ``seconds`` in vain it lets go of all, and ``max_in_flight`` tells how many they were."""
+    all_here = threading.Barrier(count)
+
+    def answer(request: dict, number: int) -> str:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            all_here.wait(seconds)
+        return default_answer(request, number)
+
+    return answer
+
+
 def default_answer(request: dict, number: int) -> str:
     if prompt_of(request) == "Table Recognition:":
         return "<fcel>Item<fcel>Price<nl><fcel>Pen<fcel>3<nl>"

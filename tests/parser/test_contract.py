@@ -8,7 +8,7 @@ import io
 import re
 
 import samples
-from fake_vlm import image_of, prompt_of
+from fake_vlm import image_of, prompt_of, together
 from PIL import Image
 from placeholder_layout import BOXES
 
@@ -55,7 +55,7 @@ def test_what_the_vlm_is_asked(service, vlm):
 
 
 def test_blocks_of_a_page_are_with_the_vlm_together(service, vlm):
-    vlm.delay_s = 0.5
+    vlm.answer = together(7)
     service.page(samples.image())
     assert vlm.max_in_flight == 7
 
