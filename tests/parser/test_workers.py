@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import samples
 from conftest import PARSER, START_S, Service
+from fake_vlm import together
 
 PAGE = samples.image(size=(600, 800))
 
