@@ -150,7 +150,7 @@ def test_a_service_that_dies_later_is_started_again(sandbox: Sandbox):
         values: dict[str, str] = {"SUPERVISOR_SOCKET": str(sandbox.folder / "run/supervisor.sock")}
 
     supervisor = Supervisor(Settings())
-    time.sleep(3.5)  # supervisord takes a start for good after `startsecs`
+    wait_for(lambda: supervisor.info("vlm")["statename"] == "RUNNING")  # for good, after `startsecs`
     pid = supervisor.info("vlm")["pid"]
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: supervisor.info("vlm")["pid"] not in (0, pid))

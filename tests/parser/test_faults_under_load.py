@@ -152,7 +152,8 @@ def test_work_of_a_client_that_left_reaches_the_vlm_no_more(service, vlm):
     vlm.delay_s = 3.0
     with pytest.raises(Exception, match="timed out"):
         service.client.post("/layout-parsing", json={"file": samples.pdf(*[(1240, 1754)] * 6)}, timeout=0.25)
-    time.sleep(4.0)
-    asked = len(vlm.requests)
-    time.sleep(3.0)
+    deadline, asked = time.monotonic() + 60, -1
+    while (asked != len(vlm.requests) or vlm.in_flight) and time.monotonic() < deadline:
+        asked = len(vlm.requests)
+        time.sleep(4.0)  # longer than the VLM takes
     assert len(vlm.requests) == asked < 6 * 7 and vlm.in_flight == 0, (asked, len(vlm.requests), vlm.in_flight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import samples
@@ -65,14 +66,25 @@ def test_pages_and_calls_are_counted(service, vlm):
             for sample in family.samples
         }
 
-    before = values()
+    def settled() -> dict[str, float]:
+        """Workers report their blocks once a second: the values when they have stood still for longer."""
+        deadline, before = time.monotonic() + 30, None
+        while True:
+            now = values()
+            if before is not None and blocks(now) == blocks(before):
+                return now
+            assert time.monotonic() < deadline
+            before = now
+            time.sleep(2)
+
+    def blocks(values: dict[str, float]) -> dict[str, float]:
+        return {name: value for name, value in values.items() if name.startswith("docparser_blocks_total")}
+
+    before = settled()
     service.page(samples.image())
     vlm.answer = lambda request, number: (400, "no")
     assert service.parse(samples.image()).status_code == 422
-    import time
-
-    time.sleep(2)  # workers report once a second
-    after = values()
+    after = settled()
     grown = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
     assert grown["docparser_pages_total['ok']"] == 1
     assert grown["docparser_blocks_total['ok']"] == 7 and grown["docparser_blocks_total['refused']"] == 7

@@ -160,7 +160,7 @@ def test_closing_ends_a_test_that_runs(recorded_vlm):
             await asyncio.sleep(0.1)
         started = time.monotonic()
         await found.close()
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 45, "it does not wait for the VLM's answer"
 
     asyncio.run(scenario())
 
