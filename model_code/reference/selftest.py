@@ -14,7 +14,7 @@ import argparse
 import hashlib
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ LOGPROB_TOLERANCE = 0.05
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the self-test."""
+    """What the self-test found of one block or page."""
 
     name: str
     passed: bool
@@ -109,11 +109,15 @@ def check_blocks(server: Server, recorded: dict[str, Any], tolerance: float = LO
     return findings
 
 
-def show(findings: list[Finding]) -> int:
-    """Print the findings; returns the exit status."""
+def show(findings: list[Finding], as_json: bool = False) -> int:
+    """Print the findings, as lines or as one JSON object ``{"passed": ..., "findings": [...]}``; returns the exit
+    status."""
+    passed = bool(findings) and all(finding.passed for finding in findings)
+    if as_json:
+        print(json.dumps({"passed": passed, "findings": [asdict(finding) for finding in findings]}, ensure_ascii=False))
+        return 0 if passed else FAILED
     for finding in findings:
         print(f"{'ok  ' if finding.passed else 'FAIL'} {finding.name}: {finding.words}")
-    passed = bool(findings) and all(finding.passed for finding in findings)
     print("self-test passed" if passed else "self-test FAILED: this device or image does not compute what was recorded")
     return 0 if passed else FAILED
 
@@ -124,10 +128,12 @@ def main() -> int:
     parser.add_argument("--values", type=Path, metavar="FILE", help=f"recorded values (default {NAME} beside the weights)")
     parser.add_argument("--vlm", default="http://127.0.0.1:8000/v1", metavar="URL", help="default %(default)s")
     parser.add_argument("--tolerance", type=float, default=LOGPROB_TOLERANCE, metavar="NATS", help="default %(default)s")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of lines")
     options = parser.parse_args()
     server = Server(options.vlm)
     weights = options.weights or Path(server.root)
-    return show(check_blocks(server, load(options.values or weights / NAME, weights), options.tolerance))
+    findings = check_blocks(server, load(options.values or weights / NAME, weights), options.tolerance)
+    return show(findings, options.json)
 
 
 if __name__ == "__main__":

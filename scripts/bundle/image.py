@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .cuda_stubs import without_cuda, write
 from .environment import Environment, install_plan, own_packages, source_lock
-from .errors import BundleError, EnvironmentSetupError, UsageError, exit_status
+from .errors import EnvironmentSetupError, UsageError, outcome
 from .paths import ENVS_DIR, ROOT
 from .progress import say, step
 from .uv import ensure_uv, registry_environment
@@ -92,24 +92,24 @@ def own(environment: Environment, modules: list[str]) -> None:
 
 
 def main(words: list[str]) -> int:
+    return outcome(lambda: do(words))
+
+
+def do(words: list[str]) -> None:
+    """Do one step of an image's build. Raises BundleError."""
     use_site_settings()
-    try:
-        match words:
-            case ["bootstrap"]:
-                ensure_uv()
-            case ["dependencies", *names] if names:
-                for name in names:
-                    dependencies(Environment(name))
-            case ["source", name]:
-                source(Environment(name))
-            case ["own", name, package, *modules]:
-                own(Environment(name, packages=(package,)), modules)
-            case _:
-                raise UsageError(f"unknown words {' '.join(words)!r}; expected one of the steps: {__doc__.splitlines()[0]}")
-    except BundleError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return exit_status(error)
-    return 0
+    match words:
+        case ["bootstrap"]:
+            ensure_uv()
+        case ["dependencies", *names] if names:
+            for name in names:
+                dependencies(Environment(name))
+        case ["source", name]:
+            source(Environment(name))
+        case ["own", name, package, *modules]:
+            own(Environment(name, packages=(package,)), modules)
+        case _:
+            raise UsageError(f"unknown words {' '.join(words)!r}; expected one of the steps: {__doc__.splitlines()[0]}")
 
 
 if __name__ == "__main__":

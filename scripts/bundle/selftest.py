@@ -48,6 +48,7 @@ def parse_arguments(words: list[str], settings: LocalSettings) -> argparse.Names
                         help="mean difference of log-probabilities (default %(default)s)")
     parser.add_argument("--text_tolerance", type=float, metavar="FRACTION", default=TEXT_TOLERANCE,
                         help="of the golden page's characters (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of lines")
     return parser.parse_args(words)
 
 
@@ -103,14 +104,14 @@ def check(options: argparse.Namespace, weights: Path, values: Path) -> int:
     recorded = selftest.load(values, weights)
     findings = selftest.check_blocks(Server(options.vlm), recorded, options.tolerance)
     findings.append(check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance))
-    return selftest.show(findings)
+    return selftest.show(findings, options.json)
 
 
 def check_in_container(options: argparse.Namespace, settings: LocalSettings) -> int:
     """As `check`, with the blocks asked for inside the VLM's container, where code and weights are the same."""
     weights = options.weights or served_weights("", settings)
     recorded = selftest.load((options.values or weights / selftest.NAME).resolve(), weights)
-    command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "reference.selftest",
+    command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "reference.selftest", "--json",
                "--tolerance", str(options.tolerance)]
     try:
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
@@ -118,16 +119,9 @@ def check_in_container(options: argparse.Namespace, settings: LocalSettings) -> 
         raise ServiceError(f"--mode docker: docker cannot be run ({error.strerror})") from error
     if done.returncode not in (0, FAILED):
         raise ServiceError("--mode docker: the blocks could not be asked for in the container vlm; the lines above say why")
-    # One verdict for blocks and page: the container's own is its last line.
-    findings = [read_finding(line) for line in done.stdout.splitlines()[:-1]]
+    findings = [selftest.Finding(**finding) for finding in json.loads(done.stdout)["findings"]]
     page = check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance)
-    return selftest.show([*findings, page])
-
-
-def read_finding(line: str) -> selftest.Finding:
-    """A finding from the line that `selftest.show` makes of it."""
-    name, _, words = line[5:].partition(": ")
-    return selftest.Finding(name, line.startswith("ok"), words)
+    return selftest.show([*findings, page], options.json)
 
 
 def main(words: list[str]) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the demo vision-language model on two CPU cores, resumable.
 
-    python -m demo_training.vlm.train --out DIR [--minutes N] [--init MODEL] [--smoke]
+    python -m demo_training.vlm.train --out DIR [--minutes N] [--init MODEL] [--stages NAME...] [--smoke]
 
 The schedule is a curriculum (``STAGES``): first the vision tower alone learns to tell characters,
 then the language model learns to follow one line, then paragraphs at the sizes PaddleOCR's client
@@ -97,6 +97,10 @@ REFINE = {
     # What was left after that: five such lines of the smallest print.
     "rows": dataclasses.replace(
         WIDE, steps=240, widths=(400, 1120), narrow=0.15, tokens=(60, 640), small=0.2, echo=0.06, stacked=0.25, fine=0.55
+    ),
+    # And more of it, over the whole width: what is between 10 and 14 px high is a third of what pages are printed in.
+    "print": dataclasses.replace(
+        WIDE, steps=700, widths=(560, 1120), narrow=0.1, tokens=(40, 640), small=0.1, echo=0.06, stacked=0.2, wider=0.1, fine=0.6
     ),
 }
 SMOKE = {
@@ -306,6 +310,8 @@ def _train(rank: int, world: int, port: int, arguments: argparse.Namespace) -> N
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     dist.init_process_group("gloo", rank=rank, world_size=world)
     schedule = SMOKE if arguments.smoke else REFINE if arguments.init else STAGES
+    if arguments.stages:
+        schedule = {name: schedule[name] for name in arguments.stages}
     trainer = Trainer(arguments.out, schedule, arguments.rate, arguments.seed, arguments.init)
     trainer.run(arguments.minutes)
     dist.destroy_process_group()
@@ -318,6 +324,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--init", type=Path, help="model folder to go on from, e.g. models/demo/PaddleOCR-VL")
+    parser.add_argument("--stages", nargs="+", metavar="NAME", choices={*STAGES, *REFINE},
+                        help="only these of the schedule, e.g. with --init: heads print")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")
     arguments = parser.parse_args()
