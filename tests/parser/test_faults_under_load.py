@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 import samples
@@ -42,36 +43,36 @@ def send_all(service, count: int = DOCUMENTS) -> list[tuple[int, int]]:
         return list(threads.map(send, range(count)))
 
 
-def test_the_vlm_ends_and_comes_back_under_load(service, vlm, own_vlm):  # noqa: F811
-    vlm.delay_s = 0.5
+@contextmanager
+def away(switch, after_s: float, for_s: float):
+    """The VLM ends ``after_s`` and is back ``for_s`` later, while the body runs."""
 
     def restart():
-        time.sleep(2.0)
-        own_vlm.down()
-        time.sleep(9.0)
-        own_vlm.up()
+        time.sleep(after_s)
+        switch.down()
+        time.sleep(for_s)
+        switch.up()
 
     restarting = threading.Thread(target=restart)
     restarting.start()
-    answers = send_all(service)
-    restarting.join()
+    try:
+        yield
+    finally:
+        restarting.join()
+
+
+def test_the_vlm_ends_and_comes_back_under_load(service, vlm, own_vlm):  # noqa: F811
+    vlm.delay_s = 0.5
+    with away(own_vlm, after_s=2.0, for_s=9.0):
+        answers = send_all(service)
     assert [status for status, _ in answers] == [200] * DOCUMENTS
     assert any(again for _, again in answers), "the VLM was away for longer than the parser is patient"
 
 
 def test_a_short_absence_of_the_vlm_is_not_noticed(service, vlm, own_vlm):  # noqa: F811
     vlm.delay_s = 0.5
-
-    def restart():
-        time.sleep(1.5)
-        own_vlm.down()
-        time.sleep(1.0)
-        own_vlm.up()
-
-    restarting = threading.Thread(target=restart)
-    restarting.start()
-    answers = send_all(service)
-    restarting.join()
+    with away(own_vlm, after_s=1.5, for_s=1.0):
+        answers = send_all(service)
     assert answers == [(200, 0)] * DOCUMENTS
 
 
