@@ -120,12 +120,15 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
 
 
 def ratios(results: dict[str, dict[str, dict]]) -> dict[str, dict[str, float | None]]:
-    """Our pages per second over theirs, by number of clients; null where they gave no page at all."""
+    """Our pages per second over theirs, by number of clients; null where they failed on more than they answered, since a
+    rate over the few that came through says nothing."""
     found: dict[str, dict[str, float | None]] = {}
     for clients, servers in results.items():
         ours = servers.get("ours", {}).get("pages_per_second")
         found[clients] = {
-            name: round(ours / figures["pages_per_second"], 2) if figures["pages_per_second"] else None
+            name: round(ours / figures["pages_per_second"], 2)
+            if figures["pages"] > sum(figures["errors"].values())
+            else None
             for name, figures in servers.items()
             if name != "ours" and ours is not None
         }

@@ -100,7 +100,7 @@ REFINE = {
     ),
     # And more of it, over the whole width: what is between 10 and 14 px high is a third of what pages are printed in.
     "print": dataclasses.replace(
-        WIDE, steps=700, widths=(560, 1120), narrow=0.1, tokens=(40, 640), small=0.1, echo=0.06, stacked=0.2, wider=0.1, fine=0.6
+        WIDE, steps=1500, widths=(560, 1120), narrow=0.1, tokens=(40, 640), small=0.1, echo=0.06, stacked=0.2, wider=0.1, fine=0.6
     ),
 }
 SMOKE = {

@@ -39,6 +39,24 @@ def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: 
     assert json.dumps(record["weights"]).count('"demo": true') == 2
 
 
+def test_the_self_test_in_containers(bundle: Project):
+    env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name}
+
+    def selftest(*words: str) -> tuple[int, dict]:
+        result = subprocess.run([ROOT / "scripts/selftest.sh", "--mode", "docker", "--json", *words], env=env,
+                                capture_output=True, text=True, timeout=600, check=False)
+        assert result.stdout, result.stderr
+        return result.returncode, json.loads(result.stdout)
+
+    status, verdict = selftest()
+    assert status == 0 and verdict["passed"] is True, verdict
+    names = [finding["name"] for finding in verdict["findings"]]
+    assert len(names) == 6 and names[-1] == "report.png"
+    status, verdict = selftest("--tolerance", "0")  # bfloat16 is not float32, so some block differs
+    assert status == 1 and verdict["passed"] is False, verdict
+    assert [finding["passed"] for finding in verdict["findings"]][-1] is True, "the page is not judged by it"
+
+
 def test_a_pdf_of_three_pages(bundle: Project):
     result = bundle.parse(DATA / "handbook.pdf")
     assert result["dataInfo"]["numPages"] == 3 and len(result["layoutParsingResults"]) == 3
