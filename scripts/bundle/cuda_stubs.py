@@ -14,18 +14,30 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-# NVIDIA's packages whose libraries are replaced (small ones are kept), and how the functions of each library begin.
+from .errors import EnvironmentSetupError
+
+# NVIDIA's packages whose libraries are replaced (small ones are kept), and how the functions of each library begin: that
+# tells only those apart that torch's libraries ask for without a version.
 PACKAGE = re.compile(r"^nvidia-(cublas|cuda-nvrtc|cudnn|cufft|curand|cusolver|cusparse|cusparselt|nccl|nvjitlink|nvshmem)-cu\d+==")
 PREFIXES = {"libcublasLt": "cublasLt", "libcublas": "cublas(?!Lt)", "libcudnn": "cudnn", "libcufft": "cufft",
             "libcurand": "curand", "libcusolver": "cusolver", "libcusparseLt": "cusparseLt",
             "libcusparse": "cusparse(?!Lt)", "libnccl": "p?nccl", "libnvshmem_host": "nvshmem"}
 # mov eax, 1; ret: "not initialised" in all of these libraries.
 CODE = bytes.fromhex("b801000000c3")
-# Of the ELF specification (System V gABI, chapter 5) and the symbol versions of GNU (LSB Core, chapter 10.7).
+# Of the ELF specification (System V gABI, chapters 4 and 5) and the symbol versions of GNU (LSB Core, chapter 10.7).
 SYMTAB, STRTAB, HASH, STRSZ, SYMENT, SONAME, NEEDED = 6, 5, 4, 10, 11, 14, 1
 VERSYM, VERDEF, VERDEFNUM = 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFD
 LOAD, DYNAMIC, GNU_STACK, PAGE = 1, 2, 0x6474E551, 0x1000
+SHT_DYNAMIC, SHT_DYNSYM, SHT_VERNEED, SHT_VERSYM = 6, 11, 0x6FFFFFFE, 0x6FFFFFFF
+
+
+class Expected(NamedTuple):
+    """What a shared object expects of others."""
+
+    needed: list[str]  # libraries
+    symbols: dict[str, tuple[str, str] | None]  # symbol -> (library, version) where it asks for a version
 
 
 def without_cuda(lock: str) -> str:
@@ -33,7 +45,7 @@ def without_cuda(lock: str) -> str:
     return "".join(entry for entry in re.split(r"(?m)^(?=\S)", lock) if not PACKAGE.match(entry))
 
 
-def expected(library: Path) -> tuple[list[str], set[str]]:
+def expected(library: Path) -> Expected:
     """Libraries that a shared object names as needed, and the symbols that it does not define itself."""
     with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
         sections_at, size, count = (*struct.unpack_from("<Q", image, 0x28), *struct.unpack_from("<HH", image, 0x3A))
@@ -44,15 +56,29 @@ def expected(library: Path) -> tuple[list[str], set[str]]:
             return image[begin:image.find(b"\0", begin)].decode()
 
         needed: list[str] = []
-        symbols: set[str] = set()
-        for _, kind, _, _, offset, length, strings, _, _, _ in sections:
-            if kind == 6:  # SHT_DYNAMIC
+        undefined: dict[int, str] = {}  # index in the symbol table -> name
+        asked: tuple[int, ...] = ()  # index in the symbol table -> number of a version
+        versions: dict[int, tuple[str, str]] = {}  # number of a version -> library, name of the version
+        for _, kind, _, _, offset, length, strings, entries, _, _ in sections:
+            if kind == SHT_DYNAMIC:
                 pairs = struct.iter_unpack("<qQ", image[offset:offset + length])
                 needed = [text(strings, value) for tag, value in pairs if tag == NEEDED]
-            elif kind == 11:  # SHT_DYNSYM
+            elif kind == SHT_DYNSYM:
                 rows = struct.iter_unpack("<IBBHQQ", image[offset:offset + length])
-                symbols = {text(strings, name) for name, _, _, section, _, _ in rows if name and not section}
-        return needed, symbols
+                undefined = {index: text(strings, name) for index, (name, _, _, section, _, _) in enumerate(rows)
+                             if name and not section}
+            elif kind == SHT_VERSYM:
+                asked = struct.unpack_from(f"<{length // 2}H", image, offset)
+            elif kind == SHT_VERNEED:
+                for _ in range(entries):
+                    _, names, file, at, following = struct.unpack_from("<HHIII", image, offset)
+                    at += offset
+                    for _ in range(names):
+                        _, _, number, name, step = struct.unpack_from("<IHHII", image, at)
+                        versions[number] = text(strings, file), text(strings, name)
+                        at += step
+                    offset += following
+        return Expected(needed, {name: versions.get(asked[index]) if asked else None for index, name in undefined.items()})
 
 
 def elf_hash(name: str) -> int:
@@ -64,24 +90,24 @@ def elf_hash(name: str) -> int:
     return value
 
 
-def shared_object(soname: str, functions: list[str]) -> bytes:
-    """An x86-64 shared object that defines `functions`, all of the version that is named like the library, as NVIDIA's are."""
+def shared_object(soname: str, version: str, functions: list[str]) -> bytes:
+    """An x86-64 shared object that defines `functions`, all of one version, as NVIDIA's libraries do."""
     strings = bytearray(b"\0")
 
     def string(value: str) -> int:
         strings.extend(value.encode() + b"\0")
         return len(strings) - 1 - len(value.encode())
 
-    own = string(soname)
+    own, asked = string(soname), string(version)
     names = [string(name) for name in functions]
     count = len(functions) + 1
     # Headers, code, and the tables one after the other, each at a multiple of eight.
     code_at = 64 + 4 * 56
     at, tables = code_at + 8, {}
     versions = struct.pack(f"<{count}H", 0, *(2 for _ in functions))
-    # Two definitions: the file itself (base) and the version that programs ask for; both have one name.
-    definitions = b"".join(struct.pack("<HHHHIIIII", 1, flags, index, 1, elf_hash(soname), 20, following, own, 0)
-                           for flags, index, following in ((1, 1, 28), (0, 2, 0)))
+    # Two definitions: the file itself (base) and the version that programs ask for.
+    definitions = b"".join(struct.pack("<HHHHIIIII", 1, flags, index, 1, elf_hash(name), 20, following, at, 0)
+                           for flags, index, name, at, following in ((1, 1, soname, own, 28), (0, 2, version, asked, 0)))
     # One bucket: a chain through all symbols is short enough for what is looked up once.
     chain = struct.pack(f"<II I {count}I", 1, count, 1 if functions else 0, 0, *(*range(2, count), 0)[:count - 1])
     for tag, content in ((SYMTAB, b"\0" * 24 * count), (VERSYM, versions), (VERDEF, definitions), (HASH, chain),
@@ -107,17 +133,24 @@ def shared_object(soname: str, functions: list[str]) -> bytes:
     return bytes(image)
 
 
-def wanted(torch: Path) -> Iterator[tuple[str, list[str]]]:
-    """Of each library that was left out: its name and the functions of it that torch's libraries refer to."""
+def wanted(torch: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Of each library that was left out: its name, its version, which is mostly its name again, and the functions of it that
+    torch's libraries refer to. Raises EnvironmentSetupError where they ask one library for several versions."""
     sonames: set[str] = set()
-    symbols: set[str] = set()
+    symbols: set[tuple[str, tuple[str, str] | None]] = set()
     for library in sorted((torch / "lib").glob("*.so")):
         needed, undefined = expected(library)
         sonames.update(needed)
-        symbols |= undefined
+        symbols.update(undefined.items())
     for soname in sorted(sonames):
         if prefix := PREFIXES.get(soname.partition(".so")[0]):
-            yield soname, sorted(name for name in symbols if re.match(rf"{prefix}(?![a-z])", name))
+            versions = {asked[1] for _, asked in symbols if asked and asked[0] == soname} or {soname}
+            if len(versions) > 1:
+                raise EnvironmentSetupError(f"{torch}: asks {soname} for the versions {', '.join(sorted(versions))}; expected "
+                                            "one; take a CPU build of torch: TORCH_CPU_INDEX_URL")
+            functions = {name for name, asked in symbols
+                         if (asked[0] == soname if asked else re.match(rf"{prefix}(?![a-z])", name))}
+            yield soname, versions.pop(), sorted(functions)
 
 
 def write(site_packages: Path) -> list[str]:
@@ -126,9 +159,9 @@ def write(site_packages: Path) -> list[str]:
     Nothing is written where torch is a CPU build, or beside a library that is there.
     """
     target, written = site_packages / "nvidia" / "cublas" / "lib", []
-    for soname, functions in wanted(site_packages / "torch"):
+    for soname, version, functions in wanted(site_packages / "torch"):
         if not any((site_packages / "nvidia").glob(f"*/lib/{soname}")):
             target.mkdir(parents=True, exist_ok=True)
-            (target / soname).write_bytes(shared_object(soname, functions))
+            (target / soname).write_bytes(shared_object(soname, version, functions))
             written.append(soname)
     return written
