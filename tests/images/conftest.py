@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests/support"), str(ROOT / "tests/e2e"), str(Path(__file__).parent)]
@@ -25,6 +26,8 @@ from bundle.progress import say, step  # noqa: E402
 
 WHEELS = ROOT / ".wheels" / os.uname().machine
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+# The stack of the CPU images. The second one is tested on demand: IMAGES_STACK=0.12.0 scripts/test.sh images
+STACK = os.environ.get("IMAGES_STACK") or "0.11.1"
 # Both groups with their wheels, layers and build cache: 20 GiB were seen.
 DISK_NEEDED = 22 * 2**30
 
@@ -68,8 +71,10 @@ def engine() -> Iterator[daemon.Engine]:
 @pytest.fixture(scope="session")
 def wheels() -> Path:
     """The folder of wheels that the images are built from."""
+    pins = yaml.safe_load((ROOT / f"config/stacks/{STACK}.yaml").read_text())
+    vlm = pins["services"]["vlm-cpu"]["build"]["args"]["VLM_ENVIRONMENT"]
     with stage("the wheels"):
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", "vlm", "parser"], check=True)
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", vlm, "parser"], check=True)
     return WHEELS
 
 
@@ -78,7 +83,7 @@ def build_environment(engine: daemon.Engine, wheels: Path) -> dict[str, str]:
     """What a build here needs: the host's network for Debian packages, the machine's certificates, the wheels."""
     unset = ("VLM_MODEL", "LAYOUT_MODEL_DIR", "VLM_URL", "PYTHONPATH", "PARSER_BIND", "STACK", "COMPOSE_FILE")
     env = {key: value for key, value in engine.environment.items() if key not in unset}
-    return env | {"BUILD_NETWORK": "host", "WHEELS_DIR": str(wheels), "HARDWARE": "cpu",
+    return env | {"BUILD_NETWORK": "host", "WHEELS_DIR": str(wheels), "HARDWARE": "cpu", "STACK": STACK,
                   "CA_BUNDLE": str(CA_BUNDLE if CA_BUNDLE.is_file() else "/dev/null")}
 
 
