@@ -102,6 +102,10 @@ REFINE = {
     "print": dataclasses.replace(
         WIDE, steps=1500, widths=(560, 1120), narrow=0.1, tokens=(40, 640), small=0.1, echo=0.06, stacked=0.2, wider=0.1, fine=0.6
     ),
+    # Single lines and stacked columns again, which the stages above had made rare.
+    "round": dataclasses.replace(
+        WIDE, steps=900, lines=(1, 12), widths=(300, 1120), narrow=0.2, small=0.15, echo=0.05, short=0.1, stacked=0.35, fine=0.5
+    ),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
