@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import signal
@@ -110,10 +111,10 @@ class Tally:
         return count
 
 
-def chosen(name: str) -> list[Group]:
-    """The groups behind a word of the command line."""
-    names = {"all": tuple(GROUPS), "unit": UNIT}.get(name, (name,))
-    return [GROUPS[name] for name in names if name in GROUPS and not GROUPS[name].missing]
+def chosen(asked: list[str]) -> list[Group]:
+    """The groups behind the words of the command line, in the order of `GROUPS`."""
+    names = {name for word in asked for name in {"all": tuple(GROUPS), "unit": UNIT}.get(word, (word,))}
+    return [group for name, group in GROUPS.items() if name in names and not group.missing]
 
 
 def run_group(group: Group, tally: Tally, options: list[str]) -> None:
@@ -149,11 +150,11 @@ def run_pytest(command: list[str], env: dict[str, str]) -> int:
         raise
 
 
-def left_out(name: str, ran: list[Group]) -> list[str]:
+def left_out(asked: list[str], ran: list[Group]) -> list[str]:
     """What a run did not cover, each with the reason."""
     lines = [f"{group.name}: needs {' '.join(group.missing)} (apt-get install)" if group.missing
              else f"{group.name}: not asked for" for group in GROUPS.values() if group not in ran]
-    if name == "unit":
+    if "unit" in asked:
         lines.append("tests marked slow: left out by `unit`")
     if not Path("/dev/davinci_manager").exists():
         lines.append("anything on an NPU: this machine has none")
@@ -161,13 +162,18 @@ def left_out(name: str, ran: list[Group]) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="scripts/test.sh", description="Run the tests; further words go to pytest.")
-    parser.add_argument("group", nargs="?", default="all", choices=("unit", "all", *GROUPS))
-    options, further = parser.parse_known_args(words)
-    if options.group == "unit":
+    parser = argparse.ArgumentParser(prog="scripts/test.sh", usage="%(prog)s [-h] [GROUP ...] [OPTION OF PYTEST ...]",
+                                     description="Run the tests. unit: what is quick, of several groups.")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"all (default), unit, {', '.join(GROUPS)}")
+    # From the first option on, words are pytest's.
+    ours = list(itertools.takewhile(lambda word: not word.startswith("-") or word in ("-h", "--help"), words))
+    asked, further = parser.parse_args(ours).groups or ["all"], words[len(ours):]
+    if unknown := [word for word in asked if word not in ("unit", "all", *GROUPS)]:
+        parser.error(f"unknown group {unknown[0]!r}; expected all, unit or of {', '.join(GROUPS)}")
+    if "unit" in asked:
         further = ["-m", "not slow", *further]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    began, tally, groups = time.monotonic(), Tally(), chosen(options.group)
+    began, tally, groups = time.monotonic(), Tally(), chosen(asked)
     try:
         for group in groups:
             run_group(group, tally, further)
@@ -177,7 +183,7 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     say(f"all groups: {time.monotonic() - began:.0f} s")
-    for line in (*left_out(options.group, groups), *tally.left_out):
+    for line in (*left_out(asked, groups), *tally.left_out):
         say(f"left out: {line}")
     for line in tally.broken:
         say(f"broken: {line}")

@@ -46,3 +46,22 @@ def test_what_an_engine_needs_is_named(monkeypatch: pytest.MonkeyPatch):
     assert testing.GROUPS["images"].missing == ["docker.io"]
     monkeypatch.setattr(testing, "engine_answers", lambda: True)
     assert testing.GROUPS["images"].missing == []
+
+
+def test_groups_and_options_of_pytest_are_told_apart(monkeypatch: pytest.MonkeyPatch):
+    ran = []
+    monkeypatch.setattr(testing, "run_group", lambda group, tally, options: ran.append((group.name, options)))
+    for words, expected in (
+        (["tools", "bundle", "-k", "damaged"], [("bundle", ["-k", "damaged"]), ("tools", ["-k", "damaged"])]),
+        (["bundle"], [("bundle", [])]),
+        (["-x"], [(name, ["-x"]) for name, group in testing.GROUPS.items() if not group.missing]),
+    ):
+        ran.clear()
+        testing.main(words)
+        assert ran == expected
+
+
+def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        testing.main(["bundle", "prser"])
+    assert ended.value.code == 2 and "unknown group 'prser'; expected all, unit or of bundle, parser" in capsys.readouterr().err
