@@ -104,7 +104,7 @@ REFINE = {
     ),
     # Single lines and stacked columns again, which the stages above had made rare.
     "round": dataclasses.replace(
-        WIDE, steps=900, lines=(1, 12), widths=(300, 1120), narrow=0.2, small=0.15, echo=0.05, short=0.1, stacked=0.35, fine=0.5
+        WIDE, steps=740, lines=(1, 12), widths=(300, 1120), narrow=0.2, small=0.15, echo=0.05, short=0.1, stacked=0.35, fine=0.5
     ),
 }
 SMOKE = {
