@@ -309,11 +309,16 @@ class Trainer:
         nn.utils.vector_to_parameters(flat / self.world, gradients)
 
 
+def curriculum(arguments: argparse.Namespace) -> dict[str, Stage]:
+    """All stages that these arguments can train."""
+    return SMOKE if arguments.smoke else REFINE if arguments.init else STAGES
+
+
 def _train(rank: int, world: int, port: int, arguments: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     dist.init_process_group("gloo", rank=rank, world_size=world)
-    schedule = SMOKE if arguments.smoke else REFINE if arguments.init else STAGES
+    schedule = curriculum(arguments)
     if arguments.stages:
         schedule = {name: schedule[name] for name in arguments.stages}
     trainer = Trainer(arguments.out, schedule, arguments.rate, arguments.seed, arguments.init)
@@ -328,11 +333,13 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--init", type=Path, help="model folder to go on from, e.g. models/demo/PaddleOCR-VL")
-    parser.add_argument("--stages", nargs="+", metavar="NAME", choices={*STAGES, *REFINE},
+    parser.add_argument("--stages", nargs="+", metavar="NAME",
                         help="only these of the schedule, e.g. with --init: heads print")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")
     arguments = parser.parse_args()
+    if unknown := set(arguments.stages or ()) - set(curriculum(arguments)):
+        parser.error(f"--stages {' '.join(unknown)}: expected of {', '.join(curriculum(arguments))}")
     arguments.out.mkdir(parents=True, exist_ok=True)
     vocabulary = arguments.out / "tokenizer.json"
     if arguments.init and not vocabulary.exists():

@@ -17,7 +17,7 @@ def run(module: str, *arguments: object) -> None:
 
 
 def test_smoke(tmp_path):
-    run("train", "--out", tmp_path, "--smoke", "--processes", 2, "--minutes", 0.2)
+    run("train", "--out", tmp_path, "--smoke", "--processes", 2, "--minutes", 0.05)  # the first step at least
     first = len((tmp_path / "log.jsonl").read_text().splitlines())
     run("train", "--out", tmp_path, "--smoke", "--processes", 2)
     rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -38,3 +38,10 @@ def test_smoke(tmp_path):
     assert json.loads((tmp_path / "model" / "config.json").read_text()) == json.loads(
         (DEMO / "config.json").read_text()
     )
+
+
+def test_stages_of_another_schedule_are_refused(tmp_path):
+    command = [sys.executable, "-m", "demo_training.vlm.train", "--out", tmp_path / "out", "--stages", "print"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 2 and "--stages print: expected of letters, line" in result.stderr
+    assert not (tmp_path / "out").exists()
