@@ -117,7 +117,8 @@ def check_in_container(options: argparse.Namespace, settings: LocalSettings) -> 
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     except OSError as error:
         raise ServiceError(f"--mode docker: docker cannot be run ({error.strerror})") from error
-    if done.returncode not in (0, FAILED):
+    # A Python that breaks off ends with the same status as a test that says no, but prints no verdict.
+    if done.returncode not in (0, FAILED) or not done.stdout.strip():
         raise ServiceError("--mode docker: the blocks could not be asked for in the container vlm; the lines above say why")
     findings = [selftest.Finding(**finding) for finding in json.loads(done.stdout)["findings"]]
     page = check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance)

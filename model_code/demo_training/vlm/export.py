@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a training checkpoint as a model folder with the published file and tensor names.
 
-python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt --out models/demo/PaddleOCR-VL
+python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt [--earlier FILE --share 0.3] --out models/demo/PaddleOCR-VL
 """
 
 from __future__ import annotations
@@ -118,9 +118,18 @@ def tokenizer_config() -> dict:
     }
 
 
-def export(checkpoint: Path, out: Path) -> None:
-    """Write the model folder ``out`` from ``checkpoint`` and the tokenizer beside it; weights become bfloat16."""
+def mean(state: dict[str, torch.Tensor], earlier: dict[str, torch.Tensor], share: float) -> dict[str, torch.Tensor]:
+    """Weights between those of two checkpoints of one training, ``share`` of the earlier one: what one of the two
+    loses, the mean seldom does (decision 0301)."""
+    return {name: share * earlier[name] + (1 - share) * value for name, value in state.items()}
+
+
+def export(checkpoint: Path, out: Path, earlier: Path | None = None, share: float = 0.0) -> None:
+    """Write the model folder ``out`` from ``checkpoint`` and the tokenizer beside it; weights become bfloat16. With
+    ``earlier``, a checkpoint of the same training, ``share`` of its weights goes into a mean of both."""
     state = torch.load(checkpoint, weights_only=True)
+    if earlier:
+        state["model"] = mean(state["model"], torch.load(earlier, weights_only=True)["model"], share)
     config = DemoConfig(**state["config"])
     model = DemoModel(config)
     model.load_state_dict(state["model"])
@@ -153,9 +162,11 @@ def export(checkpoint: Path, out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--earlier", type=Path, metavar="CHECKPOINT", help="take a mean with this checkpoint of the same training")
+    parser.add_argument("--share", type=float, default=0.3, help="of the earlier checkpoint in the mean (default %(default)s)")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    export(arguments.checkpoint, arguments.out)
+    export(arguments.checkpoint, arguments.out, arguments.earlier, arguments.share)
 
 
 if __name__ == "__main__":

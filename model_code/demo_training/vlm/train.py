@@ -98,7 +98,7 @@ REFINE = {
     "rows": dataclasses.replace(
         WIDE, steps=240, widths=(400, 1120), narrow=0.15, tokens=(60, 640), small=0.2, echo=0.06, stacked=0.25, fine=0.55
     ),
-    # And more of it, over the whole width: what is between 10 and 14 px high is a third of what pages are printed in.
+    # And more of it, over the whole width.
     "print": dataclasses.replace(
         WIDE, steps=1500, widths=(560, 1120), narrow=0.1, tokens=(40, 640), small=0.1, echo=0.06, stacked=0.2, wider=0.1, fine=0.6
     ),

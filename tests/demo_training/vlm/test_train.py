@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training runs through every stage, goes on from its checkpoint, and exports a complete model folder."""
 
+import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import torch
 from safetensors import safe_open
+from safetensors.torch import load_file
+
+from demo_training.vlm.config import DemoConfig
+from demo_training.vlm.export import export
+from demo_training.vlm.model import DemoModel
 
 DEMO = Path(__file__).resolve().parents[3] / "models" / "demo" / "PaddleOCR-VL"
 
@@ -45,3 +53,16 @@ def test_stages_of_another_schedule_are_refused(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 2 and "--stages print: expected of letters, line" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_the_mean_of_two_checkpoints(tmp_path):
+    for name, value in (("early", 1.0), ("late", 3.0)):
+        model = DemoModel(DemoConfig())
+        for parameter in model.parameters():
+            torch.nn.init.constant_(parameter, value)
+        state = {"model": model.state_dict(), "config": dataclasses.asdict(DemoConfig())}
+        torch.save(state, tmp_path / f"{name}.pt")
+    shutil.copyfile(DEMO / "tokenizer.json", tmp_path / "tokenizer.json")
+    export(tmp_path / "late.pt", tmp_path / "model", tmp_path / "early.pt", share=0.25)
+    made = load_file(tmp_path / "model" / "model.safetensors")
+    assert made and {value.unique().item() for value in made.values()} == {2.5}
