@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -31,6 +32,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def wait_for(condition, seconds: float = WAIT_S) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
 
 
 class Process:
@@ -69,6 +77,16 @@ class Vlm(Process):
                 return
             time.sleep(0.05)
         raise AssertionError(f"the simulated VLM did not start:\n{self.log.read_text()}")
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Answers wait until the body ends."""
+        hold = self.folder / "hold"
+        hold.touch()
+        try:
+            yield
+        finally:
+            hold.unlink()
 
     def asked(self) -> list[str]:
         """``job-<id> page <n>``, once per time that a page was read."""

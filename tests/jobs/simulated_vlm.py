@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated VLM as a process of its own, so that it can be killed: ``python simulated_vlm.py PORT FOLDER DELAY_S``.
 
-It answers with the prompt. ``FOLDER/asked`` gets a line for each page that it was asked for, which survives it; pages
-named in ``FOLDER/refuse`` are refused; what ``FOLDER/say`` holds is said instead of the prompt.
+It answers with the prompt. ``FOLDER/asked`` gets a line for each page that it was asked for, which survives it; while
+there is a ``FOLDER/hold`` the answers wait; pages named in ``FOLDER/refuse`` are refused; what ``FOLDER/say`` holds is
+said instead of the prompt.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parser"))
@@ -23,6 +25,8 @@ def main(port: int, folder: Path, delay_s: float) -> None:
             return prompt
         with (folder / "asked").open("a") as file:
             file.write(prompt + "\n")
+        while (folder / "hold").exists():
+            time.sleep(0.02)
         refuse = folder / "refuse"
         page = prompt.rsplit(" ", 1)[1]
         if refuse.exists() and page in refuse.read_text().split():

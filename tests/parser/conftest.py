@@ -25,12 +25,21 @@ from fake_vlm import FakeVlm  # noqa: E402
 
 START_S = 480  # two busy cores load Paddle slowly
 
+
+def wait_for(condition, seconds: float = START_S) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
 # Limits that tests can reach.
 LIMITS = {
     "PARSER_MAX_PAGES": "6",
     "PARSER_MAX_BODY_MIB": "8",
     "PARSER_MAX_IMAGE_PIXELS": "9000000",
     "PARSER_VLM_TIMEOUT_S": "15",
+    "PARSER_PAGES_IN_FLIGHT": "4",
 }
 
 
@@ -78,6 +87,11 @@ class Service:
                 answer = repr(exc)
             time.sleep(0.2)
         raise AssertionError(f"not ready after {START_S} s: {answer}\n{self.log.read_text()}")
+
+    def metrics(self) -> dict[str, float]:
+        """The values of ``/metrics`` by name, and by name, label and value: ``docparser_blocks_total{outcome="ok"}``."""
+        lines = (line.rsplit(" ", 1) for line in self.client.get("/metrics").text.splitlines() if line[:1] != "#")
+        return {name: float(value) for name, value in lines}
 
     def parse(self, file: str, **options) -> httpx.Response:
         return self.client.post("/layout-parsing", json={"file": file, **options})

@@ -14,6 +14,7 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from PIL import Image
@@ -74,6 +75,22 @@ class FakeVlm:
         self.streamed_pieces = 0
         self.hang_ups = 0
         self.answer = default_answer
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[Callable[[], None]]:
+        """Requests are kept until the body calls what it is given, or ends."""
+        released, answer = threading.Event(), self.answer
+
+        def hold(request: dict, number: int):
+            released.wait()
+            return answer(request, number)
+
+        self.answer = hold
+        try:
+            yield released.set
+        finally:
+            released.set()
+            self.answer = answer
 
     def close(self) -> None:
         self.server.shutdown()

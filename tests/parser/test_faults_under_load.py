@@ -6,6 +6,7 @@ A client that is told 503 or 429 comes back, as ``Retry-After`` says.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 
 import pytest
 import samples
-from conftest import HERE, PARSER, START_S
+from conftest import HERE, PARSER, START_S, wait_for
 from test_vlm_faults import own_vlm  # noqa: F401  (a fixture)
 from test_workers import children
 
@@ -26,76 +27,91 @@ PAGE = samples.image(size=(600, 800))
 CLIENTS, DOCUMENTS = 4, 16
 
 
-def send_all(service, count: int = DOCUMENTS) -> list[tuple[int, int]]:
-    """``count`` documents by CLIENTS clients: the last status of each, and how often it was sent again."""
+class Clients:
+    """CLIENTS clients send DOCUMENTS documents. ``answered``: the numbers of those that have their answer; ``told_to_wait``
+    is set once one was sent away with ``Retry-After``."""
 
-    def send(number: int) -> tuple[int, int]:
+    def __init__(self, service) -> None:
+        self.service = service
+        self.answered: set[int] = set()
+        self.told_to_wait = threading.Event()
+
+    def send_all(self) -> list[tuple[int, int]]:
+        """The last status of each document, and how often it was sent again."""
+        with ThreadPoolExecutor(CLIENTS) as threads:
+            return list(threads.map(self._send, range(DOCUMENTS)))
+
+    def _send(self, number: int) -> tuple[int, int]:
         for again in range(60):
-            response = service.parse(PAGE, visualize=False, logId=str(number))
+            response = self.service.parse(PAGE, visualize=False, logId=str(number))
             if response.status_code not in (429, 503):
                 assert response.json()["logId"] == str(number)
+                self.answered.add(number)
                 return response.status_code, again
             assert int(response.headers["Retry-After"]) > 0
+            self.told_to_wait.set()
             time.sleep(1.0)
         return response.status_code, 60
 
-    with ThreadPoolExecutor(CLIENTS) as threads:
-        return list(threads.map(send, range(count)))
-
 
 @contextmanager
-def away(switch, after_s: float, for_s: float):
-    """The VLM ends ``after_s`` and is back ``for_s`` later, while the body runs."""
-
-    def restart():
-        time.sleep(after_s)
-        switch.down()
-        time.sleep(for_s)
-        switch.up()
-
-    restarting = threading.Thread(target=restart)
-    restarting.start()
-    try:
+def beside(work):
+    """``work()`` in a thread of its own, while the body runs; what it raises is raised at the end."""
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(work)
         yield
-    finally:
-        restarting.join()
+        done.result()
 
 
 def test_the_vlm_ends_and_comes_back_under_load(service, vlm, own_vlm):  # noqa: F811
+    clients = Clients(service)
+
+    def restart():
+        wait_for(lambda: len(clients.answered) >= 3 and vlm.in_flight)
+        own_vlm.down()
+        clients.told_to_wait.wait(START_S)
+        own_vlm.up()
+
     vlm.delay_s = 0.5
-    with away(own_vlm, after_s=2.0, for_s=9.0):
-        answers = send_all(service)
+    with beside(restart):
+        answers = clients.send_all()
     assert [status for status, _ in answers] == [200] * DOCUMENTS
     assert any(again for _, again in answers), "the VLM was away for longer than the parser is patient"
 
 
 def test_a_short_absence_of_the_vlm_is_not_noticed(service, vlm, own_vlm):  # noqa: F811
+    clients = Clients(service)
+
+    def restart():
+        wait_for(lambda: len(clients.answered) >= 3 and vlm.in_flight)
+        own_vlm.down()
+        time.sleep(1.0)
+        own_vlm.up()
+
     vlm.delay_s = 0.5
-    with away(own_vlm, after_s=1.5, for_s=1.0):
-        answers = send_all(service)
+    with beside(restart):
+        answers = clients.send_all()
     assert answers == [(200, 0)] * DOCUMENTS
 
 
 def test_workers_are_killed_under_load(service, vlm):
-    vlm.delay_s = 0.5
-    ended = threading.Event()
+    """The second only when the first one's pages have their answers: a page that two workers die of is given up."""
+    clients = Clients(service)
     killed = []
 
     def kill():
-        while not ended.wait(1.0) and len(killed) < 2:
-            for worker in children(service.process.pid):
-                if vlm.in_flight:
-                    os.kill(worker, signal.SIGKILL)
-                    killed.append(worker)
-                    ended.wait(30)
+        for _ in range(2):
+            wait_for(lambda: vlm.in_flight or len(clients.answered) == DOCUMENTS)
+            hit = set(range(DOCUMENTS)) - clients.answered
+            for worker in children(service.process.pid) if hit else ():
+                os.kill(worker, signal.SIGKILL)
+                killed.append(worker)
+            hit = set(sorted(hit)[:CLIENTS])
+            wait_for(lambda hit=hit: hit <= clients.answered)
 
-    killing = threading.Thread(target=kill)
-    killing.start()
-    try:
-        answers = send_all(service)
-    finally:
-        ended.set()
-        killing.join()
+    vlm.delay_s = 0.5
+    with beside(kill):
+        answers = clients.send_all()
     assert killed and answers == [(200, 0)] * DOCUMENTS
 
 
@@ -150,11 +166,15 @@ def test_a_full_disk_is_503_and_nothing_ends(tmp_path, layout_model):
 
 
 def test_work_of_a_client_that_left_reaches_the_vlm_no_more(service, vlm):
-    vlm.delay_s = 3.0
-    with pytest.raises(Exception, match="timed out"):
-        service.client.post("/layout-parsing", json={"file": samples.pdf(*[(1240, 1754)] * 6)}, timeout=0.25)
-    deadline, asked = time.monotonic() + 60, -1
-    while (asked != len(vlm.requests) or vlm.in_flight) and time.monotonic() < deadline:
-        asked = len(vlm.requests)
-        time.sleep(4.0)  # longer than the VLM takes
-    assert len(vlm.requests) == asked < 6 * 7 and vlm.in_flight == 0, (asked, len(vlm.requests), vlm.in_flight)
+    """Of its six pages four are begun, as many as PARSER_PAGES_IN_FLIGHT allows; the others never are."""
+    body = json.dumps({"file": samples.pdf(*[(1240, 1754)] * 6)})
+    client = http.client.HTTPConnection("127.0.0.1", service.port)
+    with vlm.holding():
+        client.request("POST", "/layout-parsing", body, {"Content-Type": "application/json"})
+        wait_for(lambda: service.metrics()["docparser_running_tasks"] == 4)
+        assert service.metrics()["docparser_queue_tasks"] == 2
+        client.close()
+        wait_for(lambda: service.metrics()["docparser_queue_tasks"] == 0)
+    assert service.page(PAGE)["markdown"]["text"]
+    assert len(vlm.requests) <= (4 + 1) * 7
+    wait_for(lambda: vlm.in_flight == 0 and service.metrics()["docparser_running_tasks"] == 0)

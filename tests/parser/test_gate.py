@@ -124,9 +124,10 @@ class TestAddresses:
 class TestQueue:
     def test_the_request_beyond_the_last_place_is_429(self):
         async def run():
-            release = asyncio.Event()
+            entered, release = asyncio.Semaphore(0), asyncio.Event()
 
             async def slow(scope, receive, send):
+                entered.release()
                 await release.wait()
                 await send({"type": "http.response.start", "status": 200, "headers": []})
                 await send({"type": "http.response.body", "body": b"{}"})
@@ -134,7 +135,7 @@ class TestQueue:
             gate = gated(Settings(max_requests=2), slow)
             async with client(gate) as http:
                 first = [asyncio.create_task(http.post("/layout-parsing", json={})) for _ in range(2)]
-                await asyncio.sleep(0.05)
+                await entered.acquire(), await entered.acquire()
                 refused = await http.post("/layout-parsing", json={})
                 assert refused.status_code == refused.json()["errorCode"] == 429
                 assert "PARSER_MAX_REQUESTS" in refused.json()["errorMsg"] and int(refused.headers["Retry-After"]) > 0
@@ -147,9 +148,10 @@ class TestQueue:
 
     def test_bodies_count_together(self):
         async def run():
-            release = asyncio.Event()
+            entered, release = asyncio.Semaphore(0), asyncio.Event()
 
             async def slow(scope, receive, send):
+                entered.release()
                 await release.wait()
                 await send({"type": "http.response.start", "status": 200, "headers": []})
                 await send({"type": "http.response.body", "body": b"{}"})
@@ -157,7 +159,7 @@ class TestQueue:
             gate = gated(Settings(max_bodies_mib=1), slow)
             async with client(gate) as http:
                 large = asyncio.create_task(http.post("/layout-parsing", content=bytes(900_000)))
-                await asyncio.sleep(0.05)
+                await entered.acquire()
                 refused = await http.post("/layout-parsing", content=bytes(900_000))
                 assert refused.status_code == 429 and "PARSER_MAX_BODIES_MIB" in refused.json()["errorMsg"]
                 release.set()

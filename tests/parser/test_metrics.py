@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 
 import samples
+from conftest import wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
 from docparser.metrics import Metrics
@@ -57,37 +57,16 @@ def test_paths_are_not_taken_from_the_client():
     assert 'path="other"' in metrics.exposition().decode() and 'path="/7"' not in metrics.exposition().decode()
 
 
-def test_pages_and_calls_are_counted(service, vlm):
-    def values() -> dict[str, float]:
-        text = service.client.get("/metrics").text
-        return {
-            sample.name + str(sorted(sample.labels.values())): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-
-    def settled() -> dict[str, float]:
-        """Workers report their blocks once a second: the values when they have stood still for longer."""
-        deadline, before = time.monotonic() + 30, None
-        while True:
-            now = values()
-            if before is not None and blocks(now) == blocks(before):
-                return now
-            assert time.monotonic() < deadline
-            before = now
-            time.sleep(2)
-
-    def blocks(values: dict[str, float]) -> dict[str, float]:
-        return {name: value for name, value in values.items() if name.startswith("docparser_blocks_total")}
-
-    before = settled()
+def test_pages_and_calls_are_counted(start_service, vlm):
+    service = start_service(VLM_URL=vlm.url).wait()
     service.page(samples.image())
     vlm.answer = lambda request, number: (400, "no")
     assert service.parse(samples.image()).status_code == 422
-    after = settled()
-    grown = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
-    assert grown["docparser_pages_total['ok']"] == 1
-    assert grown["docparser_blocks_total['ok']"] == 7 and grown["docparser_blocks_total['refused']"] == 7
-    assert grown["docparser_requests_total['/layout-parsing', '200']"] == 1
-    assert grown["docparser_page_stage_duration_seconds_count['layout']"] == 2
-    assert after["docparser_workers_ready[]"] == 1 and after["docparser_queue_tasks[]"] == 0
+    # Workers report their blocks a moment after their pages.
+    wait_for(lambda: service.metrics()['docparser_blocks_total{outcome="refused"}'] == 7)
+    values = service.metrics()
+    assert values['docparser_blocks_total{outcome="ok"}'] == 7
+    assert values['docparser_pages_total{outcome="ok"}'] == 1
+    assert values['docparser_requests_total{code="200",path="/layout-parsing"}'] == 1
+    assert values['docparser_page_stage_duration_seconds_count{stage="layout"}'] == 2
+    assert values["docparser_workers_ready"] == 1 and values["docparser_queue_tasks"] == 0

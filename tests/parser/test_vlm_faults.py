@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import samples
+from conftest import wait_for
 from fake_vlm import default_answer, prompt_of
 
 
@@ -39,11 +38,8 @@ def test_a_vlm_that_is_away_is_503(service, own_vlm):
 
 def test_readiness_follows_the_vlm(service, own_vlm, vlm):
     def until(status: int) -> dict:
-        deadline = time.monotonic() + 20
-        while (response := service.client.get("/health/ready")).status_code != status:
-            assert time.monotonic() < deadline, response.text
-            time.sleep(0.3)
-        return response.json()
+        wait_for(lambda: service.client.get("/health/ready").status_code == status)
+        return service.client.get("/health/ready").json()
 
     own_vlm.down()
     body = until(503)
@@ -141,7 +137,7 @@ def test_a_repetition_is_seen_while_it_streams_and_hung_up_on(service, vlm):
     assert (note["block_id"], note["kind"]) == (0, "repetition") and result["docparser"]["partial"] is True
     assert len(result["layoutParsingResults"][0]["markdown"]["text"]) < 60, "cut down to one piece"
     assert len(vlm.requests) == 2
-    assert vlm.streamed_pieces < 10_000, "of 48,000"
+    wait_for(lambda: vlm.hang_ups == 2)  # before the whole text was written, which takes a minute
 
 
 def test_text_that_was_cut_says_so(service, vlm):
@@ -157,10 +153,7 @@ def test_the_request_id_reaches_the_vlm_and_comes_back(service, vlm):
     assert response.headers["X-Request-Id"] == "invoice-7"
     assert all(identity.startswith("invoice-7-p1-b") for identity in vlm.request_ids)
     assert len(set(vlm.request_ids)) == 7
-    deadline = time.monotonic() + 10  # the line is written after the answer
-    while '"request_id": "invoice-7"' not in service.log.read_text():
-        assert time.monotonic() < deadline, service.log.read_text()[-2000:]
-        time.sleep(0.1)
+    wait_for(lambda: '"request_id": "invoice-7"' in service.log.read_text())  # written after the answer
 
 
 def test_garbage_does_no_harm(service, vlm):

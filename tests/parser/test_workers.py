@@ -7,15 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import samples
-from conftest import PARSER, START_S, Service
-from fake_vlm import default_answer, together
+from conftest import PARSER, START_S, Service, wait_for
+from fake_vlm import together
 
 PAGE = samples.image(size=(600, 800))
 
@@ -30,23 +29,11 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def gone(pid: int, within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + START_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def workers_ready(service: Service) -> int:
@@ -54,22 +41,12 @@ def workers_ready(service: Service) -> int:
 
 
 def test_the_service_answers_while_pages_are_parsed(service, vlm):
-    asked, released = threading.Event(), threading.Event()
-
-    def answer(request, number):
-        asked.set()
-        released.wait(30)
-        return default_answer(request, number)
-
-    vlm.answer = answer
-    with ThreadPoolExecutor() as threads:
+    with ThreadPoolExecutor() as threads, vlm.holding() as release:
         parsing = threads.submit(service.parse, PAGE)
-        try:
-            assert asked.wait(30)
-            assert service.client.get("/health").status_code == 200
-            assert not parsing.done()
-        finally:
-            released.set()
+        wait_for(lambda: vlm.in_flight)
+        assert service.client.get("/health").status_code == 200
+        assert not parsing.done()
+        release()
         assert parsing.result().status_code == 200
 
 
@@ -80,24 +57,14 @@ def test_requests_of_several_clients_are_all_answered(service):
 
 
 def test_a_page_survives_the_death_of_its_worker(service, vlm):
-    vlm.delay_s = 3.0
     (worker,) = children(service.process.pid)
-    killer = threading.Timer(1.0, os.kill, (worker, signal.SIGKILL))
-    killer.start()
-    vlm_text = service.page(PAGE)["markdown"]["text"]
-    killer.join()
-    assert "block of" in vlm_text
+    with ThreadPoolExecutor() as threads, vlm.holding() as release:
+        page = threads.submit(service.page, PAGE)
+        wait_for(lambda: vlm.in_flight)
+        os.kill(worker, signal.SIGKILL)
+        release()
+        assert "block of" in page.result()["markdown"]["text"]
     assert children(service.process.pid) not in ([], [worker])
-
-
-def test_a_client_that_leaves_takes_its_waiting_pages_along(service, vlm):
-    vlm.delay_s = 3.0
-    with pytest.raises(Exception, match="timed out"):
-        service.client.post("/layout-parsing", json={"file": samples.pdf(*[(1240, 1754)] * 6)}, timeout=0.25)
-    vlm.delay_s = 0.0
-    service.page(PAGE)
-    assert len(vlm.requests) < 7 * 7, "fewer than the blocks of all seven pages"
-    assert len(vlm.requests) < 6 * 7, "all six pages were parsed"
 
 
 def test_broken_weights_are_named_and_not_ready(start_service, tmp_path, vlm):
@@ -142,16 +109,14 @@ class TestTwoWorkers:
         assert set(children(two_workers.process.pid)) == before
 
     def test_a_worker_that_hangs_is_replaced(self, two_workers, vlm):
-        before = set(children(two_workers.process.pid))
-        vlm.delay_s = 3.0
-        with ThreadPoolExecutor() as threads:
+        stuck = min(children(two_workers.process.pid))
+        with ThreadPoolExecutor() as threads, vlm.holding() as release:
             pages = [threads.submit(two_workers.parse, PAGE, visualize=False) for _ in range(4)]
-            time.sleep(1.5)
-            stuck = min(before)
+            wait_for(lambda: two_workers.metrics()["docparser_running_tasks"] == 4)  # each worker has two
             os.kill(stuck, signal.SIGSTOP)
+            release()
             answers = [page.result() for page in pages]
-        assert {answer.status_code for answer in answers} <= {200, 504}
-        vlm.delay_s = 0.0
+        assert {answer.status_code for answer in answers} == {200, 504}, "those of the other worker are answered"
         wait_for(lambda: stuck not in children(two_workers.process.pid))
         wait_for(lambda: len(children(two_workers.process.pid)) == 2)
 
@@ -159,7 +124,7 @@ class TestTwoWorkers:
         workers = children(two_workers.process.pid)
         assert len(workers) == 2, "one that is idle, and one that is still loading its models"
         two_workers.process.kill()
-        assert all(gone(worker, within_s=START_S / 2) for worker in workers)
+        wait_for(lambda: all(map(gone, workers)))
 
 
 def test_missing_weights_end_the_service_with_one_line(tmp_path):

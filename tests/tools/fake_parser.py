@@ -79,14 +79,16 @@ def answer(number: int, drawing: str | None) -> dict:
 
 class FakeParser:
     """``script[number]`` is what happens to a page: statuses and ``"drop"`` (the connection ends), one for each try, then
-    the page is answered; ``"notes"`` adds a block that was not read. ``seen`` counts the tries of each page."""
+    the page is answered; ``"notes"`` adds a block that was not read. ``seen`` counts the tries of each page. Answers wait
+    until ``together`` pages were here at once; and when ``most`` is set, all but so many wait for its end."""
 
     def __init__(self, port: int = 0) -> None:
         self.script: dict[int, list] = {}
         self.notes: set[int] = set()
         self.seen: Counter[int] = Counter()
         self.drawing: str | None = None  # of every page, in place of one with a box
-        self.delay_s = 0.0
+        self.together, self.most = 1, None
+        self.answered = 0
         self.key = ""
         self.in_flight = self.most_in_flight = 0
         self.lock = threading.Lock()
@@ -109,7 +111,8 @@ class FakeParser:
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             event = self.script.get(number) and self.script[number].pop(0)
-        time.sleep(self.delay_s)
+        while self.most_in_flight < self.together or not self._may_answer():
+            time.sleep(0.01)
         with self.lock:
             self.in_flight -= 1
         if event == "drop":
@@ -122,6 +125,13 @@ class FakeParser:
             blocks = [{"block_id": 1, "kind": "failed", "message": "the VLM broke"}]
             result["docparser"] |= {"partial": True, "pages": [{"page": 1, "blocks": blocks}]}
         return 200, {"logId": "x", "errorCode": 0, "errorMsg": "Success", "result": result}
+
+    def _may_answer(self) -> bool:
+        with self.lock:
+            if self.most is not None and self.answered >= self.most:
+                return False
+            self.answered += 1
+            return True
 
     def _handler(fake):
         class Handler(BaseHTTPRequestHandler):

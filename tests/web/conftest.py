@@ -41,11 +41,20 @@ def page_of(text: str | None = None) -> str:
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory):
+def starter(tmp_path_factory):
     starter = Start(tmp_path_factory.mktemp("service"))
-    starter.vlm(0.2)
-    yield starter.parser(PARSER_PAGES_IN_FLIGHT="1").wait()  # one page after the other, so that progress is seen
+    yield starter
     starter.end()
+
+
+@pytest.fixture(scope="session")
+def vlm(starter):
+    return starter.vlm(0.2)
+
+
+@pytest.fixture(scope="session")
+def service(starter, vlm):
+    return starter.parser(PARSER_PAGES_IN_FLIGHT="1").wait()
 
 
 @pytest.fixture
