@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import samples
-from conftest import PARSER, START_S, Service, wait_for
+from conftest import PARSER, Service, wait_for
 from fake_vlm import together
 
 PAGE = samples.image(size=(600, 800))
