@@ -124,16 +124,23 @@ class TextSource:
                 chosen[index] = f'"{chosen[index]}"'
         return " ".join(chosen) + rng.choice(".....?!")
 
-    def stream(self, echo: float = 0.0):
+    def stream(self, echo: float = 0.0, phrases: float = 0.0):
         """An endless stream of the words of sentences, for filling lines.
 
         ``echo`` is the share of words that are said again within a few words: "2025" twice in a line is common
         in print, rare in random text, and a reader that finds its place by the last word alone loses it there.
+        ``phrases`` is how often, per word, two to six words of the last eighty come again in a row, as "the terms
+        of this licence" does in prose.
         """
         recent: deque[str] = deque(maxlen=12)
+        said: deque[str] = deque(maxlen=80)
         while True:
             for word in self.sentence().split(" "):
                 if echo and recent and self.rng.random() < echo:
                     yield self.rng.choice(recent)
+                if phrases and len(said) > 8 and self.rng.random() < phrases:
+                    first = self.rng.randrange(len(said) - 6)
+                    yield from list(said)[first : first + self.rng.randint(2, 6)]
                 recent.append(word)
+                said.append(word)
                 yield word

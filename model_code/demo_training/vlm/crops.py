@@ -49,7 +49,9 @@ class Stage:
     fine: float = 0.0  # share of batches of the smallest print, seldom resized: two or three letters a patch pair
     patches: int = 5000
     small: float = 0.0  # how much crops of few image tokens are preferred: they teach as many lines for less work
+    long: float = 0.25  # share of crops that may have more than six lines
     echo: float = 0.0  # share of words that are said twice within a few words
+    phrases: float = 0.0  # how often, per word, some words of before come again in a row
     short: float = 0.0  # share of batches of a word or two, which the client's lower bound blows up several times
     batches: int = 1  # batches a process and step: crop sizes vary between batches, so more of them calm the gradient
     tower_every: int = 1  # the vision tower learns in every n-th step; the other steps cost half
@@ -131,8 +133,7 @@ class CropMaker:
         """Width and height (px on the page) of a plausible block."""
         rng = self.rng
         low, high = stage.lines
-        # Paragraphs of more than six lines come from columns that the pipeline stacks: needed, but not as often.
-        lines = rng.randint(low, min(high, 6)) if rng.random() < 0.75 else rng.randint(low, high)
+        lines = rng.randint(low, min(high, 6)) if rng.random() < 1 - stage.long else rng.randint(low, high)
         size = self._size(rng.choice(CORE), heights)
         low, high = stage.widths
         if rng.random() < stage.short:
@@ -192,7 +193,7 @@ class CropMaker:
         lines: list[Line] = []
         parts = [count // 2, count - count // 2] if two else [count]
         for part in parts:
-            text = wrap(source.stream(stage.echo), face, size, inner, part)
+            text = wrap(source.stream(stage.echo, stage.phrases), face, size, inner, part)
             if part > 1 and rng.random() < 0.7:
                 # Paragraphs end before the margin.
                 words = text[-1].split(" ")

@@ -106,6 +106,11 @@ REFINE = {
     "round": dataclasses.replace(
         WIDE, steps=740, lines=(1, 12), widths=(300, 1120), narrow=0.2, small=0.15, echo=0.05, short=0.1, stacked=0.35, fine=0.5
     ),
+    # Prose: long paragraphs, narrow ones too, in which whole phrases come again.
+    "prose": dataclasses.replace(
+        WIDE, steps=1800, lines=(1, 12), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04, phrases=0.035,
+        natural=0.85, short=0.08, stacked=0.2, wider=0.1, fine=0.35
+    ),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
