@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the demo weights end to end: held-out pages through a running parser.
 
-``python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20] [--wide | --plain | --data tests/data]``
+``python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20] [--wide | --plain | --browser | --data tests/data]``
 
-Needs Pillow and NumPy, the fonts and the word list of the training pages. Prints JSON: block F1 (IoU 0.5, label must
+Needs Pillow and NumPy, the fonts and the word list of the training pages, and Chromium for ``--browser``. Prints JSON: block F1 (IoU 0.5, label must
 agree), pages in right order, and the page error: edit distance between the page's running text as parsed and as drawn,
 over the length of the latter. It counts reading order and missing or doubled blocks; it leaves out tables, pictures,
 headers, footers, page numbers and footnotes, and differences of white space.
@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from .pages.browser import draw_browser_page
 from .pages.documents import draw_page
 from .pages.page import Page
 from .pages.plain import draw_plain_page
@@ -125,6 +126,7 @@ def main() -> None:
     kind.add_argument(
         "--plain", action="store_true", help="1240-px pages of 24 to 48 px print, unlike those of training"
     )
+    kind.add_argument("--browser", action="store_true", help="licence texts of Debian, typeset by Chromium")
     kind.add_argument("--data", type=Path, help="measure the documents of this folder instead of drawn pages")
     arguments = parser.parse_args()
     tally = Tally()
@@ -136,6 +138,8 @@ def main() -> None:
         def draw(seed: int) -> Page:
             if arguments.plain:
                 return draw_plain_page(seed, "heldout")
+            if arguments.browser:
+                return draw_browser_page(seed)
             return draw_page(seed, "heldout", columns=arguments.columns, core=not arguments.wide)
 
         evaluate_drawn(arguments.url, tally, seeds, draw)

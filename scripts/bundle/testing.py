@@ -60,13 +60,14 @@ DRAWING = (
     ("/usr/share/dict/american-english", "wamerican"),
 )
 
+BROWSER = (("/usr/bin/chromium", "chromium"),)
 COMPILER = (("/usr/bin/cc", "gcc"), ("/usr/bin/nm", "binutils"))
 
 GROUPS = {group.name: group for group in (
     Group("bundle", "tools", ("tests/bundle",)),
     Group("parser", "parser", ("tests/parser",)),
     Group("jobs", "parser", ("tests/jobs",)),
-    Group("web", "browser", ("tests/web",), also=("parser",), system_files=(("/usr/bin/chromium", "chromium"),)),
+    Group("web", "browser", ("tests/web",), also=("parser",), system_files=BROWSER),
     Group("api", "api", ("tests/api",), also=("parser",)),
     Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
     Group("tools", "client", ("tests/tools",), also=("parser",)),
@@ -76,7 +77,7 @@ GROUPS = {group.name: group for group in (
     Group("npu-0.12", "npu-0.12", ("tests/npu/vllm_ascend",), system_files=COMPILER),
     Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),
     Group("layout", "parser", tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
-          also=("reference",), system_files=DRAWING),
+          also=("reference",), system_files=DRAWING + BROWSER),
     Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
     # Without pytest's capture: they take minutes, and each stage says what it took.
     Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),

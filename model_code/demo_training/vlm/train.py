@@ -108,7 +108,7 @@ REFINE = {
     ),
     # Prose: long paragraphs, narrow ones too, in which whole phrases come again.
     "prose": dataclasses.replace(
-        WIDE, steps=1800, lines=(1, 12), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04, phrases=0.035,
+        WIDE, steps=1800, lines=(1, 16), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04, phrases=0.035,
         natural=0.85, short=0.08, stacked=0.2, wider=0.1, fine=0.35
     ),
 }
@@ -199,7 +199,7 @@ class Trainer:
 
     def __init__(self, out: Path, schedule: dict[str, Stage], rate: float, seed: int, init: Path | None = None):
         self.out, self.seed, self.rate = out, seed, rate
-        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self.rank, self.world, self.parent = dist.get_rank(), dist.get_world_size(), os.getppid()
         self.schedule = list(schedule.values())
         self.steps = sum(stage.steps for stage in self.schedule)
         self.tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
@@ -262,8 +262,9 @@ class Trainer:
         try:
             for self.step in itertools.count(self.step):
                 elapsed = time.monotonic() - began
-                # Rank 0's clock decides, so that all leave at the same step.
-                done = torch.tensor(float(self.step >= self.steps or elapsed > minutes * 60))
+                # Rank 0 decides, so that all leave at the same step. One whose parent was killed leaves too.
+                orphan = os.getppid() != self.parent
+                done = torch.tensor(float(self.step >= self.steps or elapsed > minutes * 60 or orphan))
                 dist.broadcast(done, 0)
                 if done:
                     break

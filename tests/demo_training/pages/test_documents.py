@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from demo_training.drawing.words import words
+from demo_training.pages.browser import draw_browser_page
 from demo_training.pages.documents import KINDS, draw_page
 from demo_training.pages.labels import DRAWN
 from demo_training.pages.plain import FAMILIES, SIZES, draw_plain_page
@@ -98,3 +99,17 @@ def test_plain_pages_come_in_every_size_face_and_number_of_columns():
         columns = {block.bbox[0] // 300 for block in paragraphs}
         assert len(columns) == 1 + seed
         assert all(2 <= len(block.lines) <= 5 and block.bbox[2] <= 1240 - 80 for block in paragraphs)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_pages_that_a_browser_typeset_have_one_column_or_two(seed):
+    page, again = draw_browser_page(seed), draw_browser_page(seed)
+    assert page.truth() == again.truth() and page.image.size == (1240, 1754)
+    title, *rest = page.blocks
+    assert title.label == "doc_title" and {block.label for block in rest} <= {"text", "paragraph_title"}
+    assert len({block.bbox[0] // 400 for block in rest}) == 1 + seed
+    for block in page.blocks:
+        left, top, right, bottom = block.bbox
+        assert 60 < left < right < 1180 and 60 < top < bottom < 1690
+    for above, below in zip(rest, rest[1:]):
+        assert above.bbox[3] < below.bbox[1] or above.bbox[2] < below.bbox[0], "in reading order, and apart"
