@@ -48,7 +48,8 @@ def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float,
     if last.exists():
         saved = torch.load(last, weights_only=True)
         network.load_state_dict(saved["network"])
-        optimizer.load_state_dict(saved["optimizer"])
+        if saved["optimizer"]:  # a checkpoint of unfold has none
+            optimizer.load_state_dict(saved["optimizer"])
         average, done, spent = saved["average"], saved["step"], saved["seconds"]
         log(f"resumed at step {done}")
     cache = SampleCache(out / "pages", "train")

@@ -44,6 +44,8 @@ class Flow:
         rng, style = self.rng, self.style
         fits = int((room - style.size) / self.pitch) + 1
         wanted = max_lines or rng.choice([1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, rng.randint(7, 8)])
+        if style.longest > 8 and not max_lines and rng.random() < 0.6:
+            wanted = rng.randint(4, style.longest)
         count = min(fits, wanted)
         if count < 1:
             return top

@@ -37,6 +37,7 @@ class Style:
     paper: Colour
     ink: Colour
     accent: Colour
+    longest: int = 8  # lines of a paragraph
     core: bool = False
 
     def fit(self, face: Face, size: float) -> int:
@@ -122,5 +123,6 @@ def draw_style(rng: random.Random, columns: int | None = None, core: bool = Fals
         paper=paper,
         ink=(shade, shade, shade),
         accent=accent,
+        longest=24 if not core and rng.random() < 0.3 else 8,
         core=core,
     )

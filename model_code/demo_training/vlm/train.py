@@ -108,7 +108,7 @@ REFINE = {
     ),
     # Prose: long paragraphs, narrow ones too, in which whole phrases come again.
     "prose": dataclasses.replace(
-        WIDE, steps=1800, lines=(1, 16), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04, phrases=0.035,
+        WIDE, steps=1400, lines=(1, 16), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04, phrases=0.035,
         natural=0.85, short=0.08, stacked=0.2, wider=0.1, fine=0.35
     ),
 }

@@ -35,6 +35,35 @@ def test_smoke(tmp_path, in_torch, in_paddle):
     metadata = yaml.safe_load((tmp_path / "model" / "inference.yml").read_text())
     assert metadata["label_list"] == list(LABELS) and len(LABELS) == 25
 
+    # And back: the exported model's weights, and a checkpoint that training goes on from where it was.
+    in_paddle("demo_training.layout.unexport", tmp_path / "model", tmp_path / "again.npz")
+    with np.load(weights) as given, np.load(tmp_path / "again.npz") as found:
+        assert set(given) == set(found) and all(np.array_equal(given[name], found[name]) for name in given)
+    in_torch("demo_training.layout.unfold", weights, tmp_path / "last.pt", "--pages", 4)
+    log = in_torch("demo_training.layout.train", *arguments, "--steps", 2, "--rate", 1e-5)
+    assert "resumed at step 0" in log
+
+
+def test_unfolded_weights_compute_what_the_folded_did(tmp_path, in_torch):
+    """In evaluation, and in training as well, where the norms use the statistics of the batch."""
+    probe = tmp_path / "probe.py"
+    probe.write_text(
+        "import torch\n"
+        "from demo_training.layout.fold import fold\n"
+        "from demo_training.layout.network import LayoutNetwork\n"
+        "from demo_training.layout.unfold import unfold\n"
+        "torch.manual_seed(3)\n"
+        "network, images = LayoutNetwork(), torch.rand(4, 1, 800, 800)\n"
+        "network.train(); network(images); network.eval()\n"
+        "again = unfold(fold(network.state_dict()), images)\n"
+        "with torch.no_grad():\n"
+        "    wanted, found, training = network(images), again(images), again.train()(images)\n"
+        "for outputs in (found, training):\n"
+        "    print(max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(outputs, wanted)))\n"
+    )
+    evaluated, trained = map(float, in_torch(probe).split())
+    assert evaluated < 1e-4 and trained < 1e-2
+
 
 def test_both_frameworks_agree(tmp_path, in_torch):
     """The Paddle graph computes what the torch network does, with random weights and batch norms off their start."""

@@ -82,6 +82,13 @@ def test_core_pages_keep_to_the_core_sizes():
             assert low - 0.6 <= x_height <= high + 0.6
 
 
+def test_long_paragraphs_are_beyond_the_core_range():
+    def longest(core: bool) -> int:
+        return max(len(block.lines) for seed in range(40) for block in draw_page(seed, "train", core=core).blocks)
+
+    assert longest(core=True) <= 8 and longest(core=False) > 15
+
+
 def test_unknown_kind_is_named():
     with pytest.raises(ValueError, match="'poster'.*article"):
         draw_page(1, "train", kind="poster")

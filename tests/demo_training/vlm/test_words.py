@@ -44,3 +44,12 @@ def test_an_echo_says_recent_words_again():
 
     echo = 0.3
     assert again(stream(echo)) - again(stream(0.0)) > 0.5 * echo * 600 / (1 + echo)
+
+
+def test_phrases_come_again_word_for_word():
+    def repeated(phrases: float) -> int:
+        said = list(itertools.islice(TextSource("train", random.Random(3)).stream(phrases=phrases), 600))
+        triples = list(zip(said, said[1:], said[2:]))
+        return len(triples) - len(set(triples))
+
+    assert repeated(0.0) < 5 and repeated(0.04) > 15
