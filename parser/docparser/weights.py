@@ -16,6 +16,7 @@ LAYOUT_MODEL = "PP-DocLayoutV2"
 MANIFEST = "SHA256SUMS"
 # Beside the package, where an image for offline nodes may carry it (Dockerfiles: context layout_model).
 CARRIED = Path(__file__).resolve().parents[2] / "layout_model" / LAYOUT_MODEL
+DEMO_MARK = "# demo weights"  # first line of the demo's manifest, which an image carries along with the model
 LAYOUT_FILES = ("inference.json", "inference.pdiparams", "inference.yml")
 
 
@@ -34,6 +35,11 @@ class Weights:
 def is_demo(path: str | Path) -> bool:
     """The tracked demo weights, and nothing else, lie in a folder named ``demo`` under MODELS_DIR."""
     return PurePosixPath(path).parent.name == "demo"
+
+
+def _says_demo(folder: Path) -> bool:
+    manifest = folder / MANIFEST
+    return manifest.is_file() and manifest.read_text(encoding="utf-8").startswith(DEMO_MARK)
 
 
 def _vlm_folder(settings: Settings) -> str:
@@ -60,7 +66,7 @@ def find_layout_model(settings: Settings) -> Weights:
             candidates.append(root / "demo" / LAYOUT_MODEL)
     for folder in candidates:
         if all((folder / name).is_file() for name in LAYOUT_FILES):
-            return Weights(LAYOUT_MODEL, str(folder), is_demo(folder.absolute()))
+            return Weights(LAYOUT_MODEL, str(folder), is_demo(folder.absolute()) or _says_demo(folder))
     looked = ", ".join(str(folder) for folder in candidates)
     raise NotReady(
         f"The layout model {LAYOUT_MODEL} was not found: looked for {', '.join(LAYOUT_FILES)} in {looked}. "

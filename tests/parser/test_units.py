@@ -118,6 +118,13 @@ class TestWeights:
         with pytest.raises(NotReady, match="inference.pdiparams is not listed"):
             check_manifest(folder)
 
+    def test_the_demo_that_an_image_carries_says_what_it_is(self, tmp_path, monkeypatch):
+        carried = Path(self.put(tmp_path / "image" / "PP-DocLayoutV2"))
+        monkeypatch.setattr("docparser.weights.CARRIED", carried)
+        tracked = Path(__file__).parents[2] / "models/demo/PP-DocLayoutV2/SHA256SUMS"
+        (carried / "SHA256SUMS").write_text(tracked.read_text())
+        assert find_layout_model(Settings(models_dir=tmp_path)).demo
+
     def test_demo_is_told_from_the_path(self):
         assert is_demo("/models/demo/PaddleOCR-VL")
         assert not is_demo("/demo/models/PaddleOCR-VL")
