@@ -84,7 +84,7 @@ class Flow:
         size = style.fit(face, style.size * rng.choice([1.3, 1.4, 1.55] if plain else [1.0, 1.12, 1.2, 1.35, 1.5]))
         if room < 2.2 * size + 3 * self.pitch:
             return top
-        text = self.title_text(1, 6)
+        text = self.title_text(5, 10) if rng.random() < 0.25 else self.title_text(1, 6)
         if rng.random() < 0.4:
             text = f"{rng.randint(1, 9)}{rng.choice(['', '.', f'.{rng.randint(1, 9)}'])} {text}"
         lines = [(line, 0.0) for line in wrap(text.split(" "), face, size, right - left, 2)]

@@ -52,6 +52,7 @@ class Stage:
     long: float = 0.25  # share of crops that may have more than six lines
     echo: float = 0.0  # share of words that are said twice within a few words
     phrases: float = 0.0  # how often, per word, some words of before come again in a row
+    topics: float = 0.0  # share of crops whose words are a few dozen, as in prose about one thing
     short: float = 0.0  # share of batches of a word or two, which the client's lower bound blows up several times
     batches: int = 1  # batches a process and step: crop sizes vary between batches, so more of them calm the gradient
     tower_every: int = 1  # the vision tower learns in every n-th step; the other steps cost half
@@ -187,6 +188,8 @@ class CropMaker:
         )
         if rng.random() < 0.04:
             source.strange = 1.0
+        if stage.topics and rng.random() < stage.topics:
+            source.vocabulary = tuple(rng.sample(source.vocabulary, rng.randint(8, 40)))
         align = rng.choices(("left", "justify", "center", "right"), (70, 20, 7, 3))[0]
         paper, ink = self._colours()
         canvas = Image.new("RGB", (width, height), paper)

@@ -31,6 +31,7 @@ SETS = {
     "core_paragraph": Stage(1, lines=(2, 6), widths=(280, 1100), strange=(0.05, 0.3)),
     "core_stacked": Stage(1, lines=(4, 12), widths=(300, 560), stacked=1.0, strange=(0.05, 0.3)),
     "strange_line": Stage(1, lines=(1, 1), widths=(100, 1100), strange=(0.9, 1.0)),
+    "long_paragraph": Stage(1, lines=(7, 14), long=1.0, widths=(380, 1100), strange=(0.05, 0.3), phrases=0.03),
     "wider": Stage(1, lines=(1, 8), widths=(200, 1100), wider=1.0, strange=(0.05, 0.3)),
 }
 

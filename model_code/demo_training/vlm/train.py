@@ -83,6 +83,10 @@ WIDE = dataclasses.replace(
     patches=3500,
     batches=2,
 )
+PROSE = dataclasses.replace(
+    WIDE, steps=1400, lines=(1, 16), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04,
+    phrases=0.035, natural=0.85, short=0.08, stacked=0.2, wider=0.1, fine=0.35
+)  # fmt: skip
 REFINE = {
     "heads": Stage(200, reading=False, frozen=True, strange=(0.3, 1.0), natural=0.5, tokens=(16, 400)),
     "wide": WIDE,
@@ -107,10 +111,8 @@ REFINE = {
         WIDE, steps=740, lines=(1, 12), widths=(300, 1120), narrow=0.2, small=0.15, echo=0.05, short=0.1, stacked=0.35, fine=0.5
     ),
     # Prose: long paragraphs, narrow ones too, in which whole phrases come again.
-    "prose": dataclasses.replace(
-        WIDE, steps=1400, lines=(1, 16), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04, phrases=0.035,
-        natural=0.85, short=0.08, stacked=0.2, wider=0.1, fine=0.35
-    ),
+    "prose": PROSE,
+    "topics": dataclasses.replace(PROSE, steps=700, strange=(0.02, 0.3), phrases=0.03, topics=0.6),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
