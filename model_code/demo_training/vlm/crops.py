@@ -127,7 +127,7 @@ class CropMaker:
         patches = h * w // PATCH**2
         # Attention costs as much as the linear layers at about 900 patches; batches of equal cost keep
         # the processes from waiting for each other.
-        count = max(2, min(64, round(1.6 * stage.patches / (patches * (1 + patches / 900)))))
+        count = max(2 if cells <= 640 else 1, min(64, round(1.6 * stage.patches / (patches * (1 + patches / 900)))))
         return self._collate([self._crop(stage, width, height, h, w, heights) for _ in range(count)], h, w)
 
     def _crop_size(self, stage: Stage, heights: tuple[float, float] = HEIGHTS) -> tuple[int, int]:

@@ -112,7 +112,10 @@ REFINE = {
     ),
     # Prose: long paragraphs, narrow ones too, in which whole phrases come again.
     "prose": PROSE,
-    "topics": dataclasses.replace(PROSE, steps=700, strange=(0.02, 0.3), phrases=0.03, topics=0.6),
+    # And as large as the client sends them: 640 to 1280 image tokens come from long paragraphs of large print.
+    "topics": dataclasses.replace(
+        PROSE, steps=560, tokens=(24, 1280), small=0.4, strange=(0.02, 0.3), phrases=0.03, topics=0.6
+    ),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
