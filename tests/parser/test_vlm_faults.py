@@ -18,6 +18,7 @@ def own_vlm(service, vlm):
             vlm.close()
 
         def up(self):
+            wait_for(lambda: vlm.in_flight == 0)  # threads of the one that ended still count down
             vlm.__init__(vlm.port)
 
     switch = Switch()
