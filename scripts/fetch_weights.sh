@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Bring the published weights to MODELS_DIR/PaddleOCR-VL: fetch_weights.sh hf|modelscope|PATH (a folder or a tar archive)
+# Bring the published weights to MODELS_DIR/PaddleOCR-VL: fetch_weights.sh hf|modelscope|PATH (a folder or a tar
+# archive)
+#
+# operations/bundle/weights/fetch.py: gather the files beside their place, check that they are whole and agree with the
+# manifest, write a manifest if there is none, and rename the folder to its name.
 set -euo pipefail
-# shellcheck source=scripts/bundle/python.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/bundle/python.sh"
-run_on_node fetch_weights "$@"
+# shellcheck source=scripts/lib/python.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
+run_on_node weights.fetch "$@"

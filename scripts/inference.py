@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Read images with PaddleOCR-VL on transformers: inference.py --model_path DIR --image FILE... (docs/tools.md)."""
+"""Read images with PaddleOCR-VL on transformers: inference.py --model_path DIR --image FILE... (docs/tools.md).
 
-import sys
+model_code/reference/inference.py, in the environment reference: load the model on the device, read each image, and
+stream the text to stdout.
+"""
 
-from bundle.tool import start
+from lib import launch
 
 if __name__ == "__main__":
-    sys.exit(start("reference", "reference.inference", "model_code"))
+    launch.tool("reference", "reference.inference")

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compile config/requirements/*.in to locks with hashes for x86-64 and aarch64: lock_requirements.sh [ENV...]
+# Compile the groups of config/requirements/pyproject.toml to locks with hashes for x86-64 and aarch64:
+# lock_requirements.sh [--upgrade] [ENV...]
+#
+# operations/bundle/environments/locks.py: let uv resolve each group for both processors, and write its lock.
 set -euo pipefail
-# shellcheck source=scripts/bundle/python.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/bundle/python.sh"
-run_module locks "$@"
+# shellcheck source=scripts/lib/python.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
+run_module environments.locks "$@"

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Carry the bundle to a machine without network: offline_bundle.sh save ARCHIVE [--weights], there: load [ARCHIVE]
+#
+# operations/bundle/offline: save.py writes images, files of the checkout (contents.py), the Compose plugin and weights
+# to one archive with a manifest of digests. load.py checks the digests, loads the images and ends with preflight.sh.
 set -euo pipefail
-# shellcheck source=scripts/bundle/python.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/bundle/python.sh"
+# shellcheck source=scripts/lib/python.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
 run_on_node offline "$@"

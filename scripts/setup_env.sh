@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Make Python environments from the locks: setup_env.sh vlm|parser|reference|tools ...
-# ENVS_DIR moves them (default .venvs); TORCH_CPU_INDEX_URL names an index with leaner builds of torch (x86-64).
+# Make Python environments from their locks: setup_env.sh vlm|parser|reference|tools ...
+# ENVS_DIR moves them (default .venvs). TORCH_CPU_INDEX_URL names an index with CPU builds of torch (x86-64).
+#
+# operations/bundle/environments/setup.py: leave out what is up to date, install uv, make the environment, install its
+# locks and our packages, load the libraries that need something of the system, and stamp the environment as finished.
 set -euo pipefail
-# shellcheck source=scripts/bundle/python.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/bundle/python.sh"
-run_module environments "$@"
+# shellcheck source=scripts/lib/python.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
+run_module environments.setup "$@"

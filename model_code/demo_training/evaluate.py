@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the demo weights end to end: held-out pages through a running parser.
 
-``python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20] [--wide | --plain | --browser | --data tests/data]``
+    python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20]
+        [--wide | --plain | --browser | --data tests/data]
 
-Needs Pillow and NumPy, the fonts and the word list of the training pages, and Chromium for ``--browser``. Prints JSON: block F1 (IoU 0.5, label must
-agree), pages in right order, and the page error: edit distance between the page's running text as parsed and as drawn,
-over the length of the latter. It counts reading order and missing or doubled blocks; it leaves out tables, pictures,
-headers, footers, page numbers and footnotes, and differences of white space.
+Needs Pillow and NumPy, the fonts and the word list of the training pages, and Chromium for ``--browser``. Prints JSON:
+block F1 (IoU 0.5, label must agree), pages in right order, and the page error. That is the edit distance between the
+page's running text as parsed and as drawn, over the length of the latter. It counts reading order and missing or
+doubled blocks; it leaves out tables, pictures, headers, footers, page numbers and footnotes, and differences of white
+space.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def parse(url: str, document: bytes, file_type: int, timeout: float = 600.0) -> 
 class Tally:
     """Sums the scores of pages."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.found = self.truth = self.matched = self.ordered = self.wrong = self.length = 0
         self.pages: list[dict] = []
 

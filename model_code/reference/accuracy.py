@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tool_errors import FAILED, DeviceError, EnvironmentSetupError, UsageError, run
+
 from . import report
 from .device import DTYPES, Device, device_name
-from .errors import FAILED, DeviceError, EnvironmentMissing, UsageError, run
 from .inference import add_prompt_options, cases_of
 from .verdict import Thresholds, Verdict, Worst
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 def candidate_name(text: str) -> str:
     """argparse type: a device, ``plugin``, or ``vllm:URL``."""
+    if text.startswith("vllm:") and not text.startswith(("vllm:http://", "vllm:https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no server; expected vllm:http://HOST:PORT/v1")
     return text if text == "plugin" or text.startswith("vllm:") else device_name(text)
 
 
@@ -33,24 +36,55 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/eval_accuracy.py", description=__doc__.partition(": ")[2])
     add_prompt_options(parser)
     parser.add_argument("--test_images", type=Path, nargs="+", required=True, metavar="FILE")
-    parser.add_argument("--baseline", type=device_name, default="cpu", metavar="cpu|cuda|npu",
-                        help="where transformers computes what is right (default cpu)")
-    parser.add_argument("--candidate", type=candidate_name, default="npu", metavar="npu|cuda|cpu|plugin|vllm:URL",
-                        help="what is judged: transformers on a device, the vLLM plugin, or a server (default npu)")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32",
-                        help="the candidate's; a server has its own (default %(default)s)")
+    parser.add_argument(
+        "--baseline",
+        type=device_name,
+        default="cpu",
+        metavar="cpu|cuda|npu",
+        help="where transformers computes what is right (default cpu)",
+    )
+    parser.add_argument(
+        "--candidate",
+        type=candidate_name,
+        default="npu",
+        metavar="npu|cuda|cpu|plugin|vllm:URL",
+        help="what is judged: transformers on a device, the vLLM plugin, or a server (default npu)",
+    )
+    parser.add_argument(
+        "--dtype", choices=DTYPES, default="float32", help="the candidate's; a server has its own (default %(default)s)"
+    )
     parser.add_argument("--baseline_dtype", choices=DTYPES, default="float32", help="default %(default)s")
     parser.add_argument("--threshold_mre", type=float, default=1.0, metavar="PERCENT", help="at most (default 1.0)")
     parser.add_argument("--threshold_top1", type=float, default=99.0, metavar="PERCENT", help="at least (default 99.0)")
     parser.add_argument("--threshold_cosine", type=float, default=0.999, help="at least (default 0.999)")
-    parser.add_argument("--threshold_logprob", type=float, default=0.25, metavar="NATS",
-                        help="served candidate: mean difference over its top 20, at most (default 0.25)")
-    parser.add_argument("--max_new_tokens", type=int, default=128, metavar="N",
-                        help="length of the answer that is compared (default %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("accuracy_report.md"), metavar="FILE.md",
-                        help="Markdown report; a JSON report is written beside it (default %(default)s)")
-    parser.add_argument("--plugin_python", type=Path, default=os.environ.get("PLUGIN_PYTHON"), metavar="FILE",
-                        help="the Python of the environment in which the plugin runs (default: the environment vlm)")
+    parser.add_argument(
+        "--threshold_logprob",
+        type=float,
+        default=0.25,
+        metavar="NATS",
+        help="served candidate: mean difference over its top 20, at most (default 0.25)",
+    )
+    parser.add_argument(
+        "--max_new_tokens",
+        type=int,
+        default=128,
+        metavar="N",
+        help="length of the answer that is compared (default %(default)s)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("accuracy_report.md"),
+        metavar="FILE.md",
+        help="Markdown report; a JSON report is written beside it (default %(default)s)",
+    )
+    parser.add_argument(
+        "--plugin_python",
+        type=Path,
+        default=os.environ.get("PLUGIN_PYTHON"),
+        metavar="FILE",
+        help="the Python of the environment in which the plugin runs (default: the environment vlm)",
+    )
     return parser.parse_args()
 
 
@@ -67,17 +101,28 @@ def compute(model: ReferenceModel, cases: list[tuple[str, Case]], results: Resul
 
 
 def compute_plugin(options: argparse.Namespace, cases: list[tuple[str, Case]], results: Results) -> None:
-    """The plugin's logits, by a process of its own environment. Raises EnvironmentMissing or DeviceError."""
+    """The plugin's logits, by a process of its own environment. Raises EnvironmentSetupError or DeviceError."""
     from .cases import save_cases
 
     if options.plugin_python is None or not options.plugin_python.is_file():
-        raise EnvironmentMissing(
+        raise EnvironmentSetupError(
             f"--plugin_python: {options.plugin_python} is not there; make the environment with scripts/setup_env.sh vlm"
         )
     exchanged = results.folder / "cases.safetensors"
     save_cases(exchanged, [case for _, case in cases])
-    command = [str(options.plugin_python), "-m", "reference.plugin_logits", "--model", str(options.model_path),
-               "--cases", str(exchanged), "--out", str(results.whole), "--dtype", options.dtype]  # fmt: skip
+    command = [
+        str(options.plugin_python),
+        "-m",
+        "plugin_logits",
+        "--model",
+        str(options.model_path),
+        "--cases",
+        str(exchanged),
+        "--out",
+        str(results.whole),
+        "--dtype",
+        options.dtype,
+    ]
     say("candidate: starting vLLM with the plugin; this takes a minute or two")
     # The plugin's log is shown only where it failed. One thread unless the caller wants more: docs/decisions/0103.
     env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
@@ -87,7 +132,9 @@ def compute_plugin(options: argparse.Namespace, cases: list[tuple[str, Case]], r
         raise DeviceError(f"the plugin ended with status {done.returncode}; its last lines are above")
 
 
-def compare_logits(model: ReferenceModel, cases: list[tuple[str, Case]], baseline: Results, candidate: Results) -> Verdict:
+def compare_logits(
+    model: ReferenceModel, cases: list[tuple[str, Case]], baseline: Results, candidate: Results
+) -> Verdict:
     """Figures of every case from the files of both sides."""
     from . import metrics, verdict
 
@@ -96,33 +143,46 @@ def compare_logits(model: ReferenceModel, cases: list[tuple[str, Case]], baselin
         theirs, ours = baseline.load(number), candidate.load(number)
         if theirs.input_ids.tolist() != ours.input_ids.tolist():
             trouble = f"no: {len(ours.input_ids)} tokens for {name}, the baseline has {len(theirs.input_ids)}"
-            judged.images.append(verdict.ImageFigures(name, 0, 0, 0, 0, float("inf"), 0.0, 0.0, different_inputs=trouble))
+            judged.images.append(
+                verdict.ImageFigures(name, 0, 0, 0, 0, float("inf"), 0.0, 0.0, different_inputs=trouble)
+            )
             continue
         positions = metrics.compare(theirs.logits, ours.logits)
         image = verdict.figures(name, positions, len(case.answer))
-        image.text = model.tokenizer.decode(case.answer, skip_special_tokens=True)
+        image.text = model.text(case.answer, skip_special_tokens=True)
         judged.images.append(image)
         ids = theirs.input_ids.tolist()
-        judged.keep_worst([
-            Worst(
-                name, at, where(at, ids, model.image_token_id, len(case.answer)), token(model, ids[at]), positions.relative[at],
-                positions.cosine[at], token(model, positions.first[at]), token(model, positions.candidate_first[at]),
-                positions.margin[at],
-            )
-            for at in sorted(range(len(ids)), key=lambda at: -positions.relative[at])[: verdict.WORST]
-        ])  # fmt: skip
+        judged.keep_worst(
+            [
+                Worst(
+                    name,
+                    at,
+                    where(at, ids, model.image_token_id, len(case.answer)),
+                    token(model, ids[at]),
+                    positions.relative[at],
+                    positions.cosine[at],
+                    token(model, positions.first[at]),
+                    token(model, positions.candidate_first[at]),
+                    positions.margin[at],
+                )
+                for at in sorted(range(len(ids)), key=lambda at: -positions.relative[at])[: verdict.WORST]
+            ]
+        )
     return judged
 
 
 def compare_served(model: ReferenceModel, cases: list[tuple[str, Case]], options: argparse.Namespace) -> Verdict:
     """Ask the server, then the baseline for the same tokens."""
-    from . import metrics, served, verdict
+    from selftest.server import Server
 
-    server = served.Server(options.candidate.removeprefix("vllm:"))
+    from . import metrics, verdict
+    from .served import answer as served_answer
+
+    server = Server(options.candidate.removeprefix("vllm:"))
     say(f"candidate: {server.name} ({server.root}) at {server.url}")
     judged = Verdict(served=True)
     for name, case in cases:
-        answer = server.answer(case, options.max_new_tokens)
+        answer = served_answer(server, case, options.max_new_tokens)
         case.answer = answer.tokens
         result = model.logits(case)
         prompt = len(result["input_ids"]) - len(case.answer)
@@ -132,15 +192,24 @@ def compare_served(model: ReferenceModel, cases: list[tuple[str, Case]], options
             continue
         positions = metrics.compare_served(result["logits"][prompt - 1 : -1], answer.tokens, answer.most_probable)
         image = verdict.served_figures(name, positions)
-        image.text = model.tokenizer.decode(answer.tokens, skip_special_tokens=True)
+        image.text = model.text(answer.tokens, skip_special_tokens=True)
         judged.images.append(image)
-        judged.keep_worst([
-            Worst(
-                name, prompt + at, "answer", token(model, answer.tokens[at]), positions.difference[at], None,
-                token(model, positions.first[at]), token(model, answer.tokens[at]), positions.margin[at],
-            )
-            for at in range(len(answer.tokens))
-        ])  # fmt: skip
+        judged.keep_worst(
+            [
+                Worst(
+                    name,
+                    prompt + at,
+                    "answer",
+                    token(model, answer.tokens[at]),
+                    positions.difference[at],
+                    None,
+                    token(model, positions.first[at]),
+                    token(model, answer.tokens[at]),
+                    positions.margin[at],
+                )
+                for at in range(len(answer.tokens))
+            ]
+        )
     return judged
 
 
@@ -151,7 +220,7 @@ def where(position: int, ids: list[int], image_token: int, answer: int) -> str:
 
 
 def token(model: ReferenceModel, number: int) -> str:
-    return report.shown(model.tokenizer.decode([number]))
+    return report.shown(model.text([number]))
 
 
 def compare(options: argparse.Namespace, cases: list[tuple[str, Case]], model: ReferenceModel, folder: Path) -> Verdict:

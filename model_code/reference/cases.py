@@ -33,7 +33,9 @@ class Case:
 
 def save_cases(path: Path, cases: list[Case]) -> None:
     """Write the cases to one safetensors file."""
-    arrays = {f"{i}.{j}": np.ascontiguousarray(image) for i, case in enumerate(cases) for j, image in enumerate(case.images)}
+    arrays = {
+        f"{i}.{j}": np.ascontiguousarray(image) for i, case in enumerate(cases) for j, image in enumerate(case.images)
+    }
     texts = [
         {
             "prompt": c.prompt,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices: finding one, waiting for it, and its memory. ``cpu``, ``cuda`` and ``npu``, with a number if there are several."""
+"""Devices: ``cpu``, ``cuda``, ``npu``, with a number if there are several. Finding one, waiting for it, its memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 # torch would load torch_npu by itself, and fail as a whole where CANN is not sourced; we load it when it is asked for.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
-from .errors import DeviceError, EnvironmentMissing
+from tool_errors import DeviceError, EnvironmentSetupError
 
 KINDS = ("cpu", "cuda", "npu")
 DTYPES = ("float16", "bfloat16", "float32")
@@ -32,7 +33,7 @@ def device_name(text: str) -> str:
 
 
 class Device:
-    """One device. Raises EnvironmentMissing or DeviceError, saying what is missing, when it cannot be used."""
+    """One device. Raises EnvironmentSetupError or DeviceError, saying what is missing, when it cannot be used."""
 
     def __init__(self, name: str) -> None:
         import torch
@@ -43,7 +44,7 @@ class Device:
         if self.kind == "npu":
             load_torch_npu()
         # torch.cuda or torch.npu; None for the CPU, which runs nothing behind our back.
-        self._api = None if self.kind == "cpu" else getattr(torch, self.kind)
+        self._api: Any = None if self.kind == "cpu" else getattr(torch, self.kind)
         if self._api is not None:
             self._check(int(number or 0))
 
@@ -90,7 +91,12 @@ class Device:
         if self._api is not None:
             return int(self._api.max_memory_allocated(self._torch.device(self.name)))
         status = Path("/proc/self/status").read_text()
-        return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024
+        peak = re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
+        if peak is None:
+            raise DeviceError(
+                "cpu: /proc/self/status names no VmHWM, the peak of memory; run on a Linux kernel that does"
+            )
+        return int(peak[1]) * 1024
 
     def empty_cache(self) -> None:
         if self._api is not None:
@@ -98,7 +104,8 @@ class Device:
 
 
 def load_torch_npu() -> None:
-    """Import torch_npu. Raises EnvironmentMissing that tells its absence, an unsourced CANN and a wrong pair apart."""
+    """Import torch_npu. Raises EnvironmentSetupError that tells its absence, an unsourced CANN and a wrong pair
+    apart."""
     import torch
 
     version = torch.__version__.partition("+")[0]
@@ -107,20 +114,20 @@ def load_torch_npu() -> None:
     except ImportError as error:
         text = str(error)
         if isinstance(error, ModuleNotFoundError) and error.name == "torch_npu":
-            raise EnvironmentMissing(
+            raise EnvironmentSetupError(
                 f"torch_npu is not installed in this environment; install the one that matches torch {version}: "
                 f"uv pip install --python {sys.executable} --no-deps torch-npu=={version}"
             ) from error
         if ATB_LIBRARY.search(text):
-            raise EnvironmentMissing(f"ATB is not in reach ({text}); run: {SOURCE_ATB}") from error
+            raise EnvironmentSetupError(f"ATB is not in reach ({text}); run: {SOURCE_ATB}") from error
         if CANN_LIBRARY.search(text):
-            raise EnvironmentMissing(f"CANN is not in reach ({text}); run: {SOURCE_CANN}") from error
+            raise EnvironmentSetupError(f"CANN is not in reach ({text}); run: {SOURCE_CANN}") from error
         if "undefined symbol" in text:
-            raise EnvironmentMissing(
+            raise EnvironmentSetupError(
                 f"torch_npu {npu_version()} does not match torch {version} or the installed CANN ({text}); install "
                 f"the matching one: uv pip install --python {sys.executable} --no-deps torch-npu=={version}"
             ) from error
-        raise EnvironmentMissing(f"torch_npu cannot be imported ({text}); check CANN's installation") from error
+        raise EnvironmentSetupError(f"torch_npu cannot be imported ({text}); check CANN's installation") from error
 
 
 def npu_version() -> str:
@@ -134,7 +141,7 @@ def available(name: str) -> tuple[Device | None, str]:
     """The device and an empty reason, or None and why it cannot be used."""
     try:
         return Device(name), ""
-    except (DeviceError, EnvironmentMissing) as error:
+    except (DeviceError, EnvironmentSetupError) as error:
         return None, str(error)
 
 

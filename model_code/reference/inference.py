@@ -7,20 +7,31 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tool_errors import UsageError, run
 
 from . import prompts
 from .device import DTYPES, Device, device_name, preferred
-from .errors import UsageError, run
+
+if TYPE_CHECKING:
+    from .cases import Case
 
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     """What the three tools share: the checkpoint, the prompt and the limits of an image's size."""
-    parser.add_argument("--model_path", type=Path, required=True, metavar="DIR", help="folder with PaddleOCR-VL's weights")
+    parser.add_argument(
+        "--model_path", type=Path, required=True, metavar="DIR", help="folder with PaddleOCR-VL's weights"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--prompt", metavar="TEXT", help="what to ask; the place of the image is added if it has none")
     what.add_argument("--task", choices=sorted(prompts.TASKS), default="ocr", help="one of the model's own prompts")
-    parser.add_argument("--min_pixels", type=int, default=112896, help="smaller images are enlarged (default %(default)s)")
-    parser.add_argument("--max_pixels", type=int, default=1003520, help="larger images are reduced (default %(default)s)")
+    parser.add_argument(
+        "--min_pixels", type=int, default=112896, help="smaller images are enlarged (default %(default)s)"
+    )
+    parser.add_argument(
+        "--max_pixels", type=int, default=1003520, help="larger images are reduced (default %(default)s)"
+    )
 
 
 def check_pixels(options: argparse.Namespace) -> None:
@@ -30,7 +41,7 @@ def check_pixels(options: argparse.Namespace) -> None:
         )
 
 
-def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, object]]:
+def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, Case]]:
     """(name, Case) of each conversation that the prompt and the image files make."""
     from . import pictures
     from .cases import Case
@@ -52,7 +63,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/inference.py", description=__doc__.partition(": ")[2])
     add_prompt_options(parser)
     parser.add_argument("--image", type=Path, nargs="+", required=True, metavar="FILE", help="one or more image files")
-    parser.add_argument("--device", type=device_name, metavar="cpu|cuda|npu", help="default: npu or cuda where there is one")
+    parser.add_argument(
+        "--device", type=device_name, metavar="cpu|cuda|npu", help="default: npu or cuda where there is one"
+    )
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="default %(default)s")
     parser.add_argument("--max_new_tokens", type=int, default=1024, metavar="N", help="default %(default)s")
     options = parser.parse_args()
@@ -72,8 +85,10 @@ def main() -> int:
 
     began = time.perf_counter()
     model = ReferenceModel(options.model_path, device, options.dtype)
-    print(f"loaded in {time.perf_counter() - began:.1f} s on {device.name} ({device.description}), {options.dtype}",
-          file=sys.stderr)  # fmt: skip
+    print(
+        f"loaded in {time.perf_counter() - began:.1f} s on {device.name} ({device.description}), {options.dtype}",
+        file=sys.stderr,
+    )
     for name, case in cases:
         if len(cases) > 1:
             print(f"== {name}", file=sys.stderr)

@@ -13,9 +13,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from tool_errors import run
+
 from .cases import load_cases
 from .device import DTYPES, Device, device_name
-from .errors import run
 
 
 def main() -> int:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PaddleOCR-VL by transformers >= 5 on one device: inputs, logits of every position, generated tokens. No remote code."""
+"""PaddleOCR-VL by transformers >= 5 on one device: inputs, logits of every position, generated tokens.
+
+No remote code runs.
+"""
 
 from __future__ import annotations
 
 import gc
 import json
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +22,10 @@ from transformers import AutoTokenizer, PaddleOCRVLForConditionalGeneration, Pad
 from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
 from transformers.utils import logging as transformers_logging
 
+from tool_errors import UsageError
+
 from .cases import Case
-from .errors import UsageError, translate
+from .library_errors import translate
 
 SMALL_HIDDEN_SIZE = 512
 
@@ -36,13 +42,17 @@ class ReferenceModel:
         transformers_logging.disable_progress_bar()
         transformers_logging.set_verbosity_error()
         with explained(device):
-            model, info = PaddleOCRVLForConditionalGeneration.from_pretrained(
+            # With output_loading_info a pair, which transformers' annotations do not say.
+            loaded: Any = PaddleOCRVLForConditionalGeneration.from_pretrained(
                 directory, dtype=self.dtype, output_loading_info=True
             )
+            model, info = loaded
             if wrong := sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]])):
-                raise UsageError(f"--model_path {directory}: the weights lack {len(wrong)} tensors of the model, {wrong[0]} "
-                                 "among them; copy the published files again")  # fmt: skip
-            self.model = model.to(device.name).eval()
+                raise UsageError(
+                    f"--model_path {directory}: the weights lack {len(wrong)} tensors of the model, {wrong[0]} "
+                    "among them; copy the published files again"
+                )
+            self.model: Any = model.to(device.name).eval()
         self.image_token_id: int = model.config.image_token_id
         self.end_token_id: int = model.config.text_config.eos_token_id
         self.tokenizer = AutoTokenizer.from_pretrained(directory)
@@ -81,8 +91,16 @@ class ReferenceModel:
         inputs = self.inputs(case)
         with explained(self.device):
             logits = self.model(**self.to_device(inputs)).logits[0].float().cpu()
-        kept = {name: inputs[name] for name in ("pixel_values", "image_grid_thw") if name in inputs}
+        kept: dict[str, torch.Tensor] = {
+            name: inputs[name] for name in ("pixel_values", "image_grid_thw") if name in inputs
+        }
         return {"input_ids": inputs["input_ids"][0], "logits": logits, **kept}
+
+    def text(self, tokens: list[int], skip_special_tokens: bool = False) -> str:
+        """The text of the tokens of one sequence."""
+        text = self.tokenizer.decode(tokens, skip_special_tokens=skip_special_tokens)
+        assert isinstance(text, str), "a list of texts is for a list of sequences"
+        return text
 
     def generate(self, case: Case, max_new_tokens: int, streamer: Any = None) -> list[int]:
         """Greedy continuation as token ids, the end token included where the model gave it."""
@@ -111,7 +129,7 @@ class ReferenceModel:
 
 
 @contextmanager
-def explained(device: Device):
+def explained(device: Device) -> Iterator[None]:
     """Turn a library's exception into a ToolError where we know what it means."""
     try:
         yield

@@ -15,20 +15,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tool_errors import DeviceError, run
+
 from . import report
 from .device import DTYPES, available, device_name
-from .errors import DeviceError, run
 from .inference import add_prompt_options, cases_of
 
 if TYPE_CHECKING:
     from .timing import Timing
 
 HOW = (
-    "Each run reads all images one after the other, with a fixed number of greedy tokens for each; the end token does not "
-    "stop it. The device is waited for before every clock reading. *First token* is the time from the prepared image on the "
-    "host to the first token: copy, vision tower and prefill. *Tokens per second* counts the tokens after the first and "
-    "the time after the first. With 20 runs P99 is the slowest. Peak memory is what torch allocated on the device, on a CPU "
-    "the largest resident size of the process. Preparing the images (resizing, tokens) is not part of a run."
+    "Each run reads all images one after the other, with a fixed number of greedy tokens for each; the end token does "
+    "not stop it. The device is waited for before every clock reading. *First token* is the time from the prepared "
+    "image on the host to the first token: copy, vision tower and prefill. *Tokens per second* counts the tokens after "
+    "the first and the time after the first. With 20 runs P99 is the slowest. Peak memory is what torch allocated on "
+    "the device, on a CPU the largest resident size of the process. Preparing the images (resizing, "
+    "tokens) is not part "
+    "of a run."
 )
 
 
@@ -36,14 +39,25 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/eval_performance.py", description=__doc__.partition(": ")[2])
     add_prompt_options(parser)
     parser.add_argument("--image", type=Path, nargs="+", required=True, metavar="FILE")
-    parser.add_argument("--devices", type=device_name, nargs="+", default=["cpu", "npu"], metavar="cpu|cuda|npu",
-                        help="the first that is there is the one speed-up is counted from (default cpu npu)")
+    parser.add_argument(
+        "--devices",
+        type=device_name,
+        nargs="+",
+        default=["cpu", "npu"],
+        metavar="cpu|cuda|npu",
+        help="the first that is there is the one speed-up is counted from (default cpu npu)",
+    )
     parser.add_argument("--num_runs", type=int, default=20, metavar="N", help="measured runs (default 20)")
     parser.add_argument("--warmup", type=int, default=3, metavar="N", help="runs before them (default 3)")
     parser.add_argument("--new_tokens", type=int, default=32, metavar="N", help="tokens per image and run (default 32)")
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="default %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("performance_report.md"), metavar="FILE.md",
-                        help="Markdown report; a JSON report is written beside it (default %(default)s)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("performance_report.md"),
+        metavar="FILE.md",
+        help="Markdown report; a JSON report is written beside it (default %(default)s)",
+    )
     options = parser.parse_args()
     for name, least in (("num_runs", 1), ("warmup", 0), ("new_tokens", 2)):
         if getattr(options, name) < least:
@@ -136,8 +150,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="eval-performance-") as folder:
         exchanged = Path(folder) / "cases.safetensors"
         save_cases(exchanged, [case for _, case in cases])
-        job = {"model_path": str(options.model_path), "dtype": options.dtype, "cases": str(exchanged),
-               "runs": options.num_runs, "warmup": options.warmup, "new_tokens": options.new_tokens}  # fmt: skip
+        job = {
+            "model_path": str(options.model_path),
+            "dtype": options.dtype,
+            "cases": str(exchanged),
+            "runs": options.num_runs,
+            "warmup": options.warmup,
+            "new_tokens": options.new_tokens,
+        }
         for name in present:
             print(f"{name}: {options.warmup} + {options.num_runs} runs", file=sys.stderr)
             timings.append(time_device({**job, "device": name}))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from .errors import UsageError
+from tool_errors import UsageError
 
 
 def read(path: Path) -> np.ndarray:
@@ -24,7 +24,11 @@ def read(path: Path) -> np.ndarray:
         raise UsageError(f"{path}: no such file") from None
     except UnidentifiedImageError:
         pdf = path.is_file() and path.read_bytes()[:5] == b"%PDF-"
-        cure = "is a PDF; scripts/parse_folder.py and scripts/run_demo.sh read those" if pdf else "is no image that is known"
+        cure = (
+            "is a PDF; scripts/parse_folder.py and scripts/run_demo.sh read those"
+            if pdf
+            else "is no image that is known"
+        )
         raise UsageError(f"{path}: {cure}") from None
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PaddleOCR-VL's prompts: tasks, the place of each image, and the chat format around them. Standard library only."""
+"""PaddleOCR-VL's prompts: the tasks, the place of each image, and the chat format around them."""
 
 from __future__ import annotations
 
-from .errors import UsageError
+from selftest.check import OCR_PROMPT
+from tool_errors import UsageError
 
 PLACEHOLDER = "<|IMAGE_PLACEHOLDER|>"
 IMAGE = f"<|IMAGE_START|>{PLACEHOLDER}<|IMAGE_END|>"
@@ -11,7 +12,7 @@ BEGIN = "<|begin_of_sentence|>"
 
 # The words the model was trained with (PaddleOCR-VL-0.9B's model card).
 TASKS = {
-    "ocr": "OCR:",
+    "ocr": OCR_PROMPT,
     "table": "Table Recognition:",
     "formula": "Formula Recognition:",
     "chart": "Chart Recognition:",

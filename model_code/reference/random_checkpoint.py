@@ -21,9 +21,14 @@ SPECIAL = ["<unk>", "<s>", "</s>", "<|begin_of_sentence|>"]
 IMAGE_TOKENS = ["<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"]
 SMALL_VISION = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4}
 SMALL_TEXT = {
-    "vocab_size": 320, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 64, "max_position_embeddings": 16384,
-}  # fmt: skip
+    "vocab_size": 320,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "max_position_embeddings": 16384,
+}
 
 
 def save_tokenizer(directory: Path) -> dict[str, int]:
@@ -77,10 +82,21 @@ def save_checkpoint(directory: Path, vision_layers: int, text_layers: int, small
                 parameter.add_(torch.randn_like(parameter) * 0.05)
     model.save_pretrained(directory)
     values = {
-        "image_processor_type": "PaddleOCRVLImageProcessor", "do_convert_rgb": True, "do_resize": True, "do_rescale": True,
-        "do_normalize": True, "resample": 3, "rescale_factor": 1 / 255, "image_mean": [0.5] * 3, "image_std": [0.5] * 3,
-        "min_pixels": 112896, "max_pixels": 1003520, "patch_size": 14, "temporal_patch_size": 1, "merge_size": 2,
-    }  # fmt: skip
+        "image_processor_type": "PaddleOCRVLImageProcessor",
+        "do_convert_rgb": True,
+        "do_resize": True,
+        "do_rescale": True,
+        "do_normalize": True,
+        "resample": 3,
+        "rescale_factor": 1 / 255,
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+        "min_pixels": 112896,
+        "max_pixels": 1003520,
+        "patch_size": 14,
+        "temporal_patch_size": 1,
+        "merge_size": 2,
+    }
     (directory / "preprocessor_config.json").write_text(json.dumps(values))
 
 

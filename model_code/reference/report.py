@@ -10,26 +10,31 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
+from tool_errors import UsageError
+
 from .verdict import Thresholds, Verdict, percent
 
 WHY_EPSILON = (
-    "MRE is the mean of |candidate - baseline| / (|baseline| + 0.001) over all logits. Some logits are next to zero; with "
-    "the usual 1e-12 these few, whose difference is a rounding error, would make the mean a number of seven digits."
+    "MRE is the mean of |candidate - baseline| / (|baseline| + 0.001) over all logits. Some logits are next to zero; "
+    "with the usual 1e-12 these few, whose difference is a rounding error, would make the mean a number of seven "
+    "digits."
 )
 TEACHER_FORCED = (
-    "Both sides see the same tokens: prompt, image and the baseline's own greedy answer; their logits are compared at every position."
+    "Both sides see the same tokens: prompt, image and the baseline's own greedy answer; their logits are compared at "
+    "every position."
 )
 SERVED = (
-    "The server answers greedily and gives the log-probabilities of its 20 most probable tokens; the baseline is asked for "
-    "the same tokens after the same beginning. A server gives no logits: MRE and cosine are not available."
+    "The server answers greedily and gives the log-probabilities of its 20 most probable tokens; the baseline is asked "
+    "for the same tokens after the same beginning. A server gives no logits: MRE and cosine are not available."
 )
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Lines of a Markdown table, followed by an empty one."""
     lines = [heads, ["---"] * len(heads), *rows]
-    return ["| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines] + [""]
+    return [
+        "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
+    ] + [""]
 
 
 def setting_lines(settings: dict[str, Any]) -> list[str]:
@@ -45,26 +50,53 @@ def accuracy_markdown(verdict: Verdict, thresholds: Thresholds, settings: dict[s
         ["metric", "threshold", "found", "verdict"], [(c.name, c.wanted, c.found, marks[c.passed]) for c in checks]
     )
     lines += ["## Images", ""]
+    rows: list[tuple[object, ...]]
     if verdict.served:
         heads = ["image", "tokens", "same first choice", "mean log-probability difference"]
         rows = [(i.name, i.positions, i.agreeing, f"{i.error:.5f}") for i in verdict.images]
     else:
         heads = ["image", "positions", "same first choice", "of the answer's", "MRE", "cosine", "lowest cosine"]
         rows = [
-            (i.name, i.positions, i.agreeing, f"{i.answer_agreeing} of {i.answer_positions}", percent(i.error),
-             f"{i.cosine:.9f}", f"{i.min_cosine:.9f}")
+            (
+                i.name,
+                i.positions,
+                i.agreeing,
+                f"{i.answer_agreeing} of {i.answer_positions}",
+                percent(i.error),
+                f"{i.cosine:.9f}",
+                f"{i.min_cosine:.9f}",
+            )
             for i in verdict.images
-        ]  # fmt: skip
+        ]
     lines += table(heads, rows)
     lines += ["## Worst positions", ""]
     lines += table(
-        ["image", "position", "where", "token there", "error", "cosine", "baseline's choice", "candidate's", "baseline's margin"],
         [
-            (w.image, w.position, w.where, w.token, percent(w.error) if not verdict.served else f"{w.error:.5f}",
-             "-" if w.cosine is None else f"{w.cosine:.6f}", w.first, w.candidate_first, f"{w.margin:.4f}")
+            "image",
+            "position",
+            "where",
+            "token there",
+            "error",
+            "cosine",
+            "baseline's choice",
+            "candidate's",
+            "baseline's margin",
+        ],
+        [
+            (
+                w.image,
+                w.position,
+                w.where,
+                w.token,
+                percent(w.error) if not verdict.served else f"{w.error:.5f}",
+                "-" if w.cosine is None else f"{w.cosine:.6f}",
+                w.first,
+                w.candidate_first,
+                f"{w.margin:.4f}",
+            )
             for w in verdict.worst
         ],
-    )  # fmt: skip
+    )
     texts = [f"- {image.name}: {shown(image.text)}" for image in verdict.images if image.text]
     lines += ["## Answers that were compared", "", *texts, ""] if texts else []
     lines += [SERVED if verdict.served else TEACHER_FORCED, ""]

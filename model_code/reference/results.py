@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logits as files: what each side computed for each case, kept on disk so that neither model nor logits stay in memory."""
+"""Logits as files: what each side computed for each case, on disk so that neither model nor logits stay in memory."""
 
 from __future__ import annotations
 

@@ -1,113 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A served model as a candidate: its greedy answer with the log-probabilities of its twenty most probable tokens."""
+"""A case asked of a running VLM server."""
 
 from __future__ import annotations
 
-import base64
-import http.client
-import json
-import os
-import urllib.error
-import urllib.request
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from selftest.server import Answer, Server
+from tool_errors import UsageError
 
-from . import prompts
-from .errors import DeviceError, UsageError
-
-if TYPE_CHECKING:
-    from .cases import Case
-
-TOP = 20  # the most that vLLM gives by default (--max-logprobs)
-# A proxy named by the environment must not get between two services of one site.
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-TIMEOUT_S = 600
+from . import pictures, prompts
+from .cases import Case
 
 
-@dataclass(frozen=True)
-class Answer:
-    """``prompt_ids`` and ``tokens`` are token ids; ``most_probable[i]`` maps token id to log-probability (nats) where
-    ``tokens[i]`` was chosen."""
-
-    prompt_ids: list[int]
-    tokens: list[int]
-    most_probable: list[dict[int, float]]
-    text: str
-
-
-class Server:
-    """An OpenAI-compatible vLLM. ``url`` is its API root, with or without ``/v1``."""
-
-    def __init__(self, url: str) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--candidate vllm:{url}: expected vllm:http://HOST:PORT/v1")
-        self.url = url.rstrip("/").removesuffix("/v1") + "/v1"
-        entry = self._call("/models")["data"][0]
-        self.name, self.root = entry["id"], str(entry.get("root", ""))
-
-    def answer(self, case: Case, max_new_tokens: int) -> Answer:
-        """The server builds the prompt from the chat, so ``case.prompt`` must be of the chat's form."""
-        from . import pictures
-
-        # As PNG, so that the server has our pixels.
-        images = [pictures.png(image) for image in case.images]
-        return self.ask(images, question(case), max_new_tokens, case.min_pixels, case.max_pixels)
-
-    def ask(self, images: Sequence[bytes], text: str, max_new_tokens: int, min_pixels: int, max_pixels: int) -> Answer:
-        """The greedy answer to PNG images followed by a text."""
-        urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
-        parts = [*({"type": "image_url", "image_url": {"url": url}} for url in urls), {"type": "text", "text": text}]
-        body = {
-            "model": self.name,
-            "messages": [{"role": "user", "content": parts}],
-            "temperature": 0,
-            "max_tokens": max_new_tokens,
-            "logprobs": True,
-            "top_logprobs": TOP,
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
-            "mm_processor_kwargs": {"min_pixels": min_pixels, "max_pixels": max_pixels},
-        }
-        answer = self._call("/chat/completions", body)
-        choice = answer["choices"][0]
-        words = choice["message"]["content"] or ""
-        most_probable = [
-            {token_id(entry["token"]): entry["logprob"] for entry in position["top_logprobs"]}
-            for position in choice["logprobs"]["content"]
-        ]
-        return Answer(answer["prompt_token_ids"], choice["token_ids"], most_probable, words)
-
-    def _call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("VLM_API_KEY"):
-            headers["Authorization"] = f"Bearer {key}"
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(self.url + path, data, headers)
-        try:
-            with OPENER.open(request, timeout=TIMEOUT_S) as response:
-                return json.load(response)
-        except urllib.error.HTTPError as error:
-            words = error.read(2000).decode("utf-8", "replace")
-            raise DeviceError(f"{self.url}{path}: HTTP {error.code}: {words}") from error
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise DeviceError(f"{self.url}: cannot be reached ({reason}); is the VLM server running?") from error
+def answer(server: Server, case: Case, max_new_tokens: int) -> Answer:
+    """The server's greedy answer. Raises UsageError unless ``case.prompt`` has the chat's form, which the server
+    builds."""
+    # As PNG, so that the server has our pixels.
+    images = [pictures.png(image) for image in case.images]
+    return server.ask(images, question(case), max_new_tokens, case.min_pixels, case.max_pixels)
 
 
 def question(case: Case) -> str:
     """The text behind the images of a case whose prompt is one user's turn. Raises UsageError for any other."""
     head, tail = f"{prompts.BEGIN}User: {prompts.IMAGE * len(case.images)}", "\nAssistant: "
     if not (case.prompt.startswith(head) and case.prompt.endswith(tail)):
-        raise UsageError("--prompt: a served candidate takes images first, then text, in one turn; leave the image places out")
-    return case.prompt[len(head) : -len(tail)]
-
-
-def token_id(token: str) -> int:
-    """vLLM writes ``token_id:42`` when asked for token ids. Raises DeviceError for a server that does not."""
-    name, _, number = token.rpartition(":")
-    if name != "token_id" or not number.isdecimal():
-        raise DeviceError(
-            f"the server names tokens as text ({token!r}), not by number; it must accept return_tokens_as_token_ids"
+        raise UsageError(
+            "--prompt: a served candidate takes images first, then text, in one turn; leave the image places out"
         )
-    return int(number)
+    return case.prompt[len(head) : -len(tail)]

@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tool_errors import run
+
 from .device import Device
-from .errors import run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What is timed: ``new_tokens`` greedy tokens after the images, ``runs`` times after ``warmup`` times unmeasured."""
+    """What is timed: ``new_tokens`` greedy tokens after the images, ``runs`` times after ``warmup`` unmeasured ones."""
 
     model_path: str
     device: str

@@ -41,8 +41,11 @@ class Worst:
 
 @dataclass
 class ImageFigures:
-    """Totals of one image; what is not available is None. ``error`` is the relative error (a fraction) or, for a served
-    candidate, the mean difference of log-probabilities (nats). ``answer_*`` count the positions that choose the answer."""
+    """Totals of one image; what is not available is None.
+
+    ``error`` is the relative error (a fraction) or, for a served candidate, the mean difference of log-probabilities
+    (nats). ``answer_*`` count the positions that choose the answer.
+    """
 
     name: str
     positions: int
@@ -87,7 +90,9 @@ class Verdict:
     @property
     def top1(self) -> float:
         """Percent of positions with the same first choice."""
-        return 100 * sum(image.agreeing for image in self.images) / max(1, sum(image.positions for image in self.images))
+        return (
+            100 * sum(image.agreeing for image in self.images) / max(1, sum(image.positions for image in self.images))
+        )
 
     @property
     def cosine(self) -> float:

@@ -27,12 +27,15 @@ def decode_image(data: bytes) -> Image.Image:
         image = Image.open(io.BytesIO(data))
         if image.width * image.height > MAX_SOURCE_PIXELS:
             raise ValueError(
-                f"the image has {image.width} x {image.height} pixels, more than {MAX_SOURCE_PIXELS}; send a smaller one"
+                f"the image has {image.width} x {image.height} pixels, more than {MAX_SOURCE_PIXELS}; "
+                "send a smaller one"
             )
         image.load()
         return to_rgb(image)
     except UnidentifiedImageError as error:
-        raise ValueError("the image cannot be decoded: its format is not known (send PNG, JPEG, WebP, TIFF or BMP)") from error
+        raise ValueError(
+            "the image cannot be decoded: its format is not known (send PNG, JPEG, WebP, TIFF or BMP)"
+        ) from error
     except Image.DecompressionBombError as error:
         raise ValueError(f"the image is refused: {error}") from error
     except (OSError, SyntaxError, EOFError, IndexError, MemoryError, OverflowError) as error:

@@ -17,7 +17,8 @@ FIELDS = frozenset(
     (
         "model messages stream stream_options user request_id max_tokens max_completion_tokens n seed stop "
         "temperature top_p top_k min_p repetition_penalty presence_penalty frequency_penalty logprobs top_logprobs "
-        "skip_special_tokens spaces_between_special_tokens return_token_ids return_tokens_as_token_ids mm_processor_kwargs"
+        "skip_special_tokens spaces_between_special_tokens return_token_ids return_tokens_as_token_ids "
+        "mm_processor_kwargs"
     ).split()
 )
 MAX_BODY_BYTES = 128 * 1024 * 1024

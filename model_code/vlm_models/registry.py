@@ -2,7 +2,7 @@
 """Our entries in vLLM's model registry, inspected in the process that asks.
 
 What: an entry whose class is imported, when first needed, by the process that wants to know about it.
-Why: for a class given by name, vLLM 0.11 and 0.12 start a second Python process that imports all of vLLM to
+Why: for a class given by name, vLLM 0.11 and 0.13 start a second Python process that imports all of vLLM to
     answer a dozen yes/no questions, so that CUDA is not initialised before a fork. Importing our class
     initialises no device, and the API server imports it at the first request anyway. It saves a third of the
     processor time of a start (15 s of 45 s on two cores).
@@ -11,6 +11,8 @@ When it can go: when vLLM caches the answers for models outside its tree.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from vllm import ModelRegistry
 
@@ -28,7 +30,8 @@ def register_model(architecture: str, target: str) -> None:
         ModelRegistry.models[architecture] = entry
 
 
-def _in_process_entry(module: str, name: str):  # noqa: ANN202 - a type private to vLLM
+def _in_process_entry(module: str, name: str) -> Any:
+    """An entry of a type that is private to vLLM."""
     from vllm.model_executor.models.registry import _LazyRegisteredModel, _ModelInfo
 
     describe = _ModelInfo.from_model_cls

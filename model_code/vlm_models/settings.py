@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the plugin, for diagnosis and unusual machines; what they are by default follows from the device."""
+"""Settings of the plugin, for diagnosis and unusual machines. The defaults depend on the device."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
 
 # Names in ``paddleocr_vl.attention.BACKENDS``, here for those who check settings without loading PyTorch.
 ATTENTION = ("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa")

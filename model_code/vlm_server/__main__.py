@@ -9,44 +9,46 @@ import os
 import shlex
 import sys
 
+from served_weights.manifest import verify
+from served_weights.vlm import find_vlm
+from tool_errors import UsageError
+
 from .banner import demo_banner
-from .catalog import Catalog
-from .command import build_command, build_environment
-from .errors import LauncherError
-from .manifest import verify
+from .command import build_command, build_environment, max_num_seqs
+from .serving import Serving
 from .settings import Settings
-from .weights import resolve
 
 
 def main(arguments: list[str]) -> int:
     """Print what is asked for, or become the server. Returns 2 after an error, with one line on stderr."""
     cut = arguments.index("--") if "--" in arguments else len(arguments)
-    own, extra = arguments[:cut], arguments[cut + 1:]
+    own, extra = arguments[:cut], arguments[cut + 1 :]
     parser = argparse.ArgumentParser(prog="python -m vlm_server", description="Serve the VLM of config/models.yaml.")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--print-command", action="store_true", help="print the command line and end")
-    shown.add_argument("--check", action="store_true", help="check settings and weights and end")
+    shown.add_argument("--check", action="store_true", help="check settings and weights, print limits as JSON, and end")
     shown.add_argument("--print-weights", action="store_true", help="print the chosen weights as JSON and end")
     options = parser.parse_args(own)
     try:
         settings = Settings.from_environment(os.environ)
-        catalog = Catalog.load(settings.models_config)
-        weights = resolve(settings, catalog)
+        serving = Serving.load(settings.weights.models_config)
+        weights = find_vlm(settings.weights)
         if weights.demo:
-            print(demo_banner(weights), file=sys.stderr, flush=True)
+            print(demo_banner(weights, settings.weights.models_dir), file=sys.stderr, flush=True)
         if options.print_weights:
             print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
             return 0
-        command = build_command(settings, catalog, weights, extra)
+        command = build_command(settings, serving, weights, extra)
         if options.print_command:
             print(shlex.join(command))
             return 0
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
+            print(json.dumps({"max_num_seqs": max_num_seqs(command)}))
             return 0
-        os.execve(command[0], command, build_environment(settings, catalog, weights, os.environ))
-    except LauncherError as error:
+        os.execve(command[0], command, build_environment(settings, serving, weights, os.environ))
+    except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
     except FileNotFoundError as error:
         print(f"error: {error.filename} is missing; run scripts/setup_env.sh vlm", file=sys.stderr)

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from served_weights.vlm import VlmWeights
+from tool_errors import UsageError
 from vlm_models.paddleocr_vl.chat_template import chat_template_path
 
-from .catalog import Catalog
 from .host import Host
+from .serving import Serving
 from .settings import Settings
-from .weights import Weights
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:
@@ -32,28 +33,68 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def build_command(settings: Settings, catalog: Catalog, weights: Weights, extra: list[str]) -> list[str]:
-    """argv of the server; `extra` words are appended, so that they win over models.yaml."""
-    merged = {**catalog.common, **weights.model.arguments, **catalog.hardware[settings.hardware].arguments}
+def build_command(settings: Settings, serving: Serving, weights: VlmWeights, extra: list[str]) -> list[str]:
+    """argv of the server; VLM_ARGS, then `extra` words, are appended, so that they win over models.yaml."""
+    model, hardware = serving.models[weights.model.name], serving.hardware[settings.weights.hardware]
+    merged = {**serving.common, **model.arguments, **hardware.arguments}
     if settings.enforce_eager:
         merged["enforce-eager"] = True
     if settings.memory_utilization is not None:
         merged["gpu-memory-utilization"] = settings.memory_utilization
+    if settings.graph_mode is not None:
+        merged["compilation-config"] = {**merged.get("compilation-config", {}), "cudagraph_mode": settings.graph_mode}
+    merged = {**merged, **shares_of_a_die(merged, settings.replicas_per_die)}
     return [
-        str(Path(sys.executable).with_name("vllm")), "serve", str(weights.path),
-        "--host", settings.host, "--port", str(settings.port),
-        "--served-model-name", weights.model.served_name,
+        str(Path(sys.executable).with_name("vllm")),
+        "serve",
+        str(weights.path),
+        "--host",
+        settings.host,
+        "--port",
+        str(settings.port),
+        "--served-model-name",
+        weights.model.served_name,
         # Pinned: a checkpoint's own template may insert image tokens where there is no image.
-        "--chat-template", str(chat_template_path()), "--chat-template-content-format", "openai",
-        *flags(Host.measure().fill(merged)), *extra,
+        "--chat-template",
+        str(chat_template_path()),
+        "--chat-template-content-format",
+        "openai",
+        *flags(Host.measure().fill(merged)),
+        *settings.arguments,
+        *extra,
     ]
 
 
+def shares_of_a_die(arguments: Mapping[str, Any], replicas: int) -> dict[str, Any]:
+    """What several servers on one die divide: its memory (a share of 1) and the blocks of the key-value cache."""
+    divided: dict[str, Any] = {}
+    if replicas > 1 and "gpu-memory-utilization" in arguments:
+        divided["gpu-memory-utilization"] = round(float(arguments["gpu-memory-utilization"]) / replicas, 4)
+    if replicas > 1 and "num-gpu-blocks-override" in arguments:
+        divided["num-gpu-blocks-override"] = int(arguments["num-gpu-blocks-override"]) // replicas
+    return divided
+
+
+def max_num_seqs(command: Sequence[str]) -> int:
+    """How many requests a server with this command line computes at once: the last `--max-num-seqs`, vLLM's 128 else.
+
+    Raises UsageError.
+    """
+    found = "128"
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == "--max-num-seqs":
+            found = value if equals else following
+    if not (found.isascii() and found.isdigit() and int(found)):
+        raise UsageError(f"--max-num-seqs is {found!r}; expected a whole number above 0 (VLM_ARGS, models.yaml)")
+    return int(found)
+
+
 def build_environment(
-    settings: Settings, catalog: Catalog, weights: Weights, env: Mapping[str, str]
+    settings: Settings, serving: Serving, weights: VlmWeights, env: Mapping[str, str]
 ) -> dict[str, str]:
     """Environment of the server: models.yaml's values, overridden by what `env` already holds."""
-    defaults = {**catalog.environment, **catalog.hardware[settings.hardware].environment}
+    defaults = {**serving.environment, **serving.hardware[settings.weights.hardware].environment}
     if weights.demo:
-        defaults.update(weights.model.demo_environment)
+        defaults.update(serving.models[weights.model.name].demo_environment)
     return {**{name: str(value) for name, value in Host.measure().fill(defaults).items()}, **env}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import SettingError
+from tool_errors import UsageError
 
 DERIVED = "derived"
 GIB = 1 << 30
@@ -25,7 +25,8 @@ KV_SHARE = 1 / 8
 
 @dataclass(frozen=True)
 class Host:
-    """cores: that this process may use; memory: bytes that it may use; bfloat16: whether the processor multiplies it."""
+    """cores: that this process may use; memory: bytes that it may use; bfloat16: whether the processor multiplies
+    it."""
 
     cores: int
     memory: int
@@ -35,8 +36,17 @@ class Host:
     def measure(cls, root: Path = Path("/")) -> Host:
         """The machine, or the part of it that a container gets. ``root`` holds proc and sys."""
         info = text(root / "proc/cpuinfo")
-        flags = {flag for line in info.splitlines() if line.lower().startswith(("flags", "features")) for flag in line.split()}
-        sizes = [int(line.split()[1]) << 10 for line in text(root / "proc/meminfo").splitlines() if line.startswith("MemTotal:")]
+        flags = {
+            flag
+            for line in info.splitlines()
+            if line.lower().startswith(("flags", "features"))
+            for flag in line.split()
+        }
+        sizes = [
+            int(line.split()[1]) << 10
+            for line in text(root / "proc/meminfo").splitlines()
+            if line.startswith("MemTotal:")
+        ]
         limits = (root / "sys/fs/cgroup/memory.max", root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
         sizes += [int(limit) for limit in map(text, limits) if limit.isdigit()]
         cores = len(os.sched_getaffinity(0))
@@ -48,18 +58,19 @@ class Host:
     def values(self) -> dict[str, Any]:
         """Argument or environment variable -> value, for everything that may be `derived`."""
         return {
-            # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32 itself.
+            # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32
+            # itself.
             "dtype": "bfloat16" if self.bfloat16 else "float32",
             "VLLM_CPU_KVCACHE_SPACE": min(MOST_KV_GIB, max(1, int(self.memory * KV_SHARE) // GIB)),
             "OMP_NUM_THREADS": self.cores - RESERVED_CORES if self.cores >= 4 else self.cores,
         }
 
     def fill(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """``arguments`` with every `derived` replaced. Raises SettingError where nothing is known for a name."""
+        """``arguments`` with every `derived` replaced. Raises UsageError where nothing is known for a name."""
         known = self.values()
         for name, value in arguments.items():
             if value == DERIVED and name not in known:
-                raise SettingError(f"models.yaml: {name} is 'derived'; that is known for {', '.join(known)} only")
+                raise UsageError(f"models.yaml: {name} is 'derived'; that is known for {', '.join(known)} only")
         return {name: known[name] if value == DERIVED else value for name, value in arguments.items()}
 
 

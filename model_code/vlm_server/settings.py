@@ -3,75 +3,101 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from served_weights.settings import WeightSettings
+from tool_errors import UsageError
 from vlm_models.settings import VisionSettings
 
-from .errors import SettingError
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-HARDWARE = ("cpu", "ascend")
+# VLM_GRAPH_MODE -> vLLM's CUDAGraphMode, which vllm-ascend takes for its own graphs.
+GRAPH_MODES = {
+    "none": "NONE",
+    "piecewise": "PIECEWISE",
+    "full": "FULL",
+    "full_decode_only": "FULL_DECODE_ONLY",
+    "full_and_piecewise": "FULL_AND_PIECEWISE",
+}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the weights are, which model is wanted, on what, and where to listen.
+    """`weights` says which model is wanted, from where and on what; `host` and `port` say where to listen.
 
-    `vlm_model` is None where VLM_MODEL is unset or empty: the default model, or on CPU its demo weights.
+    `graph_mode` is a value of GRAPH_MODES, None for the stack's own choice; `arguments` are further words for
+    `vllm serve`; `replicas_per_die` is how many servers share a die's memory.
     """
 
-    models_dir: Path
-    models_config: Path
-    vlm_model: str | None
-    hardware: str
+    weights: WeightSettings
     host: str
     port: int
     state_dir: Path | None = None
     enforce_eager: bool = False
     memory_utilization: float | None = None
+    graph_mode: str | None = None
+    replicas_per_die: int = 1
+    arguments: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
-        """Read MODELS_DIR, MODELS_CONFIG, VLM_MODEL, HARDWARE, VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER and
-        VLM_MEMORY_UTILIZATION, and check those of the vision tower; empty means unset.
+        """Read what WeightSettings reads, VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER, VLM_MEMORY_UTILIZATION,
+        VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE and VLM_ARGS, and check the variables of the vision tower; empty means
+        unset.
 
-        Raises SettingError naming the variable, its value and what was expected.
+        Raises UsageError naming the variable, its value and what was expected.
         """
-        hardware = env.get("HARDWARE") or "ascend"
-        if hardware not in HARDWARE:
-            raise SettingError(f"HARDWARE is {hardware!r}; expected one of {', '.join(HARDWARE)}")
+        weights = WeightSettings.from_environment(env)
         port = env.get("VLM_PORT") or "8000"
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise SettingError(f"VLM_PORT is {port!r}; expected a port number from 1 to 65535")
+            raise UsageError(f"VLM_PORT is {port!r}; expected a port number from 1 to 65535")
         eager = env.get("VLM_ENFORCE_EAGER") or "0"
         if eager not in ("0", "1"):
-            raise SettingError(f"VLM_ENFORCE_EAGER is {eager!r}; expected 1 (no graph mode) or 0")
+            raise UsageError(f"VLM_ENFORCE_EAGER is {eager!r}; expected 1 (no graph mode) or 0")
         try:
             utilization = float(env["VLM_MEMORY_UTILIZATION"]) if env.get("VLM_MEMORY_UTILIZATION") else None
         except ValueError:
             utilization = 0.0
         if utilization is not None and not 0 < utilization < 1:
-            raise SettingError(f"VLM_MEMORY_UTILIZATION is {env['VLM_MEMORY_UTILIZATION']!r}; expected a share of a die's memory, "
-                               "like 0.8: what it leaves is what the vision tower works in")
-        if utilization is not None and hardware == "cpu":
-            raise SettingError("VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu, where VLLM_CPU_KVCACHE_SPACE says how much "
-                               "memory is taken; leave it empty")
+            raise UsageError(
+                f"VLM_MEMORY_UTILIZATION is {env['VLM_MEMORY_UTILIZATION']!r}; expected a share of a die's memory, "
+                "like 0.8: what it leaves is what the vision tower works in"
+            )
+        if utilization is not None and weights.hardware == "cpu":
+            raise UsageError(
+                "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu, where VLLM_CPU_KVCACHE_SPACE says how much "
+                "memory is taken; leave it empty"
+            )
+        graph_mode = env.get("VLM_GRAPH_MODE") or None
+        if graph_mode is not None and graph_mode not in GRAPH_MODES:
+            raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}; expected one of {', '.join(GRAPH_MODES)}")
+        if graph_mode is not None and weights.hardware == "cpu":
+            raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
+        if graph_mode not in (None, "none") and eager == "1":
+            raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
+        per_die = env.get("VLM_REPLICAS_PER_DIE") or "1"
+        if not (per_die.isascii() and per_die.isdigit() and 1 <= int(per_die) <= 8):
+            raise UsageError(f"VLM_REPLICAS_PER_DIE is {per_die!r}; expected a whole number from 1 to 8")
+        try:
+            arguments = tuple(shlex.split(env.get("VLM_ARGS") or ""))
+        except ValueError as error:
+            raise UsageError(
+                f"VLM_ARGS is {env['VLM_ARGS']!r}: {error}; expected arguments of `vllm serve`, quoted as in a shell"
+            ) from error
         try:
             # Read by the model itself; here a mistake is said before anything is loaded.
             VisionSettings.from_environment(env)
         except ValueError as error:
-            raise SettingError(str(error)) from error
+            raise UsageError(str(error)) from error
         return cls(
-            # Relative folders count from the repository, as compose counts them, not from where one happens to stand.
-            models_dir=(REPOSITORY / (env.get("MODELS_DIR") or "models")).resolve(),
-            models_config=(REPOSITORY / (env.get("MODELS_CONFIG") or "config/models.yaml")).resolve(),
-            vlm_model=env.get("VLM_MODEL") or None,
-            hardware=hardware,
+            weights=weights,
             host=env.get("VLM_HOST") or "127.0.0.1",
             port=int(port),
             enforce_eager=eager == "1",
             memory_utilization=utilization,
+            graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
+            replicas_per_die=int(per_die),
+            arguments=arguments,
             state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )

@@ -3,53 +3,76 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 
-from docparser import __version__, api_page, health, http_errors, parsing
-from docparser.api_keys import ApiKeys
-from docparser.body_limit import BodyLimit
-from docparser.convert import routes as convert_routes
-from docparser.gate import Gate
-from docparser.jobs import capacity, events, result_routes
-from docparser.jobs import routes as job_routes
+from docparser import __version__
+from docparser.clients.allowance import Allowance
+from docparser.clients.audit import AuditLog
+from docparser.clients.client_metrics import ClientMetrics
+from docparser.clients.key_ring import KeyRing
+from docparser.clients.origins import Origins
+from docparser.clients.usage import FILE as USAGE_FILE
+from docparser.clients.usage import UsageLedger
+from docparser.documents.intake import DocumentIntake
+from docparser.documents.spool import remove_stale
+from docparser.documents.url_source import UrlSource
+from docparser.http import api_page, conversion, errors, health, layout_parsing, parse, usage, web
+from docparser.http.admission import Admission, cors
+from docparser.http.body_limit import BodyLimit
+from docparser.http.gate import Gate
+from docparser.http.jobs import capacity, events, result_routes, routes
 from docparser.jobs.service import JobService
-from docparser.metrics import Metrics
-from docparser.models import Models
-from docparser.pool import WorkerPool
-from docparser.scheduler import PageScheduler
-from docparser.service import ParseService
+from docparser.models.readiness import Readiness
+from docparser.parsing.metrics import Metrics
+from docparser.parsing.pool import WorkerPool
+from docparser.parsing.scheduler import PageScheduler
+from docparser.parsing.service import ParseService
+from docparser.sandbox.offload import Offload
 from docparser.settings import Settings
-from docparser.source import remove_stale
-from docparser.web import routes as web_routes
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The service. Its workers start with the server (ASGI lifespan), not here. Raises NotReady if its keys are wrong,
-    StorageDamaged or StorageFull if the data directory cannot be used."""
+    """The service. Its workers start with the server (ASGI lifespan), not here.
+
+    Raises NotReady if its keys are wrong; StorageUnavailable or DataDirFull if the data directory cannot be used.
+    """
     settings = settings or Settings()
-    keys = ApiKeys.of(settings)
+    keys = KeyRing.of(settings)
     pool = WorkerPool(settings)
     scheduler = PageScheduler(settings, pool)
     metrics = Metrics(pool, scheduler)
-    models = Models(settings, pool)
+    readiness = Readiness(settings, pool)
+    intake = DocumentIntake(settings.spool_dir, UrlSource(settings))
     service = ParseService(settings, scheduler, metrics)
-    jobs = JobService(settings, scheduler, service, models)
+    client_metrics = ClientMetrics(metrics.registry)
+    ledger = UsageLedger(settings.data_dir.expanduser().absolute() / USAGE_FILE)
+    allowance = Allowance(keys, ledger, client_metrics)
+    audit = AuditLog(settings.audit_log)
+    admission = Admission(keys, Origins.of(settings), allowance, audit, client_metrics)
+    jobs = JobService(settings, service, readiness, allowance, audit)
+    offload = Offload(settings, conversion.JOBS)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         remove_stale(settings.spool_dir)
         scheduler.start()
+        offload.start()
         await jobs.start()
         try:
             yield
         finally:
             await jobs.close()
             await scheduler.close()
-            await models.close()
-            await service.close()
+            await readiness.close()
+            await intake.close()
+            await asyncio.to_thread(offload.close)
+            allowance.close()
+            audit.close()
 
     app = FastAPI(
         title="Document parser",
@@ -60,19 +83,28 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.settings = settings
-    app.state.models = models
+    app.state.readiness = readiness
+    app.state.intake = intake
     app.state.service = service
     app.state.jobs = jobs
+    app.state.offload = offload
     app.state.metrics = metrics
-    http_errors.install(app)
-    app.include_router(parsing.router)
-    app.include_router(convert_routes.router)
-    for module in (job_routes, events, result_routes, capacity):
+    app.state.keys = keys
+    app.state.allowance = allowance
+    errors.install(app)
+    app.include_router(layout_parsing.router)
+    app.include_router(parse.router)
+    for module in (routes, events, result_routes, capacity):
         app.include_router(module.router)
     app.include_router(result_routes.signed)
-    app.include_router(web_routes.router)
+    app.include_router(web.router)
     app.include_router(health.router)
+    app.include_router(usage.router)
     app.include_router(api_page.router)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_mib << 20)
-    app.add_middleware(Gate, settings=settings, keys=keys, metrics=metrics)  # the last one added is the first one met
+    app.add_middleware(Gate, settings=settings, admission=admission, metrics=metrics)  # before the other
+    if settings.allowed_origin_list:
+        # Added last, so it comes first: what a refused page may read is that it was refused, and why.
+        app.add_middleware(CORSMiddleware, **cors(settings.allowed_origin_list))
+    api_page.describe(app)
     return app

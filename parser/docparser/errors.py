@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, in the parser's own terms. ``http_errors`` maps these to status codes.
+"""What can go wrong, in the parser's own terms. ``http.errors`` and ``http.jobs.envelope`` map these to status codes.
 
-Messages are for the client: they name the field, the bad value and what was expected. They cross a process boundary,
+Messages are for the client: they name the field, the bad value and what was expected. Errors cross a process boundary,
 so each class takes its message as the only argument.
 """
 
@@ -13,35 +13,44 @@ class ParserError(Exception):
 
 
 class InvalidRequest(ParserError):
-    """A field has a value that it may not have."""
+    """A field has a value that is not allowed."""
 
 
 class InvalidDocument(ParserError):
-    """``file`` cannot be read as what it is said to be."""
+    """``file`` cannot be read, or is not of the type that the request says."""
 
 
 class DocumentTooLarge(ParserError):
     """``file`` exceeds one of the operator's limits."""
 
 
-class Unauthorized(ParserError):
-    """No key was sent, or one that is not known."""
+class DocumentTooSlow(ParserError):
+    """A part of ``file`` takes more CPU time than the operator allows. It is not tried again."""
 
 
-class Busy(ParserError):
-    """As many requests as the operator allows are waiting."""
+class StepTooSlow(ParserError):
+    """A step of a page, after it was read, takes longer than the operator allows. It is not tried again with these
+    options."""
+
+
+class BoundExceeded(ParserError):
+    """Work over the text of a document exceeded one of the operator's bounds on a child process."""
+
+
+class UnreadableText(ParserError):
+    """The text of a document ended the child process that worked on it, or no library can read it."""
 
 
 class NotReady(ParserError):
-    """No worker has its models loaded yet, or they cannot be loaded."""
+    """No worker has its models loaded yet, or the models cannot be loaded, or the configuration is wrong."""
 
 
 class VlmUnavailable(ParserError):
-    """The VLM server cannot be reached or answers nothing useful."""
+    """The VLM server cannot be reached, or its answers are of no use."""
 
 
-class StorageFull(ParserError):
-    """The document or its result could not be written to disk."""
+class SpoolFull(ParserError):
+    """The document or its result cannot be written to PARSER_SPOOL_DIR."""
 
 
 class PageTimeout(ParserError):
@@ -53,12 +62,69 @@ class RequestTimeout(ParserError):
 
 
 class WorkerLost(ParserError):
-    """The worker process that had the page ended, and so did the one after it."""
+    """Worker processes that had the page ended, as often as a page is tried."""
 
 
 class Abandoned(ParserError):
-    """The page was given up because nobody waited for it; no client sees this."""
+    """The page was cancelled because nobody waits for it. No client sees this error."""
 
 
 class InternalError(ParserError):
-    """A fault of ours; details are in the log only."""
+    """A fault of the service; details are in the log only."""
+
+
+# Errors of jobs.
+
+
+class InvalidJob(ParserError):
+    """A field of the submission has a value that is not allowed, or names a pipeline that is not served."""
+
+
+class JobNotFound(ParserError):
+    """There is no such job, or it belongs to another client, or its retention ended."""
+
+
+class LinkExpired(ParserError):
+    """The address of a result has expired, or was not made here."""
+
+
+class NoResultYet(ParserError):
+    """The job has no result in its present state."""
+
+
+class KeyReused(ParserError):
+    """An Idempotency-Key came with another submission than the first time."""
+
+
+class QueueFull(ParserError):
+    """The queue of pages or jobs has reached the operator's limit."""
+
+    retry_after_s = 30
+
+
+class QuotaExceeded(ParserError):
+    """A key has used up a quota, or asks for more than is left of it; see ``clients.usage``.
+
+    ``quota`` is its name, ``limit`` and ``used`` are in its unit.
+    """
+
+    retry_after_s = 60
+    quota = ""
+    limit = 0
+    used = 0
+
+
+class DataDirFull(ParserError):
+    """The file system of PARSER_DATA_DIR has no room left."""
+
+    retry_after_s = 60
+
+
+class StorageDamaged(ParserError):
+    """The database or a stored result cannot be read."""
+
+
+class StorageUnavailable(ParserError):
+    """PARSER_DATA_DIR or its database cannot be used now. Jobs wait; nothing is lost."""
+
+    retry_after_s = 10

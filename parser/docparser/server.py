@@ -3,33 +3,35 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 import uvicorn
 from pydantic import ValidationError
 
 from docparser.app import create_app
-from docparser.errors import NotReady
-from docparser.jobs.errors import StorageDamaged, StorageFull
+from docparser.errors import DataDirFull, NotReady, StorageUnavailable
 from docparser.logs import configure_logging
 from docparser.settings import Settings, variable
-from docparser.weights import check_manifest, find_layout_model
+from docparser.weights import find_layout_model
 
 
 def main() -> int:
-    """Returns 2 when the configuration is wrong, so that no supervisor tries the same again."""
+    """Returns 2 if the configuration is wrong; the supervisor does not restart a process that ends so."""
+    os.umask(0o077)  # documents and results are for this user alone
     try:
         settings = Settings()
     except ValidationError as exc:
-        # A default that is derived from a wrong setting is no error of its own.
+        # A default that is derived from a wrong setting would be reported a second time.
         for error in (error for error in exc.errors() if error["type"] != "default_factory_not_called"):
-            print(f"docparser: {variable(error['loc'][0])}: {error['msg']}; got {error['input']!r}", file=sys.stderr)
+            print(
+                f"docparser: {variable(str(error['loc'][0]))}: {error['msg']}; got {error['input']!r}", file=sys.stderr
+            )
         return 2
     try:
-        check_manifest(Path(find_layout_model(settings).path))
+        find_layout_model(settings, verify=True)
         app = create_app(settings)
-    except (NotReady, StorageDamaged, StorageFull) as exc:
+    except (NotReady, StorageUnavailable, DataDirFull) as exc:
         print(f"docparser: {exc}", file=sys.stderr)
         return 2
     configure_logging(settings.log_level, settings.log_format)

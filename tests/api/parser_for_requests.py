@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A parser with a simulated VLM and the placeholder layout model, for tests that run in another environment.
+"""A parser with a simulated VLM and the simulated layout model, for tests that run in another environment.
 
-Run by the parser environment's Python: ``python parser_for_requests.py FOLDER``. Prints the parser's address when it is
-ready, and ends when its standard input does.
+Run by the parser environment's Python: `python -m tests.api.parser_for_requests FOLDER`. Prints the parser's address
+when it is ready, and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -10,23 +10,21 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parser"))
-
-from conftest import LIMITS, Service  # noqa: E402
-from fake_vlm import FakeVlm  # noqa: E402
-from placeholder_layout import build  # noqa: E402
+from tests.support.parser_process import LIMITS, ParserProcess
+from tests.support.simulated_layout import build
+from tests.support.simulated_vlm import SimulatedVlm
 
 
 def main(folder: Path) -> None:
     layout = build(folder / "PP-DocLayoutV2")
-    vlm = FakeVlm()
-    service = Service(folder, VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(layout), **LIMITS)
+    vlm = SimulatedVlm()
+    service = ParserProcess(folder, VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(layout), **LIMITS)
     try:
         service.wait()
         print(f"http://127.0.0.1:{service.port}", flush=True)
         sys.stdin.read()
     finally:
-        service.close()
+        service.end()
         vlm.close()
 
 

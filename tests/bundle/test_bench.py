@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import subprocess
 import sys
-import threading
 import zlib
 from collections.abc import Iterator
 
 import pytest
-from conftest import ROOT
 
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "model_code")]
-
-import bench_model  # noqa: E402
-import bench_serving  # noqa: E402
-from model_bench import drawing  # noqa: E402
-from model_bench.crops import PAGE  # noqa: E402
+import bench_model
+import bench_serving
+from model_bench import drawing
+from model_bench.crops import PAGE
+from tests.support.paths import ROOT
+from tests.support.simulated_vlm import SimulatedVlm, image_url
 
 
 def test_ratios_are_taken_within_a_round():
@@ -42,21 +39,32 @@ def test_ratios_are_taken_within_a_round():
     assert result["seconds"]["vision_encode"]["ours"] == 1.0 and result["equality"]["holds"]
 
 
-@pytest.mark.parametrize(("dtype", "key", "distance"), [
-    ("bfloat16", "vision_encode.features", 0.06), ("float32", "vision_encode.features", 2e-4),
-    ("bfloat16", "language.logprobs", 0.2), ("float32", "language.tokens", 0.1), ("bfloat16", "preprocess.features", 1e-9),
-    ("bfloat16", "vision_encode.features", float("inf")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "key", "distance"),
+    [
+        ("bfloat16", "vision_encode.features", 0.06),
+        ("float32", "vision_encode.features", 2e-4),
+        ("bfloat16", "language.logprobs", 0.2),
+        ("float32", "language.tokens", 0.1),
+        ("bfloat16", "preprocess.features", 1e-9),
+        ("bfloat16", "vision_encode.features", float("inf")),
+    ],
+)
 def test_no_ratios_where_results_differ(dtype, key, distance):
     rounds = [{"vision_encode": {"ours": 1.0, "in_tree": 1.5}}]
     result = bench_model.report(dtype, rounds, {key: {"in_tree": distance}})
     assert not result["equality"]["holds"] and result["ratios"] == {} and result["seconds"]
 
 
-@pytest.mark.parametrize("words", [
-    ["--implementations", "in_tree"], ["--processor-time", "--threads", "1", "--device", "cuda"],
-    ["--processor-time", "--threads", "2"], ["--rounds", "0"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--implementations", "in_tree"],
+        ["--processor-time", "--threads", "1", "--device", "cuda"],
+        ["--processor-time", "--threads", "2"],
+        ["--rounds", "0"],
+    ],
+)
 def test_what_cannot_be_measured_is_refused(words, capsys):
     with pytest.raises(SystemExit):
         bench_model.parse(words)
@@ -79,56 +87,21 @@ def test_drawn_images_are_whole_png_files():
     assert len(zlib.decompress(packed)) == 40 * 62 and drawing.png(61, 40, 2) != data
 
 
-class Vlm(http.server.BaseHTTPRequestHandler):
-    """Streams two tokens; every fourth request fails when the server is told so."""
-
-    protocol_version = "HTTP/1.1"
-
-    def reply(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self.reply(200, json.dumps({"data": [{"id": "m"}]}).encode())
-
-    def do_POST(self) -> None:
-        document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert document["model"] == "m" and document["messages"][0]["content"][0]["type"] == "image_url"
-        with self.server.lock:
-            self.server.seen += 1
-            failing = self.server.failing and self.server.seen % 4 == 0
-        if failing:
-            self.reply(503, b"busy")
-            return
-        events = [{"choices": [{"delta": {"role": "assistant", "content": ""}}]}]
-        events += [{"choices": [{"delta": {"content": "ab"}}]}] * 2
-        events.append({"choices": [], "usage": {"prompt_tokens": 200, "completion_tokens": 2}})
-        self.reply(
-            200, b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
-        )
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def vlm() -> Iterator[http.server.ThreadingHTTPServer]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Vlm)
-    server.lock, server.seen, server.failing = threading.Lock(), 0, False
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+def vlm() -> Iterator[SimulatedVlm]:
+    """Answers two words to a picture."""
+    server = SimulatedVlm()
+    server.answer = lambda request, number: (
+        "ab ab" if image_url(request).startswith("data:image/") else (400, "no image")
+    )
     yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    server.close()
 
 
-def run(server: http.server.ThreadingHTTPServer, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "scripts/bench_serving.py"), "--json", "--max-tokens", "2"]
+def run(server: SimulatedVlm, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks/bench_serving.py"), "--json", "--max-tokens", "2"]
     return subprocess.run(
-        [*command, "--url", f"http://127.0.0.1:{server.server_port}", *words],
+        [*command, "--url", f"http://127.0.0.1:{server.port}", *words],
         capture_output=True,
         text=True,
         check=False,
@@ -139,13 +112,13 @@ def test_levels_of_concurrency(vlm):
     result = run(vlm, "--concurrency", "1", "3")
     assert result.returncode == 0, result.stderr
     one, three = json.loads(result.stdout)["levels"]
-    assert (one["requests"], three["requests"], one["failed"]) == (8, 8, 0) and vlm.seen == 2 + 16
+    assert (one["requests"], three["requests"], one["failed"]) == (8, 8, 0) and len(vlm.requests) == 2 + 16
     assert three["requests_per_second"] > 0 and set(three["latency_s"]) == {"p50", "p90", "p99"}
     assert three["first_token_s"]["p50"] <= three["latency_s"]["p50"]
 
 
 def test_failures_are_counted_and_told(vlm):
-    vlm.failing = True
+    vlm.answer = lambda request, number: (503, "busy") if number % 4 == 0 else "ab ab"
     result = run(vlm, "--concurrency", "2", "--requests", "8")
     (level,) = json.loads(result.stdout)["levels"]
     assert result.returncode == 1 and level["failed"] == 2 and level["requests"] == 6

@@ -5,23 +5,28 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from conftest import ROOT
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
-from bundle import npu_smi
-from container import balancer, device_check, metrics, replica, replicas, watchdog
+import npu_smi
+from container import balancer, device_check, metrics, parser, replica, replicas, supervisord, vlm, watchdog
 from container.guard import given_up, pairs
+from tests.support.paths import ROOT
 
 SAMPLES = ROOT / "tests/data/npu-smi"
 
 
 def devices(folder: Path, *numbers: int) -> Path:
-    """A stand-in for /dev with the files of these dies."""
+    """A simulated /dev with the files of these dies."""
     for name in ("davinci_manager", *(f"davinci{number}" for number in numbers)):
         (folder / name).touch()
     return folder
@@ -32,35 +37,32 @@ def test_one_replica_for_each_die(tmp_path: Path):
     assert replicas.dies(dev) == [0, 1, 2, 10]
     assert replicas.count({"HARDWARE": "ascend"}, dev) == 4
     assert replicas.count({"HARDWARE": "ascend", "VLM_REPLICAS": "2"}, dev) == 2
-    assert replicas.count({"HARDWARE": "cpu"}, dev) == 1 and replicas.count({"HARDWARE": "cpu", "VLM_REPLICAS": "3"}) == 3
+    assert (
+        replicas.count({"HARDWARE": "cpu"}, dev) == 1 and replicas.count({"HARDWARE": "cpu", "VLM_REPLICAS": "3"}) == 3
+    )
 
 
-@pytest.mark.parametrize(("env", "dies", "message"), [
-    ({"HARDWARE": "cpu", "VLM_REPLICAS": "0"}, (), "VLM_REPLICAS is '0'; expected a whole number from 1 to 64"),
-    ({"HARDWARE": "cpu", "VLM_REPLICAS": "two"}, (), "VLM_REPLICAS is 'two'"),
-    ({"HARDWARE": "ascend"}, (), "no /dev/davinci"),
-    ({"HARDWARE": "ascend", "VLM_REPLICAS": "3"}, (0, 1), "NPU_IDS gives 2 dies"),
-])
+@pytest.mark.parametrize(
+    ("env", "dies", "message"),
+    [
+        ({"HARDWARE": "cpu", "VLM_REPLICAS": "0"}, (), "VLM_REPLICAS is '0'; expected a whole number from 1 to 64"),
+        ({"HARDWARE": "cpu", "VLM_REPLICAS": "two"}, (), "VLM_REPLICAS is 'two'"),
+        ({"HARDWARE": "ascend"}, (), "no /dev/davinci"),
+        ({"HARDWARE": "ascend", "VLM_REPLICAS": "3"}, (0, 1), "NPU_IDS gives 2 dies"),
+    ],
+)
 def test_replicas_that_make_no_sense(tmp_path: Path, env: dict[str, str], dies: tuple[int, ...], message: str):
     with pytest.raises(replicas.ReplicaError, match=message):
         replicas.count(env, devices(tmp_path, *dies))
 
 
-@pytest.mark.parametrize(("available", "count"), [(16, 4), (7, 3), (2, 2), (5, 1)])
-def test_every_core_belongs_to_one_replica(available: int, count: int):
-    shares = [replicas.cores(range(available), count, index) for index in range(count)]
-    assert sorted(core for share in shares for core in share) == list(range(available))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-def test_more_replicas_than_cores_share():
-    assert [replicas.cores([3, 8], 3, index) for index in range(3)] == [[3], [8], [3]]
-
-
 def test_a_replica_gets_its_port_and_its_die(tmp_path: Path):
     env = {"HARDWARE": "ascend", "VLM_REPLICAS": "2", "VLM_PORT": "8000", "VLM_REPLICA_PORT": "8100"}
     assert replicas.environment(env, 1, devices(tmp_path, 0, 1)) == {
-        "VLM_PORT": "8101", "VLM_HOST": "127.0.0.1", "ASCEND_RT_VISIBLE_DEVICES": "1"}
+        "VLM_PORT": "8101",
+        "VLM_HOST": "127.0.0.1",
+        "ASCEND_RT_VISIBLE_DEVICES": "1",
+    }
     (tmp_path / "davinci1").unlink()
     assert "ASCEND_RT_VISIBLE_DEVICES" not in replicas.environment(env, 0, tmp_path)
     assert replicas.environment(env | {"HARDWARE": "cpu"}, 0)["VLLM_CPU_KVCACHE_SPACE"] == "1"
@@ -69,25 +71,76 @@ def test_a_replica_gets_its_port_and_its_die(tmp_path: Path):
 
 
 def test_the_balancer_lists_every_replica():
-    text = balancer.render(balancer.TEMPLATE.read_text(), [8100, 8101])
+    text = balancer.render(balancer.TEMPLATE.read_text(), [8100, 8101], 16)
     assert "    server replica-0 127.0.0.1:8100\n    server replica-1 127.0.0.1:8101\n" in text
-    assert balancer.PLACE not in text
+    assert not any(place in text for place in balancer.PLACES)
     with pytest.raises(ValueError, match="exactly once"):
-        balancer.render("backend replicas\n", [8100])
+        balancer.render("backend replicas\n", [8100], 16)
+
+
+@pytest.mark.parametrize(("replicas", "seqs", "expected"), [(1, 16, 512), (16, 128, 4096), (64, 128, 16384)])
+def test_connections_follow_from_replicas_and_their_requests(replicas: int, seqs: int, expected: int):
+    text = balancer.render(balancer.TEMPLATE.read_text(), list(range(8100, 8100 + replicas)), seqs)
+    assert re.findall(r"^    maxconn (\d+)$", text, re.MULTILINE) == [str(expected)]
+
+
+PAGE = (
+    "# HELP vllm:requests_total Requests.\n# TYPE vllm:requests_total counter\n"
+    'vllm:requests_total{model_name="m",reason="a b"} 3.0\n'
+    "# HELP vllm:requests_created Requests.\n# TYPE vllm:requests_created gauge\n"
+    'vllm:requests_created{model_name="m",reason="a b"} 1.7636e+09\n'
+    "# HELP vllm:running Running \\\\ now.\n# TYPE vllm:running gauge\n"
+    'vllm:running{path="a\\\\b\\"c"} 1.2345678901e+10\n'
+    "# HELP vllm:wait Waiting.\n# TYPE vllm:wait histogram\n"
+    'vllm:wait_bucket{le="0.1"} 1.0\nvllm:wait_bucket{le="+Inf"} 2.0\nvllm:wait_count 2.0\nvllm:wait_sum 0.5\n'
+)
+
+
+def merged(pages: dict[str, str | None]) -> str:
+    """The page that Prometheus gets for these pages of replicas."""
+    families = {
+        name: None if page is None else list(text_string_to_metric_families(page)) for name, page in pages.items()
+    }
+    collector = SimpleNamespace(collect=lambda: metrics.merge(families))
+    return generate_latest(collector).decode()
 
 
 def test_metrics_of_all_replicas_are_one_valid_page():
-    page = ('# HELP vllm:requests_total Requests.\n# TYPE vllm:requests_total counter\n'
-            'vllm:requests_total{model_name="m",reason="a b"} 3.0\n'
-            '# HELP vllm:wait Waiting.\n# TYPE vllm:wait histogram\nvllm:wait_bucket{le="+Inf"} 2.0\nvllm:wait_sum 0.5\n')
-    merged = metrics.merge({"0": page, "1": page, "2": None}).splitlines()
-    assert 'vlm_replica_up{replica="0"} 1' in merged and 'vlm_replica_up{replica="2"} 0' in merged
-    assert merged.count("# TYPE vllm:requests_total counter") == 1 and merged.count("# HELP vllm:wait Waiting.") == 1
-    assert 'vllm:requests_total{replica="1",model_name="m",reason="a b"} 3.0' in merged
-    assert 'vllm:wait_sum{replica="0"} 0.5' in merged
+    lines = merged({"0": PAGE, "1": PAGE, "2": None}).splitlines()
+    assert 'vlm_replica_up{replica="0"} 1.0' in lines and 'vlm_replica_up{replica="2"} 0.0' in lines
+    assert lines.count("# TYPE vllm:requests_total counter") == 1 and lines.count("# HELP vllm:wait Waiting.") == 1
+    assert 'vllm:requests_total{model_name="m",reason="a b",replica="1"} 3.0' in lines
+    assert 'vllm:wait_sum{replica="0"} 0.5' in lines
     # All lines of a family stand together, as the format demands.
-    waits = [index for index, line in enumerate(merged) if "vllm:wait" in line]
-    assert waits == list(range(waits[0], waits[0] + 6))
+    waits = [index for index, line in enumerate(lines) if "vllm:wait" in line]
+    assert waits == list(range(waits[0], waits[0] + 2 + 2 * 4))
+
+
+def test_nothing_of_a_replicas_page_is_lost_or_renamed():
+    """What a replica says comes out line for line, with one label more."""
+    lines = merged({"0": PAGE}).splitlines()[3:]
+    without = [line.replace('{replica="0"}', "").replace(',replica="0"}', "}") for line in lines]
+    assert without == PAGE.splitlines()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("body", "found"), [(PAGE.encode(), 4), (b"<html>no metrics</html>\n", None)])
+def test_only_a_page_of_metrics_counts_as_an_answer(body: bytes, found: int | None):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        families = metrics.fetch(f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert (families and len(families)) == found
+    assert metrics.fetch(f"http://127.0.0.1:{server.server_port}") is None
 
 
 # Writes a title over its arguments and the beginning of its environment, as vLLM's engine does by way of setproctitle.
@@ -103,25 +156,56 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize(("title", "run_dir", "folder", "ours"), [
-    ("VLLM::EngineCore", "own", ROOT, True), ("VLLM::EngineCore", "own", Path("/"), False), ("other", "own", ROOT, False),
-    ("", "own", ROOT, True), ("", "other", ROOT, False),
-])
-def test_what_is_left_of_a_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, run_dir: str, folder: Path,
-                                   ours: bool):
+@pytest.mark.parametrize(
+    ("title", "run_dir", "folder", "ours"),
+    [
+        ("VLLM::EngineCore", "own", "own/replicas/0/work", True),
+        ("VLLM::EngineCore", "own", "other/replicas/0/work", False),
+        ("other", "own", "own/replicas/0/work", False),
+        ("", "own", "own/replicas/0/work", True),
+        ("", "other", "own/replicas/0/work", False),
+    ],
+)
+def test_what_is_left_of_a_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, run_dir: str, folder: str, ours: bool
+):
     """An orphaned engine is found though its environment cannot be read; processes of others in the group are not."""
     monkeypatch.setenv("RUN_DIR", str(tmp_path / "own"))
-    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("STATE_DIR", raising=False)
+    (tmp_path / folder).mkdir(parents=True)
     code = TITLED if title else "import time; print('titled', flush=True); time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", code, title], cwd=folder, stdout=subprocess.PIPE, process_group=0,
-                               env={"RUN_DIR": str(tmp_path / run_dir), "LAST": "kept"})
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, title],
+        cwd=tmp_path / folder,
+        stdout=subprocess.PIPE,
+        process_group=0,
+        env={"RUN_DIR": str(tmp_path / run_dir), "LAST": "kept"},
+    )
     try:
-        assert process.stdout.readline() == b"titled\n"
-        assert replica.remains(process.pid) == ([process.pid] if ours else [])
+        assert process.stdout and process.stdout.readline() == b"titled\n"
+        assert replica.processes_of_group(process.pid) == ([process.pid] if ours else [])
     finally:
         process.kill()
-        process.wait()
-        process.stdout.close()
+        process.communicate()
+
+
+@pytest.mark.parametrize("service", [vlm, parser])
+def test_supervisord_gets_every_variable_that_its_files_name(tmp_path: Path, service: types.ModuleType):
+    """supervisord refuses a file with an unknown variable. What .env leaves out arrives empty and gets its default."""
+    image = {"ENVS_DIR": "/opt/venv", "RUN_DIR": str(tmp_path), "VLM_REPLICAS": "2", "WATCHDOG_FAILURES": ""}
+    files = getattr(service, "FILES", service.PROGRAMS)
+    env = supervisord.environment(files, service.DEFAULTS, image)
+    paths = [Path(name) for name in env["PROGRAMS"].split()]
+    assert [path.stem for path in paths] == list(files)
+    text = "".join(path.read_text() for path in (ROOT / "config/supervisord.conf", *paths))
+    assert set(re.findall(r"%\(ENV_(\w+)\)", text)) <= set(env)
+    assert service is parser or env["WATCHDOG_FAILURES"] == "3"
+    # Each program's log is a link, and each link belongs to a program.
+    logs = set(re.findall(r"%\(ENV_RUN_DIR\)s/logs/(\w+)\.log", text)) - {"supervisord"}
+    assert logs == set(service.PROGRAMS)
+    supervisord.prepare_logs(service.PROGRAMS, tmp_path)
+    supervisord.prepare_logs(service.PROGRAMS, tmp_path)
+    assert {link.stem for link in (tmp_path / "logs").iterdir() if str(link.readlink()) == "/dev/stdout"} == logs
 
 
 def test_a_server_that_ends_with_0_is_started_again():
@@ -132,7 +216,8 @@ def test_a_server_that_ends_with_0_is_started_again():
 
 
 class Replica:
-    """A fake replica over real HTTP: `answering` says whether completions come back, `tokens` what its counter shows."""
+    """A simulated replica over real HTTP: `answering` says whether completions come back, `tokens` what its counter
+    shows."""
 
     def __init__(self) -> None:
         replica = self
@@ -150,7 +235,7 @@ class Replica:
                 self.reply(200 if replica.answering and request["max_tokens"] == 1 else 500, b"{}")
 
             def do_GET(self) -> None:
-                self.reply(200, f"vllm:generation_tokens_total{{model_name=\"m\"}} {replica.tokens}\n".encode())
+                self.reply(200, f'vllm:generation_tokens_total{{model_name="m"}} {replica.tokens}\n'.encode())
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -162,11 +247,11 @@ class Replica:
 
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch):
-    """A fake replica, its watch, and the list of groups that were killed."""
+    """A simulated replica, its watch, and the list of groups that were killed."""
     replica, killed = Replica(), []
     monkeypatch.setenv("RUN_DIR", str(tmp_path))
     (tmp_path / "replica-0").write_text("4242\n")
-    monkeypatch.setattr(watchdog, "remains", lambda group: [group])
+    monkeypatch.setattr(watchdog, "processes_of_group", lambda group: [group])
     monkeypatch.setattr(watchdog.os, "kill", lambda process, signum: killed.append((process, signum)))
     yield replica, watchdog.Watch(0, replica.url, "m", timeout=5, failures=3), killed
     replica.server.shutdown()
@@ -205,12 +290,16 @@ def test_a_replica_that_is_still_loading_is_left_alone(watched):
 
 def test_the_guard_tells_giving_up_from_a_retry():
     assert given_up("PROCESS_STATE_FATAL", {})
-    assert given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7"))
+    assert given_up(
+        "PROCESS_STATE_EXITED", pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7")
+    )
     assert not given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 from_state:RUNNING expected:0 pid:7"))
 
 
-@pytest.mark.parametrize(("name", "generation", "count", "memory"), [
-    ("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P", 2, 43693)])
+@pytest.mark.parametrize(
+    ("name", "generation", "count", "memory"),
+    [("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P", 2, 43693)],
+)
 def test_npu_smi(name: str, generation: str, count: int, memory: int):
     report = npu_smi.parse((SAMPLES / f"{name}.txt").read_text())
     assert {die.generation for die in report.dies} == {generation} and len(report.dies) == count
@@ -224,7 +313,8 @@ def test_processes_on_dies_are_seen():
         "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n"
         "+===========================+===============+====================================================+\n"
         "| 0       1                 | 2161          | python3                  | 2900                    |\n"
-        "| No running processes found in NPU 1                                                            |\n")
+        "| No running processes found in NPU 1                                                            |\n"
+    )
     assert npu_smi.parse(text).busy == {(0, 1)}
 
 
@@ -232,9 +322,15 @@ def test_no_npu_at_all():
     assert npu_smi.parse("npu-smi: command not found").dies == ()
 
 
-@pytest.mark.parametrize(("soc", "sample", "wrong"), [
-    ("ascend910_9391", "a3", None), ("ascend910b1", "a3", "built for A2 (ascend910b1), but the dies here are A3"),
-    ("ascend910_9391", "a2", "built for A3"), ("ascend910_9391", "310p", "dies here are 310P")])
+@pytest.mark.parametrize(
+    ("soc", "sample", "wrong"),
+    [
+        ("ascend910_9391", "a3", None),
+        ("ascend910b1", "a3", "built for A2 (ascend910b1), but the dies here are A3"),
+        ("ascend910_9391", "a2", "built for A3"),
+        ("ascend910_9391", "310p", "dies here are 310P"),
+    ],
+)
 def test_an_image_for_another_chip_is_refused(tmp_path: Path, monkeypatch, soc: str, sample: str, wrong: str | None):
     program = tmp_path / "npu-smi"
     program.write_text(f"#!/bin/sh\ncat {SAMPLES}/{sample}.txt\n")

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/run_demo.sh chooses with `--mode auto`, with a fake engine and fake local services."""
+"""What scripts/run_demo.sh chooses with `--mode auto`, with a simulated engine and simulated local services."""
 
 from __future__ import annotations
 
 import pytest
 
-from bundle import containers as containers_module
-from bundle import demo
-from bundle.errors import ServiceError
+from bundle.compose import containers as containers_module
+from bundle.demo import arguments, mode
 from bundle.settings import LocalSettings
+from tool_errors import ServiceError
 
 
-class FakeServices:
+class SimulatedServices:
     def __init__(self, running: bool) -> None:
         self._running = running
 
@@ -19,7 +19,7 @@ class FakeServices:
         return self._running
 
 
-class FakeContainers:
+class SimulatedContainers:
     """An engine as the words say: `engine`, `images`, `containers`, `broken` (a build fails)."""
 
     def __init__(self, *words: str) -> None:
@@ -40,44 +40,56 @@ class FakeContainers:
             raise ServiceError("docker compose build failed")
 
 
-def choose(words: list[str], containers: FakeContainers, *, running: bool = False) -> str:
-    return demo.choose_mode(demo.parse_arguments(words), FakeServices(running), containers)
+def choose(words: list[str], containers: SimulatedContainers, *, running: bool = False) -> str:
+    return mode.choose(arguments.parse(words), SimulatedServices(running), containers)
 
 
 @pytest.fixture
 def no_environments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "is_ready", lambda environment: False)
+    monkeypatch.setattr(mode, "is_ready", lambda environment: False)
 
 
-@pytest.mark.parametrize(("state", "running", "expected"), [
-    ((), False, "local"), (("engine", "images"), False, "docker"), (("engine", "images"), True, "local"),
-    (("engine",), False, "docker"), (("engine", "broken"), False, "local"),
-])
+@pytest.mark.parametrize(
+    ("state", "running", "expected"),
+    [
+        ((), False, "local"),
+        (("engine", "images"), False, "docker"),
+        (("engine", "images"), True, "local"),
+        (("engine",), False, "docker"),
+        (("engine", "broken"), False, "local"),
+    ],
+)
 def test_docker_where_an_engine_answers(no_environments, state: tuple[str, ...], running: bool, expected: str):
-    containers = FakeContainers(*state)
+    containers = SimulatedContainers(*state)
     assert choose(["page.png"], containers, running=running) == expected
     assert containers.built == (state in (("engine",), ("engine", "broken")))
 
 
 def test_environments_that_are_there_spare_a_build(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(demo, "is_ready", lambda environment: True)
-    containers = FakeContainers("engine")
+    monkeypatch.setattr(mode, "is_ready", lambda environment: True)
+    containers = SimulatedContainers("engine")
     assert choose(["page.png"], containers) == "local" and not containers.built
 
 
-@pytest.mark.parametrize(("state", "expected"), [(("engine", "images", "containers"), "docker"), (("engine", "images"), "local")])
+@pytest.mark.parametrize(
+    ("state", "expected"), [(("engine", "images", "containers"), "docker"), (("engine", "images"), "local")]
+)
 def test_down_stops_what_is_there_and_builds_nothing(no_environments, state: tuple[str, ...], expected: str):
-    containers = FakeContainers(*state)
+    containers = SimulatedContainers(*state)
     assert choose(["--down"], containers) == expected and not containers.built
 
 
 def test_a_named_mode_is_not_questioned():
-    assert choose(["page.png", "--mode", "docker"], FakeContainers(), running=True) == "docker"
-    assert choose(["page.png", "--mode", "local"], FakeContainers("engine", "images")) == "local"
+    assert choose(["page.png", "--mode", "docker"], SimulatedContainers(), running=True) == "docker"
+    assert choose(["page.png", "--mode", "local"], SimulatedContainers("engine", "images")) == "local"
 
 
-@pytest.mark.parametrize(("hardware", "device", "expected"), [("ascend", False, False), ("ascend", True, True), ("cpu", False, True)])
-def test_hardware_that_is_not_there_is_not_tried(monkeypatch: pytest.MonkeyPatch, hardware: str, device: bool, expected: bool):
+@pytest.mark.parametrize(
+    ("hardware", "device", "expected"), [("ascend", False, False), ("ascend", True, True), ("cpu", False, True)]
+)
+def test_hardware_that_is_not_there_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch, hardware: str, device: bool, expected: bool
+):
     monkeypatch.setattr(containers_module, "VALUES", {"HARDWARE": hardware})
     monkeypatch.setattr(containers_module, "has_device", lambda: device)
     monkeypatch.setattr(containers_module, "engine_answers", lambda: True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights that someone carried in: copied or unpacked whole, or not at all."""
+"""Weights from a folder or an archive: fetch copies or unpacks them completely, or not at all."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bundle import archives
-from bundle.errors import UsageError
-from bundle.fetch_weights import fetch
-from bundle.manifest import NAME, check_manifest
+from bundle.weights.fetch import fetch
+from served_weights.manifest import NAME, verify
+from tool_errors import UsageError
 
 
 @pytest.fixture
@@ -29,7 +29,8 @@ def published(tmp_path: Path) -> Path:
 def test_a_folder_is_copied_and_listed(published: Path, tmp_path: Path):
     models = tmp_path / "models"
     fetch(str(published), models)
-    assert check_manifest(models / "PaddleOCR-VL") == "" and len((models / "PaddleOCR-VL" / NAME).read_text().splitlines()) == 5
+    assert verify(models / "PaddleOCR-VL") == 5
+    assert len((models / "PaddleOCR-VL" / NAME).read_text().splitlines()) == 5
     assert [path.name for path in models.iterdir()] == ["PaddleOCR-VL"]
     (published / "config.json").unlink()
     fetch(str(published), models)  # is there and whole: nothing is touched
@@ -55,12 +56,19 @@ def test_a_broken_archive_leaves_what_was_there(published: Path, tmp_path: Path)
     assert (models / "PaddleOCR-VL/mine").read_text() == "kept"
 
 
-@pytest.mark.parametrize(("name", "data", "message"), [
-    ("config.json", None, "lack config.json"), ("PP-DocLayoutV2/inference.yml", None, "inference.yml"),
-    ("model.safetensors", None, "safetensors"), ("model.safetensors", b"version https://", "large-file store"),
-    (NAME, b"0" * 64 + b"  config.json\n", "is not listed in SHA256SUMS"),
-])
-def test_what_is_not_whole_never_gets_its_name(published: Path, tmp_path: Path, name: str, data: bytes | None, message: str):
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("config.json", None, r"config\.json is missing"),
+        ("PP-DocLayoutV2/inference.yml", None, "inference.yml"),
+        ("model.safetensors", None, "safetensors"),
+        ("model.safetensors", b"version https://", "large-file store"),
+        (NAME, b"0" * 64 + b"  config.json\n", "is not listed in SHA256SUMS"),
+    ],
+)
+def test_what_is_not_whole_never_gets_its_name(
+    published: Path, tmp_path: Path, name: str, data: bytes | None, message: str
+):
     (published / name).unlink() if data is None else (published / name).write_bytes(data)
     with pytest.raises(UsageError, match=message):
         fetch(str(published), tmp_path / "models")
@@ -81,7 +89,9 @@ def test_a_source_that_is_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/outside"])
-def test_a_python_without_filters_unpacks_only_what_stays_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+def test_a_python_without_filters_unpacks_only_what_stays_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
     """Python 3.9 of openEuler 22.03, which has no tarfile.data_filter."""
     monkeypatch.delattr(tarfile, "data_filter")
     good, bad = tmp_path / "good.tar", tmp_path / "bad.tar"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher: which weights it chooses, what it refuses, and the command that it becomes."""
+"""The launcher: what it refuses, and the command that it becomes."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -11,135 +10,79 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
-from vlm_server.catalog import Catalog
-from vlm_server.command import build_command, build_environment, flags
-from vlm_server.errors import SettingError, WeightsError
+from served_weights.vlm import VlmWeights, find_vlm
+from tests.support.paths import ROOT
+from tests.support.weights import make_weights
+from tool_errors import UsageError
+from vlm_server.command import build_command, build_environment, flags, max_num_seqs
 from vlm_server.host import Host
-from vlm_server.manifest import verify
+from vlm_server.serving import Serving
 from vlm_server.settings import Settings
-from vlm_server.weights import resolve
 
-SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
-CATALOG = Catalog.load(ROOT / "config/models.yaml")
-
-
-def make_weights(folder: Path) -> Path:
-    """The least that counts as weights."""
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(SAFETENSORS)
-    return folder
+SERVING = Serving.load(ROOT / "config/models.yaml")
 
 
 def settings(models: Path, **env: str) -> Settings:
     return Settings.from_environment({"MODELS_DIR": str(models), "HARDWARE": "cpu", **env})
 
 
-def test_published_weights_win_over_demo(tmp_path: Path):
-    make_weights(tmp_path / "demo/PaddleOCR-VL")
-    demo = resolve(settings(tmp_path), CATALOG)
-    assert demo.demo and demo.path == tmp_path / "demo/PaddleOCR-VL"
-    real = make_weights(tmp_path / "PaddleOCR-VL")
-    assert resolve(settings(tmp_path), CATALOG).path == real
-    assert not resolve(settings(tmp_path), CATALOG).demo
-    assert resolve(settings(tmp_path, VLM_MODEL="PaddleOCR-VL", HARDWARE="ascend"), CATALOG).path == real
+def resolve(chosen: Settings) -> VlmWeights:
+    return find_vlm(chosen.weights)
 
 
-def test_an_empty_mount_point_counts_as_absent(tmp_path: Path):
-    make_weights(tmp_path / "demo/PaddleOCR-VL")
-    (tmp_path / "PaddleOCR-VL").mkdir()
-    assert resolve(settings(tmp_path), CATALOG).demo
-
-
-def test_a_folder_under_models_dir_may_be_named(tmp_path: Path):
-    folder = make_weights(tmp_path / "demo/PaddleOCR-VL")
-    named = resolve(settings(tmp_path, VLM_MODEL="demo/PaddleOCR-VL"), CATALOG)
-    assert named.path == folder and named.demo and named.model.served_name == "PaddleOCR-VL-0.9B"
-
-
-@pytest.mark.parametrize(("env", "message"), [
-    ({"VLM_MODEL": "PaddleOCR-VL"}, "VLM_MODEL is 'PaddleOCR-VL'"),
-    ({"HARDWARE": "ascend"}, "CPU only"),
-    ({"VLM_MODEL": "nothing"}, "VLM_MODEL is 'nothing'"),
-    ({"VLM_MODEL": "../outside"}, "VLM_MODEL is '../outside'"),
-])
-def test_demo_weights_never_stand_in_where_a_model_is_wanted(tmp_path: Path, env: dict[str, str], message: str):
-    make_weights(tmp_path / "models/demo/PaddleOCR-VL")
-    make_weights(tmp_path / "outside")
-    with pytest.raises(WeightsError, match=message):
-        resolve(settings(tmp_path / "models", **env), CATALOG)
-
-
-def test_nothing_at_all(tmp_path: Path):
-    with pytest.raises(WeightsError, match="copy the published weights to"):
-        resolve(settings(tmp_path), CATALOG)
-
-
-@pytest.mark.parametrize(("name", "data", "message"), [
-    ("config.json", None, "config.json is missing"), ("model.safetensors", None, "no \\*.safetensors"),
-    ("model.safetensors", b"version https", "not a safetensors file"), ("model.safetensors", b"", "not a safetensors"),
-])
-def test_incomplete_weights_are_never_replaced_by_demo(tmp_path: Path, name: str, data: bytes | None, message: str):
-    make_weights(tmp_path / "demo/PaddleOCR-VL")
-    folder = make_weights(tmp_path / "PaddleOCR-VL")
-    (folder / name).unlink() if data is None else (folder / name).write_bytes(data)
-    with pytest.raises(WeightsError, match=message):
-        resolve(settings(tmp_path), CATALOG)
-
-
-def test_manifest(tmp_path: Path):
-    folder = make_weights(tmp_path / "w")
-    assert verify(folder) == 0
-    good = hashlib.sha256(SAFETENSORS).hexdigest()
-    (folder / "SHA256SUMS").write_text(f"{good}  model.safetensors\n")
-    assert verify(folder) == 1
-    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")
-    with pytest.raises(WeightsError, match="damaged"):
-        verify(folder)
-    (folder / "SHA256SUMS").write_text(f"{good}  model.safetensors\n{good}  absent.json\n")
-    with pytest.raises(WeightsError, match=r"absent\.json is missing"):
-        verify(folder)
-    (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(b'{}').hexdigest()}  config.json\n")
-    with pytest.raises(WeightsError, match="not listed"):
-        verify(folder)
-    (folder / "SHA256SUMS").write_text(f"{good}  ../model.safetensors\n")
-    with pytest.raises(WeightsError, match="line 1"):
-        verify(folder)
-
-
-@pytest.mark.parametrize(("env", "message"), [
-    ({"HARDWARE": "gpu"}, "HARDWARE is 'gpu'; expected one of cpu, ascend"),
-    ({"VLM_ENFORCE_EAGER": "yes"}, "VLM_ENFORCE_EAGER is 'yes'"),
-    ({"VLM_MEMORY_UTILIZATION": "90"}, "VLM_MEMORY_UTILIZATION is '90'; expected a share"),
-    ({"VLM_MEMORY_UTILIZATION": "most"}, "VLM_MEMORY_UTILIZATION is 'most'"),
-    ({"VLM_MEMORY_UTILIZATION": "0.7", "HARDWARE": "cpu"}, "but HARDWARE is cpu"),
-    ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
-    ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
-    ({"VLM_PORT": "0"}, "VLM_PORT is '0'"), ({"VLM_PORT": "abc"}, "VLM_PORT is 'abc'"),
-])
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"HARDWARE": "gpu"}, "HARDWARE is 'gpu'; expected one of cpu, ascend"),
+        ({"VLM_ENFORCE_EAGER": "yes"}, "VLM_ENFORCE_EAGER is 'yes'"),
+        ({"VLM_MEMORY_UTILIZATION": "90"}, "VLM_MEMORY_UTILIZATION is '90'; expected a share"),
+        ({"VLM_MEMORY_UTILIZATION": "most"}, "VLM_MEMORY_UTILIZATION is 'most'"),
+        ({"VLM_MEMORY_UTILIZATION": "0.7", "HARDWARE": "cpu"}, "but HARDWARE is cpu"),
+        ({"VLM_GRAPH_MODE": "fast", "HARDWARE": "ascend"}, "VLM_GRAPH_MODE is 'fast'; expected one of none, piecewise"),
+        ({"VLM_GRAPH_MODE": "full", "HARDWARE": "cpu"}, "VLM_GRAPH_MODE is set, but HARDWARE is cpu"),
+        ({"VLM_GRAPH_MODE": "full", "VLM_ENFORCE_EAGER": "1", "HARDWARE": "ascend"}, "but VLM_ENFORCE_EAGER is 1"),
+        ({"VLM_REPLICAS_PER_DIE": "0"}, "VLM_REPLICAS_PER_DIE is '0'"),
+        ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
+        ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
+        ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
+        ({"VLM_PORT": "0"}, "VLM_PORT is '0'"),
+        ({"VLM_PORT": "abc"}, "VLM_PORT is 'abc'"),
+    ],
+)
 def test_bad_settings(env: dict[str, str], message: str):
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(UsageError, match=message):
         Settings.from_environment(env)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("default: x\nmodels: {}\nhardware: {}\n", "default is 'x'"),
-    ("default: x\nmodels: {x: {path: p}}\nhardware: {}\n", "models.x lacks the key 'served_name'"),
-    ("default: x\nmodels: {x: {path: p, served_name: s, flags: 1}}\nhardware: {}\n", "unknown key 'flags'"),
-    ("models: [", "is not YAML"), ("- a", "expected a mapping"),
-    ("models: {}\nhardware: {}\n", "lacks the key 'default'"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("default: x\nmodels: {}\nhardware: {}\n", "default is 'x'"),
+        ("default: x\nmodels: {x: {path: p}}\nhardware: {}\n", "models.x lacks the key 'served_name'"),
+        ("default: x\nmodels: {x: {path: p, served_name: s, flags: 1}}\nhardware: {}\n", "unknown key 'flags'"),
+        ("models: [", "is not YAML"),
+        ("- a", "expected a mapping"),
+        ("models: {}\nhardware: {}\n", "lacks the key 'default'"),
+    ],
+)
 def test_bad_catalog(tmp_path: Path, text: str, message: str):
     (tmp_path / "models.yaml").write_text(text)
-    with pytest.raises(SettingError, match=message):
-        Catalog.load(tmp_path / "models.yaml")
+    with pytest.raises(UsageError, match=message):
+        Serving.load(tmp_path / "models.yaml")
 
 
 def test_flags():
     assert flags({"a": True, "b": False, "c": 3, "d": {"image": 2}, "e": ["x", "y"], "f": None}) == [
-        "--a", "--c", "3", "--d", '{"image": 2}', "--e", "x", "y"]
+        "--a",
+        "--c",
+        "3",
+        "--d",
+        '{"image": 2}',
+        "--e",
+        "x",
+        "y",
+    ]
 
 
 def value(command: list[str], flag: str) -> str:
@@ -151,8 +94,8 @@ def value(command: list[str], flag: str) -> str:
 def test_command_has_what_the_client_and_the_model_need(tmp_path: Path, hardware: str):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path, HARDWARE=hardware, VLM_PORT="8123")
-    weights = resolve(chosen, CATALOG)
-    command = build_command(chosen, CATALOG, weights, ["--max-num-seqs", "3"])
+    weights = resolve(chosen)
+    command = build_command(chosen, SERVING, weights, ["--max-num-seqs", "3"])
     assert command[1:3] == ["serve", str(weights.path)]
     assert value(command, "--served-model-name") == "PaddleOCR-VL-0.9B"
     assert value(command, "--host") == "127.0.0.1" and value(command, "--port") == "8123"
@@ -169,30 +112,48 @@ def test_graph_mode_is_turned_off_by_one_variable(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
     for text, expected in (("1", True), ("0", False), ("", False)):
         chosen = settings(tmp_path, HARDWARE="ascend", VLM_ENFORCE_EAGER=text)
-        assert ("--enforce-eager" in build_command(chosen, CATALOG, resolve(chosen, CATALOG), [])) is expected
+        assert ("--enforce-eager" in build_command(chosen, SERVING, resolve(chosen), [])) is expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", "0.8"), ("0.65", "0.65")])
 def test_memory_of_a_die_by_one_variable(tmp_path: Path, text: str, expected: str):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path, HARDWARE="ascend", VLM_MEMORY_UTILIZATION=text)
-    assert value(build_command(chosen, CATALOG, resolve(chosen, CATALOG), []), "--gpu-memory-utilization") == expected
+    assert value(build_command(chosen, SERVING, resolve(chosen), []), "--gpu-memory-utilization") == expected
 
 
-def test_weights_are_hashed_once_and_watched_from_first_use(tmp_path: Path, capsys):
-    folder, state = make_weights(tmp_path / "w"), tmp_path / "state"
-    assert verify(folder, state) == 2 and "has no SHA256SUMS" in capsys.readouterr().err
-    assert verify(folder, state) == 2 and capsys.readouterr().err == ""
-    with (folder / "config.json").open("a") as stream:
-        stream.write(" ")
-    with pytest.raises(WeightsError, match="replaced on purpose"):
-        verify(folder, state)
+def test_arguments_and_graph_mode_without_a_rebuild(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = settings(
+        tmp_path, HARDWARE="ascend", VLM_ARGS="--max-num-seqs 7 --seed '3'", VLM_GRAPH_MODE="full_decode_only"
+    )
+    command = build_command(chosen, SERVING, resolve(chosen), [])
+    assert command[-4:] == ["--max-num-seqs", "7", "--seed", "3"] and max_num_seqs(command) == 7
+    assert json.loads(value(command, "--compilation-config")) == {"cudagraph_mode": "FULL_DECODE_ONLY"}
+    plain = settings(tmp_path, HARDWARE="ascend")
+    assert "--compilation-config" not in (command := build_command(plain, SERVING, resolve(plain), []))
+    assert max_num_seqs(command) == 128
+
+
+def test_replicas_of_a_die_divide_its_memory(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_REPLICAS_PER_DIE="4")
+    command = build_command(chosen, SERVING, resolve(chosen), [])
+    assert value(command, "--gpu-memory-utilization") == "0.2" and value(command, "--num-gpu-blocks-override") == "1024"
+    alone = settings(tmp_path, HARDWARE="cpu", VLM_REPLICAS_PER_DIE="4")
+    assert "--gpu-memory-utilization" not in build_command(alone, SERVING, resolve(alone), [])
+
+
+@pytest.mark.parametrize("words", [["--max-num-seqs", "many"], ["--max-num-seqs=0"], ["--max-num-seqs"]])
+def test_a_number_of_requests_that_is_none(words: list[str]):
+    with pytest.raises(UsageError, match="--max-num-seqs is"):
+        max_num_seqs(["vllm", "serve", *words])
 
 
 def test_environment_of_the_server_yields_to_what_is_set(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path)
-    env = build_environment(chosen, CATALOG, resolve(chosen, CATALOG), {"HF_HUB_OFFLINE": "0", "OTHER": "1"})
+    env = build_environment(chosen, SERVING, resolve(chosen), {"HF_HUB_OFFLINE": "0", "OTHER": "1"})
     assert env["HF_HUB_OFFLINE"] == "0" and env["OTHER"] == "1" and env["VLLM_NO_USAGE_STATS"] == "1"
     assert int(env["OMP_NUM_THREADS"]) >= 1 and int(env["VLLM_CPU_KVCACHE_SPACE"]) >= 1
 
@@ -219,30 +180,36 @@ def test_what_follows_from_the_machine(tmp_path: Path, monkeypatch):
     assert boxed == Host(cores=2, memory=6 << 30, bfloat16=True)
     assert boxed.values() == {"dtype": "bfloat16", "VLLM_CPU_KVCACHE_SPACE": 1, "OMP_NUM_THREADS": 2}
     assert boxed.fill({"dtype": "derived", "a": 1}) == {"dtype": "bfloat16", "a": 1}
-    with pytest.raises(SettingError, match="max-num-seqs is 'derived'; that is known for dtype, "):
+    with pytest.raises(UsageError, match="max-num-seqs is 'derived'; that is known for dtype, "):
         boxed.fill({"max-num-seqs": "derived"})
 
 
 def test_nothing_derived_is_left(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path)
-    weights = resolve(chosen, CATALOG)
-    assert "derived" not in build_command(chosen, CATALOG, weights, [])
-    assert "derived" not in build_environment(chosen, CATALOG, weights, {}).values()
+    weights = resolve(chosen)
+    assert "derived" not in build_command(chosen, SERVING, weights, [])
+    assert "derived" not in build_environment(chosen, SERVING, weights, {}).values()
 
 
 def test_demo_weights_run_on_one_thread(tmp_path: Path):
     make_weights(tmp_path / "demo/PaddleOCR-VL")
     chosen = settings(tmp_path)
-    weights = resolve(chosen, CATALOG)
-    assert build_environment(chosen, CATALOG, weights, {})["OMP_NUM_THREADS"] == "1"
-    assert build_environment(chosen, CATALOG, weights, {"OMP_NUM_THREADS": "2"})["OMP_NUM_THREADS"] == "2"
+    weights = resolve(chosen)
+    assert build_environment(chosen, SERVING, weights, {})["OMP_NUM_THREADS"] == "1"
+    assert build_environment(chosen, SERVING, weights, {"OMP_NUM_THREADS": "2"})["OMP_NUM_THREADS"] == "2"
 
 
 def launch(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     base = {key: text for key, text in os.environ.items() if key not in ("VLM_MODEL", "MODELS_DIR", "HARDWARE")}
-    return subprocess.run([sys.executable, "-m", "vlm_server", *words], cwd=ROOT / "model_code", env={**base, **env},
-                          capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "vlm_server", *words],
+        cwd=ROOT / "model_code",
+        env={**base, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_print_weights_with_banner(tmp_path: Path):
@@ -253,12 +220,14 @@ def test_print_weights_with_banner(tmp_path: Path):
     assert "DEMO WEIGHTS" in result.stderr and str(tmp_path / "PaddleOCR-VL") in result.stderr
 
 
+@pytest.mark.server
 def test_one_line_and_status_2_without_weights(tmp_path: Path):
     result = launch(MODELS_DIR=str(tmp_path), HARDWARE="ascend")
     assert result.returncode == 2 and result.stdout == ""
     assert result.stderr.startswith("error: there are no weights in") and result.stderr.count("\n") == 1
 
 
+@pytest.mark.server
 def test_damaged_weights_are_not_served(tmp_path: Path):
     folder = make_weights(tmp_path / "PaddleOCR-VL")
     (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")

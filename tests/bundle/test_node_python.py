@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node without Python 3.11 runs (openEuler 22.03 has 3.9): preflight, weights, dies, offline archive, self-test."""
+"""What a node without Python 3.11 runs (openEuler 22.03 has 3.9): preflight, weights, dies, offline archive,
+self-test."""
 
 from __future__ import annotations
 
@@ -12,11 +13,25 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
-MODULES = ("preflight", "fetch_weights", "offline", "dies", "selftest")
-OLD = next((found for name in ("python3.9", "python3.10") if (found := shutil.which(name))
-            and not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode), None)
+from bundle.offline import contents
+from tests.support.paths import ROOT
+
+MODULES = ("preflight", "weights.fetch", "offline", "compose.dies", "selftest", "status", "support")
+OLD = next(
+    (
+        found
+        for name in ("python3.9", "python3.10")
+        if (found := shutil.which(name))
+        and not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode
+    ),
+    None,
+)
+
+
+def on_the_path() -> dict[str, str]:
+    """The environment of a Python into which nothing of ours is installed, as scripts/lib/python.sh makes it."""
+    return {**os.environ, "PYTHONPATH": f"{ROOT}/operations:{ROOT}/common"}
 
 
 def test_their_scripts_ask_for_no_more():
@@ -28,25 +43,58 @@ def test_their_scripts_ask_for_no_more():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_syntax_is_that_of_python_3_9(module: str):
-    code = f"import sys, bundle.{module}; print('\\n'.join(str(getattr(m, '__file__', '')) for m in sys.modules.values()))"
-    listed = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
-                            capture_output=True, text=True, check=True).stdout
+    file = f"{module}.__main__" if (ROOT / "operations/bundle" / module).is_dir() else module
+    code = (
+        f"import sys, bundle.{file}; print('\\n'.join(str(getattr(m, '__file__', '')) for m in sys.modules.values()))"
+    )
+    listed = subprocess.run(
+        [sys.executable, "-c", code],
+        env=on_the_path(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     ours = [Path(name) for name in listed.splitlines() if name.startswith(str(ROOT)) and ".venvs" not in name]
     assert len(ours) > 3
     for path in ours:
         text = path.read_text()
         ast.parse(text, str(path), feature_version=(3, 9))
         assert "file_digest(" not in text, f"{path}: Python 3.11"
+        relative = path.relative_to(ROOT)
+        assert any(relative.is_relative_to(name) for name in contents.TREE), f"{path} is not in the offline archive"
+
+
+def test_the_scripts_run_in_a_folder_that_was_carried(tmp_path: Path):
+    """The offline archive ends with preflight on the node; the checkout's other folders are not there."""
+    for path in contents.tree_files():
+        if not path.is_relative_to(ROOT / "docs"):
+            target = tmp_path / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ENVS_DIR", "RUN_DIR")}
+    script = tmp_path / "scripts/preflight.sh"
+    result = subprocess.run(
+        [script, "--hardware", "cpu", "--json"], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "weights" in {finding["check"] for finding in json.loads(result.stdout)}, result.stderr
 
 
 @pytest.mark.skipif(OLD is None, reason="there is no Python 3.9 or 3.10 here")
 @pytest.mark.parametrize("module", MODULES)
 def test_they_run_on_an_older_python(module: str):
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    assert OLD
+    env = on_the_path()
     if module == "preflight":
-        result = subprocess.run([OLD, "-m", "bundle.preflight", "--hardware", "cpu", "--json"], env=env, capture_output=True,
-                                text=True, check=False)
+        result = subprocess.run(
+            [OLD, "-m", "bundle.preflight", "--hardware", "cpu", "--json"],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert json.loads(result.stdout), result.stderr
     else:
-        result = subprocess.run([OLD, "-m", f"bundle.{module}", "--help"], env=env, capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            [OLD, "-m", f"bundle.{module}", "--help"], env=env, capture_output=True, text=True, check=False
+        )
         assert "usage: scripts/" in result.stdout + result.stderr, result.stderr

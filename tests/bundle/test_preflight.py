@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""preflight.sh against machines made of recorded outputs: A3, A2, 310P, none; and what changes when something is wrong."""
+"""preflight.sh against machines made of recorded outputs: A3, A2, 310P, none; and what changes when something is
+wrong."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
-from bundle.checks import engine, host, npu, weights
-from bundle.checks.machine import Finding, Machine
-from bundle.manifest import write_manifest
-from bundle.preflight import findings, show
+from bundle.compose import dies
+from bundle.preflight import engine, host, npu, reach, weights
+from bundle.preflight.__main__ import findings, show
+from bundle.preflight.machine import Finding, Machine
+from served_weights import layout, manifest
+from tests.support.paths import ROOT
 
 SAMPLES = ROOT / "tests/data/npu-smi"
 FILES = {
@@ -22,7 +25,9 @@ FILES = {
     "/proc/meminfo": "MemTotal:       2113929216 kB\n",
     "/usr/local/Ascend/driver/version.info": "Version=25.2.3\nascendhal_version=7.35.23\n",
     "/usr/local/Ascend/firmware/version.info": "Version=7.7.0.6.236\n",
-    "/etc/ascend_install.info": "", "/usr/local/bin/npu-smi": "", "/usr/local/dcmi/libdcmi.so": "",
+    "/etc/ascend_install.info": "",
+    "/usr/local/bin/npu-smi": "",
+    "/usr/local/dcmi/libdcmi.so": "",
     "/usr/local/Ascend/driver/lib64/libdrv.so": "",
 }
 
@@ -31,20 +36,28 @@ class Node(Machine):
     """A node of recorded outputs below a scratch folder; `answers` maps the begin of a command to its output."""
 
     def __init__(self, folder: Path, sample: str | None, **values: str) -> None:
+        self.free = True
         super().__init__({"NPU_IDS": "0-1", "MODELS_DIR": str(folder / "models"), **values}, folder)
         for name, text in FILES.items():
             self.put(name, text)
         for name in ("davinci0", "davinci1", *npu.SHARED):
             self.put(f"/dev/{name}", "")
-        self.answers = {("docker", "version"): "26.1.5\n", ("docker", "compose"): "2.26.1\n", ("docker", "info"): f"{folder}\n",
-                        ("docker", "image"): '{"paddleocr-vl.soc": "ascend910_9391"}\n'}
+        self.answers: dict[tuple[str, ...], str] = {
+            ("docker", "version"): "26.1.5\n",
+            ("docker", "compose"): "2.26.1\n",
+            ("docker", "info"): f"{folder}\n",
+            ("docker", "image"): '{"paddleocr-vl.soc": "ascend910_9391"}\n',
+        }
         if sample:
             self.answers["npu-smi",] = (SAMPLES / f"{sample}.txt").read_text()
         model = folder / "models/PaddleOCR-VL"
-        (model / "PP-DocLayoutV2").mkdir(parents=True)
+        (model / layout.NAME).mkdir(parents=True)
+        for file in layout.FILES:
+            (model / layout.NAME / file).write_text(file)
+        manifest.write(model / layout.NAME)
         (model / "config.json").write_text("{}")
         (model / "model.safetensors").write_bytes(bytes(8) + b"{}")
-        write_manifest(model)
+        manifest.write(model)
 
     def put(self, name: str, text: str) -> None:
         self.path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +73,7 @@ class Node(Machine):
         return 200 * 2**30
 
     def port_is_free(self, host: str, port: int) -> bool:
-        return True
+        return self.free
 
 
 def by_check(machine: Machine) -> dict[str, Finding]:
@@ -91,30 +104,84 @@ def test_a_machine_without_npu(tmp_path: Path):
     assert "driver" not in by_check(on_cpu) and all(finding.level != "FAIL" for finding in findings(on_cpu))
 
 
-@pytest.mark.parametrize(("change", "check", "level", "words"), [
-    (lambda node: node.answers.pop(("docker", "version")), "engine", "FAIL", "docker does not answer"),
-    (lambda node: node.answers.update({("docker", "version"): "18.09.0\n"}), "engine", "FAIL", "18.09.0"),
-    (lambda node: node.answers.update({("docker", "version"): "20.10.24+dfsg1\n"}), "building", "WARN", "20.10.24"),
-    (lambda node: node.answers.pop(("docker", "compose")), "compose", "FAIL", "missing"),
-    (lambda node: node.answers.update({("docker", "compose"): "2.3.3\n"}), "compose", "FAIL", "2.3.3"),
-    (lambda node: node.answers.pop(("docker", "image")), "image", "WARN", "is not there"),
-    (lambda node: node.put("/usr/local/Ascend/driver/version.info", "Version=24.1.rc3\n"), "driver", "WARN", "24.1"),
-    (lambda node: node.put("/etc/group", "HwHiAiUser:x:1001:\n"), "group", "FAIL", "HwHiAiUser is 1001"),
-    (lambda node: node.put("/etc/os-release", 'PRETTY_NAME="Plan 9"\n'), "system", "WARN", "Plan 9"),
-    (lambda node: node.put("/proc/meminfo", "MemTotal: 8000000 kB\n"), "memory", "WARN", "8 GiB"),
-    (lambda node: node.put("/models/PaddleOCR-VL/config.json", "{ }"), "weights", "FAIL", "damaged"),
-    (lambda node: node.path("/models/PaddleOCR-VL/config.json").unlink(), "weights", "FAIL", "not there"),
-    (lambda node: node.path("/models/PaddleOCR-VL/PP-DocLayoutV2").rmdir(), "layout model", "FAIL", "PP-DocLayoutV2"),
-    (lambda node: node.path("/models/PaddleOCR-VL/config.json").chmod(0o600), "permissions", "FAIL", "config.json"),
-    (lambda node: node.values.update({"NPU_IDS": "0-1x"}), "NPU_IDS", "FAIL", "NPU_IDS is '0-1x'"),
-    (lambda node: node.values.update({"NPU_IDS": "1,0"}), "NPU_IDS", "FAIL", "ascending"),
-    (lambda node: node.values.update({"NPU_IDS": "0,1"}), "NPU_IDS", "FAIL", "no compose fragment for 0,1"),
-    (lambda node: node.values.update({"PARSER_PORT": "http"}), "port", "FAIL", "PARSER_PORT is 'http'"),
-    (lambda node: node.answers.update({("npu-smi",): node.answers["npu-smi",].replace("| OK ", "| Warning ", 1)}), "dies",
-     "FAIL", "not healthy"),
-    (lambda node: node.answers.update({("npu-smi",): node.answers["npu-smi",].replace(" 3131 /", "23131 /", 1)}),
-     "free dies", "WARN", "die 0 holds memory"),
-])
+@pytest.mark.parametrize(
+    ("change", "check", "level", "words"),
+    [
+        (lambda node: node.answers.pop(("docker", "version")), "engine", "FAIL", "docker does not answer"),
+        (lambda node: node.answers.update({("docker", "version"): "18.09.0\n"}), "engine", "FAIL", "18.09.0"),
+        (lambda node: node.answers.update({("docker", "version"): "20.10.24+dfsg1\n"}), "building", "WARN", "20.10.24"),
+        (lambda node: node.answers.pop(("docker", "compose")), "compose", "FAIL", "missing"),
+        (lambda node: node.answers.update({("docker", "compose"): "2.3.3\n"}), "compose", "FAIL", "2.3.3"),
+        (lambda node: node.answers.pop(("docker", "image")), "image", "WARN", "is not there"),
+        (
+            lambda node: node.put("/usr/local/Ascend/driver/version.info", "Version=24.1.rc3\n"),
+            "driver",
+            "WARN",
+            "24.1",
+        ),
+        (lambda node: node.put("/etc/group", "HwHiAiUser:x:1001:\n"), "group", "FAIL", "HwHiAiUser is 1001"),
+        (lambda node: node.put("/etc/os-release", 'PRETTY_NAME="Plan 9"\n'), "system", "WARN", "Plan 9"),
+        (lambda node: node.put("/proc/meminfo", "MemTotal: 8000000 kB\n"), "memory", "WARN", "8 GiB"),
+        (lambda node: node.put("/models/PaddleOCR-VL/config.json", "{ }"), "weights", "FAIL", "damaged"),
+        (
+            lambda node: node.path("/models/PaddleOCR-VL/config.json").unlink(),
+            "weights",
+            "FAIL",
+            "config.json is missing",
+        ),
+        (
+            lambda node: shutil.rmtree(node.path("/models/PaddleOCR-VL/PP-DocLayoutV2")),
+            "layout model",
+            "FAIL",
+            "PP-DocLayoutV2 was not found",
+        ),
+        (
+            lambda node: node.put("/models/PaddleOCR-VL/PP-DocLayoutV2/inference.pdiparams", "inference.pdipArams"),
+            "layout model",
+            "FAIL",
+            "inference.pdiparams is damaged",
+        ),
+        (
+            lambda node: node.values.update({"MODELS_DIR": "/nonexistent"}),
+            "weights",
+            "FAIL",
+            "MODELS_DIR: /nonexistent is no folder",
+        ),
+        (lambda node: node.values.update({"VLM_MODEL": "nothing"}), "weights", "FAIL", "VLM_MODEL is 'nothing'"),
+        (
+            lambda node: node.values.update({"LAYOUT_MODEL_DIR": "/models/elsewhere"}),
+            "layout model",
+            "FAIL",
+            "models/elsewhere",
+        ),
+        (lambda node: node.values.update({"LAYOUT_MODEL_DIR": "/opt/inside"}), "layout model", "WARN", "/opt/inside"),
+        (lambda node: node.path("/models/PaddleOCR-VL/config.json").chmod(0o600), "permissions", "FAIL", "config.json"),
+        (lambda node: node.values.update({"NPU_IDS": "0-1x"}), "NPU_IDS", "FAIL", "NPU_IDS is '0-1x'"),
+        (lambda node: node.values.update({"NPU_IDS": "1,0"}), "NPU_IDS", "FAIL", "ascending"),
+        (lambda node: node.values.update({"NPU_IDS": "0,1"}), "NPU_IDS", "FAIL", "no compose fragment for 0,1"),
+        (lambda node: node.values.update({"PARSER_PORT": "http"}), "port", "FAIL", "PARSER_PORT is 'http'"),
+        (lambda node: setattr(node, "free", False), "port", "FAIL", "8080 on 127.0.0.1 is taken"),
+        (lambda node: node.values.update({"PARSER_BIND": "0.0.0.0"}), "keys", "FAIL", "there are no keys"),
+        (lambda node: node.values.update({"PARSER_API_KEYS": "mysecret"}), "keys", "FAIL", "entry 1 is no hash"),
+        (lambda node: node.values.update({"PARSER_MEM_LIMIT": "much"}), "memory", "FAIL", "PARSER_MEM_LIMIT is 'much'"),
+        (lambda node: node.values.update({"HARDWARE": "gpu"}), "HARDWARE", "FAIL", "HARDWARE is 'gpu'"),
+        (lambda node: node.values.update({"NPU_IDS": "present"}), "NPU_IDS", "FAIL", "no compose fragment for present"),
+        (
+            lambda node: node.answers.update(
+                {("npu-smi",): node.answers["npu-smi",].replace("| OK ", "| Warning ", 1)}
+            ),
+            "dies",
+            "FAIL",
+            "not healthy",
+        ),
+        (
+            lambda node: node.answers.update({("npu-smi",): node.answers["npu-smi",].replace(" 3131 /", "23131 /", 1)}),
+            "free dies",
+            "WARN",
+            "die 0 holds memory",
+        ),
+    ],
+)
 def test_each_trouble_is_named(tmp_path: Path, change, check: str, level: str, words: str):
     node = Node(tmp_path, "a3")
     change(node)
@@ -123,20 +190,69 @@ def test_each_trouble_is_named(tmp_path: Path, change, check: str, level: str, w
     assert finding.needed and finding.remedy
 
 
+def test_a_secret_is_never_shown(tmp_path: Path):
+    node = Node(tmp_path, "a3", PARSER_API_KEYS="mysecret")
+    assert not any("mysecret" in show(finding) for finding in findings(node))
+
+
+def test_a_port_that_our_own_parser_holds(tmp_path: Path):
+    node = Node(tmp_path, "a3")
+    node.free = False
+    node.answers["docker", "compose"] = '{"State":"running"}\n'
+    assert by_check(node)["port"] == Finding("PASS", "port", "8080 on 127.0.0.1 is our parser's")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"PARSER_API_KEYS": "sha256:" + "0" * 64},
+        {"PARSER_API_KEYS": f"sha256:{'0' * 64} name=billing pages=1000/day,sha256:{'1' * 64}"},
+        {"PARSER_AUTH": "off"},
+        {"PARSER_API_KEYS_FILE": "/run/keys"},
+        {"PARSER_BIND": "::1"},
+    ],
+)
+def test_a_parser_that_is_open_to_none_without_a_key(tmp_path: Path, values: dict[str, str]):
+    assert by_check(Node(tmp_path, "a3", **{"PARSER_BIND": "0.0.0.0", **values}))["keys"].level == "PASS"
+
+
+def test_keys_in_the_parsers_volume(tmp_path: Path):
+    node = Node(tmp_path, "a3", PARSER_BIND="0.0.0.0")
+    node.answers["docker", "volume"] = "[{}]\n"
+    assert by_check(node)["keys"].level == "FAIL"
+    node.answers["docker", "run"] = "billing  0123456789abcdef  valid\nguest  123456789abcdef0  valid\n"
+    assert by_check(node)["keys"] == Finding("PASS", "keys", "2 in the volume paddleocr-vl_parser-state")
+
+
+def test_dies_that_are_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    node = Node(tmp_path, "a3", NPU_IDS="present")
+    monkeypatch.setattr(npu, "FOLDER", tmp_path)
+    (tmp_path / "present.yaml").write_text(dies.fragment("0-1", "present", [0]))
+    found = by_check(node)
+    assert found["devices"] == Finding("PASS", "devices", "1 dies, NPU_IDS=present")
+
+
 def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):
-    result = subprocess.run([ROOT / "scripts/preflight.sh", "--hardware", "cpu", "--json"], capture_output=True, text=True,
-                            check=False)
+    result = subprocess.run(
+        [ROOT / "scripts/preflight.sh", "--hardware", "cpu", "--json"], capture_output=True, text=True, check=False
+    )
     rows = json.loads(result.stdout)
     assert result.returncode == (1 if any(row["level"] == "FAIL" for row in rows) else 0)
     assert {row["check"] for row in rows} >= {"processor", "system", "memory", "engine", "weights"}
 
 
 def test_every_check_is_run():
-    import bundle.checks
+    import bundle.preflight
 
-    modules = (host, npu, engine, weights)
-    assert {path.stem for path in Path(bundle.checks.__file__).parent.glob("*.py")} - {"__init__", "machine"} == {
-        module.__name__.rpartition(".")[2] for module in modules}
+    modules = (host, npu, engine, reach, weights)
+    assert {path.stem for path in Path(bundle.preflight.__file__).parent.glob("*.py")} - {
+        "__init__",
+        "__main__",
+        "machine",
+    } == {module.__name__.rpartition(".")[2] for module in modules}
     for module in modules:
-        assert set(module.CHECKS) >= {value for name, value in vars(module).items()
-                                      if name.startswith("check_") and name not in ("check_report", "check_manifest")}
+        assert set(module.CHECKS) >= {
+            value
+            for name, value in vars(module).items()
+            if name.startswith("check_") and name not in ("check_report", "check_permissions")
+        }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/run_demo.sh against fake services: what it prints, writes, starts and leaves behind."""
+"""scripts/run_demo.sh against simulated services: what it prints, writes, starts and leaves behind."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import os
 import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
-from conftest import Sandbox
-from local_mode import one_error_line, wait_for
 
-from bundle.supervisor import Supervisor
+from bundle.local_mode.supervisor import Supervisor
+from bundle.settings import LocalSettings
+from tests.support.local_mode import one_error_line
+from tests.support.sandbox import Sandbox
+from tests.support.wait import wait_for
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_markdown_on_stdout_files_in_out_and_services_kept(sandbox: Sandbox):
     image = sandbox.write("page.png")
     first = sandbox.call(image, "--out", "result")
@@ -30,6 +33,9 @@ def test_markdown_on_stdout_files_in_out_and_services_kept(sandbox: Sandbox):
     assert record["file"] == "page.png" and record["weights"]["demo"] is True
     assert record["pages"][0]["markdown"]["images"] == {"imgs/a.jpg": "images/page-1-a.jpg"}
     assert sorted(path.name for path in out.iterdir()) == ["images", "page.json", "page.md"]
+    logs = list((Path(sandbox.env["RUN_DIR"]) / "logs").glob("*.log*"))
+    assert {"parser.log", "supervisord.log", "vlm.log"} <= {path.name for path in logs}
+    assert [path.name for path in logs if path.stat().st_mode & 0o077] == [], "logs are for their owner alone"
 
     second = sandbox.call(image, "--out", "result")
     assert second.returncode == 0 and "starting" not in second.stderr
@@ -38,10 +44,15 @@ def test_markdown_on_stdout_files_in_out_and_services_kept(sandbox: Sandbox):
     assert "no services were running" in sandbox.call("--down").stderr
 
 
-@pytest.mark.parametrize(("data", "message"), [
-    (None, "no such file"), (b"", "is empty"), (b"hello", "unknown format"),
-    (b"\x89PNG\r\n\x1a\n broken", "broken"),
-])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "no such file"),
+        (b"", "is empty"),
+        (b"hello", "unknown format"),
+        (b"\x89PNG\r\n\x1a\n broken", "broken"),
+    ],
+)
 def test_bad_files_start_nothing(sandbox: Sandbox, data: bytes | None, message: str):
     path = str(sandbox.folder / "bad.png") if data is None else sandbox.write("bad.png", data)
     result = sandbox.call(sandbox.write("good.png"), path)
@@ -55,6 +66,7 @@ def test_same_names_are_refused(sandbox: Sandbox):
     assert result.returncode == 2 and "a.md" in one_error_line(result.stderr)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("setting", ["VLM_PORT", "PARSER_PORT"])
 def test_a_taken_port_is_named(sandbox: Sandbox, setting: str):
     with socket.socket() as holder:
@@ -67,15 +79,18 @@ def test_a_taken_port_is_named(sandbox: Sandbox, setting: str):
     assert sandbox.processes() == []
 
 
-@pytest.mark.parametrize(("variables", "expected"), [
-    ({"VLM_PORT": "eight"}, "VLM_PORT is 'eight'"),
-    ({"PARSER_PORT": "70000"}, "PARSER_PORT is '70000'"),
-    ({"VLM_PORT": "9001", "PARSER_PORT": "9001"}, "both 9001"),
-    ({"VLM_MODEL": "missing"}, "VLM_MODEL is 'missing'"),
-    ({"READY_TIMEOUT": "soon"}, "READY_TIMEOUT is 'soon'"),
-])
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"VLM_PORT": "eight"}, "VLM_PORT is 'eight'"),
+        ({"PARSER_PORT": "70000"}, "PARSER_PORT is '70000'"),
+        ({"VLM_PORT": "9001", "PARSER_PORT": "9001"}, "both 9001"),
+        ({"VLM_MODEL": "missing"}, "VLM_MODEL is 'missing'"),
+        ({"READY_TIMEOUT": "soon"}, "READY_TIMEOUT is 'soon'"),
+    ],
+)
 def test_bad_settings(sandbox: Sandbox, variables: dict[str, str], expected: str):
-    result = sandbox.call(sandbox.write("page.png"), **variables)
+    result = sandbox.call(sandbox.write("page.png"), env=variables)
     assert result.returncode == 2 and expected in one_error_line(result.stderr)
     assert sandbox.processes() == []
 
@@ -85,33 +100,39 @@ def test_docker_mode_without_an_engine(sandbox: Sandbox):
     assert result.returncode == 2 and "--mode local" in one_error_line(result.stderr)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("behaviour", "status", "message"), [
-    ("refuse", 2, "file: told to refuse (400)"),
-    ("fail", 1, "file: told to fail (503)"),
-    ("short", 1, "only 1 of 3 pages"),
-])
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("behaviour", "status", "message"),
+    [
+        ("refuse", 2, "file: told to answer 400 (400)"),
+        ("fail", 1, "file: told to answer 503 (503)"),
+        ("short", 1, "only 1 of 3 pages"),
+    ],
+)
 def test_a_page_that_is_not_parsed_fails_the_call(sandbox: Sandbox, behaviour: str, status: int, message: str):
-    result = sandbox.call(sandbox.write("page.png"), FAKE_PARSER=behaviour)
+    result = sandbox.call(sandbox.write("page.png"), SIMULATED_PARSER=behaviour)
     assert result.returncode == status and message in one_error_line(result.stderr)
     assert sandbox.processes() == [] and not (sandbox.folder / "output").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("variables", "message"), [
-    ({"FAKE_VLM": "die"}, "vlm ended while starting"),
-    ({"FAKE_PARSER": "die"}, "parser ended while starting"),
-    ({"FAKE_PARSER": "hang", "READY_TIMEOUT": "2"}, "was not ready after"),
-])
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"SIMULATED_VLM": "die"}, "vlm ended while starting"),
+        ({"SIMULATED_PARSER": "die"}, "parser ended while starting"),
+        ({"SIMULATED_PARSER": "hang", "READY_TIMEOUT": "2"}, "was not ready after"),
+    ],
+)
 def test_a_service_that_does_not_come_up(sandbox: Sandbox, variables: dict[str, str], message: str):
-    result = sandbox.call(sandbox.write("page.png"), **variables)
+    result = sandbox.call(sandbox.write("page.png"), env=variables)
     assert result.returncode == 4
     line = one_error_line(result.stderr)
     assert message in line and "log:" in line
     assert sandbox.processes() == []
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_other_settings_than_the_running_services_have(sandbox: Sandbox):
     image = sandbox.write("page.png")
     assert sandbox.call(image).returncode == 0
@@ -120,9 +141,9 @@ def test_other_settings_than_the_running_services_have(sandbox: Sandbox):
     assert sandbox.call(image).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_interrupt_stops_what_the_call_started(sandbox: Sandbox):
-    call = sandbox.start(sandbox.write("page.png"), FAKE_PARSER="slow")
+    call = sandbox.start(sandbox.write("page.png"), SIMULATED_PARSER="slow")
     wait_for(lambda: any("docparser" in line for line in sandbox.processes()))
     time.sleep(1)
     call.send_signal(signal.SIGINT)
@@ -131,10 +152,10 @@ def test_interrupt_stops_what_the_call_started(sandbox: Sandbox):
     assert sandbox.processes() == []
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_interrupt_leaves_services_of_an_earlier_call(sandbox: Sandbox):
     image = sandbox.write("page.png")
-    assert sandbox.call(image, FAKE_PARSER="").returncode == 0
+    assert sandbox.call(image, SIMULATED_PARSER="").returncode == 0
     before = sorted(sandbox.processes())
     call = sandbox.start(image)
     call.send_signal(signal.SIGINT)
@@ -142,14 +163,13 @@ def test_interrupt_leaves_services_of_an_earlier_call(sandbox: Sandbox):
     assert sorted(sandbox.processes()) == before
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_a_service_that_dies_later_is_started_again(sandbox: Sandbox):
     image = sandbox.write("page.png")
     assert sandbox.call(image).returncode == 0
-    class Settings:
-        values: dict[str, str] = {"SUPERVISOR_SOCKET": str(sandbox.folder / "run/supervisor.sock")}
 
-    supervisor = Supervisor(Settings())
+    values = {"SUPERVISOR_SOCKET": str(sandbox.folder / "run/supervisor.sock")}
+    supervisor = Supervisor(LocalSettings("127.0.0.1", 8000, "127.0.0.1", 8080, 60.0, values))
     wait_for(lambda: supervisor.info("vlm")["statename"] == "RUNNING")  # for good, after `startsecs`
     pid = supervisor.info("vlm")["pid"]
     os.kill(pid, signal.SIGKILL)

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from bundle import envfile, uv
-from bundle.environments import ENVIRONMENTS, check_system_libraries
-from bundle.errors import EnvironmentSetupError, ParseError, UsageError, exit_status
-from bundle.inputs import kind_of
+from bundle import envfile
+from bundle.environments import uv
+from bundle.environments.setup import ENVIRONMENTS, check_system_libraries
+from bundle.environments.stamp import clear_stamp, is_current, write_stamp
+from bundle.errors import ParseError
 from bundle.settings import LocalSettings, socket_path
-from bundle.stamp import clear_stamp, is_current, write_stamp
+from tests.support.paths import ROOT
+from tool_errors import EnvironmentSetupError, UsageError
 
 
 def test_env_file_is_read_as_compose_reads_it():
@@ -53,8 +55,10 @@ def test_the_socket_path_is_short_in_a_deep_checkout():
 def test_pip_settings_reach_uv(tmp_path: Path, monkeypatch):
     uv.ensure_uv()
     config = tmp_path / "pip.conf"
-    config.write_text("[global]\nindex-url = file:///mirror/simple\nextra-index-url = file:///more\n    file:///most\n"
-                      "find-links = /wheels /more-wheels\ncert = /certs/ca.pem\n")
+    config.write_text(
+        "[global]\nindex-url = file:///mirror/simple\nextra-index-url = file:///more\n    file:///most\n"
+        "find-links = /wheels /more-wheels\ncert = /certs/ca.pem\n"
+    )
     for name in list(os.environ):
         if name.startswith(("PIP_", "UV_")) or name == "SSL_CERT_FILE":
             monkeypatch.delenv(name)
@@ -92,31 +96,24 @@ def test_a_missing_system_library_is_named_with_its_package(tmp_path: Path, monk
     message = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
     python.write_text(f"#!/bin/sh\necho '{message}' >&2\nexit 1\n")
     python.chmod(0o755)
-    monkeypatch.setattr("bundle.environment.ENVS_DIR", tmp_path)
+    monkeypatch.setattr("bundle.environments.environment.ENVS_DIR", tmp_path)
     with pytest.raises(EnvironmentSetupError, match=r"libGL\.so\.1 is missing.*apt-get install libgl1.*mesa-libGL"):
         check_system_libraries(ENVIRONMENTS["parser"])
 
 
-def test_formats_are_told_by_content():
-    assert kind_of(b"%PDF-1.4") == "PDF" and kind_of(b"junk\n%PDF-1.4") == "PDF"
-    assert kind_of(b"RIFF\0\0\0\0WEBPVP8 ") == "WebP" and kind_of(b"BM\0\0") == "BMP"
-    assert kind_of(b"\xff\xd8\xff\xe0") == "JPEG" and kind_of(b"MM\x00*") == "TIFF" and kind_of(b"GIF89a") is None
-
-
 def test_exit_status():
-    assert exit_status(UsageError("x")) == 2 and exit_status(ParseError("x")) == 1
+    assert UsageError("x").exit_status == 2 and ParseError("x").exit_status == 1
 
 
 def test_setup_env_refuses_an_unknown_name():
-    root = Path(__file__).resolve().parents[2]
-    result = subprocess.run([root / "scripts/setup_env.sh", "vlm2"], capture_output=True, text=True, check=False)
+    result = subprocess.run([ROOT / "scripts/setup_env.sh", "vlm2"], capture_output=True, text=True, check=False)
     assert result.returncode == 2 and "unknown environment 'vlm2'; expected one or more of tools" in result.stderr
-    assert subprocess.run([root / "scripts/setup_env.sh"], capture_output=True, check=False).returncode == 2
+    assert subprocess.run([ROOT / "scripts/setup_env.sh"], capture_output=True, check=False).returncode == 2
 
 
 def test_the_scripts_import_with_the_standard_library_only():
-    root = Path(__file__).resolve().parents[2]
-    code = (f"import sys; sys.path.insert(0, '{root}/scripts')\n"
-            "import bundle.demo, bundle.environments, bundle.locks, bundle.testing, health_probe")
-    result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    code = "import bundle.demo, bundle.environments.setup, bundle.environments.locks, health_probe"
+    env = {"PYTHONPATH": f"{ROOT}/operations:{ROOT}/common"}
+    command = [sys.executable, "-S", "-P", "-c", code]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree as a whole: licence headers, no machine's paths, links that lead somewhere, names that agree, linters."""
+"""The whole tree: licence headers, no paths of one machine, working links, names that agree, linters."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 from bundle import envfile
+from tests.support.paths import ROOT
 
-LISTED = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
-                        check=True).stdout
+LISTED = subprocess.run(
+    ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+).stdout
 TRACKED = [ROOT / name for name in LISTED.splitlines()]
-TEXT = [path for path in TRACKED if path.is_file() and path.suffix in (
-    ".py", ".sh", ".md", ".toml", ".yaml", ".yml", ".conf", ".ini", ".in", ".txt", ".example", ".jinja", "")]
+TEXT = [
+    path
+    for path in TRACKED
+    if path.is_file()
+    and path.suffix
+    in (".py", ".sh", ".md", ".toml", ".yaml", ".yml", ".conf", ".ini", ".in", ".txt", ".example", ".jinja", "")
+]
 SOURCE = [path for path in TRACKED if path.suffix in (".py", ".sh") and path.is_file()]
 DOCUMENTS = [path for path in TRACKED if path.suffix == ".md" and path.is_file()]
 
@@ -35,8 +41,12 @@ def test_every_source_file_names_the_licence():
 
 def test_no_path_of_one_machine():
     pattern = re.compile(r"(?<![\w.])/(work|home/\w+|root)/")
-    found = [f"{relative(path)}: {line.strip()}" for path in TEXT
-             for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if pattern.search(line)]
+    found = [
+        f"{relative(path)}: {line.strip()}"
+        for path in TEXT
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+        if pattern.search(line)
+    ]
     assert found == []
 
 
@@ -61,22 +71,40 @@ def test_env_example_is_short_and_complete():
     assert len(text.splitlines()) < 40
     values, malformed = envfile.parse(text)
     assert malformed == []
-    read_by_local_mode = set(re.findall(r'(?:get|port|folder|pick)\((?:\w+, )?"([A-Z][A-Z_]+)"', "".join(
-        (ROOT / "scripts/bundle" / name).read_text() for name in ("settings.py", "paths.py", "environments.py"))))
+    read_by_local_mode = set(
+        re.findall(
+            r'(?:get|port|folder|pick)\((?:\w+, )?"([A-Z][A-Z_]+)"',
+            "".join(
+                (ROOT / "operations/bundle" / name).read_text()
+                for name in ("settings.py", "paths.py", "environments/setup.py")
+            ),
+        )
+    )
     launcher = (ROOT / "model_code/vlm_server/settings.py").read_text()
     read_by_launcher = set(re.findall(r'env\.get\("([A-Z_]+)"', launcher))
     internal = {"MODELS_CONFIG", "VLM_URL", "STATE_DIR"}
     assert (read_by_local_mode | read_by_launcher) - internal <= set(values)
-    everything = "".join(path.read_text() for folder in ("scripts", "model_code/vlm_server", "parser/docparser")
-                         for path in (ROOT / folder).rglob("*.py"))
-    unread = [name for name in values if f'"{name}"' not in everything
-              and not (name.startswith("PARSER_") and f"\n    {name.removeprefix('PARSER_').lower()}:" in everything)]
+    everything = "".join(
+        path.read_text()
+        for folder in ("operations", "model_code/vlm_server", "parser/docparser")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    unread = [
+        name
+        for name in values
+        if f'"{name}"' not in everything
+        and not (name.startswith("PARSER_") and f"\n    {name.removeprefix('PARSER_').lower()}:" in everything)
+    ]
     assert unread == [], ".env.example names settings that nothing reads"
 
 
 def compose_settings() -> set[str]:
     """Variables that the compose files read from .env."""
-    files = [ROOT / "compose.yaml", *(ROOT / "config/compose").glob("**/*.yaml"), *(ROOT / "config/stacks").glob("*.yaml")]
+    files = [
+        ROOT / "compose.yaml",
+        *(ROOT / "config/compose").glob("**/*.yaml"),
+        *(ROOT / "config/stacks").glob("*.yaml"),
+    ]
     return {name for path in files for name in re.findall(r"\$\{([A-Z][A-Z0-9_]+)", path.read_text())}
 
 
@@ -94,7 +122,8 @@ def test_documents_name_only_settings_and_scripts_that_exist():
     of_clients = {"PADDLEOCR_BASE_URL"}  # read by PaddleOCR's SDK, not by this bundle
     known = {*envfile.parse((ROOT / ".env.example").read_text())[0], *of_clients}
     code = "".join(path.read_text() for path in SOURCE) + "".join(
-        path.read_text() for path in (ROOT / "config").rglob("*.yaml"))
+        path.read_text() for path in (ROOT / "config").rglob("*.yaml")
+    )
     for path in (ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md"):
         text = path.read_text()
         for name in re.findall(r"`([A-Z][A-Z]+_[A-Z_]+)(?:=[^`]*)?`", text):
@@ -121,11 +150,21 @@ def test_both_readmes_show_the_same_commands():
     assert commands("README.md") and commands("README.md") == commands("README.zh-CN.md")
 
 
-@pytest.mark.parametrize("command", [
-    ["ruff", "check", "."],
-    ["shellcheck", "-x", ".ci/run", *sorted(map(relative, ROOT.glob("scripts/**/*.sh")))],
-    ["hadolint", *sorted(map(relative, (*ROOT.glob("Dockerfile.*"), *ROOT.glob("tests/images/**/Dockerfile"))))],
-], ids=["ruff", "shellcheck", "hadolint"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        [
+            "shellcheck",
+            "-x",
+            ".ci/run",
+            *sorted(relative(path) for folder in ("scripts", "operations") for path in ROOT.glob(f"{folder}/**/*.sh")),
+        ],
+        ["hadolint", *sorted(map(relative, (*ROOT.glob("Dockerfile.*"), *ROOT.glob("tests/images/**/Dockerfile"))))],
+    ],
+    ids=["ruff", "ruff-format", "shellcheck", "hadolint"],
+)
 def test_linters(command: list[str]):
     program = shutil.which(command[0], path=str(Path(sys.executable).parent))
     if program is None and command[0] != "ruff" and platform.machine() != "x86_64":

@@ -7,12 +7,13 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
-from bundle import uv, wheels
-from bundle.environment import source_lock
-from bundle.environments import ENVIRONMENTS
-from bundle.errors import EnvironmentSetupError
+from bundle import wheels
+from bundle.environments import uv
+from bundle.environments.environment import source_lock
+from bundle.environments.setup import ENVIRONMENTS
+from tests.support.paths import ROOT
+from tool_errors import EnvironmentSetupError
 
 REQUIREMENTS = ROOT / "config/requirements"
 
@@ -26,27 +27,50 @@ def names(locks: list[Path], machine: str) -> set[str]:
     return {pin.requirement.partition("==")[0] for pin in wheels.read_pins(locks, machine)}
 
 
-@pytest.mark.parametrize("environment", ["vlm", "vlm-0.12", "vlm-ascend", "vlm-ascend-0.12"])
+@pytest.mark.parametrize("environment", ["vlm", "vlm-0.13", "vlm-ascend", "vlm-ascend-0.13"])
 def test_cuda_libraries_are_for_x86_only(environment: str):
-    locks = [ENVIRONMENTS[environment].lock, ENVIRONMENTS[environment].torch_lock]
+    locks = [ENVIRONMENTS[environment].lock]
     x86, arm = names(locks, "x86_64"), names(locks, "aarch64")
     assert {"torch", "transformers"} <= x86 & arm
     assert any(name.startswith("nvidia-") for name in x86) and not any(name.startswith("nvidia-") for name in arm)
     assert "triton" not in x86 | arm and ("torch-npu" in x86 & arm) is ("ascend" in environment)
 
 
+@pytest.mark.parametrize(
+    ("images", "other_torch", "expected"),
+    [
+        (False, False, {"torch", "torchvision", "nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "numpy"}),
+        (True, False, {"torch", "torchvision", "nvidia-cuda-runtime-cu12", "numpy"}),
+        (False, True, {"numpy"}),
+        (True, True, {"numpy"}),
+    ],
+)
+def test_what_is_not_installed_is_not_fetched(images: bool, other_torch: bool, expected: set[str]):
+    every = ("torch", "torchvision", "nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "numpy")
+    pins = wheels.wanted(
+        [wheels.Pin(f"{name}==1", frozenset()) for name in every], images=images, other_torch=other_torch
+    )
+    assert {pin.requirement.partition("==")[0] for pin in pins} == expected
+
+
 def test_a_pin_has_all_the_hashes_of_its_lock(tmp_path: Path):
     lock = tmp_path / "a.txt"
-    lock.write_text(f"# c\na==1 ; platform_machine == 'x86_64' \\\n    --hash=sha256:{'1' * 64} \\\n"
-                    f"    --hash=sha256:{'2' * 64}\nb==2 \\\n    --hash=sha256:{'3' * 64}\n")
+    lock.write_text(
+        f"# c\na==1 ; platform_machine == 'x86_64' \\\n    --hash=sha256:{'1' * 64} \\\n"
+        f"    --hash=sha256:{'2' * 64}\nb==2 \\\n    --hash=sha256:{'3' * 64}\n"
+    )
     assert wheels.read_pins([lock, lock], "aarch64") == [wheels.Pin("b==2", frozenset(["3" * 64]))]
     assert wheels.read_pins([lock], "x86_64")[0] == wheels.Pin("a==1", frozenset(["1" * 64, "2" * 64]))
 
 
 def test_every_python_311_finds_its_file(tmp_path: Path):
     lock = tmp_path / "a.txt"
-    lock.write_text("".join(f"a=={version} ; python_full_version {test} '3.11.5' \\\n    --hash=sha256:{version * 64}\n"
-                            for version, test in (("1", "<"), ("2", ">="))))
+    lock.write_text(
+        "".join(
+            f"a=={version} ; python_full_version {test} '3.11.5' \\\n    --hash=sha256:{version * 64}\n"
+            for version, test in (("1", "<"), ("2", ">="))
+        )
+    )
     assert [pin.requirement for pin in wheels.read_pins([lock], "x86_64")] == ["a==1", "a==2"]
 
 
@@ -75,8 +99,11 @@ def test_a_source_distribution_is_taken_from_the_index_and_checked(tmp_path: Pat
         def read(self) -> bytes:
             return links
 
-    monkeypatch.setattr(wheels.urllib.request, "urlopen",
-                        lambda address, timeout: Page() if address.endswith("/") else real(address, timeout=timeout))
+    monkeypatch.setattr(
+        wheels.urllib.request,
+        "urlopen",
+        lambda address, timeout: Page() if address.endswith("/") else real(address, timeout=timeout),
+    )
     lock = tmp_path / "a.txt"
     lock.write_text(f"a==1 \\\n    --hash=sha256:{hashlib.sha256(b'sources').hexdigest()}\n")
     folder = tmp_path / "wheels"
@@ -92,7 +119,7 @@ def test_a_source_distribution_is_taken_from_the_index_and_checked(tmp_path: Pat
 
 
 def test_every_ascend_environment_has_its_vllm():
-    for name, version in (("vlm-ascend", "0.11.1"), ("vlm-ascend-0.12", "0.12.0")):
+    for name, version in (("vlm-ascend", "0.11.1"), ("vlm-ascend-0.13", "0.13.0")):
         pins = wheels.read_pins([source_lock(ENVIRONMENTS[name])], "aarch64")
         assert [pin.requirement for pin in pins] == [f"vllm=={version}"]
 

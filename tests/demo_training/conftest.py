@@ -1,28 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of layout and pages run in the parser environment, those of the VLM where training runs: in the reference one."""
+"""Tests of layout and pages run in the environment `parser`, tests of the VLM in `reference`, where training runs."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-MODEL_CODE = ROOT / "model_code"
-ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
-
-sys.path.insert(0, str(MODEL_CODE))
+from tests.support.paths import python_of
+from tests.support.processes import child_environment
 
 
 def run_module(environment: str, module: str | Path, *arguments: object, timeout: float = 900) -> str:
     """Run a module or a script file in an environment; its standard output. Fails with its last words."""
-    python = ENVIRONMENTS / environment / "bin" / "python"
+    python = python_of(environment)
     if not python.exists():
         pytest.fail(f"{python} is missing; make it with: scripts/setup_env.sh {environment}")
     done = subprocess.run(
         [str(python), *([module] if isinstance(module, Path) else ["-m", module]), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(MODEL_CODE), "PYTHONUNBUFFERED": "1"},
+        env=child_environment(PYTHONUNBUFFERED="1"),
         capture_output=True,
         text=True,
         timeout=timeout,

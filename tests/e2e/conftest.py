@@ -3,32 +3,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/support"))
-
-from local_mode import LocalMode, free_port  # noqa: E402
-
-DATA = ROOT / "tests/data"
-START_SECONDS = 1500  # generous: two busy cores
-
-
-def make_local(folder: Path) -> LocalMode:
-    """Local mode that can only find the demo weights, whatever else lies in models/."""
-    models = folder / "models"
-    models.mkdir()
-    (models / "demo").symlink_to(ROOT / "models/demo")
-    env = {key: value for key, value in os.environ.items()
-           if key not in ("VLM_MODEL", "LAYOUT_MODEL_DIR", "VLM_URL", "PYTHONPATH", "HARDWARE")}
-    env |= {"MODELS_DIR": str(models), "RUN_DIR": str(folder / "run"), "VLM_PORT": str(free_port()),
-            "PARSER_PORT": str(free_port()), "READY_TIMEOUT": str(START_SECONDS)}
-    return LocalMode(folder, env)
+from tests.e2e.local import START_SECONDS, make_local
+from tests.support.local_mode import LocalMode
+from tests.support.paths import DATA
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python job_clients.py URL DOCUMENT FOLDER``, in the parser's environment: both clients of the ``paddleocr`` package.
+"""Both clients of the `paddleocr` package: `python job_clients.py URL DOCUMENT FOLDER` in the environment `parser`.
 
-Prints the pages that each got as JSON; the synchronous one's pictures go to ``FOLDER/pictures``.
+Prints the pages that each got as JSON; the synchronous one's pictures go to `FOLDER/pictures`.
 """
 
 from __future__ import annotations
@@ -35,5 +35,10 @@ def synchronous(url: str, document: str, folder: Path) -> list[dict]:
 
 if __name__ == "__main__":
     url, document, folder = sys.argv[1:]
-    json.dump({"sync": synchronous(url, document, Path(folder) / "pictures"),
-               "async": asyncio.run(asynchronous(url, document))}, sys.stdout)  # fmt: skip
+    json.dump(
+        {
+            "sync": synchronous(url, document, Path(folder) / "pictures"),
+            "async": asyncio.run(asynchronous(url, document)),
+        },
+        sys.stdout,
+    )

@@ -10,18 +10,18 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import os
 import re
 import subprocess
 import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import DATA, ROOT
-from local_mode import LocalMode
-from texts import distance
 
-ENVIRONMENT = Path(os.environ.get("ENVS_DIR", ROOT / ".venvs")) / "parser/bin"
+from tests.support.local_mode import LocalMode
+from tests.support.paths import DATA, python_of
+from tests.support.texts import distance
+
+ENVIRONMENT = python_of("parser").parent
 WAIT_S = 600
 
 
@@ -39,9 +39,14 @@ def parsed_directly(parser_url: str, name: str) -> list[dict]:
 
 
 def run(command: list[str | Path], folder: Path) -> str:
-    """The output of a client, which can find nothing but the service."""
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "NO_PROXY": "*", "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK": "True",
-           "PADDLE_PDX_CACHE_HOME": str(folder / "cache")}  # fmt: skip
+    """The output of a client that reaches nothing but the service."""
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "NO_PROXY": "*",
+        "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK": "True",
+        "PADDLE_PDX_CACHE_HOME": str(folder / "cache"),
+    }
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -53,9 +58,9 @@ def comparable(markdown: str) -> str:
 
 
 def check_equal(texts: list[str], direct: list[dict]) -> None:
-    """Alike but for the odd character: in bfloat16 a crop's text may turn on what it was batched with.
+    """The texts agree but for single characters: in bfloat16 a crop's text can depend on the crops of its batch.
 
-    With a VLM that always says the same, tests/jobs asks for equality.
+    tests/jobs has a VLM that always answers the same, and asks for equality.
     """
     assert len(texts) == len(direct)
     for text, page in zip(texts, direct, strict=True):
@@ -66,7 +71,7 @@ def check_equal(texts: list[str], direct: list[dict]) -> None:
 @pytest.mark.parametrize("name", ["report.png", "handbook.pdf"])
 def test_the_clients_get_what_layout_parsing_gives(local: LocalMode, tmp_path: Path, name: str):
     """The synchronous and then the asynchronous client; pictures are saved."""
-    command = [
+    command: list[str | Path] = [
         ENVIRONMENT / "python",
         Path(__file__).with_name("job_clients.py"),
         local.parser_url,
@@ -84,8 +89,25 @@ def test_the_clients_get_what_layout_parsing_gives(local: LocalMode, tmp_path: P
 
 
 def test_the_command_line(local: LocalMode, tmp_path: Path):
-    run([ENVIRONMENT / "paddleocr", "api", "--model_type", "doc_parsing", "--base_url", local.parser_url, "--token", "any",
-         "--file_path", DATA / "handbook.pdf", "--page_ranges", "2-3", "--output", "result.json"], tmp_path)  # fmt: skip
+    run(
+        [
+            ENVIRONMENT / "paddleocr",
+            "api",
+            "--model_type",
+            "doc_parsing",
+            "--base_url",
+            local.parser_url,
+            "--token",
+            "any",
+            "--file_path",
+            DATA / "handbook.pdf",
+            "--page_ranges",
+            "2-3",
+            "--output",
+            "result.json",
+        ],
+        tmp_path,
+    )
     pages = json.loads((tmp_path / "result.json").read_text())["pages"]
     check_equal([page["markdownText"] for page in pages], parsed_directly(local.parser_url, "handbook.pdf")[1:])
 

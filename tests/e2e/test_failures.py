@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in the real chain: bad files, a busy port, Ctrl-C; and stopping."""
+"""Faults in the real chain: bad files, a busy port, Ctrl-C; and stopping."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import DATA, make_local
-from local_mode import LocalMode, one_error_line, wait_for
+
+from tests.e2e.local import make_local
+from tests.support.local_mode import LocalMode, one_error_line
+from tests.support.paths import DATA
+from tests.support.wait import wait_for
 
 
 def broken(name: str, folder: Path) -> Path:
@@ -30,8 +33,9 @@ def broken(name: str, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", [
-    "truncated.png", "changed.png", "empty.pdf", "header.pdf", "truncated.pdf", "text.png"])
+@pytest.mark.parametrize(
+    "name", ["truncated.png", "changed.png", "empty.pdf", "header.pdf", "truncated.pdf", "text.png"]
+)
 def test_broken_files_disturb_nothing(local: LocalMode, tmp_path: Path, name: str):
     running = sorted(local.processes())
     result = local.call(str(broken(name, tmp_path)), "--out", str(tmp_path / "out"))

@@ -14,19 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests/support"), str(ROOT / "tests/e2e"), str(Path(__file__).parent)]
-
-from engine import base_image, daemon  # noqa: E402
-from engine.packages import EngineError  # noqa: E402
-from local_mode import free_port  # noqa: E402
-from project import Project  # noqa: E402
-
-from bundle.progress import say, step  # noqa: E402
+from bundle.progress import say, step
+from tests.images.project import Project
+from tests.support.engine import base_image, daemon
+from tests.support.engine.packages import EngineError
+from tests.support.paths import ROOT
+from tests.support.processes import free_port
 
 WHEELS = ROOT / ".wheels" / os.uname().machine
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
-# The stack of the CPU images. The second one is tested on demand: IMAGES_STACK=0.12.0 scripts/test.sh images
+# The stack of the CPU images. The second one is tested on demand: IMAGES_STACK=0.13.0 scripts/test.sh images
 STACK = os.environ.get("IMAGES_STACK") or "0.11.1"
 # Both groups with their wheels, layers and build cache: 20 GiB were seen.
 DISK_NEEDED = 22 * 2**30
@@ -64,7 +61,7 @@ def engine() -> Iterator[daemon.Engine]:
     except EngineError as error:
         pytest.skip(str(error))
     finally:
-        if found:
+        if found is not None:
             found.stop()
 
 
@@ -83,8 +80,13 @@ def build_environment(engine: daemon.Engine, wheels: Path) -> dict[str, str]:
     """What a build here needs: the host's network for Debian packages, the machine's certificates, the wheels."""
     unset = ("VLM_MODEL", "LAYOUT_MODEL_DIR", "VLM_URL", "PYTHONPATH", "PARSER_BIND", "STACK", "COMPOSE_FILE")
     env = {key: value for key, value in engine.environment.items() if key not in unset}
-    return env | {"BUILD_NETWORK": "host", "WHEELS_DIR": str(wheels), "HARDWARE": "cpu", "STACK": STACK,
-                  "CA_BUNDLE": str(CA_BUNDLE if CA_BUNDLE.is_file() else "/dev/null")}
+    return env | {
+        "BUILD_NETWORK": "host",
+        "WHEELS_DIR": str(wheels),
+        "HARDWARE": "cpu",
+        "STACK": STACK,
+        "CA_BUNDLE": str(CA_BUNDLE if CA_BUNDLE.is_file() else "/dev/null"),
+    }
 
 
 @pytest.fixture(scope="session")
@@ -113,11 +115,14 @@ def demo_models(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def bundle(cpu_images: dict[str, str], build_environment: dict[str, str],
-           tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def bundle(
+    cpu_images: dict[str, str], build_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Project]:
     """`HARDWARE=cpu docker compose up --wait`; removed with its volumes at the end."""
-    env = build_environment | {"MODELS_DIR": str(demo_models(tmp_path_factory.mktemp("bundle"))),
-                               "PARSER_PORT": str(free_port())}
+    env = build_environment | {
+        "MODELS_DIR": str(demo_models(tmp_path_factory.mktemp("bundle"))),
+        "PARSER_PORT": str(free_port()),
+    }
     project = Project("paddleocr-vl-test", env)
     try:
         with stage("docker compose up --wait"):

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -29,20 +30,28 @@ class Project:
 
     def docker(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run `docker WORDS`, stderr beside stdout; fails with its output unless `check` is false."""
-        result = subprocess.run(["docker", *words], cwd=ROOT, env={**self.env, "COMPOSE_PROJECT_NAME": self.name},
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                timeout=timeout, check=False)
+        result = subprocess.run(
+            ["docker", *words],
+            cwd=ROOT,
+            env={**self.env, "COMPOSE_PROJECT_NAME": self.name},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
         assert not check or result.returncode == 0, f"docker {' '.join(words)}: {result.stdout[-3000:]}"
         return result
 
     def compose(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         return self.docker("compose", *words, check=check, timeout=timeout)
 
-    def config(self) -> dict[str, object]:
+    def config(self) -> dict[str, Any]:
         """What compose makes of its files and the settings."""
         return yaml.safe_load(self.compose("config").stdout)
 
-    def states(self) -> dict[str, dict[str, object]]:
+    def states(self) -> dict[str, dict[str, Any]]:
         answer = self.compose("ps", "--all", "--format", "json", check=False).stdout
         rows = [json.loads(line) for line in answer.splitlines() if line.startswith("{")]
         return {row["Service"]: row for row in rows}
@@ -51,7 +60,7 @@ class Project:
         """Id of a service's container."""
         return self.compose("ps", "--all", "--quiet", service).stdout.strip()
 
-    def inspect(self, service: str) -> dict[str, object]:
+    def inspect(self, service: str) -> dict[str, Any]:
         return json.loads(self.docker("inspect", self.container(service)).stdout)[0]
 
     def execute(self, service: str, *words: str, check: bool = True) -> str:
@@ -78,8 +87,11 @@ class Project:
 
     def wait_healthy(self, service: str, seconds: float = READY_SECONDS) -> None:
         """Wait until the engine calls a service's container healthy."""
-        self.wait_for(lambda: self.inspect(service)["State"].get("Health", {}).get("Status") == "healthy", seconds,
-                      f"{service} healthy")
+        self.wait_for(
+            lambda: self.inspect(service)["State"].get("Health", {}).get("Status") == "healthy",
+            seconds,
+            f"{service} healthy",
+        )
 
     @staticmethod
     def wait_for(condition, seconds: float, what: str) -> None:
@@ -103,11 +115,25 @@ class Project:
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         self.wait_for(self.ready, seconds, "the parser is ready")
 
-    def parse(self, path: Path, timeout: float = 600) -> dict[str, object]:
-        """`POST /layout-parsing`; returns the answer's result."""
-        body = {"file": base64.b64encode(path.read_bytes()).decode(), "fileType": 0 if path.suffix == ".pdf" else 1,
-                "visualize": False}
-        request = urllib.request.Request(f"{self.parser_url}/layout-parsing", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
-            return json.load(answer)["result"]
+    def parse(self, path: Path, timeout: float = 600, patience_s: float = 0) -> dict[str, Any]:
+        """`POST /layout-parsing`; returns the answer's result.
+
+        A 503 is tried again after its Retry-After, as the API tells its clients, until `patience_s` are over.
+        """
+        body = {
+            "file": base64.b64encode(path.read_bytes()).decode(),
+            "fileType": 0 if path.suffix == ".pdf" else 1,
+            "visualize": False,
+        }
+        request = urllib.request.Request(
+            f"{self.parser_url}/layout-parsing", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=timeout) as answer:
+                    return json.load(answer)["result"]
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or time.monotonic() >= deadline:
+                    raise
+                time.sleep(float(error.headers["Retry-After"]))

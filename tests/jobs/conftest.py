@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "parser"), str(HERE.parent / "parser")]
-
-from processes import Parser, Start, Vlm  # noqa: E402
+from tests.support.jobs import JobsParser, Start, VlmProcess
 
 
 @pytest.fixture
@@ -31,11 +28,11 @@ def service(tmp_path_factory):
 
 
 @pytest.fixture
-def parser(service) -> Parser:
+def parser(service) -> JobsParser:
     return service[0]
 
 
 @pytest.fixture
-def vlm(service) -> Vlm:
+def vlm(service) -> Iterator[VlmProcess]:
     yield service[1]
     (service[1].folder / "refuse").unlink(missing_ok=True)

@@ -11,10 +11,10 @@ from io import BytesIO
 
 import httpx
 import pytest
-from documents import pdf
-from processes import JOBS, wait_for
 
-pytestmark = pytest.mark.slow
+from tests.support.jobs import JOBS
+from tests.support.samples import blank_pages as pdf
+from tests.support.wait import wait_for
 
 
 def test_a_job_from_submission_to_result(parser):
@@ -33,14 +33,17 @@ def test_a_job_from_submission_to_result(parser):
         assert picture.headers["content-type"] == "image/jpeg" and picture.content.startswith(b"\xff\xd8")
 
 
-@pytest.mark.parametrize("fields, words", [
-    ({"model": "PP-OCRv5"}, "'PP-OCRv5' is not served"),
-    ({"model": "PP-StructureV3"}, "'PP-StructureV3' is not served"),
-    ({"pageRanges": "3-1"}, "pageRanges"),
-    ({"optionalPayload": "{"}, "optionalPayload: not valid JSON"),
-    ({"optionalPayload": '{"topP": 2}'}, "optionalPayload: topP"),
-    ({"batchId": "x" * 200}, "batchId"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"model": "PP-OCRv5"}, "'PP-OCRv5' is not served"),
+        ({"model": "PP-StructureV3"}, "'PP-StructureV3' is not served"),
+        ({"pageRanges": "3-1"}, "pageRanges"),
+        ({"optionalPayload": "{"}, "optionalPayload: not valid JSON"),
+        ({"optionalPayload": '{"topP": 2}'}, "optionalPayload: topP"),
+        ({"batchId": "x" * 200}, "batchId"),
+    ],
+)
 def test_wrong_fields_are_named(parser, fields, words):
     answer = parser.submit(pdf(1), **fields)
     assert answer.status_code == 400 and words in answer.json()["msg"] == answer.json()["errorMsg"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/api.md: its commands work as pasted, and each interface has one.
 
-The service is real with simulated page work. What differs from pasting is the port, and that curl fails where the
+The service is real with simulated page work. Two things differ from pasting: the port, and that curl fails when the
 service answers with an error.
 """
 
@@ -23,19 +23,25 @@ ADDRESS = "http://127.0.0.1:8080"
 OUTPUTS = {
     "`POST /parse`: a file, its Markdown": [r"page 1 <img", r"<!doctype html>"],
     "Jobs: `/api/v2/ocr/jobs`": [
-        r"event: page\n", r"event: job\n", r'"state": ?"done"', r'"layoutParsingResults"', r"page 3 <img",
-        r'"pages": ?0', r'"purged": ?true', r'"batchId": ?"monday"', r'"pagesPerMinute"'],
+        r"event: page\n",
+        r"event: job\n",
+        r'"state": ?"done"',
+        r'"layoutParsingResults"',
+        r"page 3 <img",
+        r'"pages": ?0',
+        r'"purged": ?true',
+        r'"batchId": ?"monday"',
+        r'"pagesPerMinute"',
+    ],
     "Other software": [r"page 3"],
     "`POST /layout-parsing`": [r"page 1 <img"],
     "`POST /restructure-pages`": [r'"errorCode": ?0', r"page 3"],
     "Keys": [r"sha256:[0-9a-f]{64}"],
     "Health, metrics, logs": [r'"errorCode": ?0', r"# TYPE \w+ counter"],
-}  # fmt: skip
+}
 
 # Addresses of results, which the service makes and commands fetch from its answers; and what is for browsers.
 NOT_TYPED = ("/api/v2/ocr/results/", "/ui/", "/docs", "/openapi.json")
-
-pytestmark = pytest.mark.slow
 
 
 def commands() -> dict[str, str]:
@@ -59,8 +65,13 @@ def test_commands_work_as_pasted(parser, tmp_path: Path, heading: str):
     (tmp_path / ".venvs/parser").symlink_to(Path(sys.executable).parents[1])
     (tmp_path / ".curlrc").write_text("fail-with-body\nshow-error\n")
     script = "set -euo pipefail\n" + commands()[heading].replace(ADDRESS, parser.url)
-    env = {"PATH": "/usr/bin:/bin", "CURL_HOME": str(tmp_path), "HOME": str(tmp_path), "NO_PROXY": "*",
-           "PYTHONPATH": str(ROOT / "parser"), "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK": "True"}  # fmt: skip
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "CURL_HOME": str(tmp_path),
+        "HOME": str(tmp_path),
+        "NO_PROXY": "*",
+        "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK": "True",
+    }
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False
     )
@@ -71,9 +82,13 @@ def test_commands_work_as_pasted(parser, tmp_path: Path, heading: str):
 
 def test_every_interface_has_a_command(parser):
     lines = [line for script in commands().values() for line in script.splitlines() if ADDRESS in line]
-    typed = [re.search(rf"{ADDRESS}(/[^ '\"?]*)", line).group(1) for line in lines if f"{ADDRESS}/" in line]
-    methods = ["DELETE" if "-sX DELETE" in line else "POST" if re.search(r" -[sH]*F |-d @-|-sX POST", line) else "GET"
-               for line in lines if f"{ADDRESS}/" in line]  # fmt: skip
+    found = [re.search(rf"{ADDRESS}(/[^ '\"?]*)", line) for line in lines]
+    typed = [match[1] for match in found if match]
+    methods = [
+        "DELETE" if "-sX DELETE" in line else "POST" if re.search(r" -[sH]*F |-d @-|-sX POST", line) else "GET"
+        for line in lines
+        if f"{ADDRESS}/" in line
+    ]
     calls = set(zip(methods, typed, strict=True))
     interfaces = {
         (method.upper(), path)
@@ -83,8 +98,10 @@ def test_every_interface_has_a_command(parser):
     }
     assert len(interfaces) >= 12
     without = [
-        (method, path) for method, path in sorted(interfaces)
-        if not any(method == called and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), address)
-                   for called, address in calls)
-    ]  # fmt: skip
+        (method, path)
+        for method, path in sorted(interfaces)
+        if not any(
+            method == called and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), address) for called, address in calls
+        )
+    ]
     assert without == []

@@ -11,13 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import pdf
 from paddleocr._api_client.async_client import AsyncPaddleOCRClient
 from paddleocr._api_client.client import PaddleOCRClient
 from paddleocr._api_client.errors import AuthError, InvalidRequestError, JobFailedError, RateLimitError
 from paddleocr._api_client.models import PaddleOCRVLOptions
 
-pytestmark = pytest.mark.slow
+from tests.support.samples import blank_pages as pdf
 
 
 @pytest.fixture
@@ -83,14 +82,33 @@ def test_the_command_line(parser, file, tmp_path):
     folder = tmp_path / "saved"
     folder.mkdir()
     output = tmp_path / "result.json"
-    command = [Path(sys.executable).parent / "paddleocr", "api", "--model_type", "doc_parsing", "--base_url", parser.url,
-               "--token", "any", "--file_path", file, "--page_ranges", "2-", "--visualize", "True",
-               "--save_resources", folder, "--output", output]  # fmt: skip
+    command = [
+        Path(sys.executable).parent / "paddleocr",
+        "api",
+        "--model_type",
+        "doc_parsing",
+        "--base_url",
+        parser.url,
+        "--token",
+        "any",
+        "--file_path",
+        file,
+        "--page_ranges",
+        "2-",
+        "--visualize",
+        "True",
+        "--save_resources",
+        folder,
+        "--output",
+        output,
+    ]
     env = {**os.environ, "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK": "True"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False)
     assert done.returncode == 0, done.stderr
-    assert [("page 2" in page["markdownText"], "page 3" in page["markdownText"])
-            for page in json.loads(output.read_text())["pages"]] == [(True, False), (False, True)]  # fmt: skip
+    assert [
+        ("page 2" in page["markdownText"], "page 3" in page["markdownText"])
+        for page in json.loads(output.read_text())["pages"]
+    ] == [(True, False), (False, True)]
     assert len(list(folder.iterdir())) == 4
 
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 
 import io
 import zipfile
+from base64 import b64encode
 
 import openpyxl
 import pytest
-from docparser.convert import to_html, to_xlsx
-from docparser.convert.document import Document, Page, stem
-from docparser.convert.formats import convert, safe_path
-from docparser.convert.to_xlsx import cell_value
+
+from docparser.convert import to_html, xlsx_workbook
+from docparser.convert.document import Page, ResultDocument, disposition, stem
+from docparser.convert.formats import convert
+from docparser.convert.html_tables import read_tables
+from docparser.convert.xlsx_sheet import MAX_TEXT, NOT_IN_XML, write_cell
 
 HOSTILE = """<script>alert(1)</script>
-<img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png"> <svg onload="alert(1)"><script>1</script></svg>
+<img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png">
+<svg onload="alert(1)"><script>1</script></svg>
 <a href="javascript:alert(1)">a</a> [b](javascript:alert(1)) <iframe src="https://evil.example"></iframe>
-<div style="background: url(https://evil.example)">c</div> <math><mtext><style><img src=x onerror=alert(1)></style></mtext></math>
+<div style="background: url(https://evil.example)">c</div>
+<math><mtext><style><img src=x onerror=alert(1)></style></mtext></math>
 $\\text{<img src=x onerror=alert(1)>}$ <form action="https://evil.example"><input></form><meta http-equiv="refresh">
 """
 
 
-def document(text: str, **pictures: bytes) -> Document:
-    return Document("d", [Page(text, {f"imgs/{name}.jpg": data for name, data in pictures.items()})], {})
+def document(text: str, **pictures: bytes) -> ResultDocument:
+    return ResultDocument(
+        "d", [Page(text, {f"imgs/{name}.jpg": b64encode(data).decode() for name, data in pictures.items()})], {}
+    )
 
 
 def test_hostile_markdown_is_harmless_as_html():
@@ -56,27 +63,74 @@ def test_pictures_of_the_page_are_inside_the_html():
 def test_tables_become_cells():
     text = "<table><tr><td rowspan=2>a</td><td colspan='2'>b</td></tr><tr><td>1,234.5</td><td>007</td></tr></table>\n\n"
     text += "| x | y |\n|---|---|\n| -3 | $n^2$ |\n"
-    book = openpyxl.load_workbook(io.BytesIO(to_xlsx.render(document(text))))
+    book = openpyxl.load_workbook(io.BytesIO(xlsx_workbook.render(document(text))))
     first, second = book.worksheets
     assert [[cell.value for cell in row] for row in first.rows] == [["a", "b", None], [None, 1234.5, "007"]]
     assert {str(merged) for merged in first.merged_cells.ranges} == {"A1:A2", "B1:C1"}
     assert [[cell.value for cell in row] for row in second.rows] == [["x", "y"], [-3, "n^2"]]
-    assert openpyxl.load_workbook(io.BytesIO(to_xlsx.render(document("none")))).worksheets[0].title == "No tables"
+    assert openpyxl.load_workbook(io.BytesIO(xlsx_workbook.render(document("none")))).worksheets[0].title == "No tables"
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"])
+HOSTILE_CELLS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=" + "x" * 40_000, "\x00=1", "#N/A", "\ud800=1"]
+
+
+def saved_cells(*texts: str) -> list:
+    """What a program reads from a workbook in whose first column ``texts`` were written."""
+    book = openpyxl.Workbook()
+    for row, text in enumerate(texts, 1):
+        write_cell(book.active.cell(row, 1), text)
+    with io.BytesIO() as buffer:
+        book.save(buffer)
+        return [row[0] for row in openpyxl.load_workbook(buffer).active.iter_rows()]
+
+
+@pytest.mark.parametrize("text", [*HOSTILE_CELLS, "\t=1", "\r=1", "\n=1"])
 def test_cells_never_become_formulas(text):
-    assert cell_value(text) == "'" + text
+    """Each cell is a text, shows what was printed, and keeps being a text when somebody edits it."""
+    (cell,) = saved_cells(text)
+    shown = NOT_IN_XML.sub("", text)[:MAX_TEXT]
+    assert cell.data_type == "s" and cell.quotePrefix == (text != "#N/A")
+    assert str(cell.value).replace("\r", "\n").replace("_x000D_", "\n") == shown.replace("\r", "\n")
     table = f"<table><tr><td>{text}</td></tr></table>"
-    (cell,) = next(openpyxl.load_workbook(io.BytesIO(to_xlsx.render(document(table)))).worksheets[0].rows)
-    assert cell.data_type == "s" and not str(cell.value).startswith(("=", "+", "-", "@"))
+    (cell,) = next(openpyxl.load_workbook(io.BytesIO(xlsx_workbook.render(document(table)))).worksheets[0].rows)
+    assert cell.data_type == "s" and cell.value in (shown.strip(), "\ufffd=1")  # Markdown has no NUL
+
+
+NUMBERS = [
+    ("0", 0, "0"), ("-3", -3, "0"), ("12.50", 12.5, "0.00"), ("1,234", 1234, "#,##0"), ("1,234.50", 1234.5, "#,##0.00"),
+    ("-12,345,678", -12345678, "#,##0"), ("123456789012345", 123456789012345, "0"), ("0.001", 0.001, "0.000"),
+]  # fmt: skip
+TEXTS = ["007", "+5", "-0", "-0.00", "1234567890123456", "12345678.12345678", "1,23", "12,34,567", "1.234,5", ".5",
+         "5.", "1e5", "", "0,123", "١٢", "１２"]  # fmt: skip
+
+
+def test_numbers_look_as_they_were_printed():
+    cells = saved_cells(*(text for text, *_ in NUMBERS), *TEXTS)
+    found = [(cell.value, cell.number_format) for cell in cells[: len(NUMBERS)]]
+    assert found == [(value, format) for _, value, format in NUMBERS]
+    assert [cell.value or "" for cell in cells[len(NUMBERS) :]] == TEXTS
+
+
+def test_cells_of_careless_html():
+    """A cell that would run into one from above ends before it; no cell covers rows that are not there."""
+    (table,) = read_tables("<table><tr><td>a<td rowspan=99>b<tr><td colspan='2'>c</td><td>d<br>e</table><p>text")
+    assert [(c.row, c.column, c.rows, c.columns, c.text) for c in table.cells] == [
+        (0, 0, 1, 1, "a"),
+        (0, 1, 2, 1, "b"),
+        (1, 0, 1, 1, "c"),
+        (1, 2, 1, 1, "d\ne"),
+    ]
+    assert (table.height, table.width) == (2, 3)
+    outer, inner = read_tables("<table><td>a<table><th>b</table></td><td>c</table>")
+    assert [cell.text for cell in outer.cells] == ["a", "c"] and [cell.header for cell in inner.cells] == [True]
+    assert read_tables("no table") == read_tables("<table></table>") == []
 
 
 def test_archives_hold_only_what_lies_below_their_root():
-    pages = [Page("t", {"imgs/a.jpg": b"1", "../../etc/b.jpg": b"2", "/c.jpg": b"3"})]
-    names = zipfile.ZipFile(io.BytesIO(convert(Document("d", pages, {}), "zip"))).namelist()
-    assert names == ["d.md", "d.json", "d.html", "imgs/a.jpg"]
-    assert safe_path("a/../b") == ""
+    pages = [Page("t", {"imgs/a.jpg": "MTIz", "../../etc/b.jpg": "Mg==", "/c.jpg": "Mw=="})]
+    archive = zipfile.ZipFile(io.BytesIO(convert(ResultDocument("d", pages, {}), "zip")))
+    assert archive.namelist() == ["d.md", "d.json", "d.html", "imgs/a.jpg"]
+    assert archive.read("imgs/a.jpg") == b"123"
 
 
 @pytest.mark.parametrize(
@@ -84,5 +138,5 @@ def test_archives_hold_only_what_lies_below_their_root():
 )
 def test_names_of_downloads(name, expected):
     assert stem(name) == expected
-    header = Document(expected, [], {}).disposition("zip")["Content-Disposition"]
+    header = disposition(name, "zip")
     assert header.isascii() and "\n" not in header

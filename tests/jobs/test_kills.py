@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``kill -9`` of the parser, the VLM, and both, at random moments of a running job. Processes, signals, SQLite and files
-are real; what a page's pixels say is simulated."""
+"""``kill -9`` of the parser, the VLM, and both, at random moments of a running job. Processes, signals, SQLite and
+files are real; the reading of a page is simulated."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import random
 import time
 from collections import Counter
 
-import pytest
-from documents import pdf
+from tests.support.samples import blank_pages as pdf
 
 PAGES = 40
 KILLS = int(os.environ.get("JOB_KILLS", "4"))  # 20 on demand: see docs/benchmarks.md
@@ -21,7 +20,6 @@ def page_numbers(asked: list[str], job_id: str) -> Counter:
     return Counter(int(line.rsplit(" ", 1)[1]) for line in asked if line.startswith(f"job-{job_id}"))
 
 
-@pytest.mark.slow
 def test_no_page_is_lost_doubled_or_parsed_again_when_it_was_finished(start):
     chance = random.Random(6)
     vlm = start.vlm(VLM_DELAY_S)
@@ -42,8 +40,11 @@ def test_no_page_is_lost_doubled_or_parsed_again_when_it_was_finished(start):
         assert parser.state(job_id)["extractProgress"]["extractedPages"] >= step  # nothing finished was lost
     state = parser.ended(job_id)
     assert state["state"] == "done" and state["docparser"]["pages"] == {
-        "queued": 0, "running": 0, "done": PAGES, "failed": 0
-    }  # fmt: skip
+        "queued": 0,
+        "running": 0,
+        "done": PAGES,
+        "failed": 0,
+    }
     results = parser.lines(state["resultUrl"]["jsonUrl"])
     texts = [result["layoutParsingResults"][0]["markdown"]["text"] for result in results]
     assert [text.split(" <")[0] for text in texts] == [f"job-{job_id} page {n}" for n in range(1, PAGES + 1)]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two clients with many small jobs each beside one with a long document: fair, bounded, nothing lost.
+"""Two clients with many small jobs beside a client with a long document: turns are fair, the queue stays bounded, and
+no job is lost.
 
-Small here; ``JOB_LOAD=500`` is the large one, whose figures are in docs/benchmarks.md.
+`JOB_LOAD=500` runs the large form, whose figures are in docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import os
 import threading
 import time
 
-import pytest
-from documents import pdf
-from processes import JOBS, WAIT_S, wait_for
+from tests.support.jobs import JOBS
+from tests.support.samples import blank_pages as pdf
+from tests.support.wait import WAIT_S, wait_for
 
 SMALL = int(os.environ.get("JOB_LOAD", "15"))  # jobs of each of the two clients
 LONG = SMALL * 3 // 5  # pages of the third one's document
@@ -40,7 +41,6 @@ class Client(threading.Thread):
                 self.jobs.append(answer.json()["data"]["jobId"])
 
 
-@pytest.mark.slow
 def test_many_small_jobs_beside_a_long_document(start):
     vlm = start.vlm(0.05)
     parser = start.parser(PARSER_MAX_QUEUED_JOBS=str(MOST), PARSER_PAGES_IN_FLIGHT="2").wait()
@@ -72,5 +72,7 @@ def test_many_small_jobs_beside_a_long_document(start):
             assert answer["state"] == "done" and answer["docparser"]["pages"]["done"] == 1
     # Fair: a third of the turns is the long document's, so it ends well before the small ones, and not at once.
     assert long_done_at < small_done_at
-    print(f"{2 * SMALL} small jobs, {LONG} pages: long done after {long_done_at:.1f} s, all after {small_done_at:.1f} s; "
-          f"{sum(client.refused for client in clients)} times 429, most jobs at once {most_seen} of {MOST}")  # fmt: skip
+    print(
+        f"{2 * SMALL} small jobs, {LONG} pages: long done after {long_done_at:.1f} s, all after {small_done_at:.1f} s; "
+        f"{sum(client.refused for client in clients)} times 429, most jobs at once {most_seen} of {MOST}"
+    )

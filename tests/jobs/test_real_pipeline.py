@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job and ``/layout-parsing`` on the same file give the same, with PaddleOCR's own pipeline.
+"""A job and `/layout-parsing` give the same result for the same file, with PaddleOCR's own pipeline.
 
-Simulated are the VLM and the layout model's weights, as in tests/parser.
+The VLM and the layout model's weights are simulated, as in tests/parser.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ import base64
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import httpx
 import pytest
-from fake_vlm import FakeVlm, default_answer, image_of, prompt_of
-from processes import JOBS, Parser
 
-TESTS = Path(__file__).resolve().parents[1]
-HANDBOOK = TESTS / "data/handbook.pdf"
+from tests.support.jobs import JOBS, JobsParser
+from tests.support.paths import DATA
+from tests.support.processes import child_environment
+from tests.support.simulated_vlm import SimulatedVlm, default_answer, image_of, prompt_of
 
-pytestmark = pytest.mark.slow
+HANDBOOK = DATA / "handbook.pdf"
 
 
 def answer(request: dict, number: int) -> str:
-    """The same for the same crop, whenever it comes."""
+    """The text depends on the crop alone, not on the order of requests."""
     if prompt_of(request) == "Table Recognition:":
         return default_answer(request, 0)
     image = image_of(request)
@@ -34,18 +33,18 @@ def answer(request: dict, number: int) -> str:
 @pytest.fixture(scope="module")
 def parser(tmp_path_factory):
     folder = tmp_path_factory.mktemp("real")
-    layout = [sys.executable, str(TESTS / "parser/placeholder_layout.py"), str(folder / "PP-DocLayoutV2")]
-    subprocess.run(layout, check=True, capture_output=True, timeout=300)
-    vlm = FakeVlm()
+    layout = [sys.executable, "-m", "tests.support.simulated_layout", str(folder / "PP-DocLayoutV2")]
+    subprocess.run(layout, env=child_environment(), check=True, capture_output=True, timeout=300)
+    vlm = SimulatedVlm()
     vlm.answer = answer
-    parser = Parser(folder, vlm.port, main=["-m", "docparser"], PARSER_CPU_THREADS="1")
+    parser = JobsParser(folder, vlm.port, ("-m", "docparser"))
     yield parser.wait()
     parser.end()
     vlm.close()
 
 
 def normal(result: dict) -> dict:
-    """Without what must differ: where pictures are, and what they are called."""
+    """The result without the addresses and names of pictures, which differ."""
     entries = []
     for number, entry in enumerate(result["layoutParsingResults"], 1):
         markdown = entry["markdown"]

@@ -1,79 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store without a service: turns, crashes, damaged files, a full disk, retention."""
+"""The job store without a service: fair turns, crashes, damaged files, a full disk, retention."""
 
 from __future__ import annotations
 
-import io
 import time
-import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from docparser.jobs import page_ranges, recovery
-from docparser.jobs.database import Database
-from docparser.jobs.errors import (
+
+from docparser.errors import (
+    DataDirFull,
     InvalidJob,
     JobNotFound,
     KeyReused,
     LinkExpired,
     QueueFull,
     StorageDamaged,
-    StorageFull,
+    StorageUnavailable,
 )
-from docparser.jobs.files import JobFiles
+from docparser.jobs import page_ranges
 from docparser.jobs.links import Links
-from docparser.jobs.processes import Processes
-from docparser.jobs.queue import MAX_ATTEMPTS, PageRecord, StepQueue
-from docparser.jobs.retention import Retention
-from docparser.jobs.states import OPENING, Job, JobState
-from docparser.jobs.store import JobStore, Limits
-
-
-class Place:
-    """One service process's view of a data directory."""
-
-    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000) -> None:
-        self.root = root
-        self.files = JobFiles(root, 0)
-        self.database = recovery.open_database(self.files)
-        self.processes = Processes(root / "processes")
-        self.store = JobStore(self.database, Limits(pages, jobs))
-        self.queue = StepQueue(self.database, self.processes)
-        self.lengths: dict[str, int] = {}  # of the documents
-
-    def die(self) -> None:
-        """As after kill -9: the lock is gone, nothing else was tidied up."""
-        self.processes._file.close()
-        self.database.close()
-
-    def submit(self, pages: int = 1, flow: str = "a", key: str | None = None, fingerprint: str = "f") -> str:
-        job = Job(uuid.uuid4().hex, "", flow, None, "m", "a.pdf", "PDF", {}, None, JobState.PENDING, None, time.time(),
-                  None, None, None, None)  # fmt: skip
-        self.lengths[job.id] = pages
-        record = {name: getattr(job, name) for name in
-                  ("owner", "flow", "batch_id", "model", "file_name", "format", "options", "page_ranges", "created")}  # fmt: skip
-        self.files.keep_submission(job.id, io.BytesIO(b"%PDF-"), record | {"fingerprint": fingerprint})
-        return self.store.insert(job, key=key, fingerprint=fingerprint, size=5)
-
-    def claim(self):
-        """The next page, or None; documents that are to be opened before are."""
-        while (claim := self.queue.claim()) and claim.number == OPENING:
-            pages = self.lengths[claim.job.id]
-            self.queue.opened(claim, pages, list(range(1, pages + 1)), join=False)
-        return claim
-
-    def parse(self, claim) -> None:
-        page = {"number": claim.number, "width": 1, "height": 2}
-        folder, sha256, size = self.files.keep_page(claim.job.id, claim.number, page, {"a.jpg": b"x"})
-        self.queue.finish(claim, PageRecord(folder, sha256, 1, 2, size), join=False)
-
-    def work(self) -> list[tuple[str, int]]:
-        """All that waits, in turn: (job, page)."""
-        done = []
-        while claim := self.claim():
-            done.append((claim.job.id, claim.number))
-            self.parse(claim)
-        return done
+from docparser.jobs.storage import leftovers, repair
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.reclaim import MAX_ATTEMPTS
+from docparser.jobs.storage.retention import Retention
+from docparser.jobs.storage.states import JobState
+from tests.support.job_place import Place
 
 
 @pytest.fixture
@@ -119,7 +72,7 @@ def test_a_page_that_takes_the_service_down_each_time_ends_some_day(tmp_path):
         place.die()
         place = Place(tmp_path)
         assert place.queue.reclaim() == 1
-    assert place.claim() is None
+    assert place.try_claim() is None
     assert place.store.job(job_id).state is JobState.FAILED
 
 
@@ -182,11 +135,11 @@ def test_a_damaged_database_is_set_aside_and_rebuilt_from_the_folders(tmp_path):
 
 def test_a_damaged_database_in_use_is_not_touched(tmp_path):
     place = Place(tmp_path)
-    held = recovery.hold(tmp_path)
+    held = repair.mark_in_use(tmp_path)
     place.die()
     (tmp_path / "jobs.sqlite3").write_bytes(b"no database" * 1000)
-    with pytest.raises(StorageDamaged, match="another process uses it"):
-        recovery.open_database(place.files)
+    with pytest.raises(StorageUnavailable, match="another process uses it"):
+        repair.open_database(place.files)
     held.close()
 
 
@@ -208,12 +161,12 @@ def test_a_full_disk_is_named_and_what_was_there_stays(place):
     connection = place.database._connection()
     (used,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {used}")  # SQLite's own way to be full
-    with pytest.raises(StorageFull, match="PARSER_DATA_DIR"):
+    with pytest.raises(DataDirFull, match="PARSER_DATA_DIR"):
         for _ in range(200):
             place.submit()
     assert place.store.job(job_id).state is JobState.PENDING
     place.files._min_free = 1 << 60
-    with pytest.raises(StorageFull, match="PARSER_MIN_FREE_MIB"):
+    with pytest.raises(DataDirFull, match="PARSER_MIN_FREE_MIB"):
         place.files.check_room()
 
 
@@ -221,8 +174,8 @@ def test_a_submission_that_does_not_fit_leaves_nothing(place, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("docparser.jobs.files.os.fsync", full)
-    with pytest.raises(StorageFull, match="no room left"):
+    monkeypatch.setattr("docparser.jobs.storage.files.os.fsync", full)
+    with pytest.raises(DataDirFull, match="no room left"):
         place.submit()
     assert place.files.job_ids() == set() and list(place.files.hidden()) == []
 
@@ -232,11 +185,12 @@ def test_half_written_folders_are_removed_once_they_are_old(place, monkeypatch):
     hidden = place.files.folder(job_id) / "pages" / ".000001-half"
     hidden.mkdir()
     (place.files.jobs / ("0" * 32)).mkdir()
-    recovery.remove_rubbish(place.database, place.files)
+    leftovers.remove_leftovers(place.database, place.files)
     assert hidden.exists()  # it may be in the making
-    monkeypatch.setattr(recovery, "UNSEEN_S", -1.0)
-    recovery.remove_rubbish(place.database, place.files)
-    assert not hidden.exists() and place.files.job_ids() == {job_id}
+    monkeypatch.setattr(leftovers, "ORPHAN_S", -1.0)
+    leftovers.remove_leftovers(place.database, place.files)
+    assert not hidden.exists()
+    assert place.files.job_ids() == {job_id, "0" * 32}, "no row says of the second that it is over"
 
 
 def test_retention_by_age_and_by_size_spares_what_runs(place):
@@ -266,9 +220,15 @@ def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch
         links.check(job_id, permission)
 
 
-@pytest.mark.parametrize("text, pages", [
-    (None, [1, 2, 3, 4, 5]), ("2", [2]), ("4-", [4, 5]), ("5,1-2, 2", [1, 2, 5]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, pages",
+    [
+        (None, [1, 2, 3, 4, 5]),
+        ("2", [2]),
+        ("4-", [4, 5]),
+        ("5,1-2, 2", [1, 2, 5]),
+    ],
+)
 def test_page_ranges(text, pages):
     assert page_ranges.select(text, 5) == pages
 
@@ -280,6 +240,7 @@ def test_page_ranges_that_are_refused(text):
 
 
 def test_two_processes_open_a_new_directory_at_once(tmp_path):
-    databases = [Database(tmp_path / "jobs.sqlite3") for _ in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        databases = list(threads.map(lambda _: repair.open_database(JobFiles(tmp_path, 0)), range(2)))
     for database in databases:
         database.check()

@@ -1,47 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real torch_npu on stand-ins for CANN (stubs.py), with CPU kernels behind the operators we call (kernels.py)."""
+"""The real torch_npu on a simulated CANN, with CPU kernels behind the operators that we call."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
 
-# torch would load every device back end it finds while it is imported, before the stand-ins are there.
+# torch would load every device back end it finds while it is imported, before the simulated CANN is there.
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(ROOT / "model_code")]
-
 import pytest  # noqa: E402
-import stubs  # noqa: E402
+
+from tests.support import simulated_cann  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def torch_npu(tmp_path_factory: pytest.TempPathFactory) -> types.ModuleType:
     """The wheel of this environment, imported without a device."""
     folder = tmp_path_factory.mktemp("cann")
-    wheel = Path(importlib.util.find_spec("torch").origin).parents[1] / "torch_npu"
-    assert stubs.build(wheel, folder) > 50
-    stubs.load(folder)
-    import torch
+    torch = importlib.util.find_spec("torch")
+    assert torch and torch.origin
+    wheel = Path(torch.origin).parents[1] / "torch_npu"
+    assert simulated_cann.build(wheel, folder) > 50
+    simulated_cann.load(folder)
     import torch_npu
 
-    assert torch.npu.device_count() == 0
+    assert torch_npu.npu.device_count() == 0
     return torch_npu
 
 
 @pytest.fixture(scope="session")
 def cpu_kernels(torch_npu: types.ModuleType) -> None:
     """The operators we call, computed on the CPU by their documentation."""
-    import kernels
+    from tests.support import simulated_npu_kernels
 
-    kernels.register()
+    simulated_npu_kernels.register()
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client can do wrong: always a 4xx that names the field, and the next good request is answered."""
+"""Wrong requests get a 4xx that names the field, and the next good request is answered."""
 
 from __future__ import annotations
 
 import base64
 
 import pytest
-import samples
+
+from tests.support import samples
 
 GOOD = samples.image(size=(300, 400))
 PNG = base64.b64decode(samples.image(size=(600, 800), color=(10, 200, 90)))

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arithmetic of scripts/bench_parser.py."""
+"""The arithmetic of benchmarks/bench_parser.py."""
 
 from __future__ import annotations
 
-import sys
-
-from conftest import PARSER
-
-sys.path.append(str(PARSER.parent / "scripts"))
-
-import bench_parser  # noqa: E402
+import bench_parser
 
 
 def figures(rate: float, pages: int, **errors: int) -> dict:

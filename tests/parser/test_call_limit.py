@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bound on VLM calls follows what the VLM takes."""
+"""The limit on concurrent VLM calls adapts to the load that the VLM bears."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
-from docparser import call_limit
-from docparser.call_limit import CallLimit
+from docparser.vlm import call_limit
+from docparser.vlm.call_limit import CallLimit
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated bad files: only 2xx and 4xx, nobody dies, memory and descriptors stay flat.
+"""Generated damaged files: the service answers with 2xx or 4xx, no process ends, memory and descriptors stay flat.
 
 200 files here; all of them, or more, on demand: ``DAMAGED_FILES=2000 scripts/test.sh parser -k damaged``.
 """
@@ -11,17 +11,17 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import damaged
 import pytest
-import samples
-from conftest import Service
-from test_workers import children
+
+from tests.support import damaged, samples
+from tests.support.parser_process import ParserProcess
+from tests.support.processes import children
 
 COUNT = int(os.environ.get("DAMAGED_FILES", "200"))
 GROWTH_MIB = 300  # allocators keep some of what the largest pages took
 
 
-def state(service: Service) -> tuple[list[int], int, int]:
+def state(service: ParserProcess) -> tuple[list[int], int, int]:
     """Worker pids; resident MiB and open descriptors of the service and its workers."""
     workers = children(service.process.pid)
     pids = [service.process.pid, *workers]

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import pytest
-import samples
-from fake_vlm import image_of
+
+from tests.support import samples
+from tests.support.simulated_vlm import image_of
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "TIFF", "BMP", "WEBP"])

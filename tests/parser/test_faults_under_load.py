@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes end and disks fill up while several clients send documents: every document is answered, and nothing hangs.
+"""Processes end and disks fill up while several clients send documents: each document still gets its answer.
 
-A client that is told 503 or 429 comes back, as ``Retry-After`` says.
+A client that gets 503 or 429 sends its document again, as `Retry-After` says.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
-import samples
-from conftest import HERE, PARSER, START_S, wait_for
-from test_vlm_faults import own_vlm  # noqa: F401  (a fixture)
-from test_workers import children
+
+from tests.support import samples
+from tests.support.processes import child_environment, children
+from tests.support.wait import WAIT_S, wait_for
 
 PAGE = samples.image(size=(600, 800))
 CLIENTS, DOCUMENTS = 4, 16
 
 
 class Clients:
-    """CLIENTS clients send DOCUMENTS documents. ``answered``: the numbers of those that have their answer; ``told_to_wait``
-    is set once one was sent away with ``Retry-After``."""
+    """CLIENTS clients send DOCUMENTS documents. ``answered``: the numbers of those that have their answer;
+    ``told_to_wait`` is set once one was sent away with ``Retry-After``."""
 
     def __init__(self, service) -> None:
         self.service = service
@@ -42,16 +43,18 @@ class Clients:
             return list(threads.map(self._send, range(DOCUMENTS)))
 
     def _send(self, number: int) -> tuple[int, int]:
+        status = 0
         for again in range(60):
             response = self.service.parse(PAGE, visualize=False, logId=str(number))
             if response.status_code not in (429, 503):
                 assert response.json()["logId"] == str(number)
                 self.answered.add(number)
                 return response.status_code, again
+            status = response.status_code
             assert int(response.headers["Retry-After"]) > 0
             self.told_to_wait.set()
             time.sleep(1.0)
-        return response.status_code, 60
+        return status, 60
 
 
 @contextmanager
@@ -63,13 +66,13 @@ def beside(work):
         done.result()
 
 
-def test_the_vlm_ends_and_comes_back_under_load(service, vlm, own_vlm):  # noqa: F811
+def test_the_vlm_ends_and_comes_back_under_load(service, vlm, own_vlm):
     clients = Clients(service)
 
     def restart():
         wait_for(lambda: len(clients.answered) >= 3 and vlm.in_flight)
         own_vlm.down()
-        clients.told_to_wait.wait(START_S)
+        clients.told_to_wait.wait(WAIT_S)
         own_vlm.up()
 
     vlm.delay_s = 0.5
@@ -79,7 +82,7 @@ def test_the_vlm_ends_and_comes_back_under_load(service, vlm, own_vlm):  # noqa:
     assert any(again for _, again in answers), "the VLM was away for longer than the parser is patient"
 
 
-def test_a_short_absence_of_the_vlm_is_not_noticed(service, vlm, own_vlm):  # noqa: F811
+def test_a_short_absence_of_the_vlm_is_not_noticed(service, vlm, own_vlm):
     clients = Clients(service)
 
     def restart():
@@ -95,7 +98,8 @@ def test_a_short_absence_of_the_vlm_is_not_noticed(service, vlm, own_vlm):  # no
 
 
 def test_workers_are_killed_under_load(service, vlm):
-    """The second only when the first one's pages have their answers: a page that two workers die of is given up."""
+    """The second kill waits for the answers to the pages that the first one hit, because a page is given up when two
+    workers die of it."""
     clients = Clients(service)
     killed = []
 
@@ -107,7 +111,7 @@ def test_workers_are_killed_under_load(service, vlm):
                 os.kill(worker, signal.SIGKILL)
                 killed.append(worker)
             hit = set(sorted(hit)[:CLIENTS])
-            wait_for(lambda hit=hit: hit <= clients.answered)
+            wait_for(partial(hit.issubset, clients.answered))
 
     vlm.delay_s = 0.5
     with beside(kill):
@@ -124,9 +128,9 @@ folder, layout, page = Path(sys.argv[1]), sys.argv[2], sys.stdin.read()
 spool = folder / "small"
 spool.mkdir()
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(spool)], check=True)
-from conftest import Service
-from fake_vlm import FakeVlm
-service = Service(folder, LAYOUT_MODEL_DIR=layout, VLM_URL=FakeVlm().url, PARSER_SPOOL_DIR=str(spool),
+from tests.support.parser_process import ParserProcess
+from tests.support.simulated_vlm import SimulatedVlm
+service = ParserProcess(folder, LAYOUT_MODEL_DIR=layout, VLM_URL=SimulatedVlm().url, PARSER_SPOOL_DIR=str(spool),
                   PARSER_DATA_DIR=str(folder / "data"))
 try:
     service.wait()
@@ -139,7 +143,7 @@ try:
     print(json.dumps({"before": before.status_code, "full": full.status_code, "why": full.json()["errorMsg"],
                       "retry": full.headers.get("Retry-After"), "alive": alive, "after": after.status_code}))
 finally:
-    service.close()
+    service.end()
 """
 
 
@@ -154,11 +158,23 @@ def _can_mount() -> bool:
 @pytest.mark.skipif(not _can_mount(), reason="a small disk needs unshare(1), mount(8) and the right to use them")
 def test_a_full_disk_is_503_and_nothing_ends(tmp_path, layout_model):
     ran = subprocess.run(
-        ["unshare", "--net", "--mount", "--map-root-user", sys.executable, "-c", FULL_DISK, str(tmp_path),
-         str(layout_model)],
-        input=samples.image("BMP", size=(150, 200)), text=True, capture_output=True, timeout=START_S + 120,
-        env={"PYTHONPATH": f"{PARSER}:{HERE}", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(tmp_path / "home")},
-    )  # fmt: skip
+        [
+            "unshare",
+            "--net",
+            "--mount",
+            "--map-root-user",
+            sys.executable,
+            "-c",
+            FULL_DISK,
+            str(tmp_path),
+            str(layout_model),
+        ],
+        input=samples.image("BMP", size=(150, 200)),
+        text=True,
+        capture_output=True,
+        timeout=WAIT_S + 120,
+        env=child_environment(PATH="/usr/bin:/bin:/usr/sbin:/sbin", HOME=str(tmp_path / "home")),
+    )
     assert ran.returncode == 0, ran.stderr
     answer = json.loads(ran.stdout)
     assert (answer["before"], answer["full"], answer["alive"], answer["after"]) == (200, 503, 200, 200), answer
@@ -166,7 +182,8 @@ def test_a_full_disk_is_503_and_nothing_ends(tmp_path, layout_model):
 
 
 def test_work_of_a_client_that_left_reaches_the_vlm_no_more(service, vlm):
-    """Of its six pages four are begun, as many as PARSER_PAGES_IN_FLIGHT allows; the others never are."""
+    """The document has six pages. Four of them start, as many as PARSER_PAGES_IN_FLIGHT allows, and the others never
+    do."""
     body = json.dumps({"file": samples.pdf(*[(1240, 1754)] * 6)})
     client = http.client.HTTPConnection("127.0.0.1", service.port)
     with vlm.holding():

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the log of a whole service says, at its most talkative: JSON lines, nothing of documents, no keys."""
+"""The log of a running service at its most verbose level: JSON lines without document content and without keys."""
 
 from __future__ import annotations
 
 import json
 
-import samples
-
-from docparser.api_keys import digest
+from docparser.clients.keys import digest
+from tests.support import samples
 
 KEY, VLM_KEY = "client-key-4711-wexcombe", "server-key-0815-wexcombe"
 WORDS = "the-patients-diagnosis"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus reads, and that the dashboard asks for nothing else."""
+"""The metrics that Prometheus reads; the dashboard uses no others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import re
 from pathlib import Path
 
-import samples
-from conftest import wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
-from docparser.metrics import Metrics
-from docparser.pool import WorkerPool
-from docparser.scheduler import PageScheduler
+from docparser.parsing.metrics import Metrics
+from docparser.parsing.pool import WorkerPool
+from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
+from tests.support import samples
+from tests.support.wait import wait_for
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "config" / "grafana" / "docparser.json"
 
@@ -23,7 +23,7 @@ def exposition() -> str:
     settings = Settings()
     pool = WorkerPool(settings)
     metrics = Metrics(pool, PageScheduler(settings, pool))
-    metrics.request({"path": "/layout-parsing"}, 200, 1.0)
+    metrics.request("/layout-parsing", 200, 1.0)
     return metrics.exposition().decode()
 
 
@@ -53,7 +53,7 @@ def test_paths_are_not_taken_from_the_client():
     pool = WorkerPool(settings)
     metrics = Metrics(pool, PageScheduler(settings, pool))
     for number in range(50):
-        metrics.request({"path": f"/{number}"}, 404, 0.1)
+        metrics.request(f"/{number}", 404, 0.1)
     assert 'path="other"' in metrics.exposition().decode() and 'path="/7"' not in metrics.exposition().decode()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No route to anywhere: the parser starts, parses and draws in a network namespace that has only a loopback."""
+"""The parser starts, parses and draws without any network, in a namespace that has only a loopback."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import samples
-from conftest import HERE, PARSER, START_S
+
+from tests.support import samples
+from tests.support.processes import child_environment
+from tests.support.wait import WAIT_S
 
 ISOLATED = ("unshare", "--net", "--map-root-user")
 
@@ -28,20 +30,20 @@ import fcntl, json, os, socket, struct, sys
 from pathlib import Path
 with socket.socket() as s:  # "ip link set lo up", which needs no package this way
     fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 1))
-from conftest import Service
-from fake_vlm import FakeVlm
+from tests.support.parser_process import ParserProcess
+from tests.support.simulated_vlm import SimulatedVlm
 folder, layout, file = Path(sys.argv[1]), sys.argv[2], sys.stdin.read()
 try:
     socket.create_connection(("192.0.2.1", 80), timeout=1)
     sys.exit("there is a network")
 except OSError:
     pass
-service = Service(folder, LAYOUT_MODEL_DIR=layout, VLM_URL=FakeVlm().url, HOME=str(folder / "home"))
+service = ParserProcess(folder, LAYOUT_MODEL_DIR=layout, VLM_URL=SimulatedVlm().url, HOME=str(folder / "home"))
 try:
     answer = service.wait().parse(file, visualize=True, outputFormats=["docx"])
     print(json.dumps({"status": answer.status_code, "body": answer.json(), "log": service.log.read_text()}))
 finally:
-    service.close()
+    service.end()
 """
 
 
@@ -49,9 +51,12 @@ finally:
 def test_without_any_network(tmp_path: Path, layout_model: Path):
     ran = subprocess.run(
         [*ISOLATED, sys.executable, "-c", SCRIPT, str(tmp_path), str(layout_model)],
-        input=samples.image(), text=True, capture_output=True, timeout=START_S + 120,
-        env={"PYTHONPATH": f"{PARSER}:{HERE}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")},
-    )  # fmt: skip
+        input=samples.image(),
+        text=True,
+        capture_output=True,
+        timeout=WAIT_S + 120,
+        env=child_environment(PATH="/usr/bin:/bin", HOME=str(tmp_path / "home")),
+    )
     assert ran.returncode == 0, ran.stderr
     answer = json.loads(ran.stdout)
     assert answer["status"] == 200, answer["body"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop is told from print that repeats itself for good reason."""
+"""The detector tells a VLM's loop from printed text that really repeats itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from docparser.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
+from docparser.vlm.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
 
 
 @pytest.mark.parametrize(

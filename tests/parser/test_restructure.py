@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joining pages: with the parsing request, and later with what it answered."""
+"""Pages are joined in the parsing request, or later in a request that sends the parsed pages back."""
 
 from __future__ import annotations
 
 import base64
 
 import pytest
-import samples
-from fake_vlm import prompt_of
+
+from tests.support import samples
+from tests.support.simulated_vlm import prompt_of
 
 PAGES = ((595, 842), (595, 842))
 
@@ -57,7 +58,7 @@ def test_pages_can_be_made_one(service, parsed):
     assert base64.b64decode(page["exports"]["docx"]["content"])[:2] == b"PK"
 
 
-NO_PAGES = ([], [{"prunedResult": {}}], [{"prunedResult": {"parsing_res_list": [{}]}}], [{}], "x")
+NO_PAGES: tuple[object, ...] = ([], [{"prunedResult": {}}], [{"prunedResult": {"parsing_res_list": [{}]}}], [{}], "x")
 
 
 @pytest.mark.parametrize("pages", NO_PAGES)

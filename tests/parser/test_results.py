@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From pages' outcomes to one answer."""
+"""The outcomes of pages become one answer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from docparser import entry_store
-from docparser.entry_store import EntryStore, merge_objects
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
-from docparser.page_report import DocumentReport
-from docparser.service import EMPTY_ENTRY, PageOutcome, ParsedDocument
-from docparser.tasks import ParsedPage
+from docparser.parsing import entry_store
+from docparser.parsing.entry_store import EMPTY_ENTRY, EntryStore, merge_objects
+from docparser.parsing.page_report import DocumentReport, PageOutcome
+from docparser.parsing.result import ParseResult
+from docparser.worker.tasks import ParsedPage
 
 
 def parsed(index: int, answered: int = 3, notes: tuple[dict, ...] = ()) -> PageOutcome:
@@ -101,7 +101,7 @@ def test_the_body_is_as_long_as_it_says(tmp_path):
     store = EntryStore(tmp_path)
     store.put(1, EMPTY_ENTRY)
     store.put(0, '{"markdown": {"text": "ü"}}'.encode())
-    document = ParsedDocument(store, {"dataInfo": {"type": "pdf"}, "docparser": {"partial": True, "pages": []}})
+    document = ParseResult(store, {"dataInfo": {"type": "pdf"}, "docparser": {"partial": True, "pages": []}})
     length, pieces = document.body("ä", {"vlm": {"demo": True}})
     body = b"".join(pieces)
     assert len(body) == length

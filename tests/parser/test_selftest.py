@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PARSER_SELFTEST: ready only after the VLM has given the recorded values. The real self-test runs, as a process; the VLM
-and its weights are simulated."""
+"""PARSER_SELFTEST: ready only after the VLM has given the recorded values. The real self-test runs, as a process; the
+VLM and its weights are simulated."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ import asyncio
 import base64
 import hashlib
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from fake_vlm import FakeVlm
 
-from docparser import selftest, vlm_probe
-from docparser.models import Models
-from docparser.settings import Settings
+from docparser.models import selftest, vlm_probe
+from docparser.models.readiness import Readiness
+from docparser.parsing.pool import State, WorkerPool
+from docparser.settings import REPOSITORY, Settings
+from tests.support.simulated_vlm import SimulatedVlm
 
-GOLDEN = selftest.MODEL_CODE / "reference/golden"
+GOLDEN = REPOSITORY / "common/selftest/golden"
 TOKENS = [7, 8, 2]
 LOGPROBS = [-0.01, -0.02, -0.03]
 
 
-class RecordedVlm(FakeVlm):
+class RecordedVlm(SimulatedVlm):
     """Answers each golden block with the recorded tokens; ``off_by`` (nats) is what its log-probabilities differ by."""
 
     off_by = 0.0
@@ -66,21 +68,22 @@ def recorded_vlm(weights: Path, monkeypatch):
     vlm = RecordedVlm()
     vlm.root = str(weights)
     yield vlm
-    if vlm.server.socket.fileno() != -1:
-        vlm.close()
+    vlm.close()
 
 
-def models(vlm: FakeVlm, **settings) -> Models:
+def models(vlm: SimulatedVlm, **settings) -> Readiness:
     """Readiness as the service has it, with a pool whose worker is there."""
-    pool = SimpleNamespace(ready=1, not_ready_because="", last_vlm_answer=float("-inf"))
-    return Models(Settings(vlm_url=vlm.url, **settings), pool)
+    own = Settings(vlm_url=vlm.url, workers=1, **settings)
+    pool = WorkerPool(own)
+    pool.workers[0].state = State.READY
+    return Readiness(own, pool)
 
 
-async def settled(found: Models, until: str = "") -> tuple[dict, str]:
+async def settled(found: Readiness, until: str = "") -> tuple[dict, str]:
     """The VLM's state and the trouble, once the trouble is none or contains ``until``."""
     deadline = time.monotonic() + 120
     while True:
-        states, trouble = await found.readiness()
+        states, trouble = await found.check()
         words = " ".join(trouble)
         if not words or (until and until in words):
             return states["vlm"], words
@@ -91,7 +94,7 @@ async def settled(found: Models, until: str = "") -> tuple[dict, str]:
 def test_off_by_default(recorded_vlm):
     async def scenario():
         found = models(recorded_vlm)
-        states, trouble = await found.readiness()
+        states, trouble = await found.check()
         await found.close()
         assert not trouble and "selfTestPassed" not in states["vlm"]
 
@@ -102,7 +105,7 @@ def test_off_by_default(recorded_vlm):
 def test_ready_after_it_passed_once_and_again_after_the_vlm_was_away(recorded_vlm):
     async def scenario():
         found = models(recorded_vlm, selftest=True)
-        states, trouble = await found.readiness()
+        states, trouble = await found.check()
         assert "has not ended yet" in trouble[0] and not states["vlm"]["ready"], "it does not wait for the test"
         vlm, _ = await settled(found)
         assert vlm["ready"] and vlm["selfTestPassed"]
@@ -155,7 +158,7 @@ def test_closing_ends_a_test_that_runs(recorded_vlm):
     async def scenario():
         found = models(recorded_vlm, selftest=True)
         recorded_vlm.delay_s = 60
-        await found.readiness()
+        await found.check()
         while not recorded_vlm.asked:
             await asyncio.sleep(0.1)
         started = time.monotonic()
@@ -168,3 +171,38 @@ def test_closing_ends_a_test_that_runs(recorded_vlm):
 def test_the_service_says_so_over_http(recorded_vlm, start_service):
     service = start_service(VLM_URL=recorded_vlm.url, PARSER_SELFTEST="1").wait()
     assert service.client.get("/health/ready").json()["result"]["vlm"]["selfTestPassed"] is True
+
+
+def ports_file(folder: Path, *servers: SimulatedVlm) -> Path:
+    path = folder / "replicas.json"
+    path.write_text(json.dumps({"settings": {}, "ports": [server.port for server in servers]}))
+    return path
+
+
+@pytest.mark.server
+def test_a_bad_replica_cannot_hide_behind_a_good_one(recorded_vlm: RecordedVlm, weights: Path, tmp_path: Path):
+    """Each replica is asked by itself; one computes other values, one is gone."""
+    bad = RecordedVlm()
+    bad.root, bad.off_by = str(weights), 1.0
+    gone = RecordedVlm()
+    listed = ports_file(tmp_path, recorded_vlm, bad, gone)
+    gone.close()
+    try:
+        command = [sys.executable, "-m", "selftest", "--replicas", str(listed), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    finally:
+        bad.close()
+    verdict = json.loads(done.stdout)
+    assert done.returncode == 1 and verdict["passed"] is False
+    passed = {finding["name"]: finding["passed"] for finding in verdict["findings"]}
+    blocks = len(list(GOLDEN.glob("*.png")))
+    assert len(passed) == 2 * blocks + 1 and passed["replica 2"] is False
+    for name, well in passed.items():
+        assert well is name.startswith("replica 0, ")
+    assert recorded_vlm.asked == bad.asked == blocks
+
+
+def test_a_file_of_replicas_that_is_none(tmp_path: Path):
+    command = [sys.executable, "-m", "selftest", "--replicas", str(tmp_path / "no.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "no.json" in done.stderr and len(done.stderr.splitlines()) == 1

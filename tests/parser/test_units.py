@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces that need no running service."""
+"""Units that need no running service."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 import yaml
+from PIL import Image
 
-from docparser import offline
-from docparser.errors import NotReady
-from docparser.labels import LABELS
-from docparser.limits import LONGEST_SIDE, Limits
-from docparser.pdf import render_scale
-from docparser.schemas import ParseRequest
+import file_types
+from docparser.contract.labels import LABELS
+from docparser.contract.schemas import ParseRequest
+from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
+from docparser.documents.pdf import render_scale
+from docparser.documents.reader import DocumentReader
+from docparser.documents.source import check_type
+from docparser.documents.spool import Document
+from docparser.errors import InvalidDocument, NotReady
 from docparser.settings import Settings, variable
-from docparser.weights import LAYOUT_FILES, check_manifest, find_layout_model, is_demo
+from docparser.weights import find_layout_model
+from docparser.worker import offline
+from served_weights import layout
+from served_weights.demo import is_demo
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +64,7 @@ class TestWeights:
     @staticmethod
     def put(folder: Path) -> str:
         folder.mkdir(parents=True)
-        for name in LAYOUT_FILES:
+        for name in layout.FILES:
             (folder / name).touch()
         return str(folder)
 
@@ -74,7 +81,7 @@ class TestWeights:
 
     def test_an_image_may_carry_it(self, tmp_path, monkeypatch):
         carried = self.put(tmp_path / "image" / "PP-DocLayoutV2")
-        monkeypatch.setattr("docparser.weights.CARRIED", Path(carried))
+        monkeypatch.setattr(layout, "CARRIED", Path(carried))
         self.put(tmp_path / "demo" / "PP-DocLayoutV2")
         assert find_layout_model(Settings(models_dir=tmp_path)).path == carried
         assert not find_layout_model(Settings(models_dir=tmp_path, hardware="ascend")).demo
@@ -94,7 +101,7 @@ class TestWeights:
 
     def test_a_name_of_the_catalogue_means_its_path(self, tmp_path):
         catalogue = tmp_path / "models.yaml"
-        catalogue.write_text("{default: a, models: {a: {path: A}, b: {path: deep/B}}}")
+        catalogue.write_text("{default: a, models: {a: {path: A, served_name: a}, b: {path: deep/B, served_name: b}}}")
         expected = self.put(tmp_path / "deep" / "B" / "PP-DocLayoutV2")
         settings = Settings(models_dir=tmp_path, models_config=catalogue, vlm_model="b")
         assert find_layout_model(settings).path == expected
@@ -105,22 +112,24 @@ class TestWeights:
             find_layout_model(Settings(models_dir=tmp_path, layout_model_dir=tmp_path / "elsewhere"))
 
     def test_files_are_compared_with_their_manifest(self, tmp_path):
+        settings = Settings(models_dir=tmp_path)
         folder = Path(self.put(tmp_path / "PP-DocLayoutV2"))
-        assert check_manifest(folder) is False, "there is none"
-        digests = {name: hashlib.sha256(b"").hexdigest() for name in LAYOUT_FILES}
+        assert find_layout_model(settings, verify=True).path == str(folder), "without a manifest nothing can differ"
+        digests = {name: hashlib.sha256(b"").hexdigest() for name in layout.FILES}
         manifest = folder / "SHA256SUMS"
         manifest.write_text("# made by sha256sum\n" + "".join(f"{sum}  {name}\n" for name, sum in digests.items()))
-        assert check_manifest(folder) is True
+        assert find_layout_model(settings, verify=True).path == str(folder)
         (folder / "inference.pdiparams").write_bytes(b"other")
-        with pytest.raises(NotReady, match="inference.pdiparams is not the file"):
-            check_manifest(folder)
+        assert find_layout_model(settings).path == str(folder), "readiness does not hash again"
+        with pytest.raises(NotReady, match="inference.pdiparams is damaged or not the published file"):
+            find_layout_model(settings, verify=True)
         manifest.write_text(f"{digests['inference.json']} *inference.json\n")
         with pytest.raises(NotReady, match="inference.pdiparams is not listed"):
-            check_manifest(folder)
+            find_layout_model(settings, verify=True)
 
     def test_the_demo_that_an_image_carries_says_what_it_is(self, tmp_path, monkeypatch):
         carried = Path(self.put(tmp_path / "image" / "PP-DocLayoutV2"))
-        monkeypatch.setattr("docparser.weights.CARRIED", carried)
+        monkeypatch.setattr(layout, "CARRIED", carried)
         tracked = Path(__file__).parents[2] / "models/demo/PP-DocLayoutV2/SHA256SUMS"
         (carried / "SHA256SUMS").write_text(tracked.read_text())
         assert find_layout_model(Settings(models_dir=tmp_path)).demo
@@ -139,14 +148,36 @@ def test_the_pipelines_classes_are_the_layout_models():
 
 
 def test_class_names_become_numbers():
-    request = ParseRequest(file="x", layoutThreshold={"text": 0.1, "0": 0.2}, layoutUnclipRatio={"table": 1.5})
+    sent = {"file": "x", "layoutThreshold": {"text": 0.1, "0": 0.2}, "layoutUnclipRatio": {"table": 1.5}}
+    request = ParseRequest.model_validate(sent)
     assert request.layoutThreshold == {22: 0.1, 0: 0.2}
     assert request.layoutUnclipRatio == {21: (1.5, 1.5)}
     assert ParseRequest(file="x", layoutThreshold=1).layoutThreshold == 1.0
 
 
+@pytest.mark.parametrize(
+    ("name", "offset", "magic"),
+    [(known.name, offset, magic) for known in file_types.FORMATS for offset, magic in known.signatures],
+)
+def test_every_format_of_the_table_is_taken(name, offset, magic):
+    data, kind = bytes(offset) + magic, 0 if name == "PDF" else 1
+    assert check_type(data, None) == check_type(data, kind) == name
+    with pytest.raises(InvalidDocument, match=f"file is a {name}; send fileType {kind}"):
+        check_type(data, 1 - kind)
+
+
+def test_pages_of_a_big_tiff(tmp_path):
+    path = tmp_path / "x.tif"
+    frames = [Image.new("L", (60, 40), "white"), Image.new("L", (30, 20), "white")]
+    frames[0].save(path, save_all=True, append_images=frames[1:], big_tiff=True)
+    assert path.read_bytes()[:4] == b"II+\0"
+    reader = DocumentReader(DocumentLimits.of(Settings()))
+    document = Document(str(path), check_type(path.read_bytes(), 1))
+    assert reader.count_pages(document) == 2 and reader.read_page(document, 1).shape == (20, 30, 3)
+
+
 def test_pdf_pages_are_rendered_at_the_operators_scale_within_bounds():
-    limits = Limits.of(Settings(max_pdf_page_pixels=40_000_000, pdf_scale=2.0))
+    limits = DocumentLimits.of(Settings(max_pdf_page_pixels=40_000_000, pdf_scale=2.0))
     assert render_scale(595, 842, limits) == 2.0
     assert (20_000 * render_scale(20_000, 20_000, limits)) ** 2 == pytest.approx(40_000_000)
     assert 200_000 * render_scale(200_000, 1, limits) == pytest.approx(LONGEST_SIDE)

@@ -7,23 +7,43 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from docparser.documents.url_source import GuardedResolver, UrlSource, is_public
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
 from docparser.settings import Settings
-from docparser.url_source import GuardedResolver, UrlSource, is_public
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
-        "224.0.0.1", "255.255.255.255", "198.18.0.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1",
-        "::ffff:127.0.0.1", "::ffff:169.254.169.254", "2002:7f00:1::", "64:ff9b::7f00:1", "2001:db8::1",
+        "127.0.0.1",
+        "127.9.9.9",
+        "0.0.0.0",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "198.18.0.1",
+        "::1",
+        "::",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "2002:7f00:1::",
+        "64:ff9b::7f00:1",
+        "2001:db8::1",
     ],
-)  # fmt: skip
+)
 def test_addresses_that_are_not_public(address):
     assert not is_public(address)
 
@@ -39,7 +59,8 @@ class Site:
     """A web site on the loopback interface; ``answers``: path -> (status, headers, body)."""
 
     def __init__(self):
-        self.answers, self.asked = {}, []
+        self.answers: dict[str, tuple[int, dict[str, str], Iterable[bytes]]] = {}
+        self.asked: list[str] = []
         site = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -1,30 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The VLM server away, broken, slow, or unwilling: what a client is told, and how soon."""
+"""What a client is told when the VLM server is away, broken or slow, or refuses."""
 
 from __future__ import annotations
 
 import pytest
-import samples
-from conftest import wait_for
-from fake_vlm import default_answer, prompt_of
 
-
-@pytest.fixture
-def own_vlm(service, vlm):
-    """A way to take the service's VLM down and bring it back on the same port."""
-
-    class Switch:
-        def down(self):
-            vlm.close()
-
-        def up(self):
-            wait_for(lambda: vlm.in_flight == 0)  # threads of the one that ended still count down
-            vlm.__init__(vlm.port)
-
-    switch = Switch()
-    yield switch
-    if vlm.server.socket.fileno() == -1:
-        switch.up()
+from tests.support import samples
+from tests.support.simulated_vlm import default_answer, prompt_of
+from tests.support.wait import wait_for
 
 
 def test_a_vlm_that_is_away_is_503(service, own_vlm):

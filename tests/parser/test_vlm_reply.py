@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from docparser.vlm_reply import NotACompletion, Stream, error_text, from_json
+from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
 
 
 def sse(*deltas: dict, finish: str | None = "stop", done: bool = True) -> bytes:
-    events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    events: list[dict] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
     if finish:
         events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
     lines = [f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events]
@@ -45,9 +45,16 @@ def test_a_stream_that_breaks_off_is_not_complete():
 
 @pytest.mark.parametrize(
     "data",
-    [b"<html>\n", b"data: {not json}\n", b"data: 5\n", b'data: {"choices": [5]}\n', b'data: {"choices": [{"delta": 5}]}\n',
-     b'data: {"error": {"message": "engine dead"}}\n', b"x" * (2 << 20)],
-)  # fmt: skip
+    [
+        b"<html>\n",
+        b"data: {not json}\n",
+        b"data: 5\n",
+        b'data: {"choices": [5]}\n',
+        b'data: {"choices": [{"delta": 5}]}\n',
+        b'data: {"error": {"message": "engine dead"}}\n',
+        b"x" * (2 << 20),
+    ],
+)
 def test_what_is_no_event_stream_is_named(data):
     with pytest.raises(NotACompletion):
         Stream().feed(data)
@@ -73,10 +80,38 @@ def test_json_that_is_no_completion(body):
         (b'{"error": {"message": "too long"}}', "too long"),
         (b'{"message": "older form"}', "older form"),
         (b'{"error": "short form"}', "short form"),
-        (b"<html>Bad gateway</html>", "<html>Bad gateway</html>"),
+        (b"<html>Bad gateway</html>", "Bad gateway"),
+        (b"<style>p {}</style><h1>503</h1>\n<p>No server\nis available.</p>", "503 No server is available."),
         (b"", "no reason given"),
         (b"[]", "[]"),
     ],
 )
 def test_the_words_of_an_error(body, words):
     assert error_text(body) == words
+
+
+DEEP = b"[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [DEEP.decode(), '{"delta": {"content": "x"}, "message": {"content": "x"}, "finish_reason": ["stop"]}'],
+    ids=["nested", "finish_reason"],
+)
+def test_what_a_lying_server_sends_is_no_completion(choice):
+    """Found by tests/fuzz: a RecursionError failed the page, and any JSON value was taken for the reason."""
+    body = f'{{"choices": [{choice}]}}'.encode()
+    with pytest.raises(NotACompletion):
+        Stream().feed(b"data: " + body + b"\n\n")
+    with pytest.raises(NotACompletion):
+        from_json(body)
+    assert error_text(DEEP)
+
+
+def test_characters_that_no_document_holds_are_replaced():
+    """Found by tests/fuzz: half of a surrogate pair, or a NUL, failed the page's DOCX, HTML and ZIP."""
+    told = "a\0b\x1bc\ud83dd\ufffee\tf\ng 😀"
+    message = {"choices": [{"delta": {"content": told}, "message": {"content": told}, "finish_reason": "stop"}]}
+    stream = Stream()
+    stream.feed(b"data: " + json.dumps(message).encode() + b"\n\n")
+    assert stream.text == from_json(json.dumps(message).encode())[0] == "a\ufffdb\ufffdc\ufffdd\ufffde\tf\ng 😀"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -17,34 +16,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-MODEL_CODE = ROOT / "model_code"
-REFERENCE = Path(os.environ.get("ENVS_DIR", ROOT / ".venvs")) / "reference/bin/python"
-DEMO = ROOT / "models/demo/PaddleOCR-VL"
-# Generous: the machine may be busy with other work.
-START_LIMIT_S = 900
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: starts an engine or another environment's process; takes minutes")
-
-
-def run_python(python: str | Path, *words: object) -> None:
-    """Run a program of ours; its output is shown when it fails."""
-    # One thread: small matrices on two busy cores are slower by orders of magnitude (docs/decisions/0103).
-    own = {"PYTHONPATH": str(MODEL_CODE), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    env = {**os.environ, **own}
-    done = subprocess.run(
-        [str(python), *map(str, words)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=START_LIMIT_S, check=False
-    )
-    assert done.returncode == 0, f"{words}: exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
+from tests.plugin.checkpoints import name_remote_code
+from tests.plugin.programs import LIMIT_S, run_python
+from tests.support.paths import DEMO_VLM, ROOT, python_of
 
 
 @pytest.fixture(scope="session")
 def reference_python() -> Path:
-    if not REFERENCE.exists():
-        pytest.fail(f"{REFERENCE} is not there; make it with scripts/setup_env.sh reference")
-    return REFERENCE
+    python = python_of("reference")
+    if not python.exists():
+        pytest.fail(f"{python} is not there; make it with scripts/setup_env.sh reference")
+    return python
 
 
 @pytest.fixture(scope="session")
@@ -54,22 +36,6 @@ def small_checkpoint(reference_python: Path, tmp_path_factory: pytest.TempPathFa
     run_python(reference_python, "-m", "reference.random_checkpoint", "--out", directory, "--small")
     name_remote_code(directory)
     return directory
-
-
-def name_remote_code(directory: Path) -> None:
-    """Add what would make transformers run code from the checkpoint; the code is not there."""
-    config, images = directory / "config.json", directory / "preprocessor_config.json"
-    remote = {
-        "AutoConfig": "configuration_paddleocr_vl.PaddleOCRVLConfig",
-        "AutoModelForCausalLM": "modeling_paddleocr_vl.PaddleOCRVLForConditionalGeneration",
-    }
-    config.write_text(json.dumps({**json.loads(config.read_text()), "auto_map": remote}))
-    remote = {
-        "AutoImageProcessor": "image_processing.SiglipImageProcessor",
-        "AutoProcessor": "processing_paddleocr_vl.PaddleOCRVLProcessor",
-    }
-    published = {"auto_map": remote, "image_processor_type": "SiglipImageProcessor", "processor_class": "PaddleOCRVLProcessor"}
-    images.write_text(json.dumps({**json.loads(images.read_text()), **published}))
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +48,8 @@ def full_shapes(reference_python: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def demo_weights() -> Path:
-    assert (DEMO / "config.json").is_file(), f"{DEMO} is not there; it is tracked"
-    return DEMO
+    assert (DEMO_VLM / "config.json").is_file(), f"{DEMO_VLM} is not there; it is tracked"
+    return DEMO_VLM
 
 
 def free_port() -> int:
@@ -114,13 +80,18 @@ def server(demo_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "vlm_server"],
-            cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     base, began = f"http://127.0.0.1:{port}", time.monotonic()
     try:
         while not healthy(base):
             assert process.poll() is None, f"the server ended:\n{log.read_text(errors='replace')[-6000:]}"
-            assert time.monotonic() - began < START_LIMIT_S, f"not ready:\n{log.read_text(errors='replace')[-6000:]}"
+            assert time.monotonic() - began < LIMIT_S, f"not ready:\n{log.read_text(errors='replace')[-6000:]}"
             time.sleep(1)
         print(f"the server was ready after {time.monotonic() - began:.0f} s")
         yield base

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+
+from tests.support.threads import torch_threads
 from vlm_models import kernels
 from vlm_models.kernels.attention import divide, exponentials, split_heads
-
-from .threads import torch_threads
 
 # Half a unit in the last place of bfloat16, and what float32 adds to it.
 ROUNDING = 2**-8 * 1.01

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks put beside our model: the in-tree model's inputs, folders of published shapes, counted stages."""
+"""The parts of the model benchmark: the in-tree model's inputs, folders of published shapes, timed stages."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from model_bench import checkpoint, in_tree, language, stages
 from PIL import Image
 from transformers import AutoTokenizer
 
+from model_bench import checkpoint, in_tree, language, stages
+from tests.support.processes import child_environment
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 
 
@@ -73,8 +74,7 @@ def test_servers_have_the_launchers_settings(folder, tmp_path, implementation):
         "os.execve = lambda program, command, env: print(json.dumps([command[3:], env.get('VLLM_PLUGINS')]))\n"
         "s.replaced(sys.argv[1:])"
     )
-    env = {**os.environ, "HARDWARE": "cpu", "MODELS_DIR": str(folder.parent), "VLM_PORT": "8011"}
-    env.pop("VLLM_PLUGINS", None)
+    env = child_environment("VLLM_PLUGINS", HARDWARE="cpu", MODELS_DIR=str(folder.parent), VLM_PORT="8011")
     words = ["--implementation", implementation, "--stages", str(tmp_path / "stages"), "--", "--load-format", "dummy"]
     program = [sys.executable, "-c", shown, *words]
     said = subprocess.run(program, env=env, capture_output=True, text=True, check=True).stdout
@@ -101,7 +101,11 @@ def test_stages_are_summed_over_processes(tmp_path):
     class Watched(Runner):
         pass
 
-    stages.timed(Watched, "step", lambda seconds, words: (seen.append(words[1]), counted.add("decode", seconds)))
+    def add(seconds: float, words: tuple[Any, ...]) -> None:
+        seen.append(words[1])
+        counted.add("decode", seconds)
+
+    stages.timed(Watched, "step", add)
     Watched().step([1])
     Watched().step([5])
     (tmp_path / "1.json").write_text(json.dumps({"preprocess": 1.0, "encode": 2.0, "prefill": 0.0, "decode": 0.5}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin against transformers >= 5, an implementation that no one here wrote; both in float32, same weights.
+"""The plugin against the independent implementation in transformers >= 5, in float32 with the same weights.
 
 The bars are DESIGN.md's: mean of |ours - reference| / (|reference| + 1e-3) at most 0.01 %, the same first choice
 at every position where the reference's margin is at least 1e-4, and cosine at least 0.999999.
@@ -14,16 +14,15 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from vlm_models.paddleocr_vl.image_processing import merge_block_order
 
 from reference.cases import Case, save_cases
-
-from .conftest import run_python
+from tests.plugin.programs import run_python
+from vlm_models.paddleocr_vl.image_processing import merge_block_order
 
 IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
 EPSILON, MAX_RELATIVE_ERROR, MIN_MARGIN, MIN_COSINE = 1e-3, 1e-4, 1e-4, 0.999999
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 
 
 def drawn(seed: int, height: int, width: int) -> np.ndarray:
@@ -36,10 +35,11 @@ def drawn(seed: int, height: int, width: int) -> np.ndarray:
     return image
 
 
-def case(answer: str, *sizes: tuple[int, int], **limits: int) -> Case:
+def case(answer: str, *sizes: tuple[int, int], min_pixels: int = 112896, max_pixels: int = 1003520) -> Case:
     """A prompt with images of these (height, width), and the beginning of an answer, so that text follows them."""
     prompt = f"<|begin_of_sentence|>User: {IMAGE * len(sizes)}OCR:\nAssistant: {answer}"
-    return Case(prompt, [drawn(i + len(sizes), *size) for i, size in enumerate(sizes)], **limits)
+    images = [drawn(i + len(sizes), *size) for i, size in enumerate(sizes)]
+    return Case(prompt, images, min_pixels, max_pixels)
 
 
 SEVERAL = [
@@ -63,7 +63,7 @@ def compare(directory: Path, cases: list[Case], reference: Path, folder: Path) -
     save_cases(folder / "cases.safetensors", cases)
     files = {side: folder / f"{side}.safetensors" for side in ("plugin", "reference")}
     shared = ("--model", directory, "--cases", folder / "cases.safetensors", "--out")
-    run_python(sys.executable, "-m", "reference.plugin_logits", *shared, files["plugin"])
+    run_python(sys.executable, "-m", "plugin_logits", *shared, files["plugin"])
     run_python(reference, "-m", "reference.logits", *shared, files["reference"])
     ours, theirs = (load_file(files[side]) for side in ("plugin", "reference"))
     for index in range(len(cases)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What vLLM and transformers see of the plugin, without starting an engine."""
+"""The plugin's parts as vLLM and transformers use them, without an engine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pytest
@@ -18,13 +19,12 @@ from PIL import Image
 from transformers import AutoConfig, AutoImageProcessor, AutoProcessor
 
 import vlm_models
+from tests.plugin.checkpoints import name_remote_code
 from vlm_models.middleware import ChatOnly
 from vlm_models.paddleocr_vl.chat_template import chat_template_path
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor
 from vlm_models.paddleocr_vl.processing import image_processor_values
-
-from .conftest import name_remote_code
 
 PUBLISHED = {
     "architectures": ["PaddleOCRVLForConditionalGeneration"],
@@ -56,7 +56,9 @@ def test_entry_point():
 
 def test_module_names_do_not_meet_vllms():
     """vLLM caches what it knows of a class under the file of its own that has the module's last name."""
-    models = Path(importlib.util.find_spec("vllm").origin).parent / "model_executor/models"
+    vllm = importlib.util.find_spec("vllm")
+    assert vllm and vllm.origin
+    models = Path(vllm.origin).parent / "model_executor/models"
     for target in vlm_models.MODELS.values():
         assert not (models / f"{target.split(':')[0].rsplit('.', 1)[-1]}.py").exists()
 
@@ -65,7 +67,7 @@ def test_our_class_goes_before_vllms():
     from vllm import ModelRegistry
 
     for architecture, target in vlm_models.MODELS.items():
-        entry = ModelRegistry.models[architecture]
+        entry: Any = ModelRegistry.models[architecture]
         assert f"{entry.module_name}:{entry.class_name}" == target
         described = entry.inspect_model_cls()
         assert described.supports_multimodal and described.is_text_generation_model and described.supports_pp
@@ -79,7 +81,14 @@ def test_images_are_taken_from_data_urls_only():
 def test_configuration_in_both_spellings(tmp_path, nested):
     document = dict(PUBLISHED)
     if nested:
-        keys = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "num_hidden_layers", "vocab_size")
+        keys = (
+            "hidden_size",
+            "num_attention_heads",
+            "num_key_value_heads",
+            "head_dim",
+            "num_hidden_layers",
+            "vocab_size",
+        )
         text = {key: document.pop(key) for key in keys}
         document.pop("rope_scaling"), document.pop("rope_theta")
         text["rope_parameters"] = {"rope_theta": 500000, "rope_type": "default", "mrope_section": [16, 24, 24]}
@@ -87,10 +96,11 @@ def test_configuration_in_both_spellings(tmp_path, nested):
     (tmp_path / "config.json").write_text(json.dumps(document))
     config = AutoConfig.from_pretrained(tmp_path, trust_remote_code=False)
     assert isinstance(config, PaddleOCRVLConfig)
-    text, vision = config.get_text_config(), config.vision_config
-    assert (text.hidden_size, text.num_hidden_layers, text.rope_theta, text.vocab_size) == (1024, 18, 500000, 103424)
-    assert text.rope_scaling["mrope_section"] == [16, 24, 24]
-    assert not text.tie_word_embeddings and not config.tie_word_embeddings
+    language, vision = config.get_text_config(), config.vision_config
+    sizes = (language.hidden_size, language.num_hidden_layers, language.rope_theta, language.vocab_size)
+    assert sizes == (1024, 18, 500000, 103424)
+    assert language.rope_scaling["mrope_section"] == [16, 24, 24]
+    assert not language.tie_word_embeddings and not config.tie_word_embeddings
     assert (vision.hidden_size, vision.num_hidden_layers, vision.spatial_merge_size) == (1152, 27, 2)
     assert (config.image_token_id, config.vision_start_token_id) == (100295, 101305)
 
@@ -146,7 +156,11 @@ def test_chat_template_puts_images_first():
 
 
 def test_chat_template_of_several_turns():
-    turns = [{"role": "system", "content": "Be brief."}, user({"type": "image"}), {"role": "assistant", "content": "yes"}]
+    turns = [
+        {"role": "system", "content": "Be brief."},
+        user({"type": "image"}),
+        {"role": "assistant", "content": "yes"},
+    ]
     expected = f"<|begin_of_sentence|>Be brief.\nUser: {IMAGE}\nAssistant: yes</s>"
     assert render(turns, add_generation_prompt=False) == expected
 
@@ -192,7 +206,9 @@ def through_middleware(method: str, path: str, *parts: bytes) -> tuple[int, str,
 CHAT = "/v1/chat/completions"
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "/v1/completions"), ("POST", "/tokenize"), ("DELETE", CHAT + "/x")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/v1/completions"), ("POST", "/tokenize"), ("DELETE", CHAT + "/x")]
+)
 def test_closed_paths(method, path):
     status, message, _ = through_middleware(method, path, b"{}")
     assert status == 404 and path in message

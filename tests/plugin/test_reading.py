@@ -14,15 +14,15 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from reference.cases import Case, save_cases
-
-from .conftest import ROOT, run_python
+from tests.plugin.programs import run_python
+from tests.support.paths import ROOT
 
 IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
 PROMPT = f"<|begin_of_sentence|>User: {IMAGE}OCR:\nAssistant: "
 # Of positions whose text is given; and how sure the reference may have been where bfloat16 chooses another token.
 MIN_AGREEMENT, MAX_MARGIN = 0.995, 0.5
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.model
 
 
 def cut(tokenizer, text: str) -> list[int]:
@@ -69,7 +69,7 @@ def test_bfloat16_chooses_the_reference_tokens(demo_weights, reference_python, t
     cases = crops(AutoTokenizer.from_pretrained(demo_weights))
     save_cases(tmp_path / "cases.safetensors", cases)
     shared = ("--model", demo_weights, "--cases", tmp_path / "cases.safetensors", "--out")
-    run_python(sys.executable, "-m", "reference.plugin_logits", *shared, tmp_path / "ours", "--dtype", "bfloat16")
+    run_python(sys.executable, "-m", "plugin_logits", *shared, tmp_path / "ours", "--dtype", "bfloat16")
     run_python(reference_python, "-m", "reference.logits", *shared, tmp_path / "theirs")
     ours, theirs = load_file(tmp_path / "ours"), load_file(tmp_path / "theirs")
     margins, flips = [], []
@@ -81,8 +81,8 @@ def test_bfloat16_chooses_the_reference_tokens(demo_weights, reference_python, t
         margin = best[:, 0] - best[:, 1]
         margins.append(margin)
         flips.append(margin[chosen.argmax(-1) != expected.argmax(-1)])
-    margins, flips = torch.cat(margins), torch.cat(flips)
-    agreement = 1 - len(flips) / len(margins)
-    largest = flips.max().item() if len(flips) else 0.0
-    print(f"{len(margins)} positions, {len(flips)} differ ({agreement:.4%} agree), largest margin there {largest:.3f}")
-    assert len(margins) > 300 and agreement >= MIN_AGREEMENT and largest <= MAX_MARGIN
+    count, differing = len(torch.cat(margins)), torch.cat(flips)
+    agreement = 1 - len(differing) / count
+    largest = differing.max().item() if len(differing) else 0.0
+    print(f"{count} positions, {len(differing)} differ ({agreement:.4%} agree), largest margin there {largest:.3f}")
+    assert count > 300 and agreement >= MIN_AGREEMENT and largest <= MAX_MARGIN

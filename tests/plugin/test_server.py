@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real server with the plugin: no request stops it, and each gets an answer or a 4xx that says what is wrong."""
+"""A real server with the plugin: each request gets an answer or a 4xx with the reason, and none stops the server."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from .chat import MODEL, body, encode, image_part, send, text_part
-
-pytestmark = pytest.mark.slow
+from tests.plugin.chat import MODEL, body, encode, image_part, send, text_part
 
 
 def page(width: int = 300, height: int = 60, mode: str = "RGB") -> Image.Image:
@@ -62,7 +61,10 @@ URL = "http://127.0.0.1:9/x.png"
 # name -> (request, words that the message must hold)
 REFUSED = {
     "1 x 8000": (body(image_part(encode(Image.new("RGB", (1, 8000)))), text_part()), ["aspect ratio"]),
-    "aspect ratio above 200": (body(image_part(encode(Image.new("RGB", (8100, 40)))), text_part()), ["aspect ratio", "200"]),
+    "aspect ratio above 200": (
+        body(image_part(encode(Image.new("RGB", (8100, 40)))), text_part()),
+        ["aspect ratio", "200"],
+    ),
     "second image bad": (
         body(image_part(encode(page())), image_part(encode(Image.new("RGB", (8100, 40)))), text_part()),
         ["image 2 of 2", "aspect ratio"],
@@ -75,7 +77,10 @@ REFUSED = {
     "no base64": (body(image_part("data:image/png,abc"), text_part()), ["base64"]),
     "http URL": (body(image_part(URL), text_part()), ["opens no URLs"]),
     "file URL": (body(image_part("file:///etc/hostname"), text_part()), ["opens no URLs"]),
-    "image start in text": (body(image_part(encode(page())), text_part("<|IMAGE_START|> OCR:")), ["IMAGE_START", "reserved"]),
+    "image start in text": (
+        body(image_part(encode(page())), text_part("<|IMAGE_START|> OCR:")),
+        ["IMAGE_START", "reserved"],
+    ),
     "placeholder in text": (
         body(image_part(encode(page())), text_part("<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>OCR:")),
         ["reserved"],
@@ -98,9 +103,15 @@ REFUSED = {
         ["mm_processor_kwargs.min_pixels", "2822400"],
     ),
     "negative limit": ({**GOOD, "mm_processor_kwargs": {"max_pixels": -1}}, ["mm_processor_kwargs.max_pixels", "-1"]),
-    "limit is text": ({**GOOD, "mm_processor_kwargs": {"min_pixels": "12"}}, ["mm_processor_kwargs.min_pixels", "'12'"]),
+    "limit is text": (
+        {**GOOD, "mm_processor_kwargs": {"min_pixels": "12"}},
+        ["mm_processor_kwargs.min_pixels", "'12'"],
+    ),
     "unknown option": ({**GOOD, "mm_processor_kwargs": {"patch_size": 7}}, ["patch_size", "unknown"]),
-    "operator's option": ({**GOOD, "mm_processor_kwargs": {"max_pixels_bound": 10**9}}, ["max_pixels_bound", "unknown"]),
+    "operator's option": (
+        {**GOOD, "mm_processor_kwargs": {"max_pixels_bound": 10**9}},
+        ["max_pixels_bound", "unknown"],
+    ),
     "too many images": (body(*[image_part(encode(page()))] * 9, text_part()), ["At most 8 image"]),
     "video": (
         body({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, text_part()),
@@ -120,7 +131,7 @@ REFUSED = {
     "no JSON": (GOOD | {"messages": "x"}, ["messages"]),
     "prompt too long": (body(text_part("OCR: " * 20000)), ["16384"]),
     "image in an assistant's turn": (
-        {**GOOD, "messages": [{"role": "assistant", "content": [image_part(encode(page()))]}] },
+        {**GOOD, "messages": [{"role": "assistant", "content": [image_part(encode(page()))]}]},
         ["0 places", "1 images"],
     ),
     "no messages": ({**GOOD, "messages": []}, []),
@@ -168,7 +179,7 @@ def test_bad_requests_are_refused(server, answer, name):
 
 
 # Raw prompts pass none of our checks: [-1] stops vLLM's engine.
-RAW = {
+RAW: dict[str, tuple[str, dict[str, Any]]] = {
     "negative token": ("/v1/completions", {"prompt": [-1, 3]}),
     "raw placeholder": ("/v1/completions", {"prompt": "<|IMAGE_START|><|IMAGE_PLACEHOLDER|>"}),
     "raw tokens": ("/inference/v1/generate", {"token_ids": [-1], "sampling_params": {"max_tokens": 1}}),
@@ -212,8 +223,12 @@ def test_token_counts_follow_the_limits_of_the_request(server):
 
 def test_requests_at_once_get_the_answers_they_get_alone(server):
     """Different images packed into one pass of the tower do not see each other."""
-    documents = [body(image_part(encode(page(200 + 90 * i, 40 + 30 * i))), text_part(), max_tokens=16) for i in range(6)]
+    documents = [
+        body(image_part(encode(page(200 + 90 * i, 40 + 30 * i))), text_part(), max_tokens=16) for i in range(6)
+    ]
     alone = [send(server, document).json()["choices"][0]["message"]["content"] for document in documents]
     with ThreadPoolExecutor(6) as pool:
-        together = [r.json()["choices"][0]["message"]["content"] for r in pool.map(lambda d: send(server, d), documents)]
+        together = [
+            r.json()["choices"][0]["message"]["content"] for r in pool.map(lambda d: send(server, d), documents)
+        ]
     assert together == alone

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""eval_accuracy judges the plugin and the real server, and the self-test passes on it: they must find both right."""
+"""eval_accuracy.py and the self-test pass on the plugin and on a real server."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import MODEL_CODE, run_python
+from tests.plugin.programs import run_python
+from tests.support.paths import MODEL_CODE
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.model,
     # Three more starts of vLLM: a run of all tests has no time for them.
     pytest.mark.skipif(os.environ.get("TOOLS_AGAINST_VLLM") != "1", reason="only with TOOLS_AGAINST_VLLM=1 (minutes)"),
 ]
@@ -25,36 +26,57 @@ def evaluate(python: Path, weights: Path, folder: Path, *words: object) -> dict:
     """The JSON report of a run that passed."""
     images = [GOLDEN / f"{name}.png" for name in ("title", "lines", "terms")]
     report = folder / "report.md"
-    run_python(python, "-m", "reference.accuracy", "--model_path", weights, "--test_images", *images, "--output", report, *words)
+    run_python(
+        python,
+        "-m",
+        "reference.accuracy",
+        "--model_path",
+        weights,
+        "--test_images",
+        *images,
+        "--output",
+        report,
+        *words,
+    )
     print(report.read_text())
     return json.loads(report.with_suffix(".json").read_text())
 
 
 def test_the_plugin_passes(reference_python, demo_weights, tmp_path):
-    document = evaluate(reference_python, demo_weights, tmp_path, "--candidate", "plugin", "--plugin_python", sys.executable)
+    document = evaluate(
+        reference_python, demo_weights, tmp_path, "--candidate", "plugin", "--plugin_python", sys.executable
+    )
     # The seed's figures for an NPU against a CPU, in float32: 0.6408 %, 99.52 %, 0.999919.
     assert document["mre_percent"] <= 0.01 and document["top1_percent"] >= 99.52 and document["cosine"] >= 0.999999
 
 
 def test_the_server_passes(server, reference_python, demo_weights, tmp_path):
-    document = evaluate(reference_python, demo_weights, tmp_path, "--candidate", f"vllm:{server}/v1", "--threshold_top1", 95)
+    document = evaluate(
+        reference_python, demo_weights, tmp_path, "--candidate", f"vllm:{server}/v1", "--threshold_top1", 95
+    )
     assert document["mre_percent"] is None and document["cosine"] is None and document["logprob_difference"] > 0
 
 
 def test_the_self_test_passes_and_knows_other_weights(server, reference_python, demo_weights, tmp_path):
     values = tmp_path / "values.json"
     with values.open("w") as stream:
-        command = [reference_python, "-m", "reference.golden", "--model_path", demo_weights]
+        command = [reference_python, "-m", "reference.record_golden", "--model_path", demo_weights]
         subprocess.run(list(map(str, command)), cwd=MODEL_CODE, stdout=stream, check=True, timeout=900)
-    from reference.selftest import fingerprint
+    from selftest.check import fingerprint
 
     document = {"weights": fingerprint(demo_weights), **json.loads(values.read_text())}
     values.write_text(json.dumps(document))
 
     def selftest() -> subprocess.CompletedProcess[str]:
         words = ["--weights", demo_weights, "--values", values, "--vlm", f"{server}/v1"]
-        done = subprocess.run([sys.executable, "-m", "reference.selftest", *map(str, words)], cwd=MODEL_CODE,
-                              capture_output=True, text=True, timeout=900, check=False)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "selftest", *map(str, words)],
+            cwd=MODEL_CODE,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
         print(done.stdout, done.stderr)
         return done
 

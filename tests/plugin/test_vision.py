@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ import torch.nn.functional as F
 from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
 from vllm.distributed import init_distributed_environment, initialize_model_parallel
 from vllm.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
-from vllm.model_executor.layers.linear import ColumnParallelLinear, RowParallelLinear
+from vllm.model_executor.layers.linear import ColumnParallelLinear, LinearBase, RowParallelLinear
+
+from tests.support.threads import torch_threads
 from vlm_models import settings
 from vlm_models.paddleocr_vl import attention, linear, passes
 from vlm_models.paddleocr_vl.attention import bf16_cpu, packed_attention
@@ -21,8 +24,6 @@ from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.projector import Projector
 from vlm_models.paddleocr_vl.vision import VisionModel
 from vlm_models.settings import VisionSettings
-
-from .threads import torch_threads
 
 CPU = torch.device("cpu")
 HEADS, HEAD_DIM = 4, 72
@@ -68,7 +69,9 @@ def test_steps_of_the_cpu_backend_do_not_change_its_result(monkeypatch, threads,
     assert (out - expected).norm() / expected.norm() < 6e-3
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("sdpa", torch.float32), ("sdpa", torch.bfloat16), ("cpu-bf16", torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sdpa", torch.float32), ("sdpa", torch.bfloat16), ("cpu-bf16", torch.bfloat16)]
+)
 def test_rotation_before_attention(name, dtype):
     """As :func:`test_rotation` and :func:`test_attention` have it, together."""
     backend, total = attention.BACKENDS[name](HEAD_DIM), sum(LENGTHS)
@@ -78,7 +81,8 @@ def test_rotation_before_attention(name, dtype):
     out = backend.attend_rotated(qkv, angle.cos(), angle.sin(), backend.plan(LENGTHS, CPU))
     assert out.is_contiguous() and out.shape == (total, HEADS, HEAD_DIM) and torch.equal(qkv, before)
     turned = backend.rotate(qkv[:, : 2 * HEADS].float(), angle.cos(), angle.sin())
-    expected = by_definition(*turned.split(HEADS, dim=1), qkv[:, 2 * HEADS :])
+    query, key = turned.split(HEADS, dim=1)
+    expected = by_definition(query, key, qkv[:, 2 * HEADS :])
     assert (out.double() - expected).norm() / expected.norm() < (1e-6 if dtype == torch.float32 else 1e-2)
 
 
@@ -90,8 +94,8 @@ def test_flash_attention_is_called_as_vllm_declares_it(monkeypatch):
         assert max_seqlen_q == max_seqlen_k == max(LENGTHS) and q.stride(-1) == k.stride(-1) == v.stride(-1) == 1
         out = torch.empty(q.shape)
         for start, end in zip(cu_seqlens_q[:-1].tolist(), cu_seqlens_q[1:].tolist(), strict=True):
-            one = [x[start:end].transpose(0, 1) for x in (q, k, v)]
-            out[start:end] = F.scaled_dot_product_attention(*one, scale=softmax_scale).transpose(0, 1)
+            one, two, three = (x[start:end].transpose(0, 1) for x in (q, k, v))
+            out[start:end] = F.scaled_dot_product_attention(one, two, three, scale=softmax_scale).transpose(0, 1)
         return out
 
     monkeypatch.setattr(FlashAttention, "kernel", types.SimpleNamespace(__call__=None), raising=True)
@@ -137,7 +141,9 @@ def test_settings():
         None, 99
     )
     assert list(settings.ATTENTION) == list(attention.BACKENDS)
-    with pytest.raises(ValueError, match=f"VLM_ATTENTION is 'fast'; expected one of {', '.join(attention.BACKENDS)}, or"):
+    with pytest.raises(
+        ValueError, match=f"VLM_ATTENTION is 'fast'; expected one of {', '.join(attention.BACKENDS)}, or"
+    ):
         VisionSettings.from_environment({"VLM_ATTENTION": "fast"})
     for wrong in ("0", "-1", "many", "1.5"):
         with pytest.raises(ValueError, match=f"VLM_PATCHES_PER_PASS is '{wrong}'; expected a number of patches"):
@@ -161,7 +167,7 @@ def test_the_default_pass_follows_cache_and_memory(monkeypatch):
     on_cpu = passes.default_patches_per_pass(config, CPU, torch.bfloat16)
     assert 1024 <= on_cpu <= 4096
     monkeypatch.setattr(passes, "device_memory", lambda _: 64 << 30)
-    on_npu = passes.default_patches_per_pass(config, types.SimpleNamespace(type="npu"), torch.bfloat16)
+    on_npu = passes.default_patches_per_pass(config, torch.device("privateuseone"), torch.bfloat16)
     assert 14400 < on_npu < 1 << 18
 
 
@@ -190,7 +196,7 @@ def tower(one_rank):
                 spread = parameter.shape[-1] ** -0.5
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread + (parameter.ndim == 1))
         for layer in module.modules():
-            if hasattr(layer, "quant_method"):
+            if isinstance(layer, LinearBase) and layer.quant_method is not None:
                 layer.quant_method.process_weights_after_loading(layer)
     return model, projector
 
@@ -219,7 +225,7 @@ def test_any_bound_and_any_crowd_give_the_same_features(tower):
         torch.testing.assert_close(encode(tower, part, [grid], 1 << 20), expected, rtol=1e-4, atol=1e-5)
 
 
-def linear_layer(kind: type, dtype: torch.dtype) -> torch.nn.Module:
+def linear_layer(kind: type, dtype: torch.dtype) -> Any:
     layer = kind(32, 48, bias=True, params_dtype=dtype, return_bias=False)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -232,12 +238,14 @@ def linear_layer(kind: type, dtype: torch.dtype) -> torch.nn.Module:
 @pytest.mark.parametrize("rows", [1, 7, 300])
 def test_what_is_fused_into_a_product(one_rank, dtype, tolerance, rows):
     x, residual = torch.randn(rows, 32).to(dtype), torch.randn(rows, 48).to(dtype)
-    column, row = (linear.fused(linear_layer(kind, dtype)) for kind in (ColumnParallelLinear, RowParallelLinear))
+    layers: list[Any] = [linear.fused(linear_layer(kind, dtype)) for kind in (ColumnParallelLinear, RowParallelLinear)]
+    column, row = layers
     weight, bias = column.weight.double(), column.bias.double()
     product = F.linear(x.double(), weight, bias)
-    for layer in (column, row):
+    for layer in layers:
         layer.quant_method.process_weights_after_loading(layer)
-        assert linear.ready(layer) and layer.weight.numel() == 0, "the plain weights are to be given back"
+        ready = linear.ready(layer)
+        assert ready and layer.weight.numel() == 0, "the plain weights are to be given back"
     with torch.inference_mode():
         torch.testing.assert_close(column(x).double(), product, rtol=tolerance, atol=tolerance)
         for approximate in ("tanh", "none"):

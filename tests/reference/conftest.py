@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of model_code/reference share; they run in the environment ``reference``."""
+"""Fixtures for the tests of model_code/reference, which run in the environment `reference`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,18 +17,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from PIL import Image
 
 from reference import random_checkpoint
-from reference.cases import Case
-from reference.errors import run
+from tests.support.paths import DEMO_VLM, GOLDEN
+from tool_errors import run
 
-ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "model_code/reference/golden"
-PROMPT = "<|begin_of_sentence|>User: <|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>OCR:\nAssistant: "
 Tool = Callable[..., int]
 
 
 @pytest.fixture(scope="session")
 def demo() -> Path:
-    return ROOT / "models/demo/PaddleOCR-VL"
+    return DEMO_VLM
 
 
 @pytest.fixture(scope="session")
@@ -54,19 +52,13 @@ def two_lines(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tool:
     """Call a tool's main with a command line, in a folder of the test's own; returns the exit status."""
 
-    def call(module, *words: object) -> int:
+    def call(module: ModuleType, *words: object) -> int:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["tool", *map(str, words)])
         try:
             return run(module.main)
         except SystemExit as end:  # argparse
+            assert isinstance(end.code, int)
             return end.code
 
     return call
-
-
-def case(answer: list[int] | None = None) -> Case:
-    """The golden title as a case."""
-    from reference import pictures
-
-    return Case(PROMPT, [pictures.read(GOLDEN / "title.png")], answer=answer or [])

@@ -123,10 +123,9 @@ def test_swapped_images(evaluate, demo, broken, two_lines):
 
 
 def _case(path: Path):
-    from conftest import PROMPT
-
     from reference import pictures
     from reference.cases import Case
+    from tests.reference.golden import PROMPT
 
     return Case(PROMPT, [pictures.read(path)])
 
@@ -141,8 +140,11 @@ def test_float16_overflow(evaluate, demo, tmp_path):
     tensors = load_file(demo / "model.safetensors")
     last = [name for name in tensors if "mlp_AR.linear_2" in name or "projector.linear_2" in name]
     assert last, "the projector's last layer has another name"
-    save_file({name: value * (3e4 if name in last else 1) for name, value in tensors.items()},
-              checkpoint / "model.safetensors", metadata={"format": "pt"})  # fmt: skip
+    save_file(
+        {name: value * (3e4 if name in last else 1) for name, value in tensors.items()},
+        checkpoint / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     status, document = evaluate(checkpoint)
     assert status == 0, "float32 is not bothered"
     status, document = evaluate(checkpoint, "--dtype", "float16")
@@ -166,7 +168,7 @@ def test_another_number_of_image_tokens(evaluate, demo, broken):
     assert status == 1 and failed(document)[0] == "Same input tokens"
 
 
-@pytest.mark.slow
+@pytest.mark.model
 def test_published_layer_shapes(evaluate, tmp_path, two_lines):
     random_checkpoint.save_checkpoint(tmp_path / "full", 2, 2, small=False, seed=0)
     words = ["--max_new_tokens", 2, "--min_pixels", 784 * 8, "--max_pixels", 784 * 16]

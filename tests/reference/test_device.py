@@ -2,7 +2,7 @@
 """Devices that are not there, and how one that is would be waited for.
 
 There is no NPU here: ``torch_npu`` is *simulated* by modules that fail to import the way the real one does, and by an
-object that counts calls. What the real torch_npu does on stubs of CANN is tested beside the plugin (tests/plugin).
+object that counts calls. tests/npu/tower runs the real torch_npu on simulated CANN libraries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import torch
 
 from reference import inference, performance, timing
 from reference.device import Device, available, device_name
-from reference.errors import DeviceError, EnvironmentMissing, UsageError, translate
+from reference.library_errors import translate
+from tool_errors import DeviceError, EnvironmentSetupError, UsageError
 
 IMPORT_FAILURES = {
     "libascendcl.so: cannot open shared object file: No such file or directory": "ascend-toolkit/set_env.sh",
@@ -37,7 +38,7 @@ def simulate_torch_npu(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str)
 @pytest.mark.parametrize("message", IMPORT_FAILURES)
 def test_an_import_that_fails_says_what_to_do(message, tmp_path, monkeypatch):
     simulate_torch_npu(tmp_path, monkeypatch, f"raise ImportError({message!r})")
-    with pytest.raises(EnvironmentMissing) as raised:
+    with pytest.raises(EnvironmentSetupError) as raised:
         Device("npu")
     assert IMPORT_FAILURES[message] in str(raised.value)
 
@@ -45,7 +46,7 @@ def test_an_import_that_fails_says_what_to_do(message, tmp_path, monkeypatch):
 def test_torch_npu_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_npu", None)
     monkeypatch.setattr("importlib.import_module", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name=name)))
-    with pytest.raises(EnvironmentMissing, match=f"torch-npu=={torch.__version__.partition('+')[0]}"):
+    with pytest.raises(EnvironmentSetupError, match=f"torch-npu=={torch.__version__.partition('+')[0]}"):
         Device("npu")
 
 
@@ -93,9 +94,8 @@ def simulated_npu() -> Device:
 
 def test_every_token_is_waited_for(simulated_npu, demo):
     """Without a wait before the clock is read, only the launching of kernels would be timed."""
-    from conftest import case
-
     from reference.model import ReferenceModel
+    from tests.reference.golden import case
 
     model = ReferenceModel(demo, simulated_npu)
     api = simulated_npu._api
@@ -103,7 +103,10 @@ def test_every_token_is_waited_for(simulated_npu, demo):
     assert api.calls.count("synchronize") == 1 + 1 + 4  # before the start, after the prompt, after each token
     assert 0 < first < total
     simulated_npu.reset_peak_memory()
-    assert simulated_npu.peak_memory() == 3 << 20 and api.calls[-2:] == ["reset_peak_memory_stats", "max_memory_allocated"]
+    assert simulated_npu.peak_memory() == 3 << 20 and api.calls[-2:] == [
+        "reset_peak_memory_stats",
+        "max_memory_allocated",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,14 +123,18 @@ def test_errors_of_libraries_are_explained(message, kind, words):
     assert translate(RuntimeError("anything else"), "npu") is None
 
 
+@pytest.mark.model
 def test_performance_of_the_devices_that_exist(tool, demo, tmp_path):
-    from conftest import GOLDEN
+    from tests.support.paths import GOLDEN
 
     words = ["--num_runs", 2, "--warmup", 1, "--new_tokens", 4, "--output", "p.md"]
     status = tool(performance, "--model_path", demo, "--image", GOLDEN / "title.png", "--devices", "npu", "cpu", *words)
     text = (tmp_path / "p.md").read_text()
     assert status == 0 and "|  | cpu |" in text and "- npu: absent. torch_npu is not installed" in text
-    assert all(name in text for name in ("Average latency", "P50", "P99", "First token", "Tokens per second", "Peak memory", "Speed-up"))
+    assert all(
+        name in text
+        for name in ("Average latency", "P50", "P99", "First token", "Tokens per second", "Peak memory", "Speed-up")
+    )
 
 
 def test_percentiles_are_measured_values():
@@ -137,14 +144,14 @@ def test_percentiles_are_measured_values():
 
 
 def test_no_device_at_all(tool, demo, capsys):
-    from conftest import GOLDEN
+    from tests.support.paths import GOLDEN
 
     assert tool(performance, "--model_path", demo, "--image", GOLDEN / "title.png", "--devices", "npu") == 4
     assert "name one that is" in capsys.readouterr().err
 
 
 def test_inference_on_an_npu_that_is_not_there(tool, demo, capsys):
-    from conftest import GOLDEN
+    from tests.support.paths import GOLDEN
 
     assert tool(inference, "--model_path", demo, "--image", GOLDEN / "title.png", "--device", "npu") == 3
     assert "torch_npu is not installed" in capsys.readouterr().err

@@ -6,11 +6,12 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from conftest import GOLDEN, ROOT, case
 from PIL import Image
 
 from reference import inference, pictures, random_checkpoint
 from reference.device import Device
+from tests.reference.golden import case
+from tests.support.paths import GOLDEN, ROOT
 
 
 def test_text_on_stdout_everything_else_on_stderr(tool, demo, capsys):
@@ -54,7 +55,9 @@ def test_weights_that_are_not_whole(tool, demo, capsys, tmp_path):
     tensors.pop(next(name for name in tensors if name.endswith("layers.0.mlp.up_proj.weight")))
     save_file(tensors, tmp_path / "part/model.safetensors", metadata={"format": "pt"})
     assert tool(inference, "--model_path", "part", "--image", GOLDEN / "title.png", "--device", "cpu") == 2
-    assert "the weights lack 1 tensors of the model, model.language_model.layers.0.mlp.up_proj" in capsys.readouterr().err
+    assert (
+        "the weights lack 1 tensors of the model, model.language_model.layers.0.mlp.up_proj" in capsys.readouterr().err
+    )
 
 
 def test_pictures_of_every_kind(tmp_path):
@@ -67,7 +70,7 @@ def test_pictures_of_every_kind(tmp_path):
     assert pictures.read(tmp_path / "turned.jpg").shape == (4, 2, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.model
 def test_published_layer_shapes(tool, tmp_path, capsys):
     random_checkpoint.save_checkpoint(tmp_path / "full", 2, 2, small=False, seed=0)
     words = ["--image", GOLDEN / "title.png", "--device", "cpu", "--dtype", "bfloat16", "--max_new_tokens", 2]

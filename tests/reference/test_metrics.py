@@ -21,7 +21,9 @@ def judge(candidate: torch.Tensor, baseline: torch.Tensor = LOGITS, answer: int 
 
 def test_equal_logits():
     judged = judge(LOGITS.clone())
-    assert judged.error == 0 and judged.top1 == 100 and judged.cosine == pytest.approx(1) and judged.passed(Thresholds())
+    assert (
+        judged.error == 0 and judged.top1 == 100 and judged.cosine == pytest.approx(1) and judged.passed(Thresholds())
+    )
 
 
 def test_relative_error_by_hand():
@@ -41,7 +43,9 @@ def test_another_first_choice_and_whose_it_is():
     candidate[1, 2] = 3.5
     judged = judge(candidate)
     assert judged.top1 == 50 and judged.images[0].answer_agreeing == 1
-    assert not judged.passed(Thresholds()) and [c.name for c in judged.checks(Thresholds()) if c.passed is False][0].startswith("MRE")
+    assert not judged.passed(Thresholds()) and [c.name for c in judged.checks(Thresholds()) if c.passed is False][
+        0
+    ].startswith("MRE")
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])

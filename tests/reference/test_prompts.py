@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from conftest import PROMPT
 
 from reference import prompts
-from reference.errors import UsageError
+from tests.reference.golden import PROMPT
+from tool_errors import UsageError
 
 
 def test_the_placeholder_is_added():

@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the scripts share: a call of run_demo.sh in surroundings of its own, and a look at what it left."""
+"""Calls of run_demo.sh in a folder and on ports of their own, and a list of the processes that they leave."""
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 RUN_DEMO = str(ROOT / "scripts/run_demo.sh")
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
 
 
 def one_error_line(stderr: str) -> str:
@@ -26,14 +19,6 @@ def one_error_line(stderr: str) -> str:
     lines = [line for line in stderr.splitlines() if line.startswith("error:")]
     assert len(lines) == 1 and "Traceback" not in stderr, stderr
     return lines[0]
-
-
-def wait_for(condition, seconds: float = 60) -> None:
-    """Poll until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.1)
 
 
 @dataclass
@@ -51,19 +36,37 @@ class LocalMode:
     def vlm_url(self) -> str:
         return f"http://127.0.0.1:{self.env['VLM_PORT']}"
 
-    def call(self, *words: str, timeout: float = 120, **extra: str) -> subprocess.CompletedProcess[str]:
-        """Run scripts/run_demo.sh to its end; its stderr and time are shown where pytest shows output."""
+    def call(
+        self, *words: str, timeout: float = 120, env: dict[str, str] | None = None, **extra: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run scripts/run_demo.sh to its end with the variables `env` and `extra`.
+
+        Its stderr and time are shown where pytest shows output.
+        """
         began = time.monotonic()
-        result = subprocess.run([RUN_DEMO, "--mode", "local", *words], env={**self.env, **extra},
-                                cwd=self.folder, text=True, capture_output=True, timeout=timeout, check=False)
+        result = subprocess.run(
+            [RUN_DEMO, "--mode", "local", *words],
+            env={**self.env, **(env or {}), **extra},
+            cwd=self.folder,
+            text=True,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
         sys.stderr.write(result.stderr)
         print(f"run_demo.sh {' '.join(words)}: status {result.returncode}, {time.monotonic() - began:.1f} s")
         return result
 
     def start(self, *words: str, **extra: str) -> subprocess.Popen[str]:
         """Start scripts/run_demo.sh and do not wait for it."""
-        return subprocess.Popen([RUN_DEMO, "--mode", "local", *words], env={**self.env, **extra}, cwd=self.folder,
-                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(
+            [RUN_DEMO, "--mode", "local", *words],
+            env={**self.env, **extra},
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def processes(self) -> list[str]:
         """Command lines of the living processes that were started with this RUN_DIR."""

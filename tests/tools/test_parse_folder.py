@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""parse_folder.py against a simulated parser: what is parsed, what is parsed again, what is said about the rest."""
+"""parse_folder.py against a simulated parser: which pages it sends, which it sends again, and what it reports."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
-from fake_parser import FakeParser, noise, numbered_pdf
 from PIL import Image
+
+from tests.support.numbered_pages import NumberedPagesParser, noise, numbered_pdf
+from tests.support.paths import ROOT
+from tests.support.processes import child_environment
+from tests.support.wait import wait_for
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """A folder with a PDF of three pages, an image in a folder of its own, a TIFF of two pages, and what is no document."""
+    """A folder with a PDF of three pages, an image in a folder of its own, a TIFF of two pages, and what is no
+    document."""
     (tmp_path / "in/scans").mkdir(parents=True)
     (tmp_path / "in/book.pdf").write_bytes(numbered_pdf(3))
     Image.new("RGB", (611, 50), "white").save(tmp_path / "in/scans/book.png")
@@ -70,7 +73,6 @@ def test_another_format_needs_no_parser(parse, archive, parser):
     parser.close()
     assert parse("in/book.pdf", "--formats", "md,xlsx").returncode == 0
     assert (archive.parent / "out/book.pdf/book.xlsx").is_file()
-    parser.__init__()
 
 
 def test_patterns_and_files(parse, archive, parser):
@@ -122,7 +124,7 @@ def test_unreadable_documents_do_not_stop_the_others(parse, archive, parser):
 
 def test_several_parsers_share_the_pages(parse, archive, parser, tmp_path):
     (archive / "book.pdf").write_bytes(numbered_pdf(12))
-    second = FakeParser()
+    second = NumberedPagesParser()
     parser.together = second.together = 2
     try:
         assert parse("in/book.pdf", "--server", second.url, "--concurrency", 2).returncode == 0
@@ -159,7 +161,6 @@ def test_no_parser_at_all(parse, archive, parser):
     parser.close()
     done = parse("in")
     assert done.returncode == 4 and "no parser is ready" in done.stderr
-    parser.__init__()
 
 
 def test_a_key(parse, archive, parser):
@@ -169,16 +170,9 @@ def test_a_key(parse, archive, parser):
     assert parse("in/book.pdf", PARSER_API_KEY="k1").returncode == 0
 
 
-def start(tmp_path: Path, parser: FakeParser) -> subprocess.Popen:
-    command = [sys.executable, ROOT / "scripts/parse_folder.py", "in", "--out", "out", "--server", parser.url]
+def start(tmp_path: Path, parser: NumberedPagesParser) -> subprocess.Popen:
+    command = [sys.executable, str(ROOT / "scripts/parse_folder.py"), "in", "--out", "out", "--server", parser.url]
     return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for(condition, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -212,27 +206,33 @@ def test_two_runs_do_not_write_to_one_folder(parse, archive, parser):
     assert done.returncode == 2 and "another run" in done.stderr and not parser.seen
 
 
-def peak_memory(tmp_path: Path, parser: FakeParser, pages: int) -> tuple[int, int]:
+def peak_memory(tmp_path: Path, parser: NumberedPagesParser, pages: int) -> tuple[int, int]:
     """Bytes that the program takes at most for a document of so many pages, and bytes of the outputs it writes."""
     source, out = tmp_path / f"{pages}.pdf", tmp_path / str(pages)
     source.write_bytes(numbered_pdf(pages, wider=0))
     code = (
         "import resource, runpy, sys\n"
         "sys.argv = ['parse_folder', *sys.argv[1:]]\n"
-        "try: runpy.run_module('batch.main', run_name='__main__')\n"
+        "try: runpy.run_module('batch', run_name='__main__')\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     words = [source, "--out", out, "--server", parser.url, "--formats", "md,json,pdf", "--concurrency", 4]
-    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
-                          capture_output=True, text=True, timeout=900, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     written = sum(path.stat().st_size for path in (out / source.name).glob(f"{pages}.*"))
     return 1024 * int(done.stdout.split("peak ")[1]), written
 
 
 def test_memory_does_not_grow_with_the_pages(tmp_path, parser):
-    """The second half of a document costs as good as no memory beyond that of its first half, in no phase of the work."""
+    """The second half of a document needs almost no more memory than its first half, in every phase of the work."""
     parser.drawing = noise(800, 600)
     peak_memory(tmp_path, parser, 10)  # so that both are measured with compiled bytecode
     half, half_written = peak_memory(tmp_path, parser, 150)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""parse_folder.py --vlm: real parsers, started for VLM servers that are simulated (scripts/parser_bench)."""
+"""parse_folder.py --vlm: real parsers, started for simulated VLM servers."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -11,30 +10,30 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from conftest import DEMO, ENVS, ROOT, call
 
-pytestmark = pytest.mark.skipif(not (ENVS / "parser/bin/python").is_file(), reason="needs the environment parser")
-DOCUMENT = ROOT / "tests/data/handbook.pdf"
+from tests.support.paths import DATA, DEMO_LAYOUT, ROOT, python_of
+from tests.support.simulated_vlm import SimulatedVlm
+from tests.tools.calls import call
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(not python_of("parser").is_file(), reason="needs the environment parser"),
+]
+DOCUMENT = DATA / "handbook.pdf"
 
 
 @pytest.fixture
-def vlms() -> Iterator[list[str]]:
-    """The roots of two stand-ins for VLM servers, which answer each crop at once with the same words."""
-    command = [sys.executable, "-m", "parser_bench.simulated_vlm", "--first-ms", "1", "--rate", "5000"]
-    running = [subprocess.Popen(command, cwd=ROOT / "scripts", stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    yield [f"http://127.0.0.1:{process.stdout.readline().split()[1]}" for process in running]
-    for process in running:
-        process.terminate()
-        process.wait()
-
-
-def served(vlm: str) -> int:
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{vlm}/stats", timeout=10) as answer:
-        return json.load(answer)["served"]
+def vlms() -> Iterator[list[SimulatedVlm]]:
+    """Two simulated VLM servers, which answer each crop with the same words."""
+    running = [SimulatedVlm() for _ in range(2)]
+    for vlm in running:
+        vlm.answer = lambda request, number: "river stone paper"
+    yield running
+    for vlm in running:
+        vlm.close()
 
 
 def none_is_left(stderr: str) -> bool:
@@ -46,17 +45,17 @@ def none_is_left(stderr: str) -> bool:
 
 
 # The demo layout model, whatever VLM_MODEL says outside; a key that clients must send does not concern these parsers.
-SETTINGS = {"LAYOUT_MODEL_DIR": str(DEMO.parent / "PP-DocLayoutV2"), "PARSER_API_KEYS": "sha256:" + "0" * 64}
+SETTINGS = {"LAYOUT_MODEL_DIR": str(DEMO_LAYOUT), "PARSER_API_KEYS": "sha256:" + "0" * 64}
 
 
 def test_each_vlm_server_gets_a_parser(tmp_path, vlms):
-    words = [word for vlm in vlms for word in ("--vlm", f"{vlm}/v1")]
-    done = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--concurrency", 1, *words, **SETTINGS)
+    words = [word for vlm in vlms for word in ("--vlm", vlm.url)]
+    done = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--concurrency", 1, *words, env=SETTINGS)
     assert done.returncode == 0 and "Pages: 3 parsed" in done.stdout
     assert "river stone paper" in (tmp_path / "out/handbook.pdf/handbook.md").read_text()
-    assert all(served(vlm) > 1 for vlm in vlms), "readiness asks once; both must have read blocks"
+    assert all(vlm.requests for vlm in vlms), "both must have read blocks"
     assert len(re.findall("starting a parser for", done.stderr)) == 2 and none_is_left(done.stderr)
-    again = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--formats", "docx", *words, **SETTINGS)
+    again = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--formats", "docx", *words, env=SETTINGS)
     assert again.returncode == 0 and "starting a parser" not in again.stderr, "no page is left to parse"
 
 
@@ -68,11 +67,12 @@ def test_ctrl_c_stops_the_parsers_as_well(tmp_path, vlms):
         "--out",
         tmp_path / "out",
         "--vlm",
-        f"{vlms[0]}/v1",
+        vlms[0].url,
     ]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **SETTINGS}
     )
+    assert process.stderr is not None, "it is a pipe"
     said = process.stderr.readline() + process.stderr.readline()
     time.sleep(2)  # it is loading its models now
     process.send_signal(signal.SIGINT)
@@ -90,7 +90,7 @@ def test_a_vlm_server_that_is_not_there(tmp_path):
         "http://127.0.0.1:9/v1",
         "--patience",
         3,
-        **SETTINGS,
+        env=SETTINGS,
     )
     assert done.returncode == 4 and "is not ready after 3 s (--patience)" in done.stderr and none_is_left(done.stderr)
     done = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--vlm", "127.0.0.1:9")

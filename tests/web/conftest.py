@@ -3,41 +3,20 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import shutil
-import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, sync_playwright
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "jobs")]
-
-from documents import pdf  # noqa: E402
-from processes import Start  # noqa: E402
+from tests.support.jobs import Start
+from tests.support.samples import blank_pages as pdf
+from tests.web.pages import WAIT_MS, page_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-WAIT_MS = 120_000  # busy machines draw slowly
 expect.set_options(timeout=WAIT_MS)
-
-# What the simulated VLM reads on each page: (label, box, content) in a page of 100 x 140.
-BLOCKS = [
-    ("doc_title", [10, 8, 90, 20], "Wells of the Lower Valley"),
-    ("text", [10, 24, 90, 50], "The mean is $ \\bar{c} = \\frac{1}{n}\\sum c_i $ and the fee $5 or $10."),
-    (
-        "table",
-        [10, 54, 90, 90],
-        "<table><tr><td>Well</td><td>March</td></tr><tr><td>Mill</td><td>0.048</td></tr></table>",
-    ),
-    ("image", [10, 94, 50, 130], ""),
-]
-TEXT = '# Wells of the Lower Valley\n\n{}\n\n{}\n\n<div style="text-align: center;"><img src="imgs/a.jpg" alt="Well"></div>'
-
-
-def page_of(text: str | None = None) -> str:
-    blocks = [{"block_label": label, "block_bbox": box, "block_content": content} for label, box, content in BLOCKS]
-    return json.dumps({"text": text or TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "blocks": blocks})
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +34,17 @@ def vlm(starter):
 @pytest.fixture(scope="session")
 def service(starter, vlm):
     return starter.parser(PARSER_PAGES_IN_FLIGHT="1").wait()
+
+
+@pytest.fixture
+def keyed(starter, vlm, browser):
+    """A service that asks for the key `a-key`, and a site of it. Troubles are for the test to judge."""
+    entry = f"sha256:{hashlib.sha256(b'a-key').hexdigest()} name=reader"
+    parser = starter.parser(PARSER_API_KEYS=entry).wait()
+    yield Site(browser, parser.url), parser
+    for context in browser.contexts:
+        context.close()
+    parser.end()
 
 
 @pytest.fixture
@@ -84,16 +74,24 @@ class Site:
         self.troubles: list[str] = []
         self.foreign: list[str] = []
 
-    def open(self, width: int = 1280, height: int = 860, scheme: str = "light") -> Page:
+    def open(self, width: int = 1280, height: int = 860, scheme: Literal["light", "dark"] = "light") -> Page:
         context = self._browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
         context.set_default_timeout(WAIT_MS)
         page = context.new_page()
-        page.on("console", lambda message: message.type in ("error", "warning") and self.troubles.append(message.text))
+        page.on("console", self._note_message)
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        page.on("dialog", lambda dialog: (self.troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._note_dialog)
         page.on("request", lambda request: self._note(request.url))
         page.goto(self._url + "/")
         return page
+
+    def _note_message(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.troubles.append(message.text)
+
+    def _note_dialog(self, dialog: Dialog) -> None:
+        self.troubles.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _note(self, url: str) -> None:
         if not url.startswith((self._url, "data:", "blob:")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does with the page. ``SCREENSHOTS=DIR`` keeps pictures of it, to be looked at."""
+"""The web page as a person uses it. `SCREENSHOTS=DIR` keeps pictures of it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,24 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BLOCKS, WAIT_MS, page_of
 from playwright.sync_api import FileChooser, Page, expect
 
-pytestmark = pytest.mark.slow
+from tests.web.pages import BLOCKS, WAIT_MS, page_of
 
 HOSTILE = """# Harmless <script>document.title = "run"</script>
 
 <img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png">
 <svg onload="alert(1)"><script>alert(1)</script><a xlink:href="javascript:alert(1)"><text>svg</text></a></svg>
-<a id="a" href="javascript:alert(1)">link</a> [markdown](javascript:alert(1)) <a href="data:text/html,<script>alert(1)</script>">d</a>
-<iframe src="https://evil.example"></iframe> <object data="https://evil.example"></object> <embed src="https://evil.example">
-<form action="https://evil.example"><button>send</button></form> <base href="https://evil.example/"> <style>body{display:none}</style>
-<div style="position:fixed;inset:0;background:url(https://evil.example/a)">over</div> <math><mtext><mglyph><style><img src=x onerror=alert(1)>
-</style></mglyph></mtext></math> <details open ontoggle="alert(1)">x</details> <p id="sheet" class="top" name="body">clobber</p>
+<a id="a" href="javascript:alert(1)">link</a> [markdown](javascript:alert(1))
+<a href="data:text/html,<script>alert(1)</script>">d</a>
+<iframe src="https://evil.example"></iframe> <object data="https://evil.example"></object>
+<embed src="https://evil.example">
+<form action="https://evil.example"><button>send</button></form> <base href="https://evil.example/">
+<style>body{display:none}</style>
+<div style="position:fixed;inset:0;background:url(https://evil.example/a)">over</div>
+<math><mtext><mglyph><style><img src=x onerror=alert(1)>
+</style></mglyph></mtext></math> <details open ontoggle="alert(1)">x</details>
+<p id="sheet" class="top" name="body">clobber</p>
 
 $\\href{javascript:alert(1)}{formula}$ $\\htmlId{drop}{x_1}$ $\\includegraphics{https://evil.example/x.png}$
 
@@ -66,8 +70,12 @@ def test_boxes_lie_over_their_blocks(site, file):
         box = page.locator(f'.box[data-index="{index}"]')
         assert label.replace("_", " ") in box.get_attribute("aria-label")
         place = box.bounding_box()
-        found = ((place["x"] - frame["x"]) / frame["width"] * 100, (place["y"] - frame["y"]) / frame["height"] * 140,
-                 place["width"] / frame["width"] * 100, place["height"] / frame["height"] * 140)  # fmt: skip
+        found = (
+            (place["x"] - frame["x"]) / frame["width"] * 100,
+            (place["y"] - frame["y"]) / frame["height"] * 140,
+            place["width"] / frame["width"] * 100,
+            place["height"] / frame["height"] * 140,
+        )
         assert found == pytest.approx((left, top, right - left, bottom - top), abs=0.5)
 
 
@@ -93,11 +101,14 @@ def test_hostile_markdown_is_harmless(site, says, file):
 def test_dropping_a_file_anywhere(site, file):
     page = site.open()
     data = base64.b64encode(Path(file()).read_bytes()).decode()
-    transfer = page.evaluate_handle("""data => {
+    transfer = page.evaluate_handle(
+        """data => {
         const transfer = new DataTransfer();
         transfer.items.add(new File([Uint8Array.from(atob(data), c => c.charCodeAt(0))], "dropped.pdf"));
         return transfer;
-    }""", data)  # fmt: skip
+    }""",
+        data,
+    )
     page.dispatch_event("body", "dragenter", {"dataTransfer": transfer})
     expect(page.locator("#curtain")).to_be_visible()
     page.dispatch_event("body", "drop", {"dataTransfer": transfer})

@@ -12,8 +12,11 @@ VENDOR = Path(__file__).resolve().parents[2] / "parser/docparser/web/static/vend
 
 def test_files_and_licences():
     listed = dict(re.findall(r"\| `([^`]+)` \| `([0-9a-f]{64})` \|", (VENDOR / "README.md").read_text()))
-    found = {str(path.relative_to(VENDOR)): hashlib.sha256(path.read_bytes()).hexdigest()
-             for path in VENDOR.rglob("*") if path.suffix in (".js", ".mjs", ".css")}  # fmt: skip
+    found = {
+        str(path.relative_to(VENDOR)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in VENDOR.rglob("*")
+        if path.suffix in (".js", ".mjs", ".css")
+    }
     assert listed == found and len(found) == 4
     for name in ("katex", "markdown-it", "dompurify"):
         assert "icense" in (VENDOR / name / "LICENSE.txt").read_text()

@@ -11,6 +11,9 @@ from PIL import Image, ImageDraw
 
 from .fonts import Face
 
+# Red, green, blue, each 0 to 255.
+Colour = tuple[int, int, int]
+
 
 @lru_cache(maxsize=200_000)
 def _advance(face: Face, size: int, character: str) -> float:
@@ -58,7 +61,14 @@ def wrap(words: Iterator[str] | Iterable[str], face: Face, size: int, width: flo
 
 
 def draw_line(
-    canvas: Image.Image, face: Face, size: int, text: str, left: float, baseline: float, ink, width: float | None = None
+    canvas: Image.Image,
+    face: Face,
+    size: int,
+    text: str,
+    left: float,
+    baseline: float,
+    ink: Colour,
+    width: float | None = None,
 ) -> Line:
     """Draw ``text`` from ``left`` on ``baseline`` (px); with ``width`` its spaces are stretched to fill it."""
     draw = ImageDraw.Draw(canvas)
@@ -91,7 +101,7 @@ def draw_block(
     left: float,
     top: float,
     pitch: float,
-    ink,
+    ink: Colour,
     *,
     width: float | None = None,
     align: str = "left",
@@ -100,6 +110,8 @@ def draw_block(
 
     ``align`` is left, center, right or justify; all but left need ``width`` (px).
     """
+    if align in ("center", "right") and width is None:
+        raise ValueError(f"align {align!r}: needs the width of the column (px)")
     ascent = face.at(size).getbbox("Ahlp", anchor="ls")[1]
     drawn = []
     for index, text in enumerate(lines):
@@ -107,7 +119,7 @@ def draw_block(
         stretch, x = None, left
         if align == "justify" and index + 1 < len(lines):
             stretch = width
-        elif align in ("center", "right"):
+        elif align in ("center", "right") and width is not None:
             slack = width - text_width(face, size, text)
             x = left + (slack if align == "right" else slack / 2)
         drawn.append(draw_line(canvas, face, size, text, x, baseline, ink, stretch))

@@ -12,6 +12,7 @@ import random
 import string
 import zlib
 from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -82,7 +83,8 @@ class TextSource:
         if kind == 2:
             return str(rng.randrange(10 ** rng.randint(1, 6)))
         if kind == 3:
-            return f"{rng.choice(['$', '', '', '-', '+'])}{rng.randrange(10 ** rng.randint(1, 5)):,}.{rng.randrange(100):02d}"
+            sign, whole = rng.choice(["$", "", "", "-", "+"]), rng.randrange(10 ** rng.randint(1, 5))
+            return f"{sign}{whole:,}.{rng.randrange(100):02d}"
         if kind == 4:
             return f"{rng.randint(1950, 2035)}-{rng.randint(1, 12):02d}-{rng.randint(1, 31):02d}"
         if kind == 5:
@@ -99,9 +101,10 @@ class TextSource:
         if kind == 9:
             return f"{first}-{second}".lower()
         if kind == 10:
+            letters = "".join(rng.choices(string.ascii_uppercase, k=2))
             return rng.choice(
                 [
-                    f"{''.join(rng.choices(string.ascii_uppercase, k=2))}-{rng.randrange(10000)}/{rng.randrange(30):02d}",
+                    f"{letters}-{rng.randrange(10000)}/{rng.randrange(30):02d}",
                     f"{first[0]}.{second}@{first}.{rng.choice(['com', 'org', 'net', 'example'])}".lower(),
                 ]
             )
@@ -124,7 +127,7 @@ class TextSource:
                 chosen[index] = f'"{chosen[index]}"'
         return " ".join(chosen) + rng.choice(".....?!")
 
-    def stream(self, echo: float = 0.0, phrases: float = 0.0):
+    def stream(self, echo: float = 0.0, phrases: float = 0.0) -> Iterator[str]:
         """An endless stream of the words of sentences, for filling lines.
 
         ``echo`` is the share of words that are said again within a few words: "2025" twice in a line is common

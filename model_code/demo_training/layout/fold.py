@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,8 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     arguments = parser.parse_args()
     saved = torch.load(arguments.checkpoint, weights_only=True)
-    np.savez(arguments.out, **fold(saved["average"]))
+    arrays: dict[str, Any] = {**fold(saved["average"])}
+    np.savez(arguments.out, **arrays)
     print(f"{arguments.out}: step {saved['step']}, {saved['seconds']:.0f} s of training")
 
 

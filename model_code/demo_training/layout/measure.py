@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -22,7 +23,7 @@ from ..pages.page import Page
 from ..scores import f1, match_blocks, order_right
 
 
-def load(model_dir: Path):
+def load(model_dir: Path) -> Any:
     """The model as PaddleX's PaddleOCR-VL pipeline configures it."""
     os.environ.setdefault("PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK", "True")
     import paddlex
@@ -35,16 +36,17 @@ def load(model_dir: Path):
     )
 
 
-def detect(model, page: Page) -> list[tuple[str, list[float]]]:
+def detect(model: Any, page: Page) -> list[tuple[str, list[float]]]:
     """(label, box) of each block in the order found."""
     pixels = np.ascontiguousarray(np.asarray(page.image)[:, :, ::-1])
     (result,) = model.predict([pixels])
     return [(box["label"], box["coordinate"]) for box in result["boxes"]]
 
 
-def measure(model, pages: list[Page]) -> dict:
+def measure(model: Any, pages: list[Page]) -> dict:
     found_count = truth_count = matched_count = ordered = 0
-    by_label, margins, spent = {"found": Counter(), "truth": Counter(), "matched": Counter()}, [], 0.0
+    by_label: dict[str, Counter[str]] = {"found": Counter(), "truth": Counter(), "matched": Counter()}
+    margins, spent = [], 0.0
     missed: list[str] = []
     for number, page in enumerate(pages):
         truth = [(block.label, block.bbox) for block in page.blocks]

@@ -68,6 +68,7 @@ class LayoutNetwork(nn.Module):
         self.across8 = nn.Conv2d(48, 24, 1)
         self.up4 = Unit(24, 24)
         self.edges = nn.Conv2d(24, 16, 1)
+        assert self.heat.bias is not None
         nn.init.constant_(self.heat.bias, -4.0)
         nn.init.normal_(self.distances.weight, std=0.01)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of print that no box covers, given to the block right above them.
 
-The detector's commonest fault is to end a paragraph before a short last line, which would lose its text. Ink is there to
-be seen, so it is looked for: tensor operations, to be part of the inference graph.
+The detector's commonest fault is to end a paragraph before a short last line, which would lose its text. Ink is there
+to be seen, so it is looked for: by tensor operations, which become part of the inference graph.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def ink_map(grey: Tensor) -> Tensor:
 def adopt_stray_lines(ink: Tensor, boxes: Tensor, valid: Tensor, wanting: Tensor, margin: Tensor) -> Tensor:
     """``boxes`` [N, K, 4] (px of the 800x800 input) lengthened downward over a stray line each, where there is one.
 
-    ``valid`` [N, K] boxes cover what they hold; ``wanting`` [N, K] ones may be lengthened; ``margin`` [N, 1] px are kept
-    below the line.
+    ``valid`` [N, K] boxes cover what they hold; ``wanting`` [N, K] ones may be lengthened; ``margin`` [N, 1] px are
+    kept below the line.
     """
     place = paddle.arange(SIZE, dtype="float32") + 0.5
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from ..pages.documents import draw_page
@@ -27,7 +28,7 @@ class Sample:
     classes: np.ndarray
 
 
-def shrink(page) -> np.ndarray:
+def shrink(page: Image.Image) -> np.ndarray:
     """An RGB page as grey [800, 800] uint8, resized as PaddleX does (cubic, not antialiased, aspect not kept)."""
     grey = torch.from_numpy(np.array(page, dtype=np.float32)).mean(2)[None, None]
     small = torch.nn.functional.interpolate(grey, (INPUT, INPUT), mode="bicubic", align_corners=False)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .losses import distance_loss, edge_loss, heat_loss
 from .network import LayoutNetwork
@@ -30,17 +32,25 @@ def vary(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return pixels.clip(0, 1)
 
 
-def make_batch(samples: list[Sample], rng: np.random.Generator):
+Batch = tuple[Tensor, Tensor, Tensor, Tensor, list[Tensor]]
+
+
+def make_batch(samples: list[Sample], rng: np.random.Generator) -> Batch:
+    """Images [N, 1, 800, 800], heat, distances and their mask as of ``heat_targets``, and the boxes of each image."""
     images = torch.from_numpy(np.stack([vary(sample.image, rng) for sample in samples]))[:, None]
     targets = [heat_targets(sample.boxes, sample.classes) for sample in samples]
     heat, distances, mask = (torch.stack(part) for part in zip(*targets))
     return images, heat, distances, mask, [torch.from_numpy(sample.boxes) for sample in samples]
 
 
-def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float, log=print) -> float:
+def train(
+    out: Path, steps: int, pages: int, batch: int, seed: int, rate: float, log: Callable[[str], object] = print
+) -> float:
     """Returns the mean loss of the last twentieth of the steps run in this call."""
     torch.manual_seed(seed)
-    network = LayoutNetwork().to(memory_format=torch.channels_last)
+    network = LayoutNetwork()
+    # torch's annotations do not know this form of Module.to.
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4)
     average = {name: value.clone() for name, value in network.state_dict().items()}
     last, done, spent = out / "last.pt", 0, 0.0
@@ -73,7 +83,7 @@ def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float,
             torch.stack([edge_loss(e, b, generator) for e, b in zip(edges, boxes) if len(b)]).mean(),
         ]
         optimizer.zero_grad()
-        sum(parts).backward()
+        (parts[0] + parts[1] + parts[2]).backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 10.0)
         optimizer.step()
         keep = min(0.998, (step + 1) / (step + 10))
@@ -86,7 +96,8 @@ def train(out: Path, steps: int, pages: int, batch: int, seed: int, rate: float,
         if (step + 1) % 25 == 0 or step + 1 == steps:
             shown = np.mean(recent[-25:], 0)
             log(
-                f"step {step + 1} heat {shown[0]:.3f} distance {shown[1]:.3f} edge {shown[2]:.3f} {spent + time.time() - began:.0f} s"
+                f"step {step + 1} heat {shown[0]:.3f} distance {shown[1]:.3f} edge {shown[2]:.3f} "
+                f"{spent + time.time() - began:.0f} s"
             )
         if (step + 1) % 100 == 0 or step + 1 == steps:
             partial = last.with_suffix(".part")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weights of an exported model: ``python -m demo_training.layout.unexport MODEL_DIR OUT.npz`` (parser environment)."""
+"""The weights of an exported model, in the environment `parser`.
+
+python -m demo_training.layout.unexport MODEL_DIR OUT.npz
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import paddle
@@ -26,11 +30,12 @@ def weights(model_dir: Path) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_dir", type=Path)
     parser.add_argument("out", type=Path)
     arguments = parser.parse_args()
-    np.savez(arguments.out, **weights(arguments.model_dir))
+    arrays: dict[str, Any] = {**weights(arguments.model_dir)}
+    np.savez(arguments.out, **arrays)
 
 
 if __name__ == "__main__":

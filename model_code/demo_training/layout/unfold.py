@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint to go on training from, made of folded weights: ``python -m demo_training.layout.unfold IN.npz OUT/last.pt``.
+"""A checkpoint to go on training from, made of folded weights.
+
+    python -m demo_training.layout.unfold IN.npz OUT/last.pt
 
 ``fold`` has taken the batch norms into the convolutions. Each gets one again that leaves its output as it is: scale and
 shift undo the mean and deviation that the convolution's output has on drawn pages.
@@ -24,13 +26,13 @@ def unfold(weights: dict[str, np.ndarray], images: torch.Tensor) -> LayoutNetwor
     network = LayoutNetwork().eval()
     state = network.state_dict()
     for name, value in weights.items():
-        unit = name.removesuffix(".conv.bias")
+        owner = name.removesuffix(".conv.bias")
         if name in state:
             state[name] = torch.from_numpy(value)
-        elif f"{unit}.norm.bias" in state:
+        elif f"{owner}.norm.bias" in state:
             # With these a norm does nothing but add the convolution's bias.
-            state[f"{unit}.norm.bias"] = torch.from_numpy(value)
-            state[f"{unit}.norm.running_var"] = torch.full_like(state[f"{unit}.norm.running_var"], 1 - 1e-5)
+            state[f"{owner}.norm.bias"] = torch.from_numpy(value)
+            state[f"{owner}.norm.running_var"] = torch.full_like(state[f"{owner}.norm.running_var"], 1 - 1e-5)
         else:
             raise ValueError(f"{name} belongs to no layer of the network")
     network.load_state_dict(state)
@@ -49,6 +51,7 @@ def _give_statistics(network: LayoutNetwork, unit: Unit, images: torch.Tensor) -
     hook.remove()
     mean, square = torch.stack(seen).mean(0)
     norm, shift = unit.norm, unit.norm.bias.clone()
+    assert norm.running_mean is not None and norm.running_var is not None, "the norms of Unit keep both"
     norm.running_mean.copy_(mean)
     norm.running_var.copy_((square - mean**2).clamp(min=1e-6))
     norm.weight.copy_(torch.sqrt(norm.running_var + norm.eps))

@@ -27,9 +27,17 @@ SIZES = (24, 30, 36, 48)  # px of an em; two columns up to 36
 FAMILIES = ("DejaVu Sans", "Liberation Sans", "Liberation Serif")
 LABELS = {"H1": "doc_title", "H2": "paragraph_title", "P": "text"}
 TITLES = (
-    "The Work of the Year", "Notes on Free Software", "Annual Report 2024", "How to Apply These Terms", "Introduction",
-    "Results and Discussion", "Water Quality in Rivers", "Terms and Conditions", "Summary of Findings", "A Short History",
-)  # fmt: skip
+    "The Work of the Year",
+    "Notes on Free Software",
+    "Annual Report 2024",
+    "How to Apply These Terms",
+    "Introduction",
+    "Results and Discussion",
+    "Water Quality in Rivers",
+    "Terms and Conditions",
+    "Summary of Findings",
+    "A Short History",
+)
 # Blocks that do not fit go; what stays is measured, and written into the document that --dump-dom prints.
 MEASURE = """<script>
 const box = block => block.getBoundingClientRect();
@@ -76,7 +84,8 @@ def document(seed: int) -> str:
     body {{ margin: 0 {margin}px; width: {WIDTH - 2 * margin}px; background: #fff; color: #111;
             font: {size}px/{leading} "{family}"; text-align: {rng.choice(("left", "justify"))} }}
     h1 {{ position: absolute; top: {margin}px; margin: 0; font-size: {1.6 * size:.0f}px; line-height: 1.2 }}
-    h2 {{ margin: 0; padding: {0.6 * size:.0f}px 0 {0.4 * size:.0f}px; font-size: {1.25 * size:.0f}px; break-after: avoid }}
+    h2 {{ margin: 0; padding: {0.6 * size:.0f}px 0 {0.4 * size:.0f}px; font-size: {1.25 * size:.0f}px;
+          break-after: avoid }}
     p {{ margin: 0; padding-bottom: {0.8 * size:.0f}px }}
     h1, h2, p {{ break-inside: avoid }}
     div {{ position: absolute; top: {top}px; width: inherit; height: {HEIGHT - top - margin}px;
@@ -90,22 +99,40 @@ def draw_browser_page(seed: int) -> Page:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
-    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}"]
+    command = [
+        chromium,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--window-size={WIDTH},{HEIGHT}",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         source, picture = Path(folder, "page.html"), Path(folder, "page.png")
         source.write_text(document(seed), encoding="utf-8")
-        options = {"check": True, "capture_output": True, "text": True, "timeout": 120}
-        dumped = subprocess.run([*command, "--dump-dom", str(source)], **options).stdout
-        subprocess.run([*command, f"--screenshot={picture}", str(source)], **options)
+        dumped = run([*command, "--dump-dom", str(source)])
+        run([*command, f"--screenshot={picture}", str(source)])
         image = Image.open(picture).convert("RGB")
     truth = re.search(r'<script type="application/json" id="truth">(.*?)</script>', dumped, re.DOTALL)
+    assert truth, "the page's own script writes it"
     blocks = [Block(LABELS[tag], _ink(image, box), [text]) for tag, text, box in json.loads(truth[1])]
     return Page(image, blocks)
+
+
+def run(command: list[str]) -> str:
+    """Standard output of a command that ends well within two minutes."""
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 def _ink(image: Image.Image, box: list[float]) -> tuple[int, int, int, int]:
     """What is printed inside ``box``, as (left, top, right, bottom) px."""
     left, top, right, bottom = (round(value) for value in box)
     part = image.crop((left, top, right, bottom))
-    inked = ImageChops.difference(part, Image.new("RGB", part.size, "white")).point(lambda value: 255 * (value > 40)).getbbox()
-    return tuple(value + offset for value, offset in zip(inked, (left, top, left, top)))
+    inked = (
+        ImageChops.difference(part, Image.new("RGB", part.size, "white"))
+        .point(lambda value: 255 * (value > 40))
+        .getbbox()
+    )
+    if inked is None:
+        raise ValueError(f"nothing is printed inside {box}; expected a block of text")
+    return inked[0] + left, inked[1] + top, inked[2] + left, inked[3] + top

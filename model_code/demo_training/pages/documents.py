@@ -9,6 +9,7 @@ from collections.abc import Callable
 from PIL import Image, ImageDraw
 
 from ..drawing.block import text_width, wrap
+from ..drawing.fonts import Face
 from .flow import Flow
 from .page import Block, Page
 from .paper import age
@@ -26,7 +27,7 @@ class Document:
         self.left, self.right = style.left, style.width - style.right
         self.top, self.bottom = float(style.top), float(style.height - style.bottom)
 
-    def _line(self, label: str, text: str, size: int, y: float, align: str, face=None) -> Block | None:
+    def _line(self, label: str, text: str, size: int, y: float, align: str, face: Face | None = None) -> Block | None:
         face = face or self.style.body
         while text and text_width(face, size, text) > 0.6 * (self.right - self.left):
             text = text[:-1].rstrip()
@@ -83,8 +84,8 @@ class Document:
         )
         start = len(self.page.blocks)
         for index, lines in enumerate(rows):
-            words = f"{rng.choice(['', '['])}{index + 1}".replace("[1", "[1]").replace("[2", "[2]")
-            words = [words, *(self.flow.source.sentence(8 * lines) + " " + self.flow.source.sentence()).split(" ")]
+            mark = f"{rng.choice(['', '['])}{index + 1}".replace("[1", "[1]").replace("[2", "[2]")
+            words = [mark, *(self.flow.source.sentence(8 * lines) + " " + self.flow.source.sentence()).split(" ")]
             wrapped = [(line, 0.0) for line in wrap(words, style.body, size, self.right - self.left, lines)]
             set_lines(
                 self.page,
@@ -191,7 +192,8 @@ def letter(document: Document) -> None:
 
     top = address(document.top, rng.choice(["left", "right"]))
     if rng.random() < 0.8:
-        date = f"{rng.randint(1, 28)} {rng.choice(['January', 'March', 'May', 'July', 'October'])} {rng.randint(1990, 2030)}"
+        day, month = rng.randint(1, 28), rng.choice(["January", "March", "May", "July", "October"])
+        date = f"{day} {month} {rng.randint(1990, 2030)}"
         align = rng.choice(["left", "right"])
         set_lines(
             page, "text", [(date, 0.0)], style.body, style.size, document.left, top, width, pitch, style.ink, align

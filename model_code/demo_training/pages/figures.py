@@ -9,12 +9,13 @@ import random
 import numpy as np
 from PIL import Image, ImageDraw
 
+from ..drawing.block import Colour
 from ..drawing.fonts import CORE
 from ..drawing.words import TextSource
 
 
 def _colour(rng: random.Random, low: int = 20, high: int = 230) -> tuple[int, int, int]:
-    return tuple(rng.randint(low, high) for _ in range(3))
+    return rng.randint(low, high), rng.randint(low, high), rng.randint(low, high)
 
 
 def _clouds(width: int, height: int, rng: random.Random) -> Image.Image:
@@ -71,7 +72,7 @@ def picture(width: int, height: int, rng: random.Random) -> Image.Image:
     return rng.choice([_clouds, _landscape, _landscape, _diagram])(width, height, rng)
 
 
-def chart(width: int, height: int, rng: random.Random, source: TextSource, paper) -> Image.Image:
+def chart(width: int, height: int, rng: random.Random, source: TextSource, paper: Colour) -> Image.Image:
     """A bar, line or pie chart with axis labels, on ``paper``."""
     image = Image.new("RGB", (width, height), paper)
     draw = ImageDraw.Draw(image)

@@ -108,13 +108,14 @@ class Flow:
         if height < 90 or width < 120:
             return top
         x = int(left + (right - left - width) * (rng.choice([0, 0.5, 0.5]) if place is None else place))
-        y = int(top + 0.2 * style.size)
+        start = int(top + 0.2 * style.size)
         if rng.random() < 0.6:
             label, drawing = "image", picture(width, height, rng)
         else:
             label, drawing = "chart", chart(width, height, rng, self.plain, style.paper)
-        self.page.add_ink(label, (x, y, x + width, y + height), lambda: self.page.image.paste(drawing, (x, y)))
-        y += height + max(0.7 * style.size, 12)
+        region = (x, start, x + width, start + height)
+        self.page.add_ink(label, region, lambda: self.page.image.paste(drawing, (x, start)))
+        y = start + height + max(0.7 * style.size, 12)
         if rng.random() < 0.6:
             size = style.fit(style.body, max(17, round(style.size * rng.uniform(0.8, 0.95))))
             words = f"{rng.choice(['Figure', 'Fig.', 'Chart'])} {rng.randint(1, 20)}. {self.plain.sentence()}".split(

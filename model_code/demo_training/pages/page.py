@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageChops
 
@@ -24,7 +25,7 @@ class Block:
     lines: list[str] = field(default_factory=list)
     cells: list[list[str]] = field(default_factory=list)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.label not in LABELS:
             raise ValueError(f"block label {self.label!r} is unknown; expected one of {LABELS}")
 
@@ -43,7 +44,7 @@ class Page:
     image: Image.Image
     blocks: list[Block]
 
-    def add_ink(self, label: str, region: Box, paint: Callable[[], object], **truth) -> Block | None:
+    def add_ink(self, label: str, region: Box, paint: Callable[[], object], **truth: Any) -> Block | None:
         """Call ``paint``, which draws inside ``region``, and append a block bounded by the pixels it changed.
 
         Returns None, and appends nothing, where it changed none.
@@ -56,7 +57,8 @@ class Page:
         changed = ImageChops.difference(before, self.image.crop(region)).getbbox()
         if changed is None:
             return None
-        block = Block(label, tuple(c + o for c, o in zip(changed, (left, top, left, top))), **truth)
+        box = (changed[0] + left, changed[1] + top, changed[2] + left, changed[3] + top)
+        block = Block(label, box, **truth)
         self.blocks.append(block)
         return block
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from ..drawing.block import Colour
 from ..drawing.fonts import CORE, WIDER, Face
-
-Colour = tuple[int, int, int]
 
 #: x-height in px of body text; ``wide`` goes beyond what the demo VLM is measured on.
 CORE_X_HEIGHT = (10.0, 26.0)
@@ -100,7 +99,7 @@ def draw_style(rng: random.Random, columns: int | None = None, core: bool = Fals
     columns = columns if fits_two else 1
     indented = rng.random() < 0.12
     pitch = rng.uniform(1.14, 1.6)
-    paper = rng.choice([(255, 255, 255)] * 4 + [tuple(rng.randint(236, 255) for _ in range(3))])
+    paper = rng.choice([(255, 255, 255)] * 4 + [(rng.randint(236, 255), rng.randint(236, 255), rng.randint(236, 255))])
     shade = rng.choice([0, 0, rng.randint(0, 70)])
     accent = rng.choice([(20, 60, 120), (130, 30, 30), (30, 90, 60), (80, 80, 80), (0, 0, 0)])
     heading = _bold(face, rng) if rng.random() < 0.85 else rng.choice(CORE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from PIL import ImageDraw
 
-from ..drawing.block import draw_line, text_width
+from ..drawing.block import Colour, draw_line, text_width
 from ..drawing.fonts import Face
 from ..drawing.words import TextSource
 from .page import Block, Page
@@ -46,12 +46,12 @@ def set_table(
     top: int,
     width: int,
     rules: Rules,
-    ink,
+    ink: Colour,
     *,
     row_height: int | None = None,
     shares: list[float] | None = None,
     right_columns: frozenset[int] = frozenset(),
-    accent=(225, 228, 235),
+    accent: Colour = (225, 228, 235),
 ) -> Block | None:
     """Draw ``cells`` (rows of equal length; the first is the head) in ``width`` px from (left, top).
 
@@ -61,14 +61,14 @@ def set_table(
     rows, columns = len(cells), len(cells[0])
     row_height = row_height or round(size * 1.9)
     total = sum(shares or [1] * columns)
-    edges = [left]
+    places = [float(left)]
     for share in shares or [1] * columns:
-        edges.append(edges[-1] + width * share / total)
-    edges = [round(edge) for edge in edges]
+        places.append(places[-1] + width * share / total)
+    edges = [round(place) for place in places]
     bottom = top + rows * row_height
     pad = max(5, size // 2)
 
-    def paint():
+    def paint() -> None:
         draw = ImageDraw.Draw(page.image)
         if rules.shade_head:
             draw.rectangle((edges[0], top, edges[-1], top + row_height), fill=accent)
@@ -81,7 +81,7 @@ def set_table(
             # Centres the x-height band; ascenders and descenders balance around it.
             baseline = top + row * row_height + (row_height + face.x_height * size) / 2
             for column, text in enumerate(line):
-                x = edges[column] + pad
+                x: float = edges[column] + pad
                 if column in right_columns:
                     x = edges[column + 1] - pad - text_width(face, size, text)
                 if text:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from ..drawing.block import draw_line, text_width, wrap
+from ..drawing.block import Colour, draw_line, text_width, wrap
 from ..drawing.fonts import Face
 from .page import Block, Page
 
 
 def wrap_hanging(
-    words, face: Face, size: int, width: float, max_lines: int, first_indent: float = 0.0
+    words: Iterable[str], face: Face, size: int, width: float, max_lines: int, first_indent: float = 0.0
 ) -> list[tuple[str, float]]:
     """Lines as (text, indent in px); only the first line is indented."""
     words = iter(words)
@@ -19,7 +20,7 @@ def wrap_hanging(
         return [(line, 0.0) for line in wrap(words, face, size, width, max_lines)]
     held: list[str] = []
 
-    def remember():
+    def remember() -> Iterator[str]:
         for word in words:
             held.append(word)
             yield word
@@ -43,7 +44,7 @@ def set_lines(
     top: float,
     width: float,
     pitch: float,
-    ink,
+    ink: Colour,
     align: str = "left",
 ) -> Block | None:
     """Draw (text, indent) ``lines`` ``pitch`` px apart; ``top`` is the ascenders' top of the first line.
@@ -58,7 +59,7 @@ def set_lines(
         int(top + ascent + pitch * (len(lines) - 1) + size),
     )
 
-    def paint():
+    def paint() -> None:
         for index, (text, indent) in enumerate(lines):
             x, stretch = left + indent, None
             slack = width - indent - text_width(face, size, text)

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 from tokenizers import Tokenizer
 
-from ..drawing.block import Line, draw_block, wrap
+from ..drawing.block import Colour, Line, draw_block, wrap
 from ..drawing.fonts import CORE, WIDER, Face
 from ..drawing.words import TextSource
 from .tokenizer import Segmenter
@@ -102,6 +102,10 @@ def keeps_size(rng: random.Random, cells: int, small: float) -> bool:
     return rng.random() < min(1.0, (150 / cells) ** small)
 
 
+def _colour(rng: random.Random, low: int, high: int) -> Colour:
+    return rng.randint(low, high), rng.randint(low, high), rng.randint(low, high)
+
+
 class CropMaker:
     """Makes batches of one stage with its own random stream."""
 
@@ -167,6 +171,8 @@ class CropMaker:
         self, stage: Stage, width: int, height: int, heights: tuple[float, float]
     ) -> tuple[Image.Image, list[Line]]:
         rng = self.rng
+        # Where no try fits, the last one's face, top and bottom stay.
+        face, top, bottom = CORE[0], 0.0, 0.0
         for _ in range(60):
             face = rng.choice(WIDER) if rng.random() < stage.wider else rng.choice(CORE)
             left, right = (rng.choice((rng.uniform(-1.5, 5), rng.uniform(0, 12))) for _ in range(2))
@@ -205,19 +211,21 @@ class CropMaker:
             top += part * size * pitch + gap * size
         return canvas, lines
 
-    def _colours(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _colours(self) -> tuple[Colour, Colour]:
         rng = self.rng
         roll = rng.random()
         if roll < 0.6:
-            paper = (255, 255, 255)
+            paper: Colour = (255, 255, 255)
         elif roll < 0.97:
             base = rng.randint(215, 255)
-            paper = tuple(min(255, base + rng.randint(-12, 12)) for _ in range(3))
+            red, green, blue = (min(255, base + rng.randint(-12, 12)) for _ in range(3))
+            paper = red, green, blue
         else:
-            return tuple(rng.randint(10, 90) for _ in range(3)), tuple(rng.randint(225, 255) for _ in range(3))
+            return _colour(rng, 10, 90), _colour(rng, 225, 255)
         if rng.random() < 0.6:
-            return paper, (rng.randint(0, 40),) * 3
-        return paper, tuple(rng.randint(0, 110) for _ in range(3))
+            grey = rng.randint(0, 40)
+            return paper, (grey, grey, grey)
+        return paper, _colour(rng, 0, 110)
 
     def _photograph(self, image: Image.Image) -> Image.Image:
         """What lies between paper and model: sensor noise now and then, always the client's JPEG."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a training checkpoint as a model folder with the published file and tensor names.
 
-python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt [--earlier FILE --share 0.3] --out models/demo/PaddleOCR-VL
+    python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt [--earlier FILE --share 0.3] --out DIR
+
+DIR of the tracked weights is models/demo/PaddleOCR-VL.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def model_config(c: DemoConfig, ids: dict[str, int]) -> dict:
+def model_config(c: DemoConfig, ids: dict[str, int | None]) -> dict:
     """``config.json`` with the published keys: the language model's flat, the tower's nested."""
     return {
         "architectures": ["PaddleOCRVLForConditionalGeneration"],
@@ -162,8 +164,12 @@ def export(checkpoint: Path, out: Path, earlier: Path | None = None, share: floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--earlier", type=Path, metavar="CHECKPOINT", help="take a mean with this checkpoint of the same training")
-    parser.add_argument("--share", type=float, default=0.3, help="of the earlier checkpoint in the mean (default %(default)s)")
+    parser.add_argument(
+        "--earlier", type=Path, metavar="CHECKPOINT", help="take a mean with this checkpoint of the same training"
+    )
+    parser.add_argument(
+        "--share", type=float, default=0.3, help="of the earlier checkpoint in the mean (default %(default)s)"
+    )
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     export(arguments.checkpoint, arguments.out, arguments.earlier, arguments.share)

@@ -103,7 +103,7 @@ class VisionModel(nn.Module):
         self.vision_model = VisionTransformer(c)
 
 
-def vision_angles(rows: int, columns: int, head_dim: int, device) -> tuple[Tensor, Tensor]:
+def vision_angles(rows: int, columns: int, head_dim: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """cos, sin [rows*columns, head_dim] of the axial 2-D rotary embedding (theta 10000)."""
     half = head_dim // 2
     inverse = 1.0 / (10000.0 ** (torch.arange(0, half, 2, dtype=torch.float32, device=device) / half))
@@ -199,7 +199,9 @@ class TextModel(nn.Module):
         self.norm = RMSNorm(c.text_hidden)
 
 
-def text_angles(c: DemoConfig, before: int, rows: int, columns: int, after: int, device) -> tuple[Tensor, Tensor]:
+def text_angles(
+    c: DemoConfig, before: int, rows: int, columns: int, after: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """cos, sin [before + rows*columns + after, head_dim] of the 3-D rotary embedding; rows, columns are merged."""
     start = before
     head = torch.arange(before).expand(3, -1)

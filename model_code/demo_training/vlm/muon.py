@@ -7,6 +7,9 @@ iterations, and scaled as in arXiv 2502.16982 so that AdamW's learning rates fit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -30,7 +33,14 @@ def orthogonalise(matrix: Tensor, steps: int) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Muon with Nesterov momentum and decoupled weight decay; 2-D parameters only."""
 
-    def __init__(self, matrices, lr: float, weight_decay: float = 0.0, momentum: float = 0.95, ns_steps: int = 4):
+    def __init__(
+        self,
+        matrices: Iterable[Tensor],
+        lr: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.95,
+        ns_steps: int = 4,
+    ) -> None:
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "ns_steps": ns_steps})
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -40,7 +50,11 @@ class Muon(torch.optim.Optimizer):
                     )
 
     @torch.no_grad()
-    def step(self, closure=None):
+    # torch's overloads promise the loss of a closure, which Muon never calls.
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """One update. There is no closure to call, so no loss to return."""
+        if closure is not None:
+            raise ValueError("closure: Muon calls none; compute the loss before the step")
         for group in self.param_groups:
             rate, momentum = group["lr"], group["momentum"]
             for parameter in group["params"]:

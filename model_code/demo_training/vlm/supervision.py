@@ -30,6 +30,7 @@ class GlyphHead(nn.Module):
         self.out = nn.Linear(c.vision_hidden, sum(self.sizes))
         weight = torch.ones(GLYPHS)
         weight[PAPER], weight[SPACE] = PAPER_WEIGHT, SPACE_WEIGHT
+        self.weight: Tensor
         self.register_buffer("weight", weight, persistent=False)
 
     def forward(self, features: Tensor, glyph: Tensor, context: Tensor, line: Tensor) -> dict[str, Tensor]:

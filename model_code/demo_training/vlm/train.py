@@ -26,6 +26,7 @@ import statistics
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -84,9 +85,22 @@ WIDE = dataclasses.replace(
     batches=2,
 )
 PROSE = dataclasses.replace(
-    WIDE, steps=1400, lines=(1, 16), long=0.6, widths=(300, 1120), narrow=0.45, small=0.1, strange=(0.02, 0.4), echo=0.04,
-    phrases=0.035, natural=0.85, short=0.08, stacked=0.2, wider=0.1, fine=0.35
-)  # fmt: skip
+    WIDE,
+    steps=1400,
+    lines=(1, 16),
+    long=0.6,
+    widths=(300, 1120),
+    narrow=0.45,
+    small=0.1,
+    strange=(0.02, 0.4),
+    echo=0.04,
+    phrases=0.035,
+    natural=0.85,
+    short=0.08,
+    stacked=0.2,
+    wider=0.1,
+    fine=0.35,
+)
 REFINE = {
     "heads": Stage(200, reading=False, frozen=True, strange=(0.3, 1.0), natural=0.5, tokens=(16, 400)),
     "wide": WIDE,
@@ -100,15 +114,41 @@ REFINE = {
     ),
     # What was left after that: five such lines of the smallest print.
     "rows": dataclasses.replace(
-        WIDE, steps=240, widths=(400, 1120), narrow=0.15, tokens=(60, 640), small=0.2, echo=0.06, stacked=0.25, fine=0.55
+        WIDE,
+        steps=240,
+        widths=(400, 1120),
+        narrow=0.15,
+        tokens=(60, 640),
+        small=0.2,
+        echo=0.06,
+        stacked=0.25,
+        fine=0.55,
     ),
     # And more of it, over the whole width.
     "print": dataclasses.replace(
-        WIDE, steps=1500, widths=(560, 1120), narrow=0.1, tokens=(40, 640), small=0.1, echo=0.06, stacked=0.2, wider=0.1, fine=0.6
+        WIDE,
+        steps=1500,
+        widths=(560, 1120),
+        narrow=0.1,
+        tokens=(40, 640),
+        small=0.1,
+        echo=0.06,
+        stacked=0.2,
+        wider=0.1,
+        fine=0.6,
     ),
     # Single lines and stacked columns again, which the stages above had made rare.
     "round": dataclasses.replace(
-        WIDE, steps=740, lines=(1, 12), widths=(300, 1120), narrow=0.2, small=0.15, echo=0.05, short=0.1, stacked=0.35, fine=0.5
+        WIDE,
+        steps=740,
+        lines=(1, 12),
+        widths=(300, 1120),
+        narrow=0.2,
+        small=0.15,
+        echo=0.05,
+        short=0.1,
+        stacked=0.35,
+        fine=0.5,
     ),
     # Prose: long paragraphs, narrow ones too, in which whole phrases come again.
     "prose": PROSE,
@@ -160,7 +200,7 @@ def tensors(batch: CropBatch, tail: list[int]) -> dict[str, torch.Tensor]:
     }
 
 
-def _produce(queue, tokenizer_json: str, seed: int, schedule: list[Stage], start: int) -> None:
+def _produce(queue: Any, tokenizer_json: str, seed: int, schedule: list[Stage], start: int) -> None:
     os.nice(1)
     torch.set_num_threads(1)
     tokenizer = Tokenizer.from_str(tokenizer_json)
@@ -182,7 +222,8 @@ def stage_at(schedule: list[Stage], step: int) -> Stage:
 
 def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the layers, AdamW for embeddings, norms, biases and heads."""
-    matrices, rest = [], []
+    matrices: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         inside = ".layers." in name or "mlp_AR" in name
         (matrices if inside and parameter.ndim == 2 else rest).append(parameter)
@@ -283,7 +324,8 @@ class Trainer:
                     # bfloat16 products: a quarter less time where the processor has them.
                     with torch.autocast("cpu", dtype=torch.bfloat16):
                         found = self.losses(batch, stage)
-                    loss = sum(WEIGHTS[name] * value for name, value in found.items() if name in WEIGHTS)
+                    parts = [WEIGHTS[name] * value for name, value in found.items() if name in WEIGHTS]
+                    loss = sum(parts[1:], parts[0])
                     (loss / stage.batches).backward()
                     for name, value in found.items():
                         seen[name].append(float(value.detach()))
@@ -344,8 +386,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--init", type=Path, help="model folder to go on from, e.g. models/demo/PaddleOCR-VL")
-    parser.add_argument("--stages", nargs="+", metavar="NAME",
-                        help="only these of the schedule, e.g. with --init: heads print")
+    parser.add_argument(
+        "--stages", nargs="+", metavar="NAME", help="only these of the schedule, e.g. with --init: heads print"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")
     arguments = parser.parse_args()

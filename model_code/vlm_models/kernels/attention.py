@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between the products of attention in bfloat16. L: patches of an image, H: heads, D: features of a head.
+"""The steps of attention between its matrix products, in bfloat16. L: patches of an image, H: heads, D: features of a
+head.
 
 Each kernel takes its data from memory once and computes in float32.
 """
@@ -33,7 +34,7 @@ LOG2_E = np.float32(1.4426950408889634)
 # 2^f for f in [-0.5, 0.5]: least squares of the relative error at Chebyshev nodes; it is below 8e-5, and half a unit
 # in the last place of bfloat16 is 4e-3.
 C0, C1, C2, C3 = (np.float32(c) for c in (0.99992894, 0.69327624, 0.24260405, 0.05508868))
-# Below, results would be no normal numbers of float32; so little adds nothing to a sum that holds a 1.
+# Smaller exponents would give denormal float32 numbers. They add nothing to a sum that contains a 1.
 LEAST = np.float32(-125.0)
 
 
@@ -79,7 +80,7 @@ def divide_body(a: Any, thread: int, threads: int) -> None:
 
 @cache
 def exponentials() -> Kernel:
-    """(scores, sums, rows, L): scores [rows, L] bfloat16 become exp(score - largest of the row), sums [rows] float32."""
+    """(scores, sums, rows, L): scores [rows, L] bfloat16 become exp(score - the row's largest), sums [rows] float32."""
     return Kernel(exponentials_body)
 
 

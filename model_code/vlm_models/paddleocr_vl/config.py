@@ -98,7 +98,7 @@ class PaddleOCRVLTextConfig(PretrainedConfig):
         super().__init__(
             pad_token_id=pad_token_id,
             bos_token_id=bos_token_id,
-            eos_token_id=eos_token_id,
+            eos_token_id=eos_token_id,  # type: ignore[arg-type]  # transformers keeps lists, too
             tie_word_embeddings=tie_word_embeddings,
             **kwargs,
         )
@@ -187,7 +187,5 @@ def register_config() -> None:
     from .processing import PaddleOCRVLProcessor
 
     AutoConfig.register(PaddleOCRVLConfig.model_type, PaddleOCRVLConfig, exist_ok=True)
-    AutoImageProcessor.register(
-        PaddleOCRVLConfig, slow_image_processor_class=PaddleOCRVLImageProcessor, exist_ok=True
-    )
+    AutoImageProcessor.register(PaddleOCRVLConfig, slow_image_processor_class=PaddleOCRVLImageProcessor, exist_ok=True)
     AutoProcessor.register(PaddleOCRVLConfig, PaddleOCRVLProcessor, exist_ok=True)

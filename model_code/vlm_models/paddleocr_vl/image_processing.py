@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from transformers import BaseImageProcessor, BatchFeature
+from transformers.image_processing_utils import BaseImageProcessor, BatchFeature
 
 MAX_ASPECT_RATIO = 200
 # Rows of an image that are looked at together.
@@ -69,7 +69,8 @@ def smart_resize(height: int, width: int, factor: int, min_pixels: int, max_pixe
         height, width = round(height * factor / width), factor
     if max(height, width) > MAX_ASPECT_RATIO * min(height, width):
         raise ValueError(
-            f"aspect ratio {max(height, width) / min(height, width):.1f} is above {MAX_ASPECT_RATIO}; cut the image into pieces"
+            f"aspect ratio {max(height, width) / min(height, width):.1f} is above {MAX_ASPECT_RATIO}; "
+            "cut the image into pieces"
         )
     new_height, new_width = (round(side / factor) * factor for side in (height, width))
     if new_height * new_width > max_pixels:

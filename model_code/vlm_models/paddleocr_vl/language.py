@@ -12,9 +12,9 @@ from .config import PaddleOCRVLTextConfig
 
 def build_language_model(vllm_config: VllmConfig, config: PaddleOCRVLTextConfig, prefix: str) -> Ernie4_5ForCausalLM:
     """ERNIE-4.5 of ``config``'s sizes; weights by its own loader."""
-    model = Ernie4_5ForCausalLM(
-        vllm_config=vllm_config.with_hf_config(config, architectures=["Ernie4_5ForCausalLM"]), prefix=prefix
-    )
+    text_config = vllm_config.with_hf_config(config, architectures=["Ernie4_5ForCausalLM"])
+    # vLLM's class sets the missing method in its constructor.
+    model = Ernie4_5ForCausalLM(vllm_config=text_config, prefix=prefix)  # type: ignore[abstract]
     # ERNIE-4.5 turns neighbouring features as pairs; PaddleOCR-VL was trained with the halves of the head
     # as pairs. vLLM's class sets the former after construction, so it is set back.
     for layer in model.model.layers:

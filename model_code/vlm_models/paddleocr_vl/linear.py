@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers of tower and projector, with what follows them done inside the product where the device can.
+"""Linear layers of tower and projector. Where the device can, the operation that follows is part of the product.
 
 On CPUs, oneDNN applies GELU, or adds the residual, while a block of the product is still in a register, and takes
 weights that were put into its blocked layout once instead of in every call. The operators are those that
@@ -8,12 +8,12 @@ torch.compile's CPU back end calls; where a release of torch lacks them, the pla
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol, TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from vllm.model_executor.layers.linear import UnquantizedLinearMethod
+from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
 from vllm.platforms import current_platform
 
 # Rows for which the layout is chosen. Products of 64 to 4096 rows were equally fast with it.
@@ -24,22 +24,32 @@ class OneDnnLinearMethod(UnquantizedLinearMethod):
     """Weights in oneDNN's layout; replaces vLLM's method for layers without quantisation on a CPU."""
 
     def process_weights_after_loading(self, layer: nn.Module) -> None:
-        layer.onednn_weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.data, _ROWS)
+        weight = layer.get_parameter("weight")
+        layer.onednn_weight = torch.ops.mkldnn._reorder_linear_weight(weight.data, _ROWS)
         # The plain weights are not needed any more.
-        layer.weight = nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
+        layer.weight = nn.Parameter(weight.new_empty(0), requires_grad=False)
 
     def apply(self, layer: nn.Module, x: Tensor, bias: Tensor | None = None) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise(x, layer.onednn_weight, bias, "none", [], "")
 
-    def gelu(self, layer: nn.Module, x: Tensor, approximate: str) -> Tensor:
+    def gelu(self, layer: OneDnnLayer, x: Tensor, approximate: str) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise(x, layer.onednn_weight, layer.bias, "gelu", [], approximate)
 
-    def add(self, layer: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+    def add(self, layer: OneDnnLayer, x: Tensor, residual: Tensor) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise.binary(x, residual, layer.onednn_weight, layer.bias, "add")
 
 
-def fused(layer: nn.Module) -> nn.Module:
-    """``layer`` (one of vLLM's linear layers), prepared for :func:`linear_gelu` and :func:`linear_add`."""
+class OneDnnLayer(Protocol):
+    """What is read of one of vLLM's linear layers after its weights were put into oneDNN's layout."""
+
+    quant_method: OneDnnLinearMethod
+    onednn_weight: Tensor
+    bias: Tensor | None
+    tp_size: int
+
+
+def fused(layer: LinearBase) -> LinearBase:
+    """``layer``, prepared for :func:`linear_gelu` and :func:`linear_add`."""
     available = (
         current_platform.is_cpu()
         and type(layer.quant_method) is UnquantizedLinearMethod
@@ -52,19 +62,19 @@ def fused(layer: nn.Module) -> nn.Module:
     return layer
 
 
-def ready(layer: Any) -> bool:
+def ready(layer: object) -> TypeGuard[OneDnnLayer]:
     """Whether ``layer`` holds weights in oneDNN's layout."""
     return hasattr(layer, "onednn_weight")
 
 
-def linear_gelu(layer: nn.Module, x: Tensor, approximate: str) -> Tensor:
+def linear_gelu(layer: LinearBase, x: Tensor, approximate: str) -> Tensor:
     """GELU(layer(x)); ``approximate`` as in torch: "none" or "tanh". ``layer`` is column-parallel."""
     if ready(layer):
         return layer.quant_method.gelu(layer, x, approximate)
     return F.gelu(layer(x), approximate=approximate)
 
 
-def linear_add(layer: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+def linear_add(layer: LinearBase, x: Tensor, residual: Tensor) -> Tensor:
     """layer(x) + residual, both [T, features]; ``layer`` is row-parallel."""
     # With several ranks the products must be summed first, and the residual added once.
     if ready(layer) and layer.tp_size == 1:

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from vllm.config import VllmConfig
+from vllm.model_executor.models.ernie45 import Ernie4_5ForCausalLM
 from vllm.model_executor.models.interfaces import SupportsMRoPE, SupportsMultiModal, SupportsPP
 from vllm.model_executor.models.utils import AutoWeightsLoader, WeightsMapper, maybe_prefix
 from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.sequence import IntermediateTensors
 
+from ..host_fields import keeps_on_host
+from .config import PaddleOCRVLConfig
 from .language import build_language_model
 from .multimodal import PaddleOCRVLDummyInputsBuilder, PaddleOCRVLMultiModalProcessor, PaddleOCRVLProcessingInfo
 from .passes import Grid
@@ -29,12 +32,9 @@ from .vision import VisionModel
     info=PaddleOCRVLProcessingInfo,
     dummy_inputs=PaddleOCRVLDummyInputsBuilder,
 )
+@keeps_on_host("image_grid_thw")
 class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, SupportsMRoPE, SupportsPP):
     """The published checkpoint's model; arXiv 2510.14528."""
-
-    # How vLLM batches our inputs, and what it must leave on the host: sizes decide how the tower runs.
-    merge_by_field_config = True
-    multimodal_cpu_fields = frozenset({"image_grid_thw"})
 
     packed_modules_mapping = {
         "qkv_proj": ["q_proj", "k_proj", "v_proj"],
@@ -54,7 +54,7 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
 
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__()
-        config = vllm_config.model_config.hf_config
+        config = cast(PaddleOCRVLConfig, vllm_config.model_config.hf_config)
         quant = vllm_config.quant_config
         self.config = config
         self.merge = config.vision_config.spatial_merge_size
@@ -63,7 +63,6 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
         self.language_model = build_language_model(
             vllm_config, config.text_config, maybe_prefix(prefix, "language_model")
         )
-        self.make_empty_intermediate_tensors = self.language_model.make_empty_intermediate_tensors
 
     @classmethod
     def get_placeholder_str(cls, modality: str, i: int) -> str | None:
@@ -71,8 +70,14 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
             return IMAGE_PROMPT
         raise ValueError(f"PaddleOCR-VL reads images, not {modality}")
 
-    def get_language_model(self) -> nn.Module:
+    # vLLM's interface promises a tensor; ERNIE-4.5 gives a pipeline's next stage an IntermediateTensors.
+    def get_language_model(self) -> Ernie4_5ForCausalLM:  # type: ignore[override]
         return self.language_model
+
+    def make_empty_intermediate_tensors(
+        self, batch_size: int, dtype: torch.dtype, device: torch.device
+    ) -> IntermediateTensors:
+        return self.language_model.make_empty_intermediate_tensors(batch_size, dtype, device)
 
     def get_mrope_input_positions(
         self, input_tokens: list[int], mm_features: list[MultiModalFeatureSpec]
@@ -83,11 +88,12 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
         """
         spans = []
         for feature in mm_features:
-            _, rows, columns = feature.data["image_grid_thw"].data.tolist()
+            assert feature.data is not None, "the worker gets every image's data"
+            [(_, rows, columns)] = as_grids(feature.data["image_grid_thw"].data)
             spans.append(ImageSpan(feature.mm_position.offset, rows // self.merge, columns // self.merge))
         return mrope_positions(len(input_tokens), spans)
 
-    def embed_multimodal(self, **kwargs: Any) -> Sequence[Tensor]:
+    def embed_multimodal(self, **kwargs: Any) -> tuple[Tensor, ...]:
         """One [tokens, hidden] tensor for each image; the tower goes over all of them together."""
         patches, grids = kwargs.get("pixel_values"), kwargs.get("image_grid_thw")
         if patches is None or grids is None:
@@ -98,7 +104,8 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
         features = self.mlp_AR(self.visual(patches, grids))
         return features.split([rows * columns // self.merge**2 for _, rows, columns in grids])
 
-    def forward(
+    # vLLM's interface names only the argument that pipelines add.
+    def forward(  # type: ignore[override]
         self,
         input_ids: Tensor | None,
         positions: Tensor,
@@ -116,7 +123,8 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
 
 
 def as_grids(grids: Any) -> list[Grid]:
-    """(1, rows, columns) of each image, from [images, 3] or a list of [3]; on the host, see multimodal_cpu_fields."""
+    """(1, rows, columns) of each image, from [images, 3] or a list of [3]; on the host, see host_fields."""
     if isinstance(grids, Tensor):
         grids = grids.view(-1, 3)
-    return [tuple(int(size) for size in grid) for grid in (grids.tolist() if isinstance(grids, Tensor) else grids)]
+    sizes = grids.tolist() if isinstance(grids, Tensor) else grids
+    return [(int(frames), int(rows), int(columns)) for frames, rows, columns in sizes]

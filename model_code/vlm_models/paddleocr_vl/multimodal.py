@@ -20,6 +20,7 @@ from vllm.multimodal.parse import ImageSize
 from vllm.multimodal.processing import BaseMultiModalProcessor, BaseProcessingInfo, PromptReplacement
 from vllm.multimodal.profiling import BaseDummyInputsBuilder
 
+from ..host_fields import batched_on_host
 from ..images import to_rgb
 from .image_processing import MAX_ASPECT_RATIO, PixelLimits
 from .processing import IMAGE_TOKEN, PaddleOCRVLProcessor
@@ -88,7 +89,8 @@ class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessi
         mm_kwargs: Mapping[str, Any],
         tok_kwargs: Mapping[str, Any],
     ) -> BatchFeature:
-        features = dict(self.info.get_tokenizer()(prompt, return_tensors="pt", **tok_kwargs))
+        tokenizer: Any = self.info.get_tokenizer()
+        features = dict(tokenizer(prompt, return_tensors="pt", **tok_kwargs))
         images = mm_data.get("images", ())
         if len(images) == 0:
             return BatchFeature(features)
@@ -96,6 +98,7 @@ class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessi
         processor = self.info.get_hf_processor().image_processor
         parts, grids = [], []
         dtype = self.info.ctx.model_config.dtype
+        assert isinstance(dtype, torch.dtype), "vLLM resolves names of types when it reads the configuration"
         for index, image in enumerate(images):
             try:
                 values, grid = processor.patches(to_rgb(as_pil(image)), limits, dtype)
@@ -117,7 +120,7 @@ class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessi
         # Flat, so that the images of a batch arrive in the model as one tensor.
         return {
             "pixel_values": MultiModalFieldConfig.flat_from_sizes("image", grids.prod(-1)),
-            "image_grid_thw": MultiModalFieldConfig.batched("image"),
+            "image_grid_thw": batched_on_host("image"),
         }
 
     def _get_prompt_updates(self, mm_items: Any, hf_processor_mm_kwargs: Any, out_mm_kwargs: Any) -> Sequence[Any]:

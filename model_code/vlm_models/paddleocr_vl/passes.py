@@ -35,7 +35,8 @@ def cut_into_passes(grids: Sequence[Grid], limit: int) -> Iterator[slice]:
 
 def default_patches_per_pass(config: PaddleOCRVLVisionConfig, device: torch.device, dtype: torch.dtype) -> int:
     """Patches whose activations fit the device: a CPU's last-level cache, or a share of an accelerator's memory."""
-    # The widest moment of a layer: its input, and q, k, v before and after rotation or the MLP's hidden features.
+    # The most that a layer holds at a time: its input, and q, k, v before and after rotation or the MLP's hidden
+    # features.
     widest = config.hidden_size + max(6 * config.hidden_size, 2 * config.intermediate_size)
     memory = last_level_cache() if device.type == "cpu" else int(device_memory(device) * MEMORY_SHARE)
     return max(1024, memory // (widest * dtype.itemsize))

@@ -83,7 +83,9 @@ def interpolate(table: Tensor, rows: int, columns: int, order: np.ndarray) -> Te
 
 def linear_taps(size: int, source: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Two source indices (int64) and two weights (float32) for each of ``size`` places over ``source`` samples."""
-    place = np.maximum((np.arange(size, dtype=np.float32) + 0.5) * np.float32(source / size) - 0.5, 0).astype(np.float32)
+    place = np.maximum((np.arange(size, dtype=np.float32) + 0.5) * np.float32(source / size) - 0.5, 0).astype(
+        np.float32
+    )
     low = np.minimum(place.astype(np.int64), source - 1)
     high = np.minimum(low + 1, source - 1)
     fraction = (place - low).astype(np.float32)

@@ -26,7 +26,10 @@ class PaddleOCRVLProcessor(ProcessorMixin):
 
     attributes = ["image_processor", "tokenizer"]
     image_processor_class = "AutoImageProcessor"
-    tokenizer_class = "AutoTokenizer"
+    tokenizer_class: Any = "AutoTokenizer"
+
+    image_processor: PaddleOCRVLImageProcessor
+    tokenizer: Any
 
     def __init__(self, image_processor: Any = None, tokenizer: Any = None, **kwargs: Any) -> None:
         self.image_token = IMAGE_TOKEN
@@ -34,7 +37,9 @@ class PaddleOCRVLProcessor(ProcessorMixin):
         super().__init__(image_processor, tokenizer, chat_template=kwargs.get("chat_template"))
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, tokenizer: Any = None, **_: Any) -> Any:
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | os.PathLike, *_: Any, tokenizer: Any = None, **__: Any
+    ) -> Any:
         """Processor of the checkpoint in a directory.
 
         The classes are ours whatever names the checkpoint's files give (published ones have named a
@@ -44,7 +49,10 @@ class PaddleOCRVLProcessor(ProcessorMixin):
         image_processor = PaddleOCRVLImageProcessor.from_dict(image_processor_values(directory))
         return cls(image_processor, tokenizer or AutoTokenizer.from_pretrained(directory))
 
-    def __call__(self, images: Any = None, text: str | list[str] = "", **kwargs: Any) -> BatchFeature:
+    # Narrower than transformers' interface: neither videos nor audio, and text that is not split into words.
+    def __call__(  # type: ignore[override]
+        self, images: Any = None, text: str | list[str] = "", **kwargs: Any
+    ) -> BatchFeature:
         """Tokenised text with each placeholder repeated once per token of its image, and the images' arrays.
 
         Raises:
@@ -55,7 +63,9 @@ class PaddleOCRVLProcessor(ProcessorMixin):
         if sum(one.count(IMAGE_TOKEN) for one in texts) != len(images):
             raise ValueError(f"{len(images)} images for {sum(one.count(IMAGE_TOKEN) for one in texts)} {IMAGE_TOKEN}")
         features = self.image_processor.preprocess([to_rgb(image) for image in images]) if images else BatchFeature()
-        counts = iter(np.prod(features["image_grid_thw"], axis=1) // self.image_processor.merge_size**2 if images else ())
+        counts = iter(
+            np.prod(features["image_grid_thw"], axis=1) // self.image_processor.merge_size**2 if images else ()
+        )
         expanded = []
         for one in texts:
             first, *rest = one.split(IMAGE_TOKEN)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vllm.distributed import divide, get_tensor_model_parallel_world_size
 from vllm.model_executor.layers.linear import ColumnParallelLinear, QKVParallelLinear, RowParallelLinear
 from vllm.model_executor.layers.quantization import QuantizationConfig
+from vllm.model_executor.utils import set_weight_attrs
 
 from ..settings import VisionSettings
 from .attention import PackedAttention, packed_attention
@@ -32,7 +33,7 @@ class PatchEmbedding(nn.Linear):
     def __init__(self, config: PaddleOCRVLVisionConfig) -> None:
         super().__init__(config.num_channels * config.patch_size**2, config.hidden_size)
         # The checkpoint holds the convolution's [hidden, 3, 14, 14].
-        self.weight.weight_loader = lambda parameter, weight: parameter.data.copy_(weight.flatten(1))
+        set_weight_attrs(self.weight, {"weight_loader": lambda kernel, weight: kernel.data.copy_(weight.flatten(1))})
 
 
 class VisionEmbeddings(nn.Module):
@@ -73,7 +74,7 @@ class VisionMLP(nn.Module):
         self.fc2 = fused(RowParallelLinear(inner, hidden, prefix=f"{prefix}.fc2", **common))
 
     def forward(self, x: Tensor, residual: Tensor) -> Tensor:
-        """[T, hidden] -> [T, hidden]. An image larger than a pass goes through in parts: here patches are independent."""
+        """[T, hidden] -> [T, hidden]. Patches are independent here: an image larger than a pass goes in parts."""
         if len(x) <= self.rows:
             return self.part(x, residual)
         return torch.cat([self.part(*part) for part in zip(x.split(self.rows), residual.split(self.rows), strict=True)])
@@ -168,7 +169,7 @@ class VisionTransformer(nn.Module):
 
 
 class VisionModel(nn.Module):
-    """One level of names in the checkpoint."""
+    """The level `vision_model` of the names in the checkpoint; it adds no computation."""
 
     def __init__(
         self, config: PaddleOCRVLVisionConfig, quant: QuantizationConfig | None = None, prefix: str = ""

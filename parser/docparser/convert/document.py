@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A parsed document, as the other formats are made from it."""
+"""The result of a parsed document, in the form that every format is made from."""
 
 from __future__ import annotations
 
@@ -7,60 +7,68 @@ import base64
 import dataclasses
 import re
 from collections.abc import Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from docparser.convert.safe_names import safe_name
 
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """``text`` is Markdown; ``pictures`` holds what it shows, by the path that it shows it under."""
+    """``text`` is Markdown. ``pictures`` maps the paths in ``text`` to pictures: base64, or the file that has them."""
 
     text: str
-    pictures: Mapping[str, bytes | Path]
+    pictures: Mapping[str, str | Path]
 
     def picture(self, path: str) -> bytes:
         content = self.pictures[path]
-        return content.read_bytes() if isinstance(content, Path) else content
+        return content.read_bytes() if isinstance(content, Path) else base64.b64decode(content)
+
+    def picture_base64(self, path: str) -> str:
+        content = self.pictures[path]
+        return base64.b64encode(content.read_bytes()).decode() if isinstance(content, Path) else content
 
 
 @dataclasses.dataclass(frozen=True)
-class Document:
-    """``result`` is that of ``/layout-parsing``, with pictures' paths in place of the pictures where they are files."""
+class ResultDocument:
+    """``stem`` is the name of its files without suffix; ``result`` is that of ``/layout-parsing``, written as JSON.
+
+    Pictures that are files stand in ``result`` with their paths, others in base64.
+    """
 
     stem: str
     pages: list[Page]
     result: dict[str, Any]
 
     @classmethod
-    def of_result(cls, file_name: str, result: dict[str, Any]) -> Document:
-        """From an answer of ``/layout-parsing``, whose pictures are base64."""
-        pages = []
-        for entry in result["layoutParsingResults"]:
-            images = entry["markdown"].get("images") or {}
-            pages.append(Page(entry["markdown"]["text"], {key: base64.b64decode(data) for key, data in images.items()}))
+    def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:
+        """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
+        markdowns = [entry["markdown"] for entry in result["layoutParsingResults"]]
+        pages = [Page(markdown["text"], markdown.get("images") or {}) for markdown in markdowns]
         return cls(stem(file_name), pages, result)
 
     @classmethod
-    def of_job(
-        cls, file_name: str, entries: list[dict], data_info: dict, report: dict, files: Mapping[str, Path]
-    ) -> Document:
-        """From a job's pages: their pictures are paths into ``files``."""
+    def from_files(cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path]) -> ResultDocument:
+        """From a ``result`` whose pictures are keys of ``files``. A picture that ``files`` lacks is left out."""
         pages = [
-            Page(entry["markdown"]["text"],
-                 {key: files[path] for key, path in entry["markdown"].get("images", {}).items() if path in files})
-            for entry in entries
-        ]  # fmt: skip
-        return cls(stem(file_name), pages,
-                   {"layoutParsingResults": entries, "dataInfo": data_info, "docparser": report})  # fmt: skip
+            Page(
+                entry["markdown"]["text"],
+                {key: files[path] for key, path in entry["markdown"].get("images", {}).items() if path in files},
+            )
+            for entry in result["layoutParsingResults"]
+        ]
+        return cls(stem(file_name), pages, result)
 
-    def disposition(self, suffix: str) -> dict[str, str]:
-        """The header that names the download (RFC 6266)."""
-        plain = re.sub(r"[^A-Za-z0-9._-]", "_", self.stem)
-        value = f"attachment; filename=\"{plain}.{suffix}\"; filename*=UTF-8''{quote(self.stem, safe='')}.{suffix}"
-        return {"Content-Disposition": value}
+
+def disposition(file_name: str, suffix: str) -> str:
+    """The value of the header that names a download (RFC 6266), for the document of this name."""
+    name = stem(file_name)
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    return f"attachment; filename=\"{plain}.{suffix}\"; filename*=UTF-8''{quote(name, safe='')}.{suffix}"
 
 
 def stem(file_name: str) -> str:
-    """A document's name without folders and suffix; never empty, no control characters."""
-    return re.sub(r"[\x00-\x1f\x7f]", "", PurePath(file_name).stem).strip(". ") or "document"
+    """A document's name without folders and suffix, as a file may be called on any system."""
+    name = re.split(r"[/\\]", file_name)[-1]
+    return safe_name(re.sub(r"(?<=[^.])\.[^.]*$", "", name)) or "document"

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formats that a result can be had in."""
+"""The formats that a result can be asked for in."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-import re
 import zipfile
-from typing import Literal
+from typing import BinaryIO, Literal
 
-from docparser.convert import to_html, to_xlsx
-from docparser.convert.document import Document
-from docparser.convert.tables import find_tables
+from docparser.convert import to_html, xlsx_workbook
+from docparser.convert.document import ResultDocument
+from docparser.convert.markdown_tables import find_tables
+from docparser.convert.safe_names import is_safe_path
 
 Format = Literal["md", "json", "html", "xlsx", "zip"]
 FORMATS: dict[str, str] = {
@@ -24,42 +25,52 @@ FORMATS: dict[str, str] = {
 PAGE_BREAK = "\n\n"
 
 
-def convert(document: Document, format: Format) -> bytes:
-    return {"md": _markdown, "json": _json, "html": _html, "xlsx": to_xlsx.render, "zip": _zip}[format](document)
-
-
-def _markdown(document: Document) -> bytes:
-    return (PAGE_BREAK.join(page.text.strip() for page in document.pages) + "\n").encode("utf-8", "replace")
-
-
-def _json(document: Document) -> bytes:
-    return json.dumps(document.result, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _html(document: Document) -> bytes:
-    return to_html.render(document).encode("utf-8", "replace")
-
-
-def _zip(document: Document) -> bytes:
-    """Markdown with its pictures, JSON, HTML, and a workbook if there are tables."""
+def convert(document: ResultDocument, format: Format) -> bytes:
     with io.BytesIO() as buffer:
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(f"{document.stem}.md", _markdown(document))
-            archive.writestr(f"{document.stem}.json", _json(document))
-            archive.writestr(f"{document.stem}.html", _html(document))
-            if find_tables(document):
-                archive.writestr(f"{document.stem}.xlsx", to_xlsx.render(document))
-            written: set[str] = set()
-            for page in document.pages:
-                for path in page.pictures:
-                    name = safe_path(path)
-                    if name and name not in written:
-                        written.add(name)
-                        archive.writestr(name, page.picture(path), zipfile.ZIP_STORED)
+        write(document, format, buffer)
         return buffer.getvalue()
 
 
-def safe_path(path: str) -> str:
-    """A picture's path as it may stand in an archive: below its root, or "" if it would not."""
-    parts = path.split("/")
-    return path if all(re.fullmatch(r"[\w.-]+", part) and part.strip(".") for part in parts) else ""
+def write(document: ResultDocument, format: Format, sink: BinaryIO) -> None:
+    """Text and archives page by page; a workbook is made as a whole. ``sink`` can seek, for the archive."""
+    {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "zip": _zip}[format](document, sink)
+
+
+def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
+    for number, page in enumerate(document.pages):
+        sink.write(((PAGE_BREAK if number else "") + page.text.strip()).encode("utf-8", "replace"))
+    sink.write(b"\n")
+
+
+def _json(document: ResultDocument, sink: BinaryIO) -> None:
+    sink.write(json.dumps(document.result, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _html(document: ResultDocument, sink: BinaryIO) -> None:
+    for piece in to_html.pieces(document):
+        sink.write(piece.encode("utf-8", "replace"))
+
+
+def _xlsx(document: ResultDocument, sink: BinaryIO) -> None:
+    sink.write(xlsx_workbook.render(document))
+
+
+def _zip(document: ResultDocument, sink: BinaryIO) -> None:
+    """Markdown with its pictures, JSON, HTML, and a workbook if there are tables.
+
+    A picture is left out if its path leads out of the archive or means something else on another system, or if an
+    earlier one has the same path but for the case of its letters.
+    """
+    with contextlib.closing(zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED)) as archive:
+        names = [f"{document.stem}.{format}" for format in ("md", "json", "html")]
+        for name, part in zip(names, (_markdown, _json, _html), strict=True):
+            with archive.open(name, "w", force_zip64=True) as entry:
+                part(document, entry)  # type: ignore[arg-type]  # a file to write to, though no BinaryIO
+        if any(find_tables(page.text) for page in document.pages):
+            archive.writestr(f"{document.stem}.xlsx", xlsx_workbook.render(document))
+        written = {name.casefold() for name in archive.namelist()}
+        for page in document.pages:
+            for path in page.pictures:
+                if is_safe_path(path) and path.casefold() not in written:
+                    written.add(path.casefold())
+                    archive.writestr(path, page.picture(path), zipfile.ZIP_STORED)

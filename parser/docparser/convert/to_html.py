@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markdown of a page as HTML. The Markdown is a stranger's: only listed elements and attributes come through."""
+"""The Markdown of pages as HTML. A stranger may have written it, so only listed elements and attributes are kept."""
 
 from __future__ import annotations
 
-import base64
 import html
 import mimetypes
 import re
+from collections.abc import Iterator
 
 import nh3
 from markdown_it import MarkdownIt
 
-from docparser.convert.document import Document, Page
+from docparser.convert.document import Page, ResultDocument
 from docparser.convert.mathematics import Formulas
 
 TEXT_TAGS = set(
@@ -23,12 +23,22 @@ MATHML_TAGS = set(
     "mtr munder munderover menclose".split()
 )
 ATTRIBUTES = {
-    "a": {"href", "title"}, "img": {"src", "alt", "title"}, "td": {"colspan", "rowspan", "style"},
-    "th": {"colspan", "rowspan", "style"}, "div": {"style"}, "p": {"style"}, "math": {"display"},
-    "mo": {"stretchy", "fence", "separator", "form", "largeop", "movablelimits"}, "mspace": {"width"},
-    "mtable": {"columnalign"}, "mi": {"mathvariant"}, "mstyle": {"displaystyle", "scriptlevel"},
-    "mover": {"accent"}, "munder": {"accentunder"}, "mfrac": {"linethickness"},
-}  # fmt: skip
+    "a": {"href", "title"},
+    "img": {"src", "alt", "title"},
+    "td": {"colspan", "rowspan", "style"},
+    "th": {"colspan", "rowspan", "style"},
+    "div": {"style"},
+    "p": {"style"},
+    "math": {"display"},
+    "mo": {"stretchy", "fence", "separator", "form", "largeop", "movablelimits"},
+    "mspace": {"width"},
+    "mtable": {"columnalign"},
+    "mi": {"mathvariant"},
+    "mstyle": {"displaystyle", "scriptlevel"},
+    "mover": {"accent"},
+    "munder": {"accentunder"},
+    "mfrac": {"linethickness"},
+}
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -38,7 +48,7 @@ td, th { border: 1px solid #8888; padding: .3rem .6rem; vertical-align: top; }
 img { max-width: 100%; } pre { overflow-x: auto; } math[display="block"] { margin: 1rem 0; }
 hr.page { border: 0; border-top: 1px dashed #8888; margin: 2rem 0; }
 """
-TEMPLATE = """<!doctype html>
+BEFORE = """<!doctype html>
 <html>
 <head>
 <meta charset="utf-8">
@@ -48,16 +58,17 @@ TEMPLATE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
-{body}
-</body>
-</html>
 """
+PAGE_RULE = '\n<hr class="page">\n'
+AFTER = "\n</body>\n</html>\n"
 
 
-def render(document: Document) -> str:
+def pieces(document: ResultDocument) -> Iterator[str]:
     """One HTML file that needs nothing else: pictures are inside, formulas are MathML, nothing is executable."""
-    body = '\n<hr class="page">\n'.join(page_html(page) for page in document.pages)
-    return TEMPLATE.format(title=html.escape(document.stem), style=STYLE, body=body)
+    yield BEFORE.format(title=html.escape(document.stem), style=STYLE)
+    for number, page in enumerate(document.pages):
+        yield (PAGE_RULE if number else "") + page_html(page)
+    yield AFTER
 
 
 def page_html(page: Page) -> str:
@@ -66,25 +77,31 @@ def page_html(page: Page) -> str:
 
     def keep(tag: str, attribute: str, value: str) -> str | None:
         if tag == "img" and attribute == "src" and value not in page.pictures:
-            return None  # a picture from elsewhere would tell its owner who reads this
+            return None  # fetching a picture from elsewhere would tell its owner who reads this
         return value
 
     clean = nh3.clean(
-        rendered, tags=TEXT_TAGS | MATHML_TAGS, attributes=ATTRIBUTES, attribute_filter=keep, strip_comments=True,
-        url_schemes={"http", "https", "mailto"}, filter_style_properties={"text-align"}, link_rel="noopener noreferrer",
-    )  # fmt: skip
+        rendered,
+        tags=TEXT_TAGS | MATHML_TAGS,
+        attributes=ATTRIBUTES,
+        attribute_filter=keep,
+        strip_comments=True,
+        url_schemes={"http", "https", "mailto"},
+        filter_style_properties={"text-align"},
+        link_rel="noopener noreferrer",
+    )
     return re.sub(r'(<img[^>]*? src=")([^"]*)(")', lambda match: _inside(match, page), clean)
 
 
 def _inside(match: re.Match, page: Page) -> str:
-    """A picture's path replaced by the picture."""
+    """The tag with the picture in place of its path."""
     path = html.unescape(match[2])
     if path not in page.pictures:
         return match[1] + match[3]
     kind = mimetypes.guess_type(path)[0] or "image/jpeg"
-    return f"{match[1]}data:{kind};base64,{base64.b64encode(page.picture(path)).decode()}{match[3]}"
+    return f"{match[1]}data:{kind};base64,{page.picture_base64(path)}{match[3]}"
 
 
 def markdown_html(text: str) -> str:
-    """HTML, not sanitised. Tables come as HTML in the Markdown, so that is let through here."""
+    """HTML that is not sanitised: tables are HTML in the Markdown, so HTML passes here."""
     return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of results: they work without a key, cannot be guessed, and expire.
+"""Addresses of results: they work without a key, cannot be guessed, and expire (PARSER_RESULT_URL_HOURS).
 
-The SDKs fetch results without their token (facts of the hosted API: pre-signed addresses), so the address itself is the
-permission: an expiry and an HMAC-SHA256 of it and the job's id, under a key that only the data directory holds.
+The SDKs fetch results without their token, as from the hosted API. So the address itself is the permission: an expiry
+and an HMAC-SHA256 of it and the job's id, under a key that only the data directory holds (``link_keys``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
-import secrets
 import time
 from pathlib import Path
 
-from docparser.jobs.errors import LinkExpired
+from docparser.errors import LinkExpired
+from docparser.jobs.link_keys import LinkKeys
 
 PREFIX = "/api/v2/ocr/results"
 PERMISSION = re.compile(r"(\d{10,12})-([0-9a-f]{40})")
@@ -24,38 +23,31 @@ STEP_S = 600  # addresses stay the same for a while, so that browsers can cache 
 
 class Links:
     def __init__(self, root: Path, lifetime_s: float) -> None:
-        self._key = _key(root / "links.key")
+        self._keys = LinkKeys(root)
+        self._keys.newest()  # made at start, so that a directory that cannot be written is noticed then
         self._lifetime_s = lifetime_s
 
     def path(self, job_id: str, name: str) -> str:
         """The address below the service's root of what ``name`` says: ``result.jsonl``, ``pages/3/picture.jpg``."""
         expires = (int(time.time() + self._lifetime_s) // STEP_S + 1) * STEP_S
-        return f"{PREFIX}/{job_id}/{expires}-{self._sign(job_id, expires)}/{name}"
+        return f"{PREFIX}/{job_id}/{expires}-{sign(self._keys.newest(), job_id, expires)}/{name}"
 
     def check(self, job_id: str, permission: str) -> None:
         """Raises LinkExpired."""
         match = PERMISSION.fullmatch(permission)
-        if not match or not hmac.compare_digest(match[2], self._sign(job_id, int(match[1]))):
+        if not match or not self._signed(match[2], job_id, int(match[1])):
             raise LinkExpired("This is not an address of a result that was made here.")
         if int(match[1]) < time.time():
             raise LinkExpired("This address has expired; ask for the job's state to get a new one.")
 
-    def _sign(self, job_id: str, expires: int) -> str:
-        return hmac.new(self._key, f"{job_id}:{expires}".encode(), hashlib.sha256).hexdigest()[:40]
+    def _signed(self, signature: str, job_id: str, expires: int) -> bool:
+        # All keys are compared, so the time says nothing about which one fits.
+        fits = [
+            hmac.compare_digest(signature, sign(key, job_id, expires)) and expires <= until
+            for key, until in self._keys.all()
+        ]
+        return any(fits)
 
 
-def _key(path: Path) -> bytes:
-    """The key, made by whichever process comes first."""
-    new = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    if not path.exists():
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(new, path)
-        except FileExistsError:
-            pass
-        finally:
-            new.unlink()
-    return path.read_bytes()
+def sign(key: bytes, job_id: str, expires: int) -> str:
+    return hmac.new(key, f"{job_id}:{expires}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:40]

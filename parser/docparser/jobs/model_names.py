@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from docparser.jobs.errors import InvalidJob
+from docparser.errors import InvalidJob
 
 # Names that the SDKs send for the PaddleOCR-VL pipeline (paddleocr 3.7, `_api_client/models.py`).
 ALIASES = ("PaddleOCR-VL", "PaddleOCR-VL-1.5", "PaddleOCR-VL-1.6")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from docparser.jobs.errors import InvalidJob
+from docparser.errors import InvalidJob
 
 PART = re.compile(r"(\d{1,6})(?:(-)(\d{1,6})?)?")
 MAX_PARTS = 1000

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of ``/layout-parsing`` as it is kept and handed out by the job API: pictures are files, and have addresses.
+"""A page of ``/layout-parsing`` as the job API stores and serves it: pictures are files, and have addresses.
 
 The SDKs save pictures under their keys, all pages of a document into one folder, and take no key with a folder in it
-(`paddleocr` 3.7, `_api_client/_resources.py`). So ``imgs/a.jpg`` of page 3 becomes ``page_0003_a.jpg``, in the text too.
+(`paddleocr` 3.7, `_api_client/_resources.py`). So ``imgs/a.jpg`` of page 3 becomes ``page_0003_a.jpg``, in the text
+too.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from docparser.tasks import ParsedPage
+from docparser.parsing.page_report import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 FROZEN = "frozen"
 Address = Callable[[str], str]
 
 
-def pack(parsed: ParsedPage, number: int, models: dict) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What to keep of a parsed page: ``page.json`` and its files."""
+def pack(outcome: PageOutcome, number: int, models: dict) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What is stored of a page that was parsed: ``page.json`` and its files."""
+    parsed = outcome.parsed
+    assert parsed is not None
     page = {
         "number": number,
         "width": parsed.width,
@@ -38,14 +41,14 @@ def pack(parsed: ParsedPage, number: int, models: dict) -> tuple[dict[str, Any],
 
 
 def repack(page: dict[str, Any], text: bytes, files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The same with the ``text`` that joining gave it; ``files`` are those of the page as it was."""
+    """The same with ``text``, which the page got by joining; ``files`` are those from before."""
     entry = json.loads(text)
     new = _take_pictures(entry, page["number"])
     return page | {"entry": page["entry"] | entry}, files | new
 
 
 def _take_pictures(entry: dict[str, Any], number: int) -> dict[str, bytes]:
-    """Takes the base64 pictures out of ``entry``: each is replaced by the name of the file that holds it."""
+    """Replace each base64 picture in ``entry`` by a file's name. Returns the files."""
     files: dict[str, bytes] = {}
 
     def take(key: str, picture: str) -> str:
@@ -75,7 +78,7 @@ def _rename(text: str, names: dict[str, str]) -> str:
 
 
 def with_addresses(entry: dict[str, Any], address: Address) -> dict[str, Any]:
-    """``entry`` as a client gets it: ``address`` of each picture in place of its file's name."""
+    """``entry`` for a client: each picture's ``address`` in place of its file's name."""
     entry = dict(entry)
     if "inputImage" in entry:
         entry["inputImage"] = address(entry["inputImage"])

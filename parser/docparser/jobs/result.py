@@ -2,7 +2,7 @@
 """A job as clients see it: its state, and its pages as JSONL.
 
 Each line is ``{"result": {"layoutParsingResults": [page], ...}}`` with one page; the first line also has ``dataInfo``.
-Pages that failed keep their place, empty, with the reason under ``docparser`` as in ``/layout-parsing``.
+A failed page keeps its place with an empty entry; the reason is under ``docparser`` as in ``/layout-parsing``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from docparser.jobs.errors import StorageDamaged
-from docparser.jobs.files import JobFiles
+from docparser.errors import StorageDamaged
 from docparser.jobs.pages import with_addresses
-from docparser.jobs.queue import StepQueue
-from docparser.jobs.states import Counts, Job, JobState, Step, StepState
-from docparser.page_report import ERROR_KINDS
-from docparser.service import EMPTY_ENTRY
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.queue import StepQueue
+from docparser.jobs.storage.states import Counts, Job, JobState, Step, StepState
+from docparser.parsing.entry_store import EMPTY_ENTRY
+from docparser.parsing.page_report import ERROR_KINDS
 
-# The API knows four states; a cancelled job has failed, and says so.
+# The hosted API knows four states; a cancelled job counts as failed, and its error says that it was cancelled.
 API_STATES = {JobState.CANCELLED: "failed"}
-ADDRESS = Callable[[str], str]
+Address = Callable[[str], str]
 
 
 class Results:
@@ -30,9 +30,9 @@ class Results:
         self._files = files
         self._queue = queue
 
-    def lines(self, job: Job, steps: list[Step], address: ADDRESS, models: dict) -> Iterator[bytes]:
+    def lines(self, job: Job, steps: list[Step], address: Address, models: dict) -> Iterator[bytes]:
         """The JSONL, line by line: the pages that have ended, in order."""
-        info = data_info(job, steps)
+        info: dict[str, Any] | None = data_info(job, steps)
         for step in steps:
             if step.state in (StepState.DONE, StepState.FAILED):
                 result = self.page(job, step, address, models)
@@ -40,12 +40,16 @@ class Results:
                     result["dataInfo"], info = info, None
                 yield json.dumps({"result": result}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
-    def page(self, job: Job, step: Step, address: ADDRESS, models: dict) -> dict[str, Any]:
+    def page(self, job: Job, step: Step, address: Address, models: dict) -> dict[str, Any]:
         """The ``result`` of one page that has ended."""
         report: dict[str, Any] = {"page": step.number}
         entry = json.loads(EMPTY_ENTRY)
-        error = {"kind": ERROR_KINDS.get(step.kind or "", "failed"), "message": step.error}
+        error: dict[str, str | None] | None = {
+            "kind": ERROR_KINDS.get(step.kind or "", "failed"),
+            "message": step.error,
+        }
         if step.state is StepState.DONE:
+            assert step.folder is not None, "the store records the folder with the state"
             try:
                 stored = self._files.page(job.id, step.folder, step.sha256)
             except StorageDamaged as exc:
@@ -58,7 +62,7 @@ class Results:
                     report["blocks"] = stored["notes"]
         if error:
             report["error"] = error
-        # All that has ended is there once the job has: then nothing is missing but what failed.
+        # When the job has ended, only pages with an error or notes are not whole.
         partial = not job.state.ended or len(report) > 1
         return {
             "layoutParsingResults": [entry],
@@ -94,8 +98,9 @@ def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str
     if steps is not None:
         data["docparser"]["failedPages"] = [
             {"page": step.number, "kind": ERROR_KINDS.get(step.kind or "", "failed"), "message": step.error}
-            for step in steps if step.state is StepState.FAILED
-        ]  # fmt: skip
+            for step in steps
+            if step.state is StepState.FAILED
+        ]
     return data
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Works on jobs: takes steps from the queue in the database, has the page scheduler do them, keeps what comes out.
+"""Works on jobs: claims steps from the queue in the database, parses their pages, and stores the results.
 
-Every service process that shares the data directory runs one. A step is kept when its page is on the disk and the
-database says so; until then it belongs to this process, and to another if this one dies.
+Every service process that shares the data directory runs one. A step is finished when its page is on the disk and the
+database says so. Until then it belongs to this process, and to another one if this process dies.
 """
 
 from __future__ import annotations
@@ -10,69 +10,84 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from typing import Any
 
-from docparser.errors import NotReady, ParserError, VlmUnavailable
+from pydantic import ValidationError
+
+from docparser.clients.allowance import Allowance
+from docparser.contract.schemas import ParseOptions
+from docparser.contract.validation import describe_errors
+from docparser.documents.spool import Document
+from docparser.errors import DataDirFull, InvalidJob, NotReady, ParserError, StorageUnavailable, VlmUnavailable
 from docparser.jobs import pages
-from docparser.jobs.errors import InvalidJob, StorageDamaged, StorageFull
-from docparser.jobs.files import JobFiles
 from docparser.jobs.page_ranges import select
-from docparser.jobs.queue import Claim, PageRecord, StepQueue
-from docparser.jobs.retention import Retention
-from docparser.jobs.states import JOINING, OPENING
-from docparser.jobs.store import JobStore
-from docparser.models import Models
-from docparser.options import PageOptions, page_options
-from docparser.scheduler import Flow, PageScheduler
-from docparser.schemas import ParseRequest
-from docparser.service import ParseService
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
+from docparser.jobs.storage.retention import Retention
+from docparser.jobs.storage.states import JOINING, OPENING
+from docparser.jobs.storage.store import JobStore
+from docparser.jobs.suspects import ABSENCES, Suspects
+from docparser.models.readiness import Readiness
+from docparser.parsing.page_report import PageOutcome
+from docparser.parsing.service import ParseService
+from docparser.parsing.turns import Flow
 from docparser.settings import Settings
-from docparser.source import Document
-from docparser.tasks import CountPages, JoinPages
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.5  # how often it looks for work and cancelled jobs that another process was told of
-SLOW_LOOK_S = 5.0  # for dead processes
-SWEEP_S = 60.0
+POLL_S = 0.5  # between two looks for work and for cancelled jobs, which other processes may have received
+RECLAIM_S = 5.0  # between two looks for dead processes
+SWEEP_S = 60.0  # between two looks for jobs whose retention ended
 PAUSE_S = 1.0  # between two looks whether models or disk are back
 BLOCK_TRIES = 3  # of a page of which the VLM did not answer for some blocks
 BLOCK_PAUSE_S = 5.0
-VLM_FAILED = ("failed", "timeout")  # kinds of notes: the call failed; the block itself was not refused
+WATCHED_STEPS = 8  # begun steps of a client whose documents are slow to read
 
-# The service is not able to work now; the page is not to blame.
-LATER = (NotReady, VlmUnavailable, StorageFull)
+# The service cannot work now, whatever the page; the step is tried again when it can.
+RETRY_LATER = (NotReady, DataDirFull, StorageUnavailable)
 
 
 class JobRunner:
-    """``start`` and ``close`` once, in the service's event loop. ``wake`` tells it of new work at once."""
+    """Call ``start`` and ``close`` once each, in the service's event loop; ``wake`` when there is new work."""
 
     def __init__(
-        self, settings: Settings, scheduler: PageScheduler, service: ParseService, models: Models, store: JobStore,
-        queue: StepQueue, files: JobFiles, retention: Retention,
-    ) -> None:  # fmt: skip
-        self._settings = settings
-        self._scheduler = scheduler
+        self,
+        settings: Settings,
+        service: ParseService,
+        readiness: Readiness,
+        store: JobStore,
+        queue: StepQueue,
+        files: JobFiles,
+        retention: Retention,
+        allowance: Allowance,
+    ) -> None:
         self._service = service
-        self._models = models
+        self._readiness = readiness
         self._store = store
         self._queue = queue
         self._files = files
         self._retention = retention
-        self._most = settings.workers * settings.pages_in_flight
+        self._allowance = allowance
+        self._max_running = settings.workers * settings.pages_in_flight
         self._running: dict[asyncio.Task, Claim] = {}
         self._flows: dict[str, Flow] = {}
+        self._suspects = Suspects()
         self._awake = asyncio.Event()
         self._paused_by = ""
         self._loops: list[asyncio.Task] = []
 
     def start(self) -> None:
-        for loop in (self._work(), self._every(LOOK_S, self._drop_cancelled), self._every(SLOW_LOOK_S, self._reclaim),
-                     self._every(SWEEP_S, self._sweep)):  # fmt: skip
+        for loop in (
+            self._work(),
+            self._every(POLL_S, self._drop_cancelled),
+            self._every(RECLAIM_S, self._reclaim),
+            self._every(SWEEP_S, self._sweep),
+        ):
             self._loops.append(asyncio.create_task(loop))
 
     async def close(self) -> None:
-        """What is being worked on is given up; it goes back to the queue."""
+        """Stop; the steps that this process has go back to the queue."""
         tasks = [*self._loops, *self._running]
         for task in tasks:
             task.cancel()
@@ -91,39 +106,47 @@ class JobRunner:
             try:
                 if self._paused_by:
                     await self._wait_until_able()
-                while len(self._running) < self._most and (claim := await asyncio.to_thread(self._claim)):
+                while self._has_room() and (claim := await asyncio.to_thread(self._claim, self._full())):
                     task = asyncio.create_task(self._do(claim))
                     self._running[task] = claim
                     task.add_done_callback(self._ended)
             except asyncio.CancelledError:
                 raise
-            except StorageFull as exc:
+            except (DataDirFull, StorageUnavailable) as exc:
                 self._pause(exc)
             except Exception:
                 log.exception("the queue of jobs cannot be read")
                 await asyncio.sleep(PAUSE_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._awake.wait(), LOOK_S)
+                await asyncio.wait_for(self._awake.wait(), POLL_S)
             self._awake.clear()
 
-    def _claim(self) -> Claim | None:
+    def _has_room(self) -> bool:
+        """Steps of clients whose documents are slow to read do not count: they must not keep those of others out."""
+        return sum(not self._service.watches(claim.job.flow) for claim in self._running.values()) < self._max_running
+
+    def _full(self) -> list[str]:
+        """Clients that may begin no further step now."""
+        begun = Counter(claim.job.flow for claim in self._running.values())
+        return [flow for flow, steps in begun.items() if steps >= WATCHED_STEPS and self._service.watches(flow)]
+
+    def _claim(self, without: list[str]) -> Claim | None:
         self._files.check_room()
-        return self._queue.claim()
+        return self._queue.claim(without)
 
     def _ended(self, task: asyncio.Task) -> None:
         self._running.pop(task, None)
         self.wake()
 
     async def _wait_until_able(self) -> None:
-        """Begins nothing before the models, and room on the disk, are there: a page that failed for want of them would
-        be parsed once more each time."""
+        """Wait for the models and for room on the disk. Without this wait, pages would be parsed again and again."""
         while self._paused_by:
-            states, trouble = await self._models.readiness()
+            _, problems = await self._readiness.check()
             try:
                 await asyncio.to_thread(self._files.check_room)
-            except StorageFull as exc:
-                trouble.append(str(exc))
-            self._paused_by = " ".join(trouble)
+            except (DataDirFull, StorageUnavailable) as exc:
+                problems += [str(exc)] if str(exc) not in problems else []
+            self._paused_by = " ".join(problems)
             if self._paused_by:
                 await asyncio.sleep(PAUSE_S)
         log.info("jobs go on")
@@ -134,10 +157,13 @@ class JobRunner:
         self._paused_by = str(exc)
 
     async def _do(self, claim: Claim) -> None:
-        """One step, whatever becomes of it. Raises nothing but CancelledError."""
-        options = page_options(ParseRequest.model_validate({**claim.job.options, "file": ""}),
-                               visualize_by_default=self._settings.visualize)  # fmt: skip
-        join = options.restructure is not None
+        """One step from claim to end, which the queue is told of. Raises CancelledError only."""
+        try:
+            options = ParseOptions.model_validate(claim.job.options)
+        except ValidationError as exc:  # kept by a release that allowed more
+            words = f"optionalPayload: {describe_errors(exc.errors())}"
+            return await self._keep_trying(self._queue.fail, claim, "InvalidJob", words, join=False)
+        join = options.restructurePages
         try:
             if claim.number == OPENING:
                 await self._open(claim, join)
@@ -146,85 +172,109 @@ class JobRunner:
             else:
                 await self._parse(claim, options, join)
         except asyncio.CancelledError:
-            # The job was cancelled, or the service ends. A thread may still be writing; the database decides.
-            await asyncio.shield(asyncio.to_thread(self._give_back, claim))
+            # The job was cancelled, or the service ends. A thread may still write the page; the database decides.
+            await asyncio.shield(asyncio.to_thread(self._requeue_quietly, claim))
             raise
-        except LATER as exc:
+        except VlmUnavailable as exc:
             self._pause(exc)
-            await self._keep_trying(self._queue.put_back, claim, 0.0, count=False)
+            await self._after_absence(claim, exc, join)
+        except RETRY_LATER as exc:
+            self._pause(exc)
+            await self._keep_trying(self._queue.requeue, claim, 0.0, count=False)
         except ParserError as exc:
-            await self._keep_trying(self._queue.fail, claim, type(exc).__name__, str(exc), join=join)
+            await self._fail(claim, type(exc).__name__, str(exc), join)
         except Exception:
             log.exception("job %s, step %d", claim.job.id, claim.number)
             words = "The parser failed on this page; the operator finds the details in its log."
-            await self._keep_trying(self._queue.fail, claim, "InternalError", words, join=join)
+            await self._fail(claim, "InternalError", words, join)
 
-    def _give_back(self, claim: Claim) -> None:
-        with contextlib.suppress(StorageFull, StorageDamaged):
-            self._queue.put_back(claim, 0.0, count=False)
+    async def _fail(self, claim: Claim, kind: str, words: str, join: bool) -> None:
+        """The page failed, unless the directory that its document lies in cannot be used: then it is tried again."""
+        try:
+            await asyncio.to_thread(self._files.data.check)
+        except StorageUnavailable as exc:
+            self._pause(exc)
+            await self._keep_trying(self._queue.requeue, claim, 0.0, count=False)
+        else:
+            await self._keep_trying(self._queue.fail, claim, kind, words, join=join)
+
+    async def _after_absence(self, claim: Claim, exc: VlmUnavailable, join: bool) -> None:
+        """The page waits for the VLM, however long that takes, unless the VLM went away with it time and again."""
+        if self._suspects.guilty(claim):
+            words = f"The VLM server went away {ABSENCES} times while it had this page. {exc}"
+            await self._keep_trying(self._queue.fail, claim, "VlmUnavailable", words, join=join)
+        else:
+            await self._keep_trying(self._queue.requeue, claim, 0.0, count=False)
+
+    def _requeue_quietly(self, claim: Claim) -> None:
+        with contextlib.suppress(DataDirFull, StorageUnavailable):
+            self._queue.requeue(claim, 0.0, count=False)
 
     async def _keep_trying(self, method: Any, *arguments: Any, **options: Any) -> None:
-        """Says to the database how a step ended; a full disk may take the database with it for a while."""
+        """Call a method of the queue until it succeeds: the disk may be full, or the database away."""
         while True:
             try:
                 return await asyncio.to_thread(method, *arguments, **options)
-            except StorageFull as exc:
+            except (DataDirFull, StorageUnavailable) as exc:
                 self._pause(exc)
                 await asyncio.sleep(PAUSE_S)
 
     async def _open(self, claim: Claim, join: bool) -> None:
         document = self._document(claim)
-        count = await self._scheduler.submit(CountPages(document), self._flow(claim))
+        count = await self._service.count_pages(document, self._flow(claim))
         numbers = select(claim.job.page_ranges, count)
+        job = claim.job
+        await asyncio.to_thread(self._allowance.spend_pages, job.owner, len(numbers), reference=job.id)
         await asyncio.to_thread(self._queue.opened, claim, count, numbers, join=join)
 
-    async def _parse(self, claim: Claim, options: PageOptions, join: bool) -> None:
-        outcomes = self._service.pages(
-            self._document(claim), range(claim.number - 1, claim.number), options, self._flow(claim),
-            f"job-{claim.job.id}",
-        )  # fmt: skip
-        async with contextlib.aclosing(outcomes):
-            outcome = await anext(outcomes)
+    async def _parse(self, claim: Claim, options: ParseOptions, join: bool) -> None:
+        async with self._suspects.turn(claim):
+            outcome = await self._service.page(
+                self._document(claim), claim.number - 1, options, self._flow(claim), f"job-{claim.job.id}"
+            )
+        self._suspects.clear(claim)
         if outcome.error is not None:
             raise outcome.error
-        if claim.attempts < BLOCK_TRIES and any(note.get("kind") in VLM_FAILED for note in outcome.parsed.notes):
-            return await asyncio.to_thread(self._queue.put_back, claim, BLOCK_PAUSE_S, count=True)
-        if outcome.vlm_failed:  # there is nothing of the page to keep
+        if claim.attempts < BLOCK_TRIES and outcome.vlm_failed_on_some_block:
+            return await asyncio.to_thread(self._queue.requeue, claim, BLOCK_PAUSE_S, count=True)
+        if outcome.vlm_failed_on_every_block:
+            assert outcome.parsed is not None, "the VLM was asked for the blocks of a parsed page"
             words = f"The VLM server failed on every block: {outcome.parsed.notes[0]['message']}"
             return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
-        models = await self._models.in_use()
-        await asyncio.to_thread(self._keep, claim, outcome.parsed, models, join)
+        models = await self._readiness.models_in_use()
+        await asyncio.to_thread(self._keep, claim, outcome, models, join)
 
-    def _keep(self, claim: Claim, parsed: Any, models: dict, join: bool) -> None:
-        page, files = pages.pack(parsed, claim.number, models)
+    def _keep(self, claim: Claim, outcome: PageOutcome, models: dict, join: bool) -> None:
+        page, files = pages.pack(outcome, claim.number, models)
         folder, sha256, size = self._files.keep_page(claim.job.id, claim.number, page, files)
         record = PageRecord(folder, sha256, page["width"], page["height"], size)
         if not self._queue.finish(claim, record, join=join):
             self._files.remove_page(claim.job.id, folder)
 
-    async def _join(self, claim: Claim, options: PageOptions) -> None:
-        steps = [step for step in self._store.look(claim.job.id)[2] if step.folder]
-        read = [self._files.read_page(claim.job.id, step.folder, step.sha256) for step in steps]
-        task = JoinPages([files[pages.FROZEN] for _, files in read], options.answer, options.restructure)
-        texts = await self._scheduler.submit(task, self._flow(claim))
+    async def _join(self, claim: Claim, options: ParseOptions) -> None:
+        steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]
+        read = [self._files.read_page(claim.job.id, folder, step.sha256) for step, folder in steps]
+        texts, notes = await self._service.join([files[pages.FROZEN] for _, files in read], options, self._flow(claim))
+        for place, note in notes:
+            read[place][0]["notes"].append(note)
         records = {}
-        for step, (page, files), text in zip(steps, read, texts, strict=True):
+        for (step, _), (page, files), text in zip(steps, read, texts, strict=True):
             new, files = pages.repack(page, text, files)
             folder, sha256, size = await asyncio.to_thread(self._files.keep_page, claim.job.id, step.number, new, files)
             records[step.number] = PageRecord(folder, sha256, new["width"], new["height"], size)
         await asyncio.to_thread(self._queue.joined, claim, records)
-        for step in steps:
-            self._files.remove_page(claim.job.id, step.folder)
+        for _, folder in steps:
+            self._files.remove_page(claim.job.id, folder)
 
     def _document(self, claim: Claim) -> Document:
         path = self._files.document(claim.job.id)
         if not path.exists():
-            raise InvalidJob("the document is gone from PARSER_DATA_DIR; submit it again")
+            raise InvalidJob("the document is missing in PARSER_DATA_DIR; submit it again")
         return Document(str(path), claim.job.format)
 
     def _flow(self, claim: Claim) -> Flow:
-        """One per client: its jobs together have the weight of one request."""
-        return self._flows.setdefault(claim.job.flow, Flow())
+        """One flow per client: all its jobs together take turns like one request."""
+        return self._flows.setdefault(claim.job.flow, Flow(claim.job.flow))
 
     async def _drop_cancelled(self) -> None:
         claims = list(self._running.values())
@@ -238,10 +288,12 @@ class JobRunner:
     async def _reclaim(self) -> None:
         count = await asyncio.to_thread(self._queue.reclaim)
         if count:
-            log.warning("%d steps of a process that ended are begun again", count)
+            log.warning("%d steps of ended processes are back in the queue", count)
             self.wake()
 
     async def _sweep(self) -> None:
+        if not self._running and not self._paused_by:
+            self._suspects.forget()
         removed = await asyncio.to_thread(self._retention.sweep)
         if removed:
             log.info("retention: %d jobs removed", removed)
@@ -250,6 +302,8 @@ class JobRunner:
         while True:
             try:
                 await action()
+            except StorageUnavailable:
+                pass  # the keeper says it once
             except ParserError as exc:
                 log.error("%s", exc)
             except Exception:

@@ -1,119 +1,167 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that jobs need, put together once per process."""
+"""The job service: storage, queue, runner and results, put together once per process."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import logging
 import secrets
 import time
 
-from fastapi import Request
-
-from docparser.errors import NotReady
-from docparser.jobs import recovery
+from docparser.clients.allowance import Allowance
+from docparser.clients.audit import AuditLog
+from docparser.errors import InvalidJob, NotReady
 from docparser.jobs.changes import Changes
-from docparser.jobs.files import JobFiles
 from docparser.jobs.links import Links
-from docparser.jobs.processes import Processes
-from docparser.jobs.queue import StepQueue
 from docparser.jobs.result import Results
-from docparser.jobs.retention import Retention
 from docparser.jobs.runner import JobRunner
-from docparser.jobs.states import Job, JobState
-from docparser.jobs.store import JobStore, Limits
+from docparser.jobs.storage import repair
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.keeper import Keeper
+from docparser.jobs.storage.leftovers import remove_leftovers
+from docparser.jobs.storage.processes import Processes
+from docparser.jobs.storage.queue import StepQueue
+from docparser.jobs.storage.retention import Retention, remove_job
+from docparser.jobs.storage.states import Job, JobState
+from docparser.jobs.storage.store import JobStore, QueueLimits
 from docparser.jobs.submission import Submission
-from docparser.models import Models
-from docparser.scheduler import PageScheduler
-from docparser.service import ParseService
+from docparser.models.readiness import Readiness
+from docparser.parsing.service import ParseService
 from docparser.settings import Settings
-from docparser.url_source import UrlSource
+
+log = logging.getLogger(__name__)
+
+WATCH_S = 1.0  # between two looks at the data directory
 
 
 class JobService:
-    """Opens the data directory; raises StorageDamaged, StorageFull, NotReady if it cannot be used. ``start`` and ``close`` once,
-    in the service's event loop."""
+    """Call ``start`` and ``close`` once each, in the service's event loop."""
 
-    def __init__(self, settings: Settings, scheduler: PageScheduler, service: ParseService, models: Models) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        service: ParseService,
+        readiness: Readiness,
+        allowance: Allowance,
+        audit: AuditLog,
+    ) -> None:
+        """Opens the data directory. Raises StorageUnavailable, DataDirFull, NotReady if it cannot be used."""
         root = settings.data_dir.expanduser().absolute()
         self._settings = settings
+        self.allowance = allowance
+        self.audit = audit
         try:
             self.files = JobFiles(root, settings.min_free_mib)
-            self._database = recovery.open_database(self.files)
-            self._in_use = recovery.hold(root)
+            self._database = repair.open_database(self.files)
             self._processes = Processes(root / "processes")
-            self.links = Links(root, settings.result_url_hours * 3600)
+            self.keeper = Keeper(self.files, self._database, self._processes, self._read_links)
+            self._read_links()
         except OSError as exc:
             raise NotReady(f"PARSER_DATA_DIR: {root} cannot be used ({exc}); name a writable directory") from exc
-        self.store = JobStore(self._database, Limits(settings.max_queued_pages, settings.max_queued_jobs))
+        self.store = JobStore(self._database, QueueLimits(settings.max_queued_pages, settings.max_queued_jobs))
         self.queue = StepQueue(self._database, self._processes)
         self.results = Results(self.files, self.queue)
         self.changes = Changes(self._database)
-        self.urls = UrlSource(settings)
-        self.models = models
         retention = Retention(
-            self._database, self.files, age_s=settings.job_keep_hours * 3600,
+            self._database,
+            self.files,
+            age_s=settings.job_keep_hours * 3600,
             most_bytes=int(settings.job_keep_gib * 2**30),
-        )  # fmt: skip
-        self.runner = JobRunner(settings, scheduler, service, models, self.store, self.queue, self.files, retention)
+            removed=lambda job_id: audit.record("job.removed", job=job_id, reason="retention"),
+        )
+        self.runner = JobRunner(settings, service, readiness, self.store, self.queue, self.files, retention, allowance)
+        readiness.add_condition("jobs", self.keeper.words)
+        self._watch: asyncio.Task[None] | None = None
+
+    def _read_links(self) -> None:
+        self.links = Links(self.files.root, self._settings.result_url_hours * 3600)
 
     async def start(self) -> None:
-        await asyncio.to_thread(recovery.remove_rubbish, self._database, self.files)
+        await asyncio.to_thread(remove_leftovers, self._database, self.files)
+        self._watch = asyncio.create_task(self._keep_watch())
         self.runner.start()
+
+    async def _keep_watch(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self.keeper.look)
+            except Exception:
+                log.exception("the data directory cannot be watched")
+            await asyncio.sleep(WATCH_S)
 
     async def close(self) -> None:
         await self.runner.close()
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
         self.changes.close()
-        await self.urls.close()
         self._processes.close()
         self._database.close()
-        self._in_use.close()
+        self.keeper.close()
+
+    def check_room(self) -> None:
+        """Raises StorageUnavailable, DataDirFull, QueueFull. Called before a document is read."""
+        self.keeper.check()
+        self.files.check_room()
+        self.store.check_room()
+
+    def purge(self, job_id: str, owner: str) -> None:
+        """Remove an ended job with its document and results. Raises JobNotFound, InvalidJob while it runs."""
+        job = self.store.job(job_id, owner)
+        if not remove_job(self._database, self.files, job_id):
+            raise InvalidJob(f"the job is {job.state}; cancel it first")
 
     def keep(self, submission: Submission, owner: str, flow: str) -> str:
-        """Takes a submission in; when this returns, it survives anything that its disk survives. Returns the job's id.
-        Raises StorageFull, QueueFull, KeyReused."""
+        """Keep a submission; when this returns, it survives whatever its disk survives. Returns the job's id.
+
+        Raises StorageUnavailable, DataDirFull, QueueFull, KeyReused, QuotaExceeded.
+        """
+        self.keeper.check()
         earlier = self.store.find_key(owner, submission.idempotency_key, submission.fingerprint)
         if earlier:
+            self.audit.record("job.submitted", job=earlier, outcome="repeated")
             return earlier
+        self.allowance.check(owner, "pages")
+        self.allowance.check(owner, "jobs")
         self.files.check_room()
         job = Job(
-            id=secrets.token_hex(16), owner=owner, flow=flow, batch_id=submission.batch_id, model=submission.model,
-            file_name=submission.file_name, format=submission.format, options=submission.options,
-            page_ranges=submission.page_ranges, state=JobState.PENDING, error=None, created=time.time(),
-            started=None, finished=None, document_pages=None, total_pages=None,
-        )  # fmt: skip
+            id=secrets.token_hex(16),
+            owner=owner,
+            flow=flow,
+            batch_id=submission.batch_id,
+            model=submission.model,
+            file_name=submission.file_name,
+            format=submission.format,
+            options=submission.options,
+            page_ranges=submission.page_ranges,
+            state=JobState.PENDING,
+            error=None,
+            created=time.time(),
+            started=None,
+            finished=None,
+            document_pages=None,
+            total_pages=None,
+        )
         lasting = ("owner", "flow", "batch_id", "model", "file_name", "format", "options", "page_ranges", "created")
-        record = {name: getattr(job, name) for name in lasting} | {"fingerprint": submission.fingerprint}
+        record = {name: getattr(job, name) for name in lasting} | {
+            "fingerprint": submission.fingerprint,
+            "idempotency_key": submission.idempotency_key,
+        }
         size = self.files.keep_submission(job.id, submission.document, record)
         try:
-            kept = self.store.insert(job, key=submission.idempotency_key, fingerprint=submission.fingerprint, size=size)
+            with self.allowance.spending(owner, "jobs"):
+                kept = self.store.insert(
+                    job, key=submission.idempotency_key, fingerprint=submission.fingerprint, size=size
+                )
         except BaseException:
             self.files.remove(job.id)
             raise
-        if kept != job.id:  # the same key, at the same moment
+        if kept != job.id:  # another request with the same key was faster
+            self.allowance.give_back(owner, "jobs")
             self.files.remove(job.id)
+        self.audit.record("job.submitted", job=kept, outcome="accepted" if kept == job.id else "repeated", bytes=size)
         return kept
-
-    def base_url(self, request: Request) -> str:
-        """Where clients reach this service, without a slash at the end."""
-        return (self._settings.public_url or str(request.base_url)).rstrip("/")
-
-    def result_url(self, request: Request, job_id: str, name: str = "result.jsonl") -> str:
-        return self.base_url(request) + self.links.path(job_id, name)
 
     @property
     def served_model(self) -> str:
         return self._settings.vlm_model_name
-
-
-def identity(request: Request) -> tuple[str, str]:
-    """Who asks: ``owner``, whose jobs may be seen, and ``flow``, who takes turns.
-
-    With API keys both are the key. Without, everyone who knows a job's id may see it, and clients are told apart by
-    address and by the token that they happen to send.
-    """
-    key = getattr(request.state, "key_id", "")
-    if key:
-        return key, key
-    token = hashlib.sha256(request.headers.get("authorization", "").encode()).hexdigest()[:12]
-    return "", f"{request.client.host if request.client else ''} {token}"

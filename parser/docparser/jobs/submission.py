@@ -1,38 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A submission as the hosted job API takes it: multipart with a file, or JSON with ``fileUrl``."""
+"""A submission of a job: its fields and its document, checked before anything is kept."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
-from fastapi import Request
 from pydantic import ValidationError
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
 
-from docparser import source
-from docparser.errors import InvalidDocument, InvalidRequest
-from docparser.http_errors import describe_validation_error
+from docparser.contract import strict_json
+from docparser.contract.schemas import ParseOptions
+from docparser.contract.validation import describe_errors
+from docparser.documents import source
+from docparser.errors import InvalidDocument, InvalidJob
 from docparser.jobs import model_names, page_ranges
-from docparser.jobs.errors import InvalidJob
-from docparser.schemas import ParseRequest
-from docparser.url_source import UrlSource
+from file_types import HEAD_BYTES, SUPPORTED
 
 MAX_NAME = 200
 MAX_ID = 128
-SNIFFED = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """``options`` are the fields of ``/layout-parsing`` without ``file``; ``fingerprint`` tells equal submissions."""
+    """``options`` are the fields of ``ParseOptions`` as the client sent them. Equal submissions have one
+    ``fingerprint``."""
 
     model: str
     options: dict[str, Any]
@@ -45,52 +39,14 @@ class Submission:
     fingerprint: str
 
 
-@asynccontextmanager
-async def read(request: Request, served_model: str, urls: UrlSource) -> AsyncIterator[Submission]:
-    """The submission in ``request``; its document can be read as long as the context lasts. Raises InvalidJob."""
-    if request.headers.get("content-type", "").startswith("application/json"):
-        fields = await _json(request)
-        with io.BytesIO(await _fetch(fields.get("fileUrl"), urls)) as document:
-            yield _check(fields, _last_part(fields["fileUrl"]), document, request, served_model)
-        return
-    try:
-        form = await request.form(max_files=1, max_fields=50, max_part_size=1 << 20)
-    except HTTPException as exc:
-        raise InvalidJob(f"body: not multipart/form-data as expected ({exc.detail})") from None
-    try:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise InvalidJob("file: missing; send multipart/form-data with a part `file`, or JSON with `fileUrl`")
-        fields = {name: value for name, value in form.items() if isinstance(value, str)}
-        yield _check(fields, file.filename or "document", file.file, request, served_model)
-    finally:
-        await form.close()
-
-
-async def _json(request: Request) -> dict[str, Any]:
-    try:
-        fields = json.loads(await request.body())
-    except ValueError as exc:
-        raise InvalidJob(f"body: not valid JSON ({exc})") from None
-    if not isinstance(fields, dict):
-        raise InvalidJob("body: expected a JSON object")
-    return fields
-
-
-async def _fetch(url: Any, urls: UrlSource) -> bytes:
-    if not isinstance(url, str) or not url:
-        raise InvalidJob("fileUrl: missing; expected the address of a document, or send it as multipart `file`")
-    try:
-        return await urls.fetch(url) if source.is_url(url) else source.decode(url)
-    except (InvalidRequest, InvalidDocument) as exc:
-        raise InvalidJob(f"fileUrl: {str(exc).removeprefix('file: ')}") from None
-
-
-def _last_part(url: str) -> str:
-    return "" if url.startswith("data:") else url.partition("?")[0].rpartition("/")[2]
-
-
-def _check(fields: dict[str, Any], name: str, document: BinaryIO, request: Request, served_model: str) -> Submission:
+def check_submission(
+    fields: dict[str, Any], document: BinaryIO, *, file_name: str, idempotency_key: str | None, served_model: str
+) -> Submission:
+    """``fields`` are those of the request besides the document. Raises InvalidJob."""
+    for field, value in fields.items():
+        # A form may name a charset that decodes to what no file and no database can hold.
+        if isinstance(value, str) and not strict_json.is_text(value):
+            raise InvalidJob(f"{field[:40]!r}: expected text; it has half of a surrogate pair")
     model = fields.get("model")
     if not isinstance(model, str) or not model:
         raise InvalidJob("model: missing; expected one of " + ", ".join((*model_names.ALIASES, served_model)))
@@ -100,25 +56,32 @@ def _check(fields: dict[str, Any], name: str, document: BinaryIO, request: Reque
         page_ranges.check(ranges)
     options = _options(fields.get("optionalPayload"))
     batch_id = _text(fields, "batchId", MAX_ID)
-    key = request.headers.get("idempotency-key")
-    if key is not None and not 0 < len(key) <= MAX_ID:
-        raise InvalidJob(f"Idempotency-Key: {len(key)} characters; expected 1 to {MAX_ID}")
+    if idempotency_key is not None and not 0 < len(idempotency_key) <= MAX_ID:
+        raise InvalidJob(f"Idempotency-Key: {len(idempotency_key)} characters; expected 1 to {MAX_ID}")
     document.seek(0)
-    head = document.read(SNIFFED)
+    head = document.read(HEAD_BYTES)
     if not head:
-        raise InvalidJob(f"file: the document is empty; expected {source.SUPPORTED}")
+        raise InvalidJob(f"file: the document is empty; expected {SUPPORTED}")
     try:
         format = source.check_type(head, None)
     except InvalidDocument as exc:
         raise InvalidJob(str(exc)) from None
     document.seek(0)
-    digest = hashlib.file_digest(document, "sha256")
+    # Every binary file has readinto; typing.BinaryIO does not declare it.
+    digest = hashlib.file_digest(document, "sha256")  # type: ignore[arg-type]
     digest.update(json.dumps([model, options, ranges, batch_id], sort_keys=True).encode())
     document.seek(0)
     return Submission(
-        model, options, ranges, batch_id, key, PurePath(name).name[:MAX_NAME] or "document", format, document,
-        digest.hexdigest(),
-    )  # fmt: skip
+        model=model,
+        options=options,
+        page_ranges=ranges,
+        batch_id=batch_id,
+        idempotency_key=idempotency_key,
+        file_name=PurePath(file_name.encode("utf-8", "replace").decode()).name[:MAX_NAME] or "document",
+        format=format,
+        document=document,
+        fingerprint=digest.hexdigest(),
+    )
 
 
 def _text(fields: dict[str, Any], field: str, longest: int) -> str | None:
@@ -136,15 +99,14 @@ def _options(payload: Any) -> dict[str, Any]:
         return {}
     if isinstance(payload, str):
         try:
-            payload = json.loads(payload)
+            payload = strict_json.loads(payload)
         except ValueError as exc:
             raise InvalidJob(f"optionalPayload: not valid JSON ({exc})") from None
     if not isinstance(payload, dict):
         raise InvalidJob("optionalPayload: expected a JSON object")
     options = {name: value for name, value in payload.items() if name not in ("file", "fileType")}
     try:
-        ParseRequest.model_validate({**options, "file": ""})
+        ParseOptions.model_validate(options)
     except ValidationError as exc:
-        words = "; ".join(describe_validation_error(error) for error in exc.errors()[:5])
-        raise InvalidJob(f"optionalPayload: {words}") from None
+        raise InvalidJob(f"optionalPayload: {describe_errors(exc.errors())}") from None
     return options

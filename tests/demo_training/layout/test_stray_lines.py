@@ -18,10 +18,10 @@ def page(*prints: tuple[int, int, int, int]) -> paddle.Tensor:
 
 
 def adopt(ink, *boxes, wanting=None) -> np.ndarray:
-    boxes = paddle.to_tensor(np.array([boxes], np.float32))
-    ones = paddle.ones(boxes.shape[:2])
+    placed = paddle.to_tensor(np.array([boxes], np.float32))
+    ones = paddle.ones(placed.shape[:2])
     wanting = ones if wanting is None else paddle.to_tensor([wanting], dtype="float32")
-    return adopt_stray_lines(ink, boxes, ones, wanting, paddle.full([1, 1], 2.0)).numpy()[0]
+    return adopt_stray_lines(ink, placed, ones, wanting, paddle.full([1, 1], 2.0)).numpy()[0]
 
 
 PARAGRAPH = (98, 98, 702, 132)

@@ -13,7 +13,6 @@ from demo_training.layout.inference_graph import INPUT, KEPT, LayoutGraph
 from demo_training.pages.labels import LABELS
 
 
-@pytest.mark.slow
 def test_smoke(tmp_path, in_torch, in_paddle):
     """A few steps on a few pages: the loss falls, a second call goes on from the first, the export can be run."""
     arguments = ["--out", tmp_path, "--pages", 12, "--batch", 2, "--threads", 2]

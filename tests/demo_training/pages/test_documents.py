@@ -70,8 +70,9 @@ def test_held_out_words_are_not_trained_on():
 
 def test_core_pages_keep_to_the_core_sizes():
     """The smallest letters of a core page's text are as high as the core range says."""
-    from demo_training.pages.style import draw_style
     import random
+
+    from demo_training.pages.style import draw_style
 
     for seed in range(50):
         style = draw_style(random.Random(seed), core=True)

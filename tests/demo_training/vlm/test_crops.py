@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
+
 from demo_training.drawing.words import words
 from demo_training.vlm.crops import (
     CELL,
@@ -20,7 +22,6 @@ from demo_training.vlm.crops import (
 )
 from demo_training.vlm.tokenizer import prompt_ids
 from demo_training.vlm.train import tensors
-from tokenizers import Tokenizer
 
 DEMO = Path(__file__).resolve().parents[3] / "models" / "demo" / "PaddleOCR-VL"
 PAGE = Stage(1, lines=(1, 6), widths=(100, 900), natural=1.0, tokens=(100, 700), stacked=0.3, wider=0.1)
@@ -39,7 +40,7 @@ def test_same_seed_same_batch(tokenizer):
 
 def test_labels_agree_with_ink(tokenizer):
     """Where a letter is claimed there is contrast nearby; where paper is claimed there is almost none."""
-    contrast = {"letter": [], "paper": []}
+    contrast: dict[str, list[float]] = {"letter": [], "paper": []}
     for seed in range(4):
         batch = CropMaker(tokenizer, seed).batch(PAGE)
         count, height, width, _ = batch.pixels.shape

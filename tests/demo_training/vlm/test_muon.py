@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+
 from demo_training.vlm.muon import Muon, orthogonalise
 
 

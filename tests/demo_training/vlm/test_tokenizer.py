@@ -6,9 +6,10 @@ from pathlib import Path
 
 import jinja2
 import pytest
+from tokenizers import Tokenizer
+
 from demo_training.vlm import tokenizer as tokens
 from demo_training.vlm.export import CHAT_TEMPLATE
-from tokenizers import Tokenizer
 
 DEMO = Path(__file__).resolve().parents[3] / "models" / "demo" / "PaddleOCR-VL"
 

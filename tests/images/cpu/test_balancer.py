@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HAProxy of the image with our configuration, in front of fake replicas on loopback: retries, draining, least load."""
+"""HAProxy of the image with our configuration, in front of simulated replicas on loopback: retries, draining, least
+load."""
 
 from __future__ import annotations
 
@@ -16,28 +17,31 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from local_mode import free_port, wait_for
-from project import Project
 
 from container import balancer
+from tests.images.project import Project
+from tests.support.processes import free_port
+from tests.support.wait import wait_for
 
 MEGABYTE = 2**20
 
 
-class Fake(ThreadingHTTPServer):
-    """A fake replica. `behaviour`: `answer`, `die` (hangs up when it has read a request), `hold` (answers when `release` is set)."""
+class SimulatedReplica(ThreadingHTTPServer):
+    """A simulated replica. `behaviour`: `answer`, `die` (hangs up when it has read a request), `hold` (answers when
+    `release` is set)."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
-        self.behaviour, self.received, self.healthy = "answer", [], True
+        self.behaviour, self.healthy = "answer", True
+        self.received: list[int] = []
         self.release = threading.Event()
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Fake
+    server: SimulatedReplica
 
     def reply(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -65,18 +69,39 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Balancer:
-    """One HAProxy container on the host's network, with its fakes."""
+    """One HAProxy container on the host's network, with its replicas."""
 
     def __init__(self, project: Project, image: str, folder: Path) -> None:
-        self.fakes = [Fake(), Fake()]
+        self.replicas = [SimulatedReplica(), SimulatedReplica()]
         self.port, self._project = free_port(), project
         self._name = f"paddleocr-vl-balancer-{self.port}"
         config = folder / "haproxy.cfg"
-        config.write_text(balancer.render(balancer.TEMPLATE.read_text(), [fake.server_port for fake in self.fakes]))
+        config.write_text(
+            balancer.render(balancer.TEMPLATE.read_text(), [replica.server_port for replica in self.replicas], 16)
+        )
         folder.chmod(0o755)
-        project.docker("run", "--detach", "--name", self._name, "--network", "host", "--volume", f"{config}:/haproxy.cfg:ro",
-                       "--env", "VLM_HOST=127.0.0.1", "--env", f"VLM_PORT={self.port}", "--env", "METRICS_PORT=9",
-                       "--entrypoint", "haproxy", image, "-db", "-f", "/haproxy.cfg")
+        project.docker(
+            "run",
+            "--detach",
+            "--name",
+            self._name,
+            "--network",
+            "host",
+            "--volume",
+            f"{config}:/haproxy.cfg:ro",
+            "--env",
+            "VLM_HOST=127.0.0.1",
+            "--env",
+            f"VLM_PORT={self.port}",
+            "--env",
+            "METRICS_PORT=9",
+            "--entrypoint",
+            "haproxy",
+            image,
+            "-db",
+            "-f",
+            "/haproxy.cfg",
+        )
         wait_for(self.answers, 60)
 
     def answers(self) -> bool:
@@ -98,9 +123,9 @@ class Balancer:
 
     def close(self) -> None:
         self._project.docker("rm", "--force", self._name, check=False)
-        for fake in self.fakes:
-            fake.shutdown()
-            fake.server_close()
+        for replica in self.replicas:
+            replica.shutdown()
+            replica.server_close()
 
 
 @pytest.fixture
@@ -113,24 +138,24 @@ def front(build_environment: dict[str, str], cpu_images: dict[str, str], tmp_pat
 @pytest.mark.parametrize("size", [1000, MEGABYTE, MEGABYTE * 4 // 3 + 2000])
 def test_a_request_whose_replica_dies_is_answered_by_another(front: Balancer, size: int):
     """Crops of 1 MB included, which are a third larger as base64."""
-    front.fakes[0].behaviour = "die"
+    front.replicas[0].behaviour = "die"
     for _ in range(6):
-        assert front.post(size) == {"bytes": size, "by": front.fakes[1].server_port}
-    assert size in front.fakes[0].received, "the dying replica was never tried"
+        assert front.post(size) == {"bytes": size, "by": front.replicas[1].server_port}
+    assert size in front.replicas[0].received, "the dying replica was never tried"
 
 
 def test_a_request_larger_than_the_buffer_passes_but_is_not_tried_again(front: Balancer):
     size = 3 * MEGABYTE
     assert front.post(size)["bytes"] == size
-    for fake in front.fakes:
-        fake.behaviour = "die"
+    for replica in front.replicas:
+        replica.behaviour = "die"
     with pytest.raises(urllib.error.HTTPError) as caught:
         front.post(size)
     assert caught.value.code == 502
 
 
 def test_the_replica_with_fewest_requests_gets_the_next(front: Balancer):
-    holding, other = front.fakes
+    holding, other = front.replicas
     holding.behaviour = "hold"
     with ThreadPoolExecutor(8) as clients:
         # One of two must reach it: both are idle.
@@ -144,20 +169,20 @@ def test_the_replica_with_fewest_requests_gets_the_next(front: Balancer):
 
 
 def test_a_replica_whose_health_fails_gets_nothing(front: Balancer):
-    front.fakes[0].healthy = False
-    wait_for(lambda: {front.post(10)["by"] for _ in range(6)} == {front.fakes[1].server_port}, 60)
+    front.replicas[0].healthy = False
+    wait_for(lambda: {front.post(10)["by"] for _ in range(6)} == {front.replicas[1].server_port}, 60)
 
 
 def test_stopping_lets_requests_in_work_end(front: Balancer):
-    for fake in front.fakes:
-        fake.behaviour = "hold"
+    for replica in front.replicas:
+        replica.behaviour = "hold"
     with ThreadPoolExecutor(1) as clients:
         held = clients.submit(front.post, 99)
-        wait_for(lambda: any(99 in fake.received for fake in front.fakes), 30)
+        wait_for(lambda: any(99 in replica.received for replica in front.replicas), 30)
         front.signal(signal.Signals.SIGUSR1.name)
         time.sleep(1)
         assert front.running() and not held.done()
-        for fake in front.fakes:
-            fake.release.set()
+        for replica in front.replicas:
+            replica.release.set()
         assert held.result()["bytes"] == 99
     wait_for(lambda: not front.running(), 40)

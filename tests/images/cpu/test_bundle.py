@@ -9,9 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
-from project import Project
-from texts import error_rate, found_text, true_text
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.images.bill import check_bill
+from tests.images.contents import check_contents
+from tests.images.project import Project
+from tests.support.paths import ROOT
+from tests.support.texts import error_rate, found_text, true_text
 
 DATA = ROOT / "tests/data"
 # What the demo weights reach on this page, with room; tests/e2e has the limits of every page.
@@ -27,8 +31,14 @@ def test_both_are_healthy(bundle: Project):
 
 def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: Path):
     env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name}
-    result = subprocess.run([ROOT / "scripts/run_demo.sh", "--mode", "docker", DATA / "report.png", "--out", tmp_path],
-                            env=env, capture_output=True, text=True, timeout=900, check=False)
+    result = subprocess.run(
+        [ROOT / "scripts/run_demo.sh", "--mode", "docker", DATA / "report.png", "--out", tmp_path],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     record = json.loads((tmp_path / "report.json").read_text())
     found, expected = found_text(record["pages"][0]), true_text(json.loads((DATA / "report.json").read_text()))
@@ -43,15 +53,21 @@ def test_the_self_test_in_containers(bundle: Project):
     env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name}
 
     def selftest(*words: str) -> tuple[int, dict]:
-        result = subprocess.run([ROOT / "scripts/selftest.sh", "--mode", "docker", "--json", *words], env=env,
-                                capture_output=True, text=True, timeout=600, check=False)
+        result = subprocess.run(
+            [ROOT / "scripts/selftest.sh", "--mode", "docker", "--json", *words],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
         assert result.stdout, result.stderr
         return result.returncode, json.loads(result.stdout)
 
     status, verdict = selftest()
     assert status == 0 and verdict["passed"] is True, verdict
     names = [finding["name"] for finding in verdict["findings"]]
-    assert len(names) == 6 and names[-1] == "report.png"
+    assert len(names) == 6 and names[-1] == "report.png" and all(name.startswith("replica 0, ") for name in names[:-1])
     status, verdict = selftest("--tolerance", "0")  # bfloat16 is not float32, so some block differs
     assert status == 1 and verdict["passed"] is False, verdict
     assert [finding["passed"] for finding in verdict["findings"]][-1] is True, "the page is not judged by it"
@@ -94,8 +110,11 @@ def test_inside_there_is_no_power(bundle: Project, service: str):
 
 def test_only_the_parser_is_published_and_only_on_loopback(bundle: Project):
     assert not any(bundle.inspect("vlm")["NetworkSettings"]["Ports"].values())
-    published = [binding for bindings in bundle.inspect("parser")["NetworkSettings"]["Ports"].values()
-                 for binding in bindings or ()]
+    published = [
+        binding
+        for bindings in bundle.inspect("parser")["NetworkSettings"]["Ports"].values()
+        for binding in bindings or ()
+    ]
     assert [binding["HostIp"] for binding in published] == ["127.0.0.1"]
     networks = json.loads(bundle.docker("network", "inspect", f"{bundle.name}_internal").stdout)
     assert networks[0]["Internal"] is True
@@ -109,6 +128,7 @@ def test_images_carry_their_versions_and_no_cache(bundle: Project, cpu_images: d
         code = f"import importlib.metadata; print(importlib.metadata.version('{module}'))"
         assert bundle.execute("vlm", "/opt/venv/vlm/bin/python", "-c", code).startswith(vlm[f"paddleocr-vl.{name}"])
     parser = json.loads(bundle.docker("image", "inspect", cpu_images["parser"]).stdout)[0]["Config"]["Labels"]
+    assert cpu_images["parser"] == f"paddleocr-vl/parser:{parser['paddleocr-vl.paddleocr']}"
     for name in ("paddlepaddle", "paddleocr"):
         code = f"import importlib.metadata; print(importlib.metadata.version('{name}'))"
         version = bundle.execute("parser", "/opt/venv/parser/bin/python", "-c", code).strip()
@@ -118,8 +138,33 @@ def test_images_carry_their_versions_and_no_cache(bundle: Project, cpu_images: d
         assert left == ""
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_images_hold_only_what_their_containers_run(bundle: Project, cpu_images: dict[str, str], service: str):
+    check_contents(bundle, service, cpu_images[service])
+    check_bill(bundle, cpu_images[service])
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_service_sees_what_runs_beside_it(bundle: Project, service: str):
+    """Only the environment of supervisord has `container` on its path; the services' Python takes no path from
+    outside."""
+    code = (
+        "import importlib.util, os; print(importlib.util.find_spec('container') is None, os.environ.get('PYTHONPATH'))"
+    )
+    assert bundle.execute(service, "python", "-c", code).split() == ["True", "None"]
+    assert bundle.execute(service, "/opt/venv/supervisor/bin/python", "-c", code).split() == ["False", "None"]
+
+
 def test_metrics_of_the_vlm_carry_the_replica(bundle: Project):
-    page = bundle.execute("parser", "/opt/venv/supervisor/bin/python", "-c",
-                          "import urllib.request; print(urllib.request.urlopen('http://vlm:8000/metrics').read().decode())")
-    assert 'vlm_replica_up{replica="0"} 1' in page
-    assert 'vllm:request_success_total{replica="0",' in page
+    page = bundle.execute(
+        "parser",
+        "/opt/venv/supervisor/bin/python",
+        "-c",
+        "import urllib.request; print(urllib.request.urlopen('http://vlm:8000/metrics').read().decode())",
+    )
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    assert [(sample.labels, sample.value) for sample in samples if sample.name == "vlm_replica_up"] == [
+        ({"replica": "0"}, 1.0)
+    ]
+    served = [sample for sample in samples if sample.name == "vllm:request_success_total"]
+    assert served and all(sample.labels["replica"] == "0" for sample in served)

@@ -5,22 +5,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
-from project import Project
+
+from tests.images.project import Project
+from tests.support.paths import ROOT
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 CASES = {
     "cpu": {"HARDWARE": "cpu"},
-    "cpu-0.12.0-two-replicas": {"HARDWARE": "cpu", "STACK": "0.12.0", "VLM_REPLICAS": "2"},
+    "cpu-0.13.0-two-replicas": {"HARDWARE": "cpu", "STACK": "0.13.0", "VLM_REPLICAS": "2"},
     "ascend": {"HARDWARE": "ascend"},
-    "ascend-one-die-0.12.0": {"HARDWARE": "ascend", "STACK": "0.12.0", "NPU_IDS": "0"},
+    "ascend-one-die-0.13.0": {"HARDWARE": "ascend", "STACK": "0.13.0", "NPU_IDS": "0"},
 }
 
 
-def rendered(engine, settings: dict[str, str]) -> dict[str, object]:
+def rendered(engine, settings: dict[str, str]) -> dict[str, Any]:
     """The configuration with nothing but `settings`, the checkout's path taken out; empty values differ by version."""
     keep = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG")
     env = {key: value for key, value in engine.environment.items() if key in keep}
@@ -32,8 +34,10 @@ def rendered(engine, settings: dict[str, str]) -> dict[str, object]:
 def test_configuration_is_the_reviewed_one(engine, name: str):
     found, path = rendered(engine, CASES[name]), SNAPSHOTS / f"{name}.yaml"
     if os.environ.get("UPDATE_SNAPSHOTS"):
-        path.write_text("# Written by tests/images/cpu/test_compose_files.py with UPDATE_SNAPSHOTS=1; review every change.\n"
-                        + yaml.safe_dump(found, sort_keys=True, width=120))
+        path.write_text(
+            "# Written by tests/images/cpu/test_compose_files.py with UPDATE_SNAPSHOTS=1; review every change.\n"
+            + yaml.safe_dump(found, sort_keys=True, width=120)
+        )
     assert found == yaml.safe_load(path.read_text())
 
 
@@ -51,13 +55,30 @@ def test_no_fragment_loosens_what_holds_the_containers_in(engine, name: str):
     assert services["parser"]["depends_on"]["vlm"]["condition"] == "service_healthy"
 
 
+def test_the_parser_is_one_image_for_every_kind_of_hardware(engine):
+    parsers = [rendered(engine, settings)["services"]["parser"] for settings in CASES.values()]
+    assert {parser["image"] for parser in parsers} == {parsers[0]["image"]}
+    assert all(parser["build"] == parsers[0]["build"] for parser in parsers)
+    hardware = [parser["environment"]["HARDWARE"] for parser in parsers]
+    assert hardware == [settings["HARDWARE"] for settings in CASES.values()]
+
+
 def test_ascend_gets_the_dies_that_are_named_and_the_driver_read_only(engine):
-    vlm = rendered(engine, CASES["ascend-one-die-0.12.0"])["services"]["vlm"]
+    vlm = rendered(engine, CASES["ascend-one-die-0.13.0"])["services"]["vlm"]
     assert [device["source"] for device in vlm["devices"]] == [
-        "/dev/davinci0", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"]
+        "/dev/davinci0",
+        "/dev/davinci_manager",
+        "/dev/devmm_svm",
+        "/dev/hisi_hdc",
+    ]
     assert vlm["group_add"] == ["1000"] and int(vlm["shm_size"]) == 2**30
     sources = {volume["source"] for volume in vlm["volumes"]}
-    assert {"/usr/local/dcmi", "/usr/local/bin/npu-smi", "/usr/local/Ascend/driver/lib64", "/etc/ascend_install.info"} <= sources
+    assert {
+        "/usr/local/dcmi",
+        "/usr/local/bin/npu-smi",
+        "/usr/local/Ascend/driver/lib64",
+        "/etc/ascend_install.info",
+    } <= sources
     assert "ASCEND_VISIBLE_DEVICES" not in vlm["environment"]
     everything = rendered(engine, CASES["ascend"])["services"]["vlm"]["devices"]
     assert len(everything) == 16 + 3

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
-from engine import base_image
-from project import Project
+
+from bundle.image_build.bill import NAME, bill, component
+from bundle.offline import bills
+from tests.images.bill import valid_bill
+from tests.images.project import Project
+from tests.support.engine import base_image
+from tests.support.paths import ROOT
 
 IMAGE = "paddleocr-vl/offline-test:1"
 
@@ -19,21 +24,42 @@ IMAGE = "paddleocr-vl/offline-test:1"
 def archive(build_environment: dict[str, str], tmp_path: Path) -> Path:
     """An archive with one small image, which is gone from the engine afterwards."""
     project = Project("paddleocr-vl-offline", build_environment)
-    project.docker("tag", base_image.NAME, IMAGE)
+    # As the images' builds end: with a bill of materials.
+    text = json.dumps(bill("small", "1", [component("library", "a", "2", "pkg:generic/a@2")]))
+    made = f'mkdir -p {bills.HOME} && printf %s "$BILL" > {bills.HOME}/{NAME}'
+    container = project.docker(
+        "run", "--detach", "--env", f"BILL={text}", base_image.NAME, "sh", "-c", made
+    ).stdout.strip()
+    project.docker("wait", container)
+    project.docker("commit", container, IMAGE)
+    project.docker("rm", container)
     path = tmp_path / "bundle.tar"
-    result = subprocess.run([ROOT / "scripts/offline_bundle.sh", "save", path, "--images", IMAGE], env=build_environment,
-                            capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [ROOT / "scripts/offline_bundle.sh", "save", path, "--images", IMAGE],
+        env=build_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     project.docker("rmi", IMAGE)
     return path
 
 
 def load(archive: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROOT / "scripts/offline_bundle.sh", "load", archive], cwd=archive.parent, env=env,
-                          capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [ROOT / "scripts/offline_bundle.sh", "load", archive],
+        cwd=archive.parent,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
-def test_what_was_saved_is_there_again_and_preflight_has_the_last_word(archive: Path, build_environment: dict[str, str]):
+def test_what_was_saved_is_there_again_and_preflight_has_the_last_word(
+    archive: Path, build_environment: dict[str, str]
+):
     result = load(archive, build_environment)
     project = Project("paddleocr-vl-offline", build_environment)
     try:
@@ -42,7 +68,17 @@ def test_what_was_saved_is_there_again_and_preflight_has_the_last_word(archive: 
         assert "PASS  engine" in result.stdout and "0 FAIL" in result.stdout
         folder = archive.parent / "paddleocr-vl"
         assert (folder / "compose.yaml").is_file() and (folder / "docker-compose").is_file()
-        config = project.docker("compose", "--project-directory", str(folder), "-f", str(folder / "compose.yaml"), "config")
+        carried = {path.name: valid_bill(path.read_text()) for path in (folder / "bills").iterdir()}
+        assert set(carried) == {"archive.cdx.json", "paddleocr-vl_offline-test_1.cdx.json"}
+        parts = carried["archive.cdx.json"]["components"]
+        (image,) = [part for part in parts if part["type"] == "container"]
+        assert (image["name"], image["version"]) == ("paddleocr-vl/offline-test", "1")
+        weights = [part["name"] for part in parts if part["type"] == "machine-learning-model"]
+        assert weights and all(name.startswith("models/demo/") for name in weights)
+        assert [one["name"] for one in carried["paddleocr-vl_offline-test_1.cdx.json"]["components"]] == ["a"]
+        config = project.docker(
+            "compose", "--project-directory", str(folder), "-f", str(folder / "compose.yaml"), "config"
+        )
         assert "paddleocr-vl/vlm-cpu" in config.stdout
     finally:
         project.docker("rmi", IMAGE, check=False)
@@ -58,3 +94,16 @@ def test_a_damaged_archive_loads_nothing(archive: Path, build_environment: dict[
     result = load(damaged, build_environment)
     assert result.returncode == 2 and "compose.yaml is missing or damaged" in result.stderr
     assert Project("x", build_environment).docker("image", "inspect", IMAGE, check=False).returncode != 0
+
+
+def test_an_image_without_a_bill_of_materials_is_not_saved(build_environment: dict[str, str], tmp_path: Path):
+    path = tmp_path / "bundle.tar"
+    result = subprocess.run(
+        [ROOT / "scripts/offline_bundle.sh", "save", path, "--images", base_image.NAME],
+        env=build_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 3 and "has no bill of materials" in result.stderr and "build it again" in result.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -7,15 +7,29 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import demo_models
-from project import Project
+
+from tests.images.conftest import demo_models
+from tests.images.project import Project
 
 
 def run_vlm(project: Project, image: str, models: Path, *words: str) -> tuple[int, str]:
     """Exit status and output of the VLM image as compose would run it, with these models."""
-    result = project.docker("run", "--rm", "--read-only", "--cap-drop", "ALL", "--tmpfs", "/tmp",
-                            "--tmpfs", "/run/paddleocr-vl:mode=0700,uid=10001,gid=10001", *words,
-                            "--volume", f"{models}:/models:ro", image, check=False)
+    result = project.docker(
+        "run",
+        "--rm",
+        "--read-only",
+        "--cap-drop",
+        "ALL",
+        "--tmpfs",
+        "/tmp",
+        "--tmpfs",
+        "/run/paddleocr-vl:mode=0700,uid=10001,gid=10001",
+        *words,
+        "--volume",
+        f"{models}:/models:ro",
+        image,
+        check=False,
+    )
     return result.returncode, result.stdout
 
 
@@ -57,9 +71,20 @@ def test_weights_without_a_manifest_are_remembered(project: Project, cpu_images:
     state = ("--volume", f"{volume}:/var/lib/paddleocr-vl", "--entrypoint", "/opt/venv/vlm/bin/python")
     image = cpu_images["vlm"]
     try:
+
         def check() -> tuple[int, str]:
-            result = project.docker("run", "--rm", *state, "--volume", f"{models}:/models:ro", image, "-m", "vlm_server",
-                                    "--check", check=False)
+            result = project.docker(
+                "run",
+                "--rm",
+                *state,
+                "--volume",
+                f"{models}:/models:ro",
+                image,
+                "-m",
+                "vlm_server",
+                "--check",
+                check=False,
+            )
             return result.returncode, result.stdout
 
         status, output = check()

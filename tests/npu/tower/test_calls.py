@@ -6,10 +6,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import agreement
 import pytest
 import torch
+
 import vlm_models
+from tests.npu import agreement
 
 SOURCES = sorted(Path(vlm_models.__file__).parent.rglob("*.py"))
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test of the tests: each likely mistake in the NPU backends, made on purpose, is found."""
+"""The comparison finds each likely mistake in the NPU backends; the tests make them on purpose."""
 
 from __future__ import annotations
 
 import types
 from pathlib import Path
 
-import agreement
 import pytest
 import torch
+
+from tests.npu import agreement
 
 # what, backend, text in attention/npu.py, what it becomes
 MISTAKES = [
@@ -20,21 +21,44 @@ MISTAKES = [
     ("no scale", "NpuFusionAttention", "            scale=self.scale,\n", ""),
     ("scale of the widened head", "NpuFusionAttention", "scale=self.scale", "scale=KERNEL_HEAD_DIM**-0.5"),
     ("value for key", "NpuFusionAttention", "            self.widen(key),\n", "            self.widen(value),\n"),
-    ("the filling for the features", "NpuFusionAttention", "attended[..., : self.head_dim]", "attended[..., -self.head_dim :]"),
-    ("filled at the front", "NpuFusionAttention", "(0, KERNEL_HEAD_DIM - self.head_dim)", "(KERNEL_HEAD_DIM - self.head_dim, 0)"),
+    (
+        "the filling for the features",
+        "NpuFusionAttention",
+        "attended[..., : self.head_dim]",
+        "attended[..., -self.head_dim :]",
+    ),
+    (
+        "filled at the front",
+        "NpuFusionAttention",
+        "(0, KERNEL_HEAD_DIM - self.head_dim)",
+        "(KERNEL_HEAD_DIM - self.head_dim, 0)",
+    ),
     ("sums, not lengths", "NpuAtbAttention", "torch.tensor(lengths,", "torch.tensor(list(accumulate(lengths)),"),
     ("64-bit lengths", "NpuAtbAttention", "dtype=torch.int32", "dtype=torch.int64"),
     ("lengths on the device", "NpuAtbAttention", 'device="cpu"', 'device="meta"'),
     ("no scale (ATB)", "NpuAtbAttention", "scale_value=self.scale", "scale_value=1.0"),
-    ("output not looked at", "NpuAtbAttention", "return out[..., : self.head_dim]", "return query[..., : self.head_dim]"),
+    (
+        "output not looked at",
+        "NpuAtbAttention",
+        "return out[..., : self.head_dim]",
+        "return query[..., : self.head_dim]",
+    ),
     ("interleaved rotation", "NpuFusionAttention", '"half")', '"interleave")'),
-    ("interleaved angles", "NpuFusionAttention", "cos[None], sin[None]",
-     "cos[None, ..., :36].repeat_interleave(2, -1), sin[None, ..., :36].repeat_interleave(2, -1)"),
+    (
+        "interleaved angles",
+        "NpuFusionAttention",
+        "cos[None], sin[None]",
+        "cos[None, ..., :36].repeat_interleave(2, -1), sin[None, ..., :36].repeat_interleave(2, -1)",
+    ),
     ("sine and cosine exchanged", "NpuFusionAttention", "cos[None], sin[None]", "sin[None], cos[None]"),
     ("turned backwards", "NpuFusionAttention", "cos[None], sin[None]", "cos[None], -sin[None]"),
-    ("patches for heads in rotation", "NpuFusionAttention", "heads[None].float(), cos[None], sin[None]",
-     "heads[:, None].float(), cos[:, None], sin[:, None]"),
-]  # fmt: skip
+    (
+        "patches for heads in rotation",
+        "NpuFusionAttention",
+        "heads[None].float(), cos[None], sin[None]",
+        "heads[:, None].float(), cos[:, None], sin[:, None]",
+    ),
+]
 
 
 def with_mistake(old: str, new: str) -> types.ModuleType:

@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the tools on transformers (model_code/reference) meet the real torch_npu: without CANN, and without a device."""
+"""The tools in model_code/reference with the real torch_npu: without CANN, and without a device."""
 
 from __future__ import annotations
 
-import os
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 from reference.device import Device, available
-from reference.errors import DeviceError
+from tests.support.processes import child_environment
+from tool_errors import DeviceError
 
 
 def test_without_cann_the_cure_is_named():
-    """A process of its own, where no stand-ins are loaded: what an operator sees who forgot to source set_env.sh."""
+    """An operator who forgot to source set_env.sh sees this. It runs in a process without the simulated CANN."""
     code = "from reference.device import available; print(available('npu')[1])"
-    env = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-    done = subprocess.run([sys.executable, "-c", code], env={**env, "PYTHONPATH": os.pathsep.join(sys.path)},
-                          capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=child_environment("LD_LIBRARY_PATH"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "CANN is not in reach" in done.stdout and "ascend-toolkit/set_env.sh" in done.stdout
 
@@ -32,7 +38,8 @@ def test_without_a_device_it_is_said_so(torch_npu):
 
 def test_what_the_tools_call_exists(torch_npu):
     """Device uses these of torch.npu; a name that torch_npu lacks would be found on an NPU only."""
-    import torch
-
-    names = "device_count is_available get_device_name synchronize reset_peak_memory_stats max_memory_allocated empty_cache"
-    assert [name for name in names.split() if not callable(getattr(torch.npu, name, None))] == []
+    npu = importlib.import_module("torch").npu
+    names = (
+        "device_count is_available get_device_name synchronize reset_peak_memory_stats max_memory_allocated empty_cache"
+    )
+    assert [name for name in names.split() if not callable(getattr(npu, name, None))] == []

@@ -13,8 +13,15 @@ from .packages import EngineError, archive, run
 
 NAME = "debian:bookworm-slim"
 # What the published slim image leaves out.
-UNWANTED = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "var/cache/apt/archives",
-            "var/lib/apt/lists", "var/cache/debconf")
+UNWANTED = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/info",
+    "usr/share/locale",
+    "var/cache/apt/archives",
+    "var/lib/apt/lists",
+    "var/cache/debconf",
+)
 
 
 def ensure(engine: Engine) -> None:
@@ -23,8 +30,13 @@ def ensure(engine: Engine) -> None:
     Raises EngineError where the engine cannot run a container at all: it lacks control groups or the right to mount.
     """
     make(engine)
-    trial = subprocess.run(["docker", "run", "--rm", "--network", "none", NAME, "true"], env=dict(engine.environment),
-                           capture_output=True, text=True, check=False)
+    trial = subprocess.run(
+        ["docker", "run", "--rm", "--network", "none", NAME, "true"],
+        env=dict(engine.environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if trial.returncode:
         raise EngineError(f"the engine cannot run a container here: {trial.stderr.strip()[-500:]}")
 
@@ -42,5 +54,10 @@ def make(engine: Engine) -> None:
             shutil.rmtree(tree / name, ignore_errors=True)
             (tree / name).mkdir(parents=True, exist_ok=True)
         with subprocess.Popen(["tar", "-C", str(tree), "-c", "."], stdout=subprocess.PIPE) as tar:
-            subprocess.run(["docker", "import", "--change", 'CMD ["bash"]', "-", NAME], env=env, stdin=tar.stdout,
-                           stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                ["docker", "import", "--change", 'CMD ["bash"]', "-", NAME],
+                env=env,
+                stdin=tar.stdout,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )

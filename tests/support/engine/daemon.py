@@ -42,8 +42,10 @@ def answers(env: Mapping[str, str]) -> bool:
     """Whether `docker` reaches an engine that knows Compose v2 and buildx."""
     if shutil.which("docker", path=env.get("PATH")) is None:
         return False
-    return all(subprocess.run(command, env=dict(env), capture_output=True, check=False).returncode == 0
-               for command in (["docker", "info"], ["docker", "compose", "version"], ["docker", "buildx", "version"]))
+    return all(
+        subprocess.run(command, env=dict(env), capture_output=True, check=False).returncode == 0
+        for command in (["docker", "info"], ["docker", "compose", "version"], ["docker", "buildx", "version"])
+    )
 
 
 def existing() -> Engine | None:
@@ -63,15 +65,33 @@ def start(folder: Path) -> Engine:
     config.mkdir(exist_ok=True)
     (config / "config.json").write_text(json.dumps({"cliPluginsExtraDirs": [str(plugins)]}))
     socket = Path("/run") / f"engine-{os.getpid()}.sock"
-    env = {**os.environ, "PATH": f"{root}/usr/bin:{root}/usr/sbin:{os.environ['PATH']}", "DOCKER_CONFIG": str(config),
-           "DOCKER_HOST": f"unix://{socket}", "DOCKER_BUILDKIT": "1"}
-    command = [str(root / "usr/sbin/dockerd"), "--host", env["DOCKER_HOST"], "--data-root", str(folder / "data"),
-               # A short path: containerd's sockets below it are limited to 107 bytes.
-               "--exec-root", f"/run/engine-{os.getpid()}", "--pidfile", str(folder / "dockerd.pid"),
-               "--group", "root", "--storage-driver", "overlay2"]
+    env = {
+        **os.environ,
+        "PATH": f"{root}/usr/bin:{root}/usr/sbin:{os.environ['PATH']}",
+        "DOCKER_CONFIG": str(config),
+        "DOCKER_HOST": f"unix://{socket}",
+        "DOCKER_BUILDKIT": "1",
+    }
+    command = [
+        str(root / "usr/sbin/dockerd"),
+        "--host",
+        env["DOCKER_HOST"],
+        "--data-root",
+        str(folder / "data"),
+        # A short path: containerd's sockets below it are limited to 107 bytes.
+        "--exec-root",
+        f"/run/engine-{os.getpid()}",
+        "--pidfile",
+        str(folder / "dockerd.pid"),
+        "--group",
+        "root",
+        "--storage-driver",
+        "overlay2",
+    ]
     with (folder / "dockerd.log").open("wb") as log:
-        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
     engine = Engine(env, process)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:

@@ -37,8 +37,12 @@ def missing_programs() -> list[str]:
 
 def archive() -> str:
     """Address of the Debian archive, as this machine's apt knows it."""
-    listed = subprocess.run(["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)",
-                             "Created-By: Packages"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     found = [line.rpartition("|")[2] for line in listed.splitlines() if line.startswith("Debian|Debian|")]
     if not found:
         raise FetchError("apt knows no Debian archive here (apt-get update was not run?)")
@@ -54,9 +58,24 @@ def unpack(folder: Path) -> Path:
         (scratch / name).mkdir(parents=True, exist_ok=True)
     sources = scratch / "sources.list"
     sources.write_text(f"deb [signed-by={KEYRING}] {archive()} {RELEASE} main\n")
-    apt = ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-",
-           "-o", f"Dir::State::lists={scratch}/lists", "-o", f"Dir::Cache={scratch}/cache",
-           "-o", "Acquire::Languages=none", "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root"]
+    apt = [
+        "apt-get",
+        "-q",
+        "-o",
+        f"Dir::Etc::sourcelist={sources}",
+        "-o",
+        "Dir::Etc::sourceparts=-",
+        "-o",
+        f"Dir::State::lists={scratch}/lists",
+        "-o",
+        f"Dir::Cache={scratch}/cache",
+        "-o",
+        "Acquire::Languages=none",
+        "-o",
+        "Acquire::Retries=3",
+        "-o",
+        "APT::Sandbox::User=root",
+    ]
     run([*apt, "update"])
     run([*apt, "download", *PACKAGES], cwd=scratch / "debs")
     for package in (scratch / "debs").glob("*.deb"):

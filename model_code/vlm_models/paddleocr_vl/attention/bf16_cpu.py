@@ -16,9 +16,9 @@ from torch import Tensor
 from ... import kernels
 from .base import PackedAttention
 
-# Scores of one step for each thread: 1 MiB, the second-level cache of a core. Above, rows of a head are cut into blocks.
+# Scores of one step for each thread: 1 MiB, the second-level cache of a core. Above it, a head's rows are cut up.
 SCORES_PER_THREAD = 1 << 19
-# Rows of a block at least: below, products are slower than what the cache gains.
+# The least number of rows in a block. Smaller products lose more time than the cache saves.
 LEAST_ROWS = 256
 
 

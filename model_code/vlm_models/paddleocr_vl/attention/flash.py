@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,9 +40,8 @@ class FlashAttention(PackedAttention):
 
     @cached_property
     def kernel(self) -> Any:
-        from vllm.vllm_flash_attn import flash_attn_varlen_func
-
-        return flash_attn_varlen_func
+        # Builds of vLLM for other hardware lack it.
+        return importlib.import_module("vllm.vllm_flash_attn").flash_attn_varlen_func
 
     def plan(self, lengths: Sequence[int], device: torch.device) -> FlashPlan:
         bounds = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)

@@ -38,7 +38,7 @@ async function call(path, options = {}) {
 
 const data = async (path, options) => (await (await call(path, options)).json()).data;
 
-/** Sends a file; resolves to the job's id. A repeated try with the same `idempotencyKey` makes no second job. */
+/** Sends a file; resolves to the job's id. A retry with the same `idempotencyKey` makes no second job. */
 export async function submit(file, { options, pageRanges, idempotencyKey }) {
   const form = new FormData();
   form.append("model", "PaddleOCR-VL");
@@ -69,13 +69,13 @@ export async function download(id, format) {
   return { blob: await response.blob(), name: name ? decodeURIComponent(name[1]) : `result.${format}` };
 }
 
-/** A picture's address, below this page whatever address the service gave it. */
+/** A picture's address, relative to this page, whatever host the service named in it. */
 export function picture(url) {
   const at = url.indexOf("api/v2/ocr/results/");
   return at < 0 ? "" : new URL(url.slice(at), document.baseURI).href;
 }
 
-/** Calls `on.page` and `on.job` with each event until the job has ended; comes back by itself after a lost connection. */
+/** Calls `on.page` and `on.job` with each event until the job has ended; connects again after a lost connection. */
 export async function watch(id, on, signal) {
   let last = "";
   let ended = false;

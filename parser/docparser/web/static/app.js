@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the page together: files in, documents at the side, one of them in the viewer.
+// The page as a whole: takes files, lists documents at the side, shows one of them in the viewer.
 
 import * as api from "./api.js";
 import { Documents } from "./documents.js";
@@ -59,7 +59,7 @@ by("files").onchange = (event) => {
 };
 by("drop").onsubmit = (event) => event.preventDefault();
 
-// The whole window takes files.
+// Files can be dropped anywhere in the window.
 let depth = 0;
 const curtain = (shown) => (by("curtain").dataset.shown = String(shown));
 const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
@@ -74,7 +74,7 @@ addEventListener("drop", (event) => {
   take([...event.dataTransfer.files]);
 });
 
-/** A click whose trouble is shown. */
+/** A click handler whose errors are shown to the user. */
 function onClick(id, action) {
   by(id).onclick = async () => {
     problem("");
@@ -132,7 +132,7 @@ by("theme").onclick = () => {
   theme(names[(names.indexOf(localStorage.getItem("docparser.theme")) + 1) % names.length]);
 };
 
-// The service's key, where it asks for one.
+// The API key, if the service asks for one.
 let asking = null;
 function ask() {
   by("key").hidden = false;

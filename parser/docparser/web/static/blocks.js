@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of a page: boxes over its picture, and which piece of the text belongs to which.
+// The blocks of a page: boxes over its picture, and the piece of text that belongs to each.
 
 const KINDS = [
   [/title/, "title"],
@@ -34,9 +34,9 @@ export function boxes(pruned) {
   });
 }
 
-const letters = (text) => text.replace(/<[^>]*>/g, "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "").slice(0, 60);
+const letters = (text) => text.replace(/<[^<>]*>/g, "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "").slice(0, 60);
 
-/** Marks each top-level piece of `article` with the block that it shows, where their words agree; both are in order. */
+/** Marks each top-level piece of `article` with its block, by comparing their words; both are in reading order. */
 export function match(article, pruned) {
   const blocks = pruned.parsing_res_list.map((block) => ({ text: letters(block.block_content ?? ""), kind: kind(block.block_label) }));
   let from = 0;
@@ -53,7 +53,7 @@ export function match(article, pruned) {
   }
 }
 
-/** Pointing at a box or at its text, or focusing one, lights up both. Once for the two panes. */
+/** Highlights a box and its text when either is pointed at or focused. Call it once for the two panes. */
 export function link(sheet, article) {
   const light = (index, on, scroll) => {
     for (const [root, selector] of [[sheet, `.box[data-index="${index}"]`], [article, `[data-block="${index}"]`]]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents of this browser: their jobs, remembered by id, watched until they end.
+// The documents of this browser: it stores the ids of their jobs, and watches each job until it ends.
 
 import * as api from "./api.js";
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formulas in Markdown: found before it is read, drawn by KaTeX after it is sanitised.
+// Formulas in Markdown: taken out before it is read, drawn by KaTeX after it is sanitised.
 
-const DISPLAY = /\$\$(.+?)\$\$|\\\[(.+?)\\\]/gs;
-const INLINE = /(?<![\\$\w])\$([^$\n]{1,2000}?)\$(?![\d$])|\\\((.+?)\\\)/g;
-// What a price has not: "$5 and $10" is no formula, "$ x $" and "$n^2$" are.
-const MATHEMATICAL = /[\\^_={}+<>|*/]|^\s*[A-Za-z]\s*$/;
-const MARK = /\ue000(\d+)\ue001/;
+import { displayFormulas, inlineFormulas } from "./formula_scanner.js";
+
+const MARK = /\ue000(\d+)\ue001/g;
 const SETTINGS = { throwOnError: false, trust: false, strict: "ignore", maxSize: 20, maxExpand: 200 };
 
 let katex;
@@ -16,24 +14,21 @@ export class Formulas {
 
   /** `text` with a mark in place of each formula. */
   takeOut(text) {
-    const marked = text.replace(/[\ue000\ue001]/g, "").replace(DISPLAY, (_, a, b) => this.#keep(a ?? b, true));
-    let result = "";
-    let done = 0;
-    INLINE.lastIndex = 0;
-    for (let match; (match = INLINE.exec(marked)); ) {
-      if (match[1] !== undefined && !MATHEMATICAL.test(match[1])) {
-        INLINE.lastIndex = match.index + 1; // its closing sign may open the next one
-        continue;
-      }
-      result += marked.slice(done, match.index) + this.#keep(match[1] ?? match[2], false);
-      done = match.index + match[0].length;
-    }
-    return result + marked.slice(done);
+    const plain = text.replace(/[\ue000\ue001]/g, "");
+    return this.#mark(this.#mark(plain, displayFormulas, true), inlineFormulas, false);
   }
 
-  #keep(latex, display) {
-    this.#found.push({ latex: latex.trim(), display });
-    return `\ue000${this.#found.length - 1}\ue001`;
+  #mark(text, find, display) {
+    const pieces = [];
+    let done = 0;
+    for (const { start, end, latex } of find(text)) {
+      pieces.push(text.slice(done, start), `\ue000${this.#found.length}\ue001`);
+      // One formula inside another is no LaTeX; the outer one keeps its text.
+      const whole = latex.replace(MARK, (_, number) => this.#found[number].latex);
+      this.#found.push({ latex: whole.trim(), display });
+      done = end;
+    }
+    return pieces.join("") + text.slice(done);
   }
 
   /** Draws the formulas in place of their marks, which are in text nodes only: sanitising left no others. */
@@ -42,7 +37,7 @@ export class Formulas {
     const engine = await load().catch(() => null);
     const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     const nodes = [];
-    while (walker.nextNode()) if (MARK.test(walker.currentNode.data)) nodes.push(walker.currentNode);
+    while (walker.nextNode()) if (walker.currentNode.data.includes("\ue000")) nodes.push(walker.currentNode);
     for (const node of nodes) {
       const pieces = node.data.split(/\ue000(\d+)\ue001/);
       node.replaceWith(...pieces.map((piece, index) => (index % 2 ? this.#element(engine, this.#found[piece]) : piece)));

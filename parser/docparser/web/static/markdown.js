@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stranger's Markdown as harmless elements: read by markdown-it, sanitised by DOMPurify, formulas by KaTeX.
+// Markdown of a stranger as harmless elements: read by markdown-it, sanitised by DOMPurify, formulas by KaTeX.
 
 import markdownit from "./vendor/markdown-it/markdown-it.esm.min.mjs";
 import DOMPurify from "./vendor/dompurify/purify.es.mjs";
 import { Formulas } from "./formulas.js";
+import { cutSpans } from "./tables.js";
 
 const reader = markdownit({ html: true }); // tables come as HTML
 const ALLOWED = {
@@ -14,10 +15,10 @@ const ALLOWED = {
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true,
 };
-// Inline styles are refused by the page's policy; the one that matters is said with a class.
-const CENTRED = /(<(?:div|p|figure)\b[^>]*?)\sstyle=(["'])\s*text-align:\s*center;?\s*\2/gi;
+// The page's policy refuses inline styles, so a class replaces the one that matters.
+const CENTRED = /(<(?:div|p|figure)\b[^<>]*?)\sstyle=(["'])\s*text-align:\s*center;?\s*\2/gi;
 
-/** A fragment. `pictures`: path in the text -> address; a picture that is not among them is not loaded. */
+/** A fragment. `pictures`: path in the text -> address; other pictures are not loaded. */
 export async function render(text, pictures) {
   const formulas = new Formulas();
   const html = reader.render(formulas.takeOut(text)).replace(CENTRED, '$1 title="\ue002centre"');
@@ -44,6 +45,7 @@ export async function render(text, pictures) {
       link.removeAttribute("href");
     }
   }
+  cutSpans(fragment);
   for (const table of fragment.querySelectorAll("table")) {
     const box = document.createElement("div");
     box.className = "tablebox";

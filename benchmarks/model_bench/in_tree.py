@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PaddleOCR-VL inside vLLM 0.11.1 without the checkpoint's own Python code; for benchmarks only.
+
+That model takes configuration and processor from code in the published checkpoint (``--trust-remote-code``), which
+is not part of this repository. Our configuration and image processor take its place and give patches in the order and
+shape that the in-tree model expects. A comparison therefore times our processor on both sides; model, batching and
+everything after the processor are vLLM's own.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from transformers import AutoConfig, AutoImageProcessor, AutoProcessor, BatchFeature
+
+from vlm_models.paddleocr_vl import config as plugin_config
+from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor, merge_block_order
+from vlm_models.paddleocr_vl.processing import PaddleOCRVLProcessor as OurProcessor
+
+
+class FlatConfig(plugin_config.PaddleOCRVLConfig):
+    """Our configuration with the language model's keys at the top level, where the in-tree model looks for them."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        for name, value in vars(self.text_config).items():
+            if name in plugin_config.TEXT_KEYS:
+                setattr(self, name, value)
+
+
+class PaddleOCRVLProcessor(OurProcessor):
+    """Our processor in the in-tree model's format: row-major patches [patches, 3, 14, 14], size limits as arguments."""
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | os.PathLike, *words: Any, **options: Any) -> Any:
+        processor = super().from_pretrained(pretrained_model_name_or_path, *words, **options)
+        for name in ("min_pixels", "max_pixels"):
+            if name in options:
+                setattr(processor.image_processor, name, options[name])
+        return processor
+
+    # Narrower than transformers' interface, as the class above.
+    def __call__(  # type: ignore[override]
+        self, images: Any = None, text: str | list[str] = "", **kwargs: Any
+    ) -> BatchFeature:
+        tensor_type = kwargs.pop("return_tensors", None)
+        features = super().__call__(
+            images, text, **{name: value for name, value in kwargs.items() if "pixels" not in name}
+        )
+        if "pixel_values" in features:
+            features["pixel_values"] = self.row_major(features["pixel_values"], features["image_grid_thw"])
+        return BatchFeature(dict(features), tensor_type=tensor_type)
+
+    def row_major(self, patches: np.ndarray, grids: np.ndarray) -> np.ndarray:
+        """[patches, 588] in merge-block order -> [patches, 3, side, side] row by row."""
+        ordered, start, side = np.empty_like(patches), 0, self.image_processor.patch_size
+        for _, rows, columns in grids:
+            end = start + rows * columns
+            ordered[start:end][merge_block_order(rows, columns, self.image_processor.merge_size)] = patches[start:end]
+            start = end
+        return ordered.reshape(-1, 3, side, side)
+
+
+def register() -> None:
+    """Make transformers know configuration and processors; vLLM's model registry stays as it is.
+
+    Raises:
+        RuntimeError: when the plugin is active, which replaces the in-tree model.
+    """
+    if os.environ.get("VLLM_PLUGINS") != "":
+        raise RuntimeError("VLLM_PLUGINS must be set and empty: the plugin would take the in-tree model's place")
+    AutoConfig.register(FlatConfig.model_type, FlatConfig)
+    AutoImageProcessor.register(FlatConfig, slow_image_processor_class=PaddleOCRVLImageProcessor)
+    AutoProcessor.register(FlatConfig, PaddleOCRVLProcessor)

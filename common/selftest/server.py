@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the VLM server: greedy answers with the log-probabilities of the most probable tokens."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tool_errors import ServiceError, UsageError
+
+TOP = 20  # the most that vLLM gives by default (--max-logprobs)
+# A proxy named by the environment must not get between two services of one site.
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``prompt_ids`` and ``tokens`` are token ids; ``most_probable[i]`` maps token id to log-probability (nats) where
+    ``tokens[i]`` was chosen."""
+
+    prompt_ids: list[int]
+    tokens: list[int]
+    most_probable: list[dict[int, float]]
+    text: str
+
+
+class Server:
+    """An OpenAI-compatible vLLM server. ``url`` is its API root, with or without ``/v1``.
+
+    Methods raise ServiceError where the server cannot be reached or refuses.
+    """
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"{url}: expected the API root of a VLM server, like http://127.0.0.1:8000/v1")
+        self.url = url.rstrip("/").removesuffix("/v1") + "/v1"
+        entry = self._call("/models")["data"][0]
+        self.name, self.root = entry["id"], str(entry.get("root", ""))
+
+    def ask(self, images: Sequence[bytes], text: str, max_new_tokens: int, min_pixels: int, max_pixels: int) -> Answer:
+        """The greedy answer to PNG images followed by a text."""
+        urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
+        parts = [*({"type": "image_url", "image_url": {"url": url}} for url in urls), {"type": "text", "text": text}]
+        body = {
+            "model": self.name,
+            "messages": [{"role": "user", "content": parts}],
+            "temperature": 0,
+            "max_tokens": max_new_tokens,
+            "logprobs": True,
+            "top_logprobs": TOP,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+            "mm_processor_kwargs": {"min_pixels": min_pixels, "max_pixels": max_pixels},
+        }
+        answer = self._call("/chat/completions", body)
+        choice = answer["choices"][0]
+        words = choice["message"]["content"] or ""
+        most_probable = [
+            {token_id(entry["token"]): entry["logprob"] for entry in position["top_logprobs"]}
+            for position in choice["logprobs"]["content"]
+        ]
+        return Answer(answer["prompt_token_ids"], choice["token_ids"], most_probable, words)
+
+    def _call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        headers = {"Content-Type": "application/json"}
+        if key := os.environ.get("VLM_API_KEY"):
+            headers["Authorization"] = f"Bearer {key}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self.url + path, data, headers)
+        try:
+            with OPENER.open(request, timeout=TIMEOUT_S) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            words = error.read(2000).decode("utf-8", "replace")
+            raise ServiceError(f"{self.url}{path}: HTTP {error.code}: {words}") from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise ServiceError(f"{self.url}: cannot be reached ({reason}); is the VLM server running?") from error
+
+
+def token_id(token: str) -> int:
+    """vLLM writes ``token_id:42`` when asked for token ids. Raises ServiceError for a server that does not."""
+    name, _, number = token.rpartition(":")
+    if name != "token_id" or not number.isdecimal():
+        raise ServiceError(
+            f"the server names tokens as text ({token!r}), not by number; it must accept return_tokens_as_token_ids"
+        )
+    return int(number)

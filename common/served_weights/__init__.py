@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which weights are served, where they lie, and whether they are whole. Standard library only.
+
+Launcher, parser, preflight and self-test ask here, so that they agree:
+
+    settings   what the operator says: MODELS_DIR, VLM_MODEL, HARDWARE, LAYOUT_MODEL_DIR
+    catalog    config/models.yaml: which models there are
+    vlm        the weights of the VLM
+    layout     the weights of the layout model
+    demo       whether weights are the demo's
+    manifest   SHA256SUMS, and whether files are the ones that it lists
+"""

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which models config/models.yaml knows, and where their weights lie; how each is served is the launcher's concern."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tool_errors import UsageError
+
+from . import yaml_subset
+
+DEFAULT_FILE = Path(__file__).resolve().parents[2] / "config" / "models.yaml"
+KEYS = ("served_name", "path", "demo")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model. ``path`` and ``demo`` count from MODELS_DIR; ``demo`` is None where there are no demo weights."""
+
+    name: str
+    served_name: str
+    path: str
+    demo: str | None = None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Every model by its name, and the name of the one that is served where VLM_MODEL is unset."""
+
+    default: str
+    models: Mapping[str, Model]
+
+    @classmethod
+    def load(cls, file: Path) -> Catalog:
+        """Read and check the file, once for each of its versions. Raises UsageError that names the key."""
+        try:
+            stat = file.stat()
+        except OSError as error:
+            raise UsageError(f"MODELS_CONFIG: {file} cannot be read: {error.strerror}") from error
+        return _load(file, stat.st_mtime_ns, stat.st_size)
+
+    @classmethod
+    def from_data(cls, data: Any, name: str = "models.yaml") -> Catalog:
+        """From the file's content. Raises UsageError that names the key."""
+        if not isinstance(data, dict) or not isinstance(data.get("models"), dict):
+            raise UsageError(f"{name}: expected a mapping with the keys default and models")
+        models = {key: _model(name, key, entry) for key, entry in data["models"].items()}
+        default = data.get("default")
+        if not isinstance(default, str) or default not in models:
+            raise UsageError(f"{name}: default is {default!r}; expected one of {', '.join(models)}")
+        return cls(default, models)
+
+
+@lru_cache(maxsize=8)
+def _load(file: Path, _mtime_ns: int, _size: int) -> Catalog:
+    return Catalog.from_data(read(file), file.name)
+
+
+def read(file: Path) -> Any:
+    """The file's content, at least the keys that the catalog needs. Raises UsageError."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"MODELS_CONFIG: {file} cannot be read: {error}") from error
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        try:
+            return yaml_subset.load(text, wanted)
+        except yaml_subset.UnreadableYaml as error:
+            raise UsageError(f"MODELS_CONFIG: {file}, {error}") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"MODELS_CONFIG: {file} is not YAML: {error}") from error
+
+
+def wanted(keys: tuple[str, ...]) -> bool:
+    """Whether the catalog needs the value of a key, given with the keys above it."""
+    if keys[0] != "models":
+        return keys == ("default",)
+    return len(keys) < 3 or (len(keys) == 3 and keys[2] in KEYS)
+
+
+def _model(file: str, name: Any, entry: Any) -> Model:
+    if not isinstance(name, str):
+        raise UsageError(f"{file}: models has the key {name!r}; expected a text")
+    if not isinstance(entry, dict):
+        raise UsageError(f"{file}: models.{name} is {entry!r}; expected a mapping")
+    demo = None if entry.get("demo") is None else _text(file, name, entry, "demo")
+    return Model(name, _text(file, name, entry, "served_name"), _text(file, name, entry, "path"), demo)
+
+
+def _text(file: str, name: str, entry: dict[Any, Any], key: str) -> str:
+    value = entry.get(key)
+    if value is None:
+        raise UsageError(f"{file}: models.{name} lacks the key {key!r}")
+    if not isinstance(value, str):
+        raise UsageError(f"{file}: models.{name}.{key} is {value!r}; expected a text")
+    return value

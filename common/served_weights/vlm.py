@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which weights the VLM is served with: what VLM_MODEL, HARDWARE, models.yaml and the files present lead to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .catalog import Model
+from .demo import FOLDER, is_demo
+from .errors import WeightsError
+from .settings import WeightSettings
+
+
+@dataclass(frozen=True)
+class VlmWeights:
+    """The weights to serve. ``demo`` is true for the small ones that the project made itself."""
+
+    model: Model
+    path: Path
+    demo: bool
+
+
+def is_absent(folder: Path) -> bool:
+    """Whether there is nothing at ``folder``, or an empty folder, as a mount point leaves it."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def check_complete(folder: Path) -> None:
+    """Raise WeightsError unless ``folder`` holds a config.json and at least one *.safetensors, and these are such
+    files."""
+    if not (folder / "config.json").is_file():
+        raise WeightsError(f"the weights in {folder} are incomplete: config.json is missing; copy them again")
+    files = list(folder.glob("*.safetensors"))
+    if not files:
+        raise WeightsError(f"the weights in {folder} are incomplete: no *.safetensors file, the only format loaded")
+    for file in files:
+        with file.open("rb") as stream:
+            head = stream.read(9)
+        # Eight bytes of header length, then JSON; a text pointer of a large-file store has neither.
+        if len(head) < 9 or head[8:9] != b"{":
+            raise WeightsError(
+                f"{file} is not a safetensors file (a pointer of a large-file store?); copy the weights again"
+            )
+
+
+def named(settings: WeightSettings) -> tuple[Model, Path]:
+    """The model and the folder that the settings name, whether anything is there or not.
+
+    VLM_MODEL is a name in models.yaml, or a folder under MODELS_DIR that is served like the default model. Raises
+    UsageError for a models.yaml that cannot be used.
+    """
+    catalog = settings.catalog
+    name = settings.vlm_model or catalog.default
+    if name in catalog.models:
+        model = catalog.models[name]
+        return model, settings.models_dir / model.path
+    return catalog.models[catalog.default], (settings.models_dir / name).resolve()
+
+
+def find_vlm(settings: WeightSettings) -> VlmWeights:
+    """Choose the weights. Raises WeightsError, with what to do, where there are none that may be served.
+
+    Demo weights are served in place of others only on CPU and only where VLM_MODEL is unset.
+    """
+    model, folder = named(settings)
+    models = settings.catalog.models
+    is_folder = settings.vlm_model is not None and settings.vlm_model not in models
+    if is_folder and not (folder.is_relative_to(settings.models_dir) and folder.is_dir()):
+        raise WeightsError(
+            f"VLM_MODEL is {settings.vlm_model!r}; expected one of {', '.join(models)}, "
+            f"or a folder with weights under MODELS_DIR ({settings.models_dir})"
+        )
+    if not is_absent(folder):
+        check_complete(folder)
+        return VlmWeights(model, folder, is_demo(folder))
+    remedy = f"copy the published weights to {folder}"
+    if settings.vlm_model:
+        raise WeightsError(f"VLM_MODEL is {settings.vlm_model!r}, but there are no weights in {folder}; {remedy}")
+    if settings.hardware != "cpu":
+        raise WeightsError(f"there are no weights in {folder}; {remedy} (demo weights are served on CPU only)")
+    if model.demo is None or is_absent(settings.models_dir / model.demo):
+        raise WeightsError(
+            f"there are neither weights in {folder} nor demo weights under {settings.models_dir / FOLDER}; {remedy}"
+        )
+    demo = settings.models_dir / model.demo
+    check_complete(demo)
+    return VlmWeights(model, demo, is_demo(demo))

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors that end a command with one line on stderr, and the exit status of each kind. Standard library only.
+
+Every command of the project uses these kinds: scripts, launcher, self-test, and the tools on transformers and vLLM.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+FAILED = 1  # the command did its work, and its verdict is no
+INTERRUPTED = 130
+# What Ctrl-C prints for a command that continues with what an earlier call has finished.
+RESUMABLE = "interrupted; run the same command again to go on"
+
+
+class ToolError(Exception):
+    """Base class. The message is one line for the user and says what to do; ``exit_status`` is the command's."""
+
+    exit_status = 1
+
+
+class UsageError(ToolError):
+    """An argument, a setting or an input file cannot be used."""
+
+    exit_status = 2
+
+
+class EnvironmentSetupError(ToolError):
+    """An environment, a package or a library is missing, could not be installed, or does not fit another."""
+
+    exit_status = 3
+
+
+class ServiceError(ToolError):
+    """A service cannot be reached, did not start, or ended."""
+
+    exit_status = 4
+
+
+class DeviceError(ToolError):
+    """A device is missing, too small, or failed."""
+
+    exit_status = 4
+
+
+def run(command: Callable[[], int | None], interrupted: str = "interrupted") -> int:
+    """Call a command and return its exit status; None counts as 0.
+
+    A ToolError becomes one line on stderr and its own status. Ctrl-C prints ``interrupted`` and becomes 130.
+    """
+    try:
+        return command() or 0
+    except ToolError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print(interrupted, file=sys.stderr)
+        return INTERRUPTED

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and logits of every position by vLLM with the plugin: the other side of ``reference.logits``.
+
+    python -m plugin_logits --model DIR --cases cases.safetensors --out plugin.safetensors [--dtype float32]
+
+Runs in the VLM server's environment, which cannot hold transformers 5 as well; tensors are exchanged as files.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from reference.cases import load_cases
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--cases", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float32")
+    arguments = parser.parse_args()
+
+    # First of all, since it sets what vLLM reads while it is imported.
+    from .engine import start  # isort: skip
+    import torch
+    from safetensors.torch import save_file
+
+    from .logits import logits
+
+    llm = start(arguments.model, arguments.dtype)
+    results = {}
+    for index, case in enumerate(load_cases(arguments.cases)):
+        for name, value in logits(llm, case).items():
+            results[f"{index}.{name}"] = value.contiguous()
+    save_file(results, arguments.out, metadata={"torch": torch.__version__})
+
+
+if __name__ == "__main__":
+    main()

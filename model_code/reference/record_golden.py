@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record what transformers reads in the golden blocks, in float32 on the CPU: what the self-test compares with.
+
+python -m reference.record_golden --model_path DIR > blocks.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from selftest.check import MAX_NEW_TOKENS, MAX_PIXELS, MIN_PIXELS, blocks
+from tool_errors import run
+
+from . import prompts
+from .device import Device
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model_path", type=Path, required=True, metavar="DIR")
+    options = parser.parse_args()
+
+    import torch
+    import transformers
+
+    from . import pictures
+    from .cases import Case
+    from .model import ReferenceModel
+
+    model = ReferenceModel(options.model_path, Device("cpu"), "float32")
+    recorded = []
+    for path in blocks():
+        prompt = prompts.split(prompts.TASKS["ocr"], 1)[0][0]
+        case = Case(prompt, [pictures.read(path)], MIN_PIXELS, MAX_PIXELS)
+        case.answer = model.generate(case, MAX_NEW_TOKENS)
+        result = model.logits(case)
+        count = len(case.answer)
+        choosing = torch.log_softmax(result["logits"].double(), -1)[-count - 1 : -1]
+        best = choosing.topk(2).values
+        recorded.append(
+            {
+                "image": path.name,
+                "text": model.tokenizer.decode(case.answer, skip_special_tokens=True),
+                "tokens": case.answer,
+                "logprobs": [round(value, 6) for value in best[:, 0].tolist()],
+                "margins": [round(value, 6) for value in (best[:, 0] - best[:, 1]).tolist()],
+            }
+        )
+    made = f"transformers {transformers.__version__}, torch {torch.__version__}, float32, CPU"
+    json.dump({"recorded_by": made, "blocks": recorded}, sys.stdout, ensure_ascii=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/parse_folder.py: survey the documents, reach the parsers, send the pages, write the outputs, say what failed.
+
+The heavy imports stand in the functions, so that --help works in any Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tool_errors import INTERRUPTED, RESUMABLE, ServiceError, ToolError, UsageError
+
+from . import arguments
+
+if TYPE_CHECKING:
+    from .parsers import Parser
+    from .progress import Display
+
+
+async def parse_folder(options: argparse.Namespace) -> int:
+    """The whole procedure; returns the exit status: 0 if every page is complete, 1 if one is not.
+
+    Raises ToolError.
+    """
+    from . import report
+    from .local_parsers import LocalParsers
+    from .pages import PageReader
+    from .parsers import Parser
+    from .progress import Counts, Display
+    from .run import Run
+    from .state import DocumentState
+    from .survey import survey
+
+    display, reader = Display(Counts()), PageReader()
+    states: list[DocumentState] = []
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(reader.close)
+        works, states = await survey(options, display, reader)
+        counts = display.counts
+        display.say(f"{len(states)} documents, {counts.total} pages; {counts.left} pages to parse")
+        try:
+            if works:
+                vlms = options.vlm if counts.left else []
+                urls = [*options.server, *await LocalParsers.start(stack, vlms, options.patience, display)]
+                parsers = [Parser(url, options.timeout) for url in urls or [arguments.default_server()]]
+                for parser in parsers:
+                    stack.push_async_callback(parser.close)
+                if counts.left:
+                    await check_parsers(parsers, display)
+                display.start()
+                request = {**options.options, "visualize": "pdf" in options.formats}
+                run = Run(
+                    parsers, works, options.formats, request, options.concurrency, options.patience, display, reader
+                )
+                await run.run()
+        except* ToolError as group:
+            raise group.exceptions[0] from None
+        finally:
+            display.stop()
+            if states:
+                display.summary(states)
+                report.write(options.out, states)
+    return 1 if any(state.trouble for state in states) else 0
+
+
+async def check_parsers(parsers: list[Parser], display: Display) -> None:
+    """Say which parsers are not ready. Raises ServiceError if none is."""
+    troubles = await asyncio.gather(*(parser.trouble() for parser in parsers))
+    for trouble in filter(None, troubles):
+        display.say(f"not ready: {trouble}")
+    if all(troubles):
+        raise ServiceError("no parser is ready; start one with scripts/run_demo.sh, or name it with --server")
+
+
+@contextlib.contextmanager
+def exclusive(out: Path) -> Iterator[None]:
+    """Hold the folder of results for this run alone. Raises UsageError if it cannot be written or is in use."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        stream = (out / ".parse_folder.lock").open("w")
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from error
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"--out {out}: another run of this program is writing there") from None
+        yield
+
+
+async def interruptible(options: argparse.Namespace) -> int:
+    """Cancel the work at Ctrl-C and SIGTERM; the next run parses the pages that are not written by then."""
+    task = asyncio.ensure_future(parse_folder(options))
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        print(RESUMABLE, file=sys.stderr)
+        return INTERRUPTED
+
+
+def main() -> int:
+    """Run the procedure and return the exit status; an error becomes one line on stderr."""
+    options = arguments.parse()
+    try:
+        with exclusive(options.out):
+            return asyncio.run(interruptible(options))
+    except ToolError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the files of one page from the parser's answer."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from bundle import parser_client
+from bundle.errors import ParseError
+
+from . import files
+from .outputs.picture_pdf import as_jpeg
+from .pages import Page
+from .state import DocumentState, Trouble
+
+DRAWING = "layout_det_res"  # PaddleX's name of the page with its layout boxes
+
+
+def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) -> Trouble | None:
+    """Write a page's pictures, drawing and record. Returns what is incomplete about it, or None.
+
+    Raises ParseError when the answer holds no such page.
+    """
+    report = result.get("docparser") or {}
+    notes: dict[str, Any] = next(iter(report.get("pages") or []), {})
+    if error := notes.get("error"):
+        raise ParseError(error.get("message", str(error)) if isinstance(error, dict) else str(error))
+    entries = result.get("layoutParsingResults") or []
+    if len(entries) != 1:
+        raise ParseError(f"the parser answered with {len(entries)} pages for one")
+    entry = entries[0]
+    try:
+        text, images, pictures = parser_client.relink(entry["markdown"], f"images/{number:05d}-")
+        for name, data in pictures.items():
+            files.write(state.folder / name, data)
+        if drawing := (entry.get("outputImages") or {}).get(DRAWING):
+            files.write(state.drawing(number), as_jpeg(base64.b64decode(drawing)))
+        record = {"page": number, "prunedResult": entry["prunedResult"], "markdown": {"text": text, "images": images}}
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
+    blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
+    if page.points:
+        record["points"] = page.points
+    record["dataInfo"] = result.get("dataInfo")
+    record["models"] = report.get("models") or result.get("models")
+    if blocks:
+        record["blocks"] = blocks
+    files.write_json(state.page_file(number), record)
+    if not blocks:
+        return None
+    reason = f"{len(blocks)} block{'s' if len(blocks) > 1 else ''} incomplete: {blocks[0].get('message', blocks[0])}"
+    return Trouble(number, reason, lost=False)

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a document as a spreadsheet, a sheet for each, as the service writes it (docparser.convert)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docparser.convert.xlsx_workbook import add_page, empty_workbook
+
+from .. import files
+from ..state import DocumentState, Trouble
+
+
+def write(state: DocumentState, path: Path) -> bool:
+    """False where the document has no table."""
+    workbook = empty_workbook()
+    for record in state.records():
+        if not isinstance(record, Trouble):
+            add_page(workbook, record["page"], record["markdown"]["text"])
+    if not workbook.sheetnames:
+        return False
+    with files.whole(path) as part:
+        workbook.save(part)
+    return True

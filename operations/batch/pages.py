@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page of a document at a time, as the bytes that are sent: a PDF of one page, or an image.
+
+PDFium and Pillow's multi-page files are not safe to use from several threads: everything here runs in one thread of
+its own (`PageReader.thread`).
+"""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pypdfium2
+from PIL import Image, UnidentifiedImageError
+from pypdfium2 import PdfiumError
+
+from bundle.errors import ParseError
+from file_types import HEAD_BYTES, IMAGE, PDF, SUPPORTED, format_of
+
+# PDFium keeps what it has read of a document; opening it anew now and then keeps memory flat on long ones.
+REOPEN_AFTER = 50
+
+
+@dataclass(frozen=True)
+class Page:
+    """What goes to the parser: `file_type` is that of /layout-parsing; `points` the page's width and height in points
+    (1/72 inch), None for an image."""
+
+    data: bytes
+    file_type: int
+    points: tuple[float, float] | None = None
+
+
+class PageReader:
+    """Counts and cuts pages; keeps the last PDF open. Raises ParseError for a document that cannot be read."""
+
+    def __init__(self) -> None:
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="pages")
+        self._path: Path | None = None
+        self._pdf: pypdfium2.PdfDocument | None = None
+        self._cut = 0
+
+    def close(self) -> None:
+        self.thread.submit(self._close_pdf).result()
+        self.thread.shutdown()
+
+    def count(self, path: Path) -> int:
+        """How many pages a document has; an image has one, a TIFF may have more."""
+        if kind(path) == "PDF":
+            return len(self._open(path))
+        with opened_image(path) as image:
+            return getattr(image, "n_frames", 1)
+
+    def read(self, path: Path, number: int) -> Page:
+        """Page `number`, counted from 1."""
+        if kind(path) == "PDF":
+            return self._cut_page(path, number)
+        with opened_image(path) as image:
+            if getattr(image, "n_frames", 1) == 1:
+                return Page(path.read_bytes(), IMAGE)
+            try:
+                image.seek(number - 1)
+                buffer = io.BytesIO()
+                image.save(buffer, "PNG")
+            except (OSError, ValueError, EOFError) as error:
+                raise ParseError(f"page {number} of the TIFF is damaged ({error})") from error
+            return Page(buffer.getvalue(), IMAGE)
+
+    def _cut_page(self, path: Path, number: int) -> Page:
+        pdf = self._open(path)
+        try:
+            page = pdf[number - 1]
+            if pdf.formenv:
+                page.flatten()  # what is filled into a form belongs to the document, and would be left behind
+            size = page.get_size()
+            page.close()
+            single = pypdfium2.PdfDocument.new()
+            single.import_pages(pdf, [number - 1])
+            buffer = io.BytesIO()
+            single.save(buffer)
+            single.close()
+        except (PdfiumError, OSError) as error:
+            raise ParseError(f"page {number} of the PDF cannot be read ({error})") from error
+        self._cut += 1
+        if self._cut >= REOPEN_AFTER:
+            self._close_pdf()
+        return Page(buffer.getvalue(), PDF, size)
+
+    def _open(self, path: Path) -> pypdfium2.PdfDocument:
+        if self._path != path:
+            self._close_pdf()
+            try:
+                pdf = pypdfium2.PdfDocument(path)
+                if pdf.get_formtype():
+                    pdf.init_forms()
+            except PdfiumError as error:
+                locked = "password" in str(error).lower()
+                cure = "is encrypted; remove its password first" if locked else "is damaged or has no pages"
+                raise ParseError(f"the PDF {cure}") from error
+            self._path, self._pdf = path, pdf
+        return self._pdf
+
+    def _close_pdf(self) -> None:
+        if self._pdf is not None:
+            self._pdf.close()
+        self._path, self._pdf, self._cut = None, None, 0
+
+
+def kind(path: Path) -> str:
+    """The format by a file's first bytes. Raises ParseError for one that parsers do not read."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+    except OSError as error:
+        raise ParseError(f"cannot be read ({error.strerror})") from error
+    found = format_of(head)
+    if found is None:
+        what = "is empty" if not head else "has an unknown format"
+        raise ParseError(f"{what}; expected {SUPPORTED}")
+    return found
+
+
+def opened_image(path: Path) -> Image.Image:
+    try:
+        return Image.open(path)
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise ParseError(f"the image cannot be read ({error})") from error

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The progress of a run: a bar with pages per second and time left, then what failed and why."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .state import DocumentState
+
+EVERY_S = 15.0  # a line this often where stderr is no terminal
+ROWS = 40
+
+
+@dataclass
+class Counts:
+    """Numbers of pages.
+
+    `total` counts those of all documents, `earlier` those that earlier runs parsed, `skipped` those on which earlier
+    runs failed. `parsed` and `failed` count those of this run.
+    """
+
+    total: int = 0
+    earlier: int = 0
+    skipped: int = 0
+    parsed: int = 0
+    failed: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.total - self.earlier - self.skipped - self.parsed - self.failed
+
+
+class Display:
+    """The bar on a terminal, lines elsewhere; both on stderr."""
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._began = self._said = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def start(self) -> None:
+        """Show the bar; pages per second count from here."""
+        self._began = self._said = time.monotonic()
+        if self.console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("pages"),
+                TextColumn("{task.fields[rate]}"),
+                TimeElapsedColumn(),
+                console=self.console,
+            )
+            done = self.counts.total - self.counts.left
+            self._task = self._bar.add_task("parsing", total=self.counts.total, completed=done, rate="")
+            self._bar.start()
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False)
+
+    def update(self) -> None:
+        """Show the counts; called after each page."""
+        done = self.counts.total - self.counts.left
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, rate=self._rate())
+        elif time.monotonic() - self._said >= EVERY_S:
+            self._said = time.monotonic()
+            self.say(f"{done} of {self.counts.total} pages, {self._rate()}")
+
+    def _rate(self) -> str:
+        worked = self.counts.parsed + self.counts.failed
+        rate = worked / max(1e-3, time.monotonic() - self._began)
+        return f"{rate:.2f} pages/s, {duration(self.counts.left / rate)} left" if rate else ""
+
+    def summary(self, states: Sequence[DocumentState]) -> None:
+        """Print the final table to stdout: every page that is missing or incomplete, and why; then the counts."""
+        console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
+        rows = [(state.document.name, trouble) for state in states for trouble in state.trouble]
+        if rows:
+            table = Table("document", "page", "", "why", title="not complete", title_justify="left")
+            for name, trouble in rows[:ROWS]:
+                page = str(trouble.page) if trouble.page else "all"
+                table.add_row(str(name), page, "missing" if trouble.lost else "incomplete", trouble.reason)
+            console.print(table, markup=False)
+            if len(rows) > ROWS:
+                console.print(f"... and {len(rows) - ROWS} more; report.json has them all", markup=False)
+        seconds = time.monotonic() - self._began
+        counts = self.counts
+        whole = sum(not state.trouble for state in states)
+        console.print(
+            f"{whole} of {len(states)} documents complete. Pages: {counts.parsed} parsed in {duration(seconds)}, "
+            f"{counts.earlier} earlier, {sum(trouble.lost for _, trouble in rows)} missing, "
+            f"{sum(not trouble.lost for _, trouble in rows)} incomplete.",
+            markup=False,
+        )
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as `1 h 02 min`, `3 min 05 s` or `7 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run: send the pages of all documents to all parsers, and write a document's outputs after its last page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bundle.errors import ParseError
+from tool_errors import ServiceError, UsageError
+
+from . import answers, outputs
+from .pages import Page, PageReader
+from .parsers import AttemptFailed, Parser, Unavailable
+from .progress import Display
+from .state import DocumentState, Trouble
+
+MAX_TRIES = 3
+MAX_REFUSALS = 6
+
+
+@dataclass
+class Work:
+    """The pages of one document that are still to be parsed; `left` counts those without a result yet."""
+
+    state: DocumentState
+    pages: list[int]
+    left: int = 0
+
+
+@dataclass
+class Job:
+    """One page that is being parsed.
+
+    `tries` counts the attempts that failed on this page. `refusals` counts the answers of a parser that was ready
+    before and after, and still had no VLM for this page.
+    """
+
+    work: Work
+    number: int
+    tries: int = 0
+    refusals: int = 0
+
+
+@dataclass
+class Run:
+    """One run over `works`. A parser is given up after `patience` seconds without a parsed page."""
+
+    parsers: Sequence[Parser]
+    works: list[Work]
+    formats: Sequence[str]
+    options: dict[str, Any]
+    concurrency: int
+    patience: float
+    display: Display
+    reader: PageReader
+    _again: deque[Job] = field(default_factory=deque)
+    _in_flight: int = 0
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def run(self) -> None:
+        """Parse all pages. Raises ServiceError if every parser was given up while pages were left."""
+        self._jobs = self._in_order()
+        for work in self.works:
+            if not work.pages:
+                await self._write(work.state)
+        senders = [self._feed(parser) for parser in self.parsers for _ in range(self.concurrency)]
+        async with asyncio.TaskGroup() as together:
+            tasks = [together.create_task(sender) for sender in senders]
+        reasons = [task.result() for task in tasks if task.result()]
+        if len(reasons) == len(tasks):
+            raise ServiceError(reasons[0])
+
+    def _in_order(self) -> Iterator[Job]:
+        for work in self.works:
+            work.left = len(work.pages)
+            for number in work.pages:
+                yield Job(work, number)
+
+    async def _next(self) -> Job | None:
+        """Return the next page, or None when all are done. Waits while others are being parsed: they may come back."""
+        async with self._changed:
+            while True:
+                job = self._again.popleft() if self._again else next(self._jobs, None)
+                if job is not None:
+                    self._in_flight += 1
+                    return job
+                if not self._in_flight:
+                    return None
+                await self._changed.wait()
+
+    async def _returned(self, again: Job | None = None) -> None:
+        async with self._changed:
+            self._in_flight -= 1
+            if again is not None:
+                self._again.append(again)
+            self._changed.notify_all()
+
+    async def _feed(self, parser: Parser) -> str | None:
+        """Send one page after the other to one parser.
+
+        Returns why the parser was given up, or None at the end of all work.
+        """
+        while (job := await self._next()) is not None:
+            try:
+                await self._parse(parser, job)
+            except Unavailable as unavailable:
+                job.refusals += unavailable.refused
+                if job.refusals >= MAX_REFUSALS:
+                    await self._done(job, Trouble(job.number, f"{unavailable} ({MAX_REFUSALS} tries)"), parsed=False)
+                    continue
+                await self._returned(again=job)
+                try:
+                    await parser.wait(unavailable, self.patience)
+                except ServiceError as error:
+                    self.display.say(f"{error}")
+                    return str(error)
+            except AttemptFailed as failed:
+                job.tries += 1
+                if job.tries < MAX_TRIES:
+                    await self._returned(again=job)
+                else:
+                    await self._done(job, Trouble(job.number, f"{failed} ({MAX_TRIES} tries)"), parsed=False)
+            except ParseError as error:
+                await self._done(job, Trouble(job.number, str(error)), parsed=False)
+            except BaseException:
+                await self._returned(again=job)
+                raise
+        return None
+
+    async def _parse(self, parser: Parser, job: Job) -> None:
+        loop, state = asyncio.get_running_loop(), job.work.state
+        page: Page = await loop.run_in_executor(self.reader.thread, self.reader.read, state.document.path, job.number)
+        result = await parser.parse(page, self.options)
+        try:
+            trouble = await asyncio.to_thread(answers.keep, state, job.number, page, result)
+        except OSError as error:
+            raise UsageError(
+                f"{state.folder}: cannot be written ({error.strerror}); the run can go on later"
+            ) from error
+        await self._done(job, trouble, parsed=True)
+
+    async def _done(self, job: Job, trouble: Trouble | None, *, parsed: bool) -> None:
+        work, counts = job.work, self.display.counts
+        if trouble is not None:
+            work.state.note(trouble)
+        else:
+            work.state.clear(job.number)
+        counts.parsed += parsed
+        counts.failed += not parsed
+        self.display.update()
+        work.left -= 1
+        if not work.left:
+            await self._write(work.state)
+        await self._returned()
+
+    async def _write(self, state: DocumentState) -> None:
+        """Write a document's outputs; one document at a time, since spreadsheets and Word files are built in memory."""
+        async with self._writing:
+            try:
+                await asyncio.to_thread(outputs.write_all, state, self.formats)
+            except OSError as error:
+                state.note(Trouble(0, f"the results cannot be written ({error})"))
+            else:
+                state.clear(0)
+                state.mark_written(list(self.formats))

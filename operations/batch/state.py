@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a document on disk, from which an interrupted run goes on.
+
+`OUT/<name>/.parse/state.json` says what the results were made from and which pages failed. `.parse/pages/00001.json` is
+the answer for page 1. It is the last file written of that page, so its presence means that the page is done.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import files
+from .inputs import Document
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a page (0: the whole document) is missing (`lost`) or incomplete."""
+
+    page: int
+    reason: str
+    lost: bool = True
+
+
+class DocumentState:
+    """The state of one document below `out`. Results of another file or of other options are discarded."""
+
+    def __init__(self, document: Document, out: Path, options: dict[str, Any]) -> None:
+        self.document = document
+        self.folder = out / document.name
+        self.pages_folder = self.folder / ".parse" / "pages"
+        self._file = self.folder / ".parse" / "state.json"
+        made_from = {"version": VERSION, "options": options, **identity(document.path)}
+        known = files.read_json(self._file)
+        if not isinstance(known, dict) or known.get("made_from") != made_from:
+            known = {}
+            shutil.rmtree(self.folder / ".parse", ignore_errors=True)
+        self._made_from = made_from
+        self.count: int | None = known.get("pages")
+        self.written: list[str] = known.get("written", [])
+        self._trouble = {int(page): Trouble(int(page), *words) for page, words in known.get("trouble", {}).items()}
+
+    def start(self, count: int) -> None:
+        """Keep how many pages there are, and make the folders."""
+        self.pages_folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "images").mkdir(exist_ok=True)
+        self.count = count
+        self._save()
+
+    def page_file(self, page: int, suffix: str = ".json") -> Path:
+        return self.pages_folder / f"{page:05d}{suffix}"
+
+    def drawing(self, page: int) -> Path:
+        """Return the path of the JPEG of a page with its layout boxes."""
+        return self.page_file(page, ".jpg")
+
+    def has(self, page: int, drawing: bool) -> bool:
+        """Tell whether a page was parsed, and drawn if `drawing`."""
+        return self.page_file(page).is_file() and (not drawing or self.drawing(page).is_file())
+
+    def missing(self, *, drawing: bool, retry: bool) -> list[int]:
+        """Return the pages that are still to be parsed; failed and incomplete ones only if `retry`."""
+        pages = range(1, (self.count or 0) + 1)
+        if retry:
+            return [page for page in pages if page in self._trouble or not self.has(page, drawing)]
+        return [page for page in pages if page not in self._trouble and not self.has(page, drawing)]
+
+    def records(self) -> Iterator[dict[str, Any] | Trouble]:
+        """Yield the pages in order, each read when it is asked for: a page's record, or why it is missing."""
+        for page in range(1, (self.count or 0) + 1):
+            record = files.read_json(self.page_file(page))
+            yield (
+                record
+                or self._trouble.get(page)
+                or Trouble(page, "its record cannot be read; remove the folder .parse")
+            )
+
+    @property
+    def trouble(self) -> list[Trouble]:
+        return [self._trouble[page] for page in sorted(self._trouble)]
+
+    def note(self, trouble: Trouble) -> None:
+        """Keep what is wrong with a page."""
+        self._trouble[trouble.page] = trouble
+        self._save()
+
+    def clear(self, page: int) -> None:
+        """Forget the trouble of a page: it is parsed now."""
+        if self._trouble.pop(page, None):
+            self._save()
+
+    def mark_written(self, written: list[str]) -> None:
+        """Keep which outputs were written from all pages; [] while pages are parsed again."""
+        if written != self.written:
+            self.written = written
+            self._save()
+
+    def _save(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        trouble = {str(one.page): [one.reason, one.lost] for one in self.trouble}
+        files.write_json(
+            self._file, {"made_from": self._made_from, "pages": self.count, "written": self.written, "trouble": trouble}
+        )
+
+
+def identity(path: Path) -> dict[str, Any]:
+    """Return size and time of the last change. A digest would read gigabytes at each start."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return {"size": None, "mtime_ns": None}
+    return {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns}

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two services in containers: the same methods as bundle.local_mode.services, carried out by `docker compose`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bundle import readiness
+from bundle.paths import ROOT, VALUES
+from bundle.progress import Ticker, say, step
+from bundle.settings import LocalSettings
+from health_probe import Probe
+from tool_errors import ServiceError, UsageError
+
+SERVICES = ("vlm", "parser")
+
+
+def engine_answers() -> bool:
+    """Tell whether a container engine with Compose v2 can be reached."""
+    if shutil.which("docker") is None:
+        return False
+    return all(
+        subprocess.run(command, capture_output=True, check=False).returncode == 0
+        for command in (["docker", "info"], ["docker", "compose", "version"])
+    )
+
+
+def has_device(device: Path = Path("/dev/davinci_manager")) -> bool:
+    """Tell whether this machine has an NPU's driver."""
+    return device.exists()
+
+
+def hardware(values: Mapping[str, str]) -> str:
+    """Return HARDWARE as it is set, else what this machine has: `ascend` or `cpu`."""
+    return values.get("HARDWARE") or ("ascend" if has_device() else "cpu")
+
+
+class Containers:
+    """VLM server and parser as the compose project of this checkout."""
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._env = {**os.environ, "HARDWARE": hardware(VALUES)}
+        self._before: set[str] = set()
+
+    def _compose(self, *words: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run `docker compose WORDS`; its output is returned, or goes to our stderr."""
+        sink = subprocess.PIPE if capture else sys.stderr
+        return subprocess.run(
+            ["docker", "compose", *words],
+            cwd=ROOT,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT if capture else sink,
+            text=True,
+            check=False,
+        )
+
+    def _states(self) -> dict[str, dict[str, object]]:
+        """Return what compose says of each service's container: State, Health, ExitCode."""
+        answer = self._compose("ps", "--all", "--format", "json")
+        rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
+        return {row["Service"]: row for row in rows}
+
+    def check(self) -> None:
+        """Raise UsageError for an engine that does not answer, or settings that compose refuses."""
+        if not engine_answers():
+            raise UsageError(
+                "--mode docker: no container engine with Compose v2 answers here (docker info, docker compose "
+                "version); start it, or use --mode local"
+            )
+        answer = self._compose("config", "--quiet")
+        if answer.returncode:
+            raise UsageError(f"docker compose: {answer.stdout.strip().splitlines()[-1]}")
+
+    def has_images(self) -> bool:
+        """Tell whether both images are there, built or loaded."""
+        listed = self._compose("config", "--images")
+        return listed.returncode == 0 and not any(
+            subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode
+            for image in listed.stdout.split()
+        )
+
+    def suits_this_machine(self) -> bool:
+        """Tell whether an engine answers and this machine has the hardware that HARDWARE names."""
+        return (self._env["HARDWARE"] == "cpu" or has_device()) and engine_answers()
+
+    def exist(self) -> bool:
+        """Tell whether there are containers of this project, running or not."""
+        return bool(self._states())
+
+    def build(self) -> None:
+        """Build the images; raises ServiceError."""
+        with step("building the images, which takes some minutes the first time"):
+            if self._compose("build", capture=False).returncode:
+                raise ServiceError("docker compose build failed; its last lines say why")
+
+    def start(self) -> None:
+        """Build images that are missing and start the containers; returns without waiting for readiness."""
+        self._before = {name for name, row in self._states().items() if row["State"] == "running"}
+        if not self.has_images():
+            self.build()
+        # One by one, so that compose does not wait for the VLM: `wait_ready` shows what is awaited.
+        for service in SERVICES:
+            if self._compose("up", "--detach", "--no-build", "--no-deps", service, capture=False).returncode:
+                raise ServiceError("docker compose up failed; its last lines say why")
+
+    def wait_ready(self) -> dict[str, object]:
+        """Wait until the parser is ready, which it is when the VLM answers; returns what it says of the weights in use.
+
+        Raises ServiceError when a container gives up or READY_TIMEOUT is over.
+        """
+
+        def look(ticker: Ticker, result: Probe) -> None:
+            ticker.detail = result.detail[:100] if result.detail.startswith("HTTP") else ""
+            self._check_alive(ticker.elapsed, result)
+
+        url = f"{self._settings.parser_url}/health/ready"
+        return readiness.weights_in_use(readiness.wait(url, "the containers to be ready", look, every=1.0))
+
+    def _check_alive(self, elapsed: float, result: Probe) -> None:
+        """Raise ServiceError if a container has ended, or if they have taken longer than READY_TIMEOUT."""
+        for service, row in self._states().items():
+            if row["State"] in ("restarting", "exited", "dead"):
+                lines = self._compose("logs", "--no-log-prefix", "--tail", "40", service).stdout.splitlines()
+                raise ServiceError(
+                    f"the container {service} ended while starting (status {row.get('ExitCode')}): "
+                    f"{readiness.likely_cause(lines)}"
+                )
+        if elapsed > self._settings.ready_timeout:
+            raise ServiceError(
+                f"the containers were not ready after {elapsed:.0f} s (READY_TIMEOUT): "
+                f"{result.detail[:200] or 'no message'}; see docker compose logs"
+            )
+
+    def undo(self) -> None:
+        """Stop what this call started."""
+        started = [service for service in SERVICES if service not in self._before]
+        if len(started) == len(SERVICES):
+            self._compose("down")
+        elif started:
+            self._compose("rm", "--stop", "--force", *started)
+
+    def down(self) -> bool:
+        """Remove the containers, whoever started them; returns whether there were any. Volumes and images stay."""
+        if not self.exist():
+            return False
+        with step("stopping the containers"):
+            if self._compose("down").returncode:
+                raise ServiceError("docker compose down failed; run it by hand to see why")
+        say("containers removed; images and volumes are kept")
+        return True

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compose fragments that name the device files of chosen dies: config/compose/dies/<NPU_IDS>.yaml."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import npu_smi
+from bundle.paths import CONFIG, shown
+from bundle.progress import say
+from tool_errors import DeviceError, ToolError, UsageError
+
+FOLDER = CONFIG / "compose" / "dies"
+DIES = 16
+# NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance.
+PRESENT = "present"
+SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
+
+
+def parse_ids(text: str) -> list[int]:
+    """Return the numbers in `0,2,5`, `4-11`, or a mixture of both. Raises UsageError unless they ascend."""
+    wrong = UsageError(f"NPU_IDS is {text!r}; expected ascending numbers from 0 to {DIES - 1}, like 0,2,5 or 4-11")
+    ids: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if not match:
+            raise wrong
+        ids += range(int(match[1]), int(match[2] or match[1]) + 1)
+    if not ids or ids != sorted(set(ids)) or ids[-1] >= DIES:
+        raise wrong
+    return ids
+
+
+def fragment(text: str, name: str = "", missing: Sequence[int] = ()) -> str:
+    """Return the text of the fragment for the dies `text`, without those that are `missing`.
+
+    It extends the stack, because a compose service can extend only one other. `name` is what NPU_IDS is set to.
+    """
+    numbers = [number for number in parse_ids(text) if number not in missing]
+    devices = "".join(f"      - /dev/{device}\n" for device in (*(f"davinci{number}" for number in numbers), *SHARED))
+    said = f'      NPU_WANTED: "{text}"\n      NPU_MISSING: "{",".join(map(str, missing))}"\n' if missing else ""
+    return (
+        f"# The device files of NPU_IDS={name or text}; written by scripts/select_npus.sh.\nservices:\n  vlm:\n"
+        '    extends: {file: "../../stacks/${STACK:-0.11.1}.yaml", service: vlm-ascend}\n'
+        + (f"    environment:\n{said}" if said else "")
+        + f"    devices:\n{devices}"
+    )
+
+
+def dies_of(text: str) -> list[int]:
+    """Return the dies whose device files a fragment names."""
+    return [int(number) for number in re.findall(r"- /dev/davinci(\d+)$", text, re.MULTILINE)]
+
+
+def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
+    """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
+    not call it healthy."""
+    found = {number: "no device file" for number in wanted if not (root / f"dev/davinci{number}").exists()}
+    try:
+        answer = subprocess.run(["npu-smi", "info"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return found
+    sick = {die.number for die in npu_smi.parse(answer.stdout).dies if not die.healthy}
+    return {**{number: "not healthy (npu-smi info)" for number in wanted if number in sick}, **found}
+
+
+def write_present(text: str, root: Path = Path("/")) -> Path:
+    """Write the fragment of NPU_IDS=present: the dies of `text` that can be used now. Says which ones are left out.
+
+    The file changes only where its content does, so that compose recreates no container without a reason. Raises
+    DeviceError where no die can be used.
+    """
+    wanted = parse_ids(text)
+    without = unusable(wanted, root)
+    if len(without) == len(wanted):
+        raise DeviceError(f"none of the dies {text} can be used: die {wanted[0]} has {without[wanted[0]]}")
+    for number, reason in without.items():
+        say(f"WARNING: die {number} is left out: {reason}")
+    path, content = FOLDER / f"{PRESENT}.yaml", fragment(text, PRESENT, sorted(without))
+    if not path.is_file() or path.read_text() != content:
+        path.write_text(content)
+    say(f"{len(wanted) - len(without)} of {len(wanted)} dies in {shown(path)}; NPU_IDS={PRESENT} in .env uses them")
+    return path
+
+
+def main(words: list[str]) -> int:
+    if not 1 <= len(words) <= 2 or words[0] in ("-h", "--help") or (len(words) == 2 and words[0] != PRESENT):
+        print("usage: scripts/select_npus.sh IDS (like 0,2,5 or 4-11) | present [IDS]", file=sys.stderr)
+        return 2
+    try:
+        if words[0] == PRESENT:
+            write_present((words + ["0-15"])[1])
+        else:
+            path = FOLDER / f"{words[0]}.yaml"
+            path.write_text(fragment(words[0]))
+            say(f"wrote {shown(path)}; set NPU_IDS={words[0]} in .env")
+    except ToolError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to the compose project of this checkout: containers, images, commands inside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from bundle.paths import ROOT
+from tool_errors import ServiceError
+
+SECONDS = 60
+
+
+def compose(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
+    """Run `docker compose WORDS` with its output captured.
+
+    Raises ServiceError where docker cannot be run or does not answer in time. A status other than 0 is the caller's.
+    """
+    return docker("compose", *words, timeout=timeout)
+
+
+def docker(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
+    """Run `docker WORDS`, as `compose` does."""
+    try:
+        return subprocess.run(
+            ["docker", *words],
+            cwd=ROOT,
+            env=dict(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except OSError as error:
+        raise ServiceError(f"docker cannot be run ({error.strerror})") from error
+    except subprocess.TimeoutExpired as error:
+        raise ServiceError(f"docker {' '.join(words[:3])} gave no answer within {timeout:.0f} s") from error
+
+
+def containers() -> dict[str, dict[str, Any]]:
+    """Service -> what `docker compose ps` says of its container (State, Health, Image, ID ...); {} without any.
+
+    Raises ServiceError where the engine does not answer.
+    """
+    answer = compose("ps", "--all", "--format", "json")
+    if answer.returncode:
+        raise ServiceError(f"docker compose ps: {(answer.stderr.strip().splitlines() or ['no message'])[-1]}")
+    rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
+    return {row["Service"]: row for row in rows}
+
+
+def labels(image: str) -> dict[str, str]:
+    """The labels of an image, {} if it is not there."""
+    answer = docker("image", "inspect", "--format", "{{json .Config.Labels}}", image)
+    return (json.loads(answer.stdout) or {}) if answer.returncode == 0 else {}

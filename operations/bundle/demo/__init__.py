@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/run_demo.sh: from files to their Markdown."""

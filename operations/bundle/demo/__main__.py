@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/run_demo.sh: from a file to its Markdown, setting up and starting whatever is missing on the way.
+
+`run_demo` is the procedure; each step's module is named where it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from bundle import parser_client
+from bundle.compose.containers import Containers
+from bundle.demo import arguments, inputs, interrupts, mode, outputs
+from bundle.demo.prepare import Prepared, exclusive, prepare_local
+from bundle.local_mode.services import Services
+from bundle.paths import RUN_DIR, shown
+from bundle.progress import say, step
+from bundle.settings import LocalSettings
+from tool_errors import ToolError
+
+PAGE_SECONDS = 600
+# In docker mode only the parser reads the documents, so their numbers of pages are not known here.
+UNKNOWN_PAGES = 50
+
+
+def run_demo(words: list[str]) -> None:
+    """The whole procedure. What this call started is stopped again unless every page was parsed."""
+    options = arguments.parse(words)
+    settings = LocalSettings.load(os.environ)
+    local, containers = Services(settings), Containers(settings)
+    chosen = mode.choose(options, local, containers)
+    services = containers if chosen == "docker" else local
+    if options.down:
+        say("services stopped" if services.down() else "no services were running")
+        return
+    documents = inputs.open_documents(options.paths)
+    outputs.check_folder(options.out)
+    try:
+        with exclusive():
+            services.check()
+            prepared = prepare_local(settings, documents) if chosen == "local" else Prepared()
+            services.start()
+            weights = services.wait_ready() or prepared.weights
+        for document in documents:
+            parse(document, prepared.pages.get(str(document.path)), settings.parser_url, options.out, weights)
+    except BaseException:
+        interrupts.ignore()
+        services.undo()
+        raise
+    logs = "docker compose logs" if chosen == "docker" else shown(RUN_DIR / "logs")
+    say(f"the services keep running at {settings.parser_url} (logs: {logs}); stop them with scripts/run_demo.sh --down")
+
+
+def parse(document: inputs.Document, pages: int | None, url: str, out: Path, weights: dict[str, object]) -> None:
+    """Parse one document: Markdown to stdout, files to `out`. `pages` is None if their number is not known."""
+    count = "" if pages is None else f" ({pages} page{'s' if pages != 1 else ''})"
+    with step(f"parsing {document.path}{count}"):
+        timeout = PAGE_SECONDS * (pages or UNKNOWN_PAGES)
+        result = parser_client.request(url, document.path, document.file_type, timeout)
+        parsed = outputs.collect(document, result, weights)
+    outputs.write(parsed, document.stem, out)
+    say(f"wrote {out / document.stem}.md and .json" + (f", {len(parsed.images)} images" if parsed.images else ""))
+    # Bytes, because a locale's encoding may lack what the page holds.
+    sys.stdout.buffer.write(parsed.markdown.encode())
+    sys.stdout.buffer.flush()
+
+
+def main(words: list[str]) -> int:
+    """Run the procedure and return the exit status; an error becomes one line on stderr."""
+    interrupts.raise_interrupted()
+    try:
+        run_demo(words)
+    except ToolError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:
+        # Whoever read the Markdown has gone; the interpreter must not try to flush it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print("error: stdout was closed before all pages were written", file=sys.stderr)
+        return 1
+    except interrupts.Interrupted as interrupted:
+        print("interrupted; what this call had started is stopped", file=sys.stderr)
+        return interrupted.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files to parse, which are checked before anything is started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import file_types
+from bundle.environments.setup import ENVIRONMENTS
+from tool_errors import UsageError
+
+
+@dataclass(frozen=True)
+class Document:
+    """One input file. `kind` is the format's name, `stem` the name of the output files."""
+
+    path: Path
+    kind: str
+
+    @property
+    def stem(self) -> str:
+        return self.path.stem
+
+    @property
+    def file_type(self) -> int:
+        return file_types.file_type(self.kind)
+
+
+def open_documents(paths: list[str]) -> list[Document]:
+    """Check that each path is a file of a known format; raises UsageError for the first that is not."""
+    documents: list[Document] = []
+    for text in paths:
+        path = Path(text)
+        if not path.exists():
+            raise UsageError(f"{text}: no such file")
+        if not path.is_file():
+            raise UsageError(f"{text}: not a file; expected {file_types.SUPPORTED}")
+        try:
+            with path.open("rb") as stream:
+                head = stream.read(file_types.HEAD_BYTES)
+        except OSError as error:
+            raise UsageError(f"{text}: cannot be read ({error.strerror})") from error
+        kind = file_types.format_of(head)
+        if kind is None:
+            what = "is empty" if not head else "has an unknown format"
+            raise UsageError(f"{text}: {what}; expected {file_types.SUPPORTED}")
+        documents.append(Document(path, kind))
+    refuse_same_names(documents)
+    return documents
+
+
+def refuse_same_names(documents: list[Document]) -> None:
+    """Raise UsageError if two inputs have the same stem: they would overwrite each other's output files."""
+    seen: dict[str, Path] = {}
+    for document in documents:
+        if document.stem in seen:
+            raise UsageError(
+                f"{document.path} and {seen[document.stem]} would both be written to {document.stem}.md; "
+                "parse them in two calls with different --out folders"
+            )
+        seen[document.stem] = document.path
+
+
+def decode(documents: list[Document]) -> dict[str, int]:
+    """Decode every document once in the parser's environment; returns pages by path.
+
+    Raises UsageError for the first one that is broken; nothing has been started by then.
+    """
+    script = Path(__file__).with_name("decode_inputs.py")
+    command = [
+        str(ENVIRONMENTS["parser"].python),
+        "-I",
+        str(script),
+        *(f"{document.kind}={document.path}" for document in documents),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise UsageError(result.stderr.strip().splitlines()[-1] if result.stderr.strip() else "an input cannot be read")
+    return json.loads(result.stdout)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose how the services run: in containers (`docker`) or as processes of this machine (`local`)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Protocol
+
+from bundle.demo.prepare import environments
+from bundle.environments.setup import is_ready
+from bundle.progress import say
+from tool_errors import ToolError
+
+
+class LocalServices(Protocol):
+    """What the choice asks of the services in local mode."""
+
+    def running(self) -> bool: ...
+
+
+class ContainerServices(Protocol):
+    """What the choice asks of the services in containers."""
+
+    def suits_this_machine(self) -> bool: ...
+
+    def has_images(self) -> bool: ...
+
+    def exist(self) -> bool: ...
+
+    def build(self) -> None: ...
+
+
+def choose(options: argparse.Namespace, services: LocalServices, containers: ContainerServices) -> str:
+    """Return `docker` or `local`. With `--mode auto`: what runs already; else docker if an engine answers.
+
+    Auto takes local mode if there are no images while local mode's environments are there, and, with a message, if the
+    images cannot be built.
+    """
+    if options.mode != "auto":
+        return options.mode
+    if services.running() or not containers.suits_this_machine():
+        return "local"
+    if options.down:
+        return "docker" if containers.exist() else "local"
+    if not containers.has_images():
+        if all(is_ready(environment) for environment in environments()):
+            return "local"
+        try:
+            containers.build()
+        except ToolError as error:
+            say(f"{error}; going on without containers (--mode local)")
+            return "local"
+    return "docker"

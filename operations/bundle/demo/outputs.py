@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo writes for a document: `<stem>.md`, `<stem>.json` and the pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bundle import files, parser_client
+from bundle.demo.inputs import Document
+from bundle.errors import ParseError
+from tool_errors import UsageError
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A parsed document: Markdown with links to `images` (relative path -> bytes), and what is written as JSON."""
+
+    markdown: str
+    images: dict[str, bytes]
+    record: dict[str, object]
+
+
+def check_folder(out: Path) -> None:
+    """Raise UsageError unless `out` is a folder that can be written, or that can be made."""
+    nearest = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"--out {out}: {nearest} is not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageError(f"--out {out}: {nearest} cannot be written")
+
+
+def collect(document: Document, result: dict[str, Any], weights: dict[str, object]) -> Parsed:
+    """Turn the parser's `result` into what is written. Raises ParseError if a page is missing."""
+    pages = result["layoutParsingResults"]
+    info = result.get("dataInfo") or {}
+    expected = info.get("numPages", len(pages))
+    if not pages or len(pages) != expected:
+        raise ParseError(f"{document.path}: only {len(pages)} of {expected} pages were parsed")
+    for page in (result.get("docparser") or {}).get("pages", ()):
+        if "error" in page:
+            raise ParseError(f"{document.path}: page {page['page']} was not parsed: {page['error']['message']}")
+    texts: list[str] = []
+    images: dict[str, bytes] = {}
+    records: list[dict[str, Any]] = []
+    for number, page in enumerate(pages, 1):
+        text, names, pictures = parser_client.relink(page["markdown"], f"images/{document.stem}-{number}-")
+        images |= pictures
+        texts.append(text.strip())
+        records.append(
+            {"page": number, "prunedResult": page["prunedResult"], "markdown": {"text": text, "images": names}}
+        )
+    record = {"file": document.path.name, "weights": weights, "dataInfo": info, "pages": records}
+    return Parsed("\n\n".join(texts) + "\n", images, record)
+
+
+def write(parsed: Parsed, stem: str, out: Path) -> None:
+    """Write the files to `out`; each appears whole or not at all. Raises UsageError if that cannot be done."""
+    try:
+        (out / "images").mkdir(parents=True, exist_ok=True)
+        for name, data in parsed.images.items():
+            files.write(out / name, data)
+        files.write(out / f"{stem}.json", (json.dumps(parsed.record, ensure_ascii=False, indent=1) + "\n").encode())
+        files.write(out / f"{stem}.md", parsed.markdown.encode())
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from error

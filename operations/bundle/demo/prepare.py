@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What local mode needs before its services start: environments, documents that can be decoded, weights."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from bundle.demo import inputs
+from bundle.environments.environment import Environment
+from bundle.environments.setup import ENVIRONMENTS, is_ready, set_up
+from bundle.paths import RUN_DIR
+from bundle.progress import step
+from bundle.settings import LocalSettings
+from tool_errors import UsageError
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before the start: pages by path, and the weights that the launcher chose.
+
+    Both are empty in docker mode, where the containers find them out.
+    """
+
+    pages: dict[str, int] = field(default_factory=dict)
+    weights: dict[str, object] = field(default_factory=dict)
+
+
+@contextmanager
+def exclusive() -> Iterator[None]:
+    """Hold the lock for making environments and starting services, which two calls must not do at once."""
+    RUN_DIR.mkdir(parents=True, exist_ok=True)
+    with (RUN_DIR / "lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with step("waiting for another call of this script to finish its set-up"):
+                fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def prepare_local(settings: LocalSettings, documents: list[inputs.Document]) -> Prepared:
+    """Make the environments, decode the documents and choose the weights. Raises ToolError."""
+    for environment in environments():
+        if not is_ready(environment):
+            set_up(environment)
+    return Prepared(inputs.decode(documents), choose_weights(settings))
+
+
+def environments() -> list[Environment]:
+    """Return the environments that local mode needs."""
+    return [ENVIRONMENTS[name] for name in ("tools", "parser", "vlm")]
+
+
+def choose_weights(settings: LocalSettings) -> dict[str, object]:
+    """Ask the launcher which weights it would serve; its banner goes to stderr. Raises UsageError with its message."""
+    result = subprocess.run(
+        [str(ENVIRONMENTS["vlm"].python), "-m", "vlm_server", "--print-weights"],
+        env=dict(settings.values),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        raise UsageError((result.stderr.strip().splitlines() or ["the launcher failed"])[-1].removeprefix("error: "))
+    sys.stderr.write(result.stderr)
+    return json.loads(result.stdout)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the virtual environments from their locks: scripts/setup_env.sh ENV..."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from bundle.environments.environment import Environment, install_plan, locked
+from bundle.environments.stamp import clear_stamp, is_current, write_stamp
+from bundle.environments.uv import ensure_uv, registry_environment
+from bundle.paths import ROOT, RUN_DIR, VALUES, shown
+from bundle.progress import run_logged, say, step
+from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
+
+# Loads vLLM's kernels alone: importing the package would take many times as long.
+VLLM_KERNELS = """
+import ctypes, importlib.util, pathlib, torch
+for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob("_C*.so"):
+    ctypes.CDLL(str(kernels))
+"""
+
+ENVIRONMENTS = {
+    env.name: env
+    for env in (
+        Environment("tools", packages=("common", "operations", "model_code")),
+        Environment("supervisor"),
+        Environment("vlm", packages=("common", "model_code"), probe=VLLM_KERNELS),
+        Environment("vlm-0.13", packages=("common", "model_code"), probe=VLLM_KERNELS),
+        # No probe: torch_npu needs CANN's libraries, which the tests simulate.
+        Environment("npu", packages=("common", "model_code")),
+        Environment("npu-0.13", packages=("common", "model_code")),
+        # For Dockerfile.ascend. Without an NPU they can be made, but not imported.
+        Environment("vlm-ascend", packages=("common", "model_code")),
+        Environment("vlm-ascend-0.13", packages=("common", "model_code")),
+        Environment("parser", packages=("common", "parser"), probe="import cv2"),
+        Environment("api"),
+        Environment("fuzz"),
+        Environment("browser"),
+        # The batch tool writes tables with the parser's own code (docparser.convert), which needs nothing of Paddle.
+        Environment("client", packages=("common", "operations", "parser")),
+        Environment("reference", packages=("common", "model_code"), probe="import torch"),
+    )
+}
+
+# Shared object -> Debian/Ubuntu package and openEuler/RHEL package that bring it.
+SYSTEM_LIBRARIES = {
+    "libGL.so.1": ("libgl1", "mesa-libGL"),
+    "libgthread-2.0.so.0": ("libglib2.0-0", "glib2"),
+    "libglib-2.0.so.0": ("libglib2.0-0", "glib2"),
+    "libnuma.so.1": ("libnuma1", "numactl-libs"),
+    "libgomp.so.1": ("libgomp1", "libgomp"),
+}
+MISSING_LIBRARY = re.compile(r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file")
+
+
+def settings_of(environment: Environment) -> dict[str, str]:
+    """What decides how an environment is made, apart from files: the index that torch comes from, and the names of our
+    packages, which an editable install maps when it is made."""
+    modules = (path for package in environment.packages for path in (ROOT / package).glob("*/__init__.py"))
+    found = sorted(path.parent.name for path in modules)
+    return {"TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""), "packages": " ".join(found)}
+
+
+def is_ready(environment: Environment) -> bool:
+    """Whether nothing is left to do for this environment."""
+    return environment.python.is_file() and is_current(environment.home, environment.inputs, settings_of(environment))
+
+
+def check_system_libraries(environment: Environment) -> None:
+    """Load what needs system libraries.
+
+    Raises EnvironmentSetupError, which names the missing library and the command that installs it.
+    """
+    command = [str(environment.python), "-c", environment.probe]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not result.returncode:
+        return
+    missing = MISSING_LIBRARY.search(result.stderr)
+    if not missing:
+        last = result.stderr.strip().splitlines()[-1] if result.stderr.strip() else "no message"
+        raise EnvironmentSetupError(f"the environment {environment.name} does not work: {last}")
+    library = missing["name"]
+    debian, rpm = SYSTEM_LIBRARIES.get(library, ("", ""))
+    remedy = (
+        f"install it: apt-get install {debian} (Debian, Ubuntu) or dnf install {rpm} (openEuler)"
+        if debian
+        else "install the system package that holds it"
+    )
+    raise EnvironmentSetupError(
+        f"the system library {library} is missing, which the environment {environment.name} needs; {remedy}"
+    )
+
+
+def set_up(environment: Environment) -> None:
+    """Bring one environment up to date with its lock; does nothing when it already is.
+
+    An interrupted run leaves no stamp, and the next run goes on from what is installed.
+    Raises EnvironmentSetupError, which names the log, when a step fails.
+    """
+    if is_ready(environment):
+        return
+    if not environment.lock.is_file():
+        raise EnvironmentSetupError(f"{shown(environment.lock)} is missing; run scripts/lock_requirements.sh")
+    uv, env = str(ensure_uv()), registry_environment()
+    log = RUN_DIR / "logs" / f"setup-{environment.name}.log"
+    if not environment.python.is_file():
+        command = [uv, "venv", "--python", sys.executable, "--allow-existing", str(environment.home)]
+        if run_logged(command, log, f"environment {environment.name}: making it", env):
+            raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
+    clear_stamp(environment.home)
+    requirements = environment.home / "requirements.txt"
+    requirements.write_text(locked(environment))
+    for what, arguments in install_plan(environment, requirements):
+        command = [uv, "pip", arguments[0], "--python", str(environment.python), *arguments[1:]]
+        if run_logged(command, log, f"environment {environment.name}: installing {what}", env):
+            raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
+    if environment.probe:
+        with step(f"environment {environment.name}: checking its system libraries"):
+            check_system_libraries(environment)
+    write_stamp(environment.home, environment.inputs, settings_of(environment))
+
+
+def tail(log: Path) -> str:
+    """The last error line of a log, or its last line."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["no output"])[-1]
+
+
+def chosen(names: list[str]) -> list[Environment]:
+    """The environments named; raises UsageError for an unknown name or none at all."""
+    for name in names:
+        if name not in ENVIRONMENTS:
+            raise UsageError(f"unknown environment {name!r}; expected one or more of {', '.join(ENVIRONMENTS)}")
+    if not names:
+        raise UsageError(f"no environment named; usage: scripts/setup_env.sh {'|'.join(ENVIRONMENTS)} ...")
+    return [ENVIRONMENTS[name] for name in names]
+
+
+def set_up_all(names: list[str]) -> None:
+    for environment in chosen(names):
+        set_up(environment)
+        say(f"environment {environment.name}: ready in {shown(environment.home)}")
+
+
+def main(names: list[str]) -> int:
+    if names in (["-h"], ["--help"]):
+        print(
+            f"usage: scripts/setup_env.sh {'|'.join(ENVIRONMENTS)} ...\n"
+            "Makes each environment under ENVS_DIR (default .venvs) from config/requirements; safe to run again."
+        )
+        return 0
+    return run(lambda: set_up_all(names), RESUMABLE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Run by Dockerfile.ascend: patch vllm-ascend, compile it for SOC_VERSION, and leave its wheel:
+# build_kernels.sh SOURCES TOOLS OUTPUT, where TOOLS has patches/COMMIT/*.patch and cmake/TorchConfig.cmake.
+set -euo pipefail
+
+sources="$1" tools="$2" output="$3"
+toolkit=/usr/local/Ascend/ascend-toolkit
+
+fail() {
+    echo "error: $1" >&2
+    exit 2
+}
+
+# The short names (910c) would pass vllm-ascend's setup and then leave out the operators of A3 without a word.
+[[ "$SOC_VERSION" =~ ^ascend(910_93|910b|310p) ]] ||
+    fail "SOC_VERSION is '$SOC_VERSION'; expected the chip's full name, like ascend910_9391 for A3"
+[[ -f "$sources/setup.py" ]] ||
+    fail "the build context vllm_ascend is empty; set VLLM_ASCEND_SOURCE to a folder, or build where git reaches"
+
+# git and CMake keep settings below HOME, which has no folder while the image is built.
+HOME="$(mktemp -d)"
+# Before CANN's files: ATB's asks this Python's torch for its C++ ABI, and upstream's setup.py calls `python3`.
+export HOME PATH="/opt/venv/vlm/bin:$PATH" TORCH_DEVICE_BACKEND_AUTOLOAD=0
+
+# Each of our patches says what it mends and when it can go. Sources that have the mend already are left as they are.
+for patch in "$tools/patches/${VLLM_ASCEND_VERSION:-none}"/*.patch; do
+    [[ -f "$patch" ]] || continue
+    if git -C "$sources" apply "$patch" 2>/dev/null; then
+        echo "patched: ${patch##*/}"
+    elif git -C "$sources" apply --reverse --check "$patch" 2>/dev/null; then
+        echo "has it already: ${patch##*/}"
+    else
+        fail "${patch##*/} does not apply to these sources; expected those of commit $VLLM_ASCEND_VERSION"
+    fi
+done
+
+set +u
+# shellcheck source=/dev/null
+source "$toolkit/set_env.sh"
+# shellcheck source=/dev/null
+source /usr/local/Ascend/nnal/atb/set_env.sh
+set -u
+# libascend_hal.so comes with the driver; the toolkit has an empty one to link against.
+machine="$(uname -m)"
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$toolkit/latest/$machine-linux/devlib"
+# Again: CANN's files put other folders first.
+export PATH="/opt/venv/vlm/bin:$PATH"
+export SOC_VERSION COMPILE_CUSTOM_KERNELS=1
+# Sources without their git history have no version of their own.
+export SETUPTOOLS_SCM_PRETEND_VERSION="${VLLM_ASCEND_PACKAGE_VERSION:-0.0.0}"
+[[ -n "${MAX_JOBS:-}" ]] || unset MAX_JOBS
+
+# What upstream's setup.py asks, and whose failure it does not see.
+location="$(python3 -m pip show torch-npu | awk '/^Location:/ {print $2}')" || location=
+[[ -d "$location/torch_npu/include" ]] ||
+    fail "'python3 -m pip show torch-npu' finds no torch_npu; expected pip and torch-npu in /opt/venv/vlm"
+if [[ "$(python3 -c 'import torch; print(bool(torch.version.cuda))')" == True ]]; then
+    TORCH_CMAKE_PREFIX="$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')"
+    export TORCH_CMAKE_PREFIX Torch_ROOT="$tools/cmake"
+fi
+
+/opt/venv/bootstrap/bin/uv build --wheel --no-build-isolation --offline --no-cache --python /opt/venv/vlm/bin/python \
+    --out-dir "$output" "$sources"
+
+# The build of the operators may end early with status 0: upstream's scripts do so for a chip that they do not know.
+python3 - "$output" "$SOC_VERSION" <<'END'
+import pathlib, sys, zipfile
+[wheel] = pathlib.Path(sys.argv[1]).glob("*.whl")
+names = zipfile.ZipFile(wheel).namelist()
+wanted = ["vllm_ascend/libvllm_ascend_kernels.so", "vllm_ascend/vllm_ascend_C"]
+if sys.argv[2].startswith("ascend910"):
+    wanted.append("vllm_ascend/_cann_ops_custom/vendors/")
+for start in wanted:
+    if not any(name.startswith(start) for name in names):
+        sys.exit(f"error: {wheel.name} has no {start}*; the lines above say what was left out for {sys.argv[2]}")
+END
+ls -l "$output"

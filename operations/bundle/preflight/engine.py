@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Docker, Compose, and the images that are there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import npu_smi
+from bundle.preflight.machine import Finding, Machine, dotted, passed, version
+
+GIB = 2**30
+ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
+# Both images and what a build needs besides.
+DISK = {"ascend": 60, "cpu": 20}
+
+
+def check_engine(machine: Machine) -> Iterator[Finding]:
+    found = machine.run("docker", "version", "--format", "{{.Server.Version}}")
+    if found is None:
+        yield Finding(
+            "FAIL",
+            "engine",
+            "docker does not answer",
+            f"Docker Engine {dotted(ENGINE)} or newer, running",
+            "dnf install docker (openEuler) or apt-get install docker.io, then systemctl enable --now docker; "
+            "as another user than root: usermod -aG docker USER",
+        )
+        return
+    if version(found) < ENGINE:
+        yield Finding("FAIL", "engine", found.strip(), f"{dotted(ENGINE)} or newer", "update Docker")
+        return
+    yield passed("engine", f"Docker {found.strip()}")
+    if version(found) < BUILDKIT_ENGINE:
+        yield Finding(
+            "WARN",
+            "building",
+            f"Docker {found.strip()} brings an old BuildKit",
+            "BuildKit 0.11 (Docker 23)",
+            "nothing, to run the bundle; to build images, use another machine and scripts/offline_bundle.sh",
+        )
+    root = (machine.run("docker", "info", "--format", "{{.DockerRootDir}}") or "/var/lib/docker").strip()
+    free, needed = machine.free_disk(Path(root)) / GIB, DISK[machine.hardware]
+    if free >= needed:
+        yield passed("disk", f"{free:.0f} GiB free in {root}")
+    else:
+        yield Finding(
+            "WARN",
+            "disk",
+            f"{free:.0f} GiB free in {root}",
+            f"{needed} GiB to load or build the images",
+            "docker system prune, or move Docker's data-root",
+        )
+
+
+def check_compose(machine: Machine) -> Iterator[Finding]:
+    found = machine.run("docker", "compose", "version", "--short")
+    if found is None:
+        yield Finding(
+            "FAIL",
+            "compose",
+            "docker compose is missing",
+            f"the Compose plugin, {dotted(COMPOSE)} or newer",
+            "openEuler's docker has none: copy the plugin docker-compose (it is in the offline bundle) to "
+            "/usr/libexec/docker/cli-plugins/ and make it executable; Debian: apt-get install docker-compose",
+        )
+    elif version(found) < COMPOSE:
+        yield Finding(
+            "FAIL", "compose", found.strip(), f"{dotted(COMPOSE)} or newer", "replace the plugin docker-compose"
+        )
+    else:
+        yield passed("compose", f"Compose {found.strip()}")
+
+
+def check_image(machine: Machine) -> Iterator[Finding]:
+    """Check whether the VLM image is there and was built for the dies of this machine."""
+    stack = machine.values.get("STACK") or "0.11.1"
+    image = f"paddleocr-vl/vlm-{machine.hardware}:{stack}"
+    labels = machine.run("docker", "image", "inspect", "--format", "{{json .Config.Labels}}", image)
+    if labels is None:
+        yield Finding(
+            "WARN",
+            "image",
+            f"{image} is not there",
+            "the image, or a network to build it",
+            "docker compose build, or scripts/offline_bundle.sh load ARCHIVE",
+        )
+        return
+    soc = (json.loads(labels) or {}).get("paddleocr-vl.soc", "")
+    report = machine.run("npu-smi", "info") if machine.hardware == "ascend" else None
+    dies = {die.generation for die in npu_smi.parse(report or "").dies}
+    if dies and dies != {npu_smi.built_for(soc)}:
+        yield Finding(
+            "FAIL",
+            "image",
+            f"{image} was built for {npu_smi.built_for(soc)} ({soc}), the dies are {', '.join(dies)}",
+            "an image for the dies of this node",
+            "docker compose build --build-arg SOC_VERSION=... vlm",
+        )
+    else:
+        yield passed("image", image + (f", built for {npu_smi.built_for(soc)}" if soc else ""))
+
+
+CHECKS = (check_engine, check_compose, check_image)

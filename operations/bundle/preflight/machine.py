@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine that the checks look at: files below a root, commands, memory, disk. Tests replace root and commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bundle import ports
+
+KINDS = ("ascend", "cpu")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result of a check. `level` is PASS, WARN or FAIL; `needed` and `remedy` are empty for PASS."""
+
+    level: str
+    check: str
+    found: str
+    needed: str = ""
+    remedy: str = ""
+
+
+def passed(check: str, found: str) -> Finding:
+    return Finding("PASS", check, found)
+
+
+@dataclass
+class Machine:
+    """The machine under test; `values` are the settings (.env under the environment)."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    root: Path = Path("/")
+
+    @property
+    def hardware(self) -> str:
+        """HARDWARE, `ascend` if it is unset; KINDS holds those that are known."""
+        return self.values.get("HARDWARE") or "ascend"
+
+    def setting(self, name: str, default: str) -> str:
+        """A setting of .env; an empty one counts as unset, as compose counts it."""
+        return self.values.get(name) or default
+
+    def path(self, absolute: str) -> Path:
+        return self.root / absolute.lstrip("/")
+
+    def read(self, absolute: str) -> str:
+        """Return the text of a file, an empty text if it cannot be read."""
+        try:
+            return self.path(absolute).read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def run(self, *command: str) -> str | None:
+        """Return the output of a command, None if it is missing or fails."""
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return result.stdout if result.returncode == 0 else None
+
+    def architecture(self) -> str:
+        return os.uname().machine
+
+    def kernel(self) -> str:
+        return os.uname().release
+
+    def free_disk(self, path: Path) -> int:
+        """Return the free bytes of the disk on which `path` is or will be."""
+        nearest = next(parent for parent in (path, *path.parents) if parent.exists())
+        return shutil.disk_usage(nearest).free
+
+    def memory(self) -> int:
+        """Return the total memory in bytes, 0 if it is unknown."""
+        match = re.search(r"^MemTotal:\s+(\d+) kB", self.read("/proc/meminfo"), re.MULTILINE)
+        return int(match[1]) * 1024 if match else 0
+
+    def port_is_free(self, host: str, port: int) -> bool:
+        """Tell whether somebody can listen on a port."""
+        return not ports.why_unusable(host, port)
+
+
+def version(text: str) -> tuple[int, ...]:
+    """Return the first dotted number in a text as a tuple, () if there is none."""
+    match = re.search(r"(\d+(?:\.\d+)+)", text)
+    return tuple(map(int, match[1].split("."))) if match else ()
+
+
+def dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))

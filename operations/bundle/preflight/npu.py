@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dies of an Ascend node: driver, firmware, npu-smi, device files, who uses them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import npu_smi
+from bundle.compose.dies import FOLDER, PRESENT, SHARED, dies_of, parse_ids
+from bundle.preflight.machine import Finding, Machine, dotted, passed, version
+from tool_errors import UsageError
+
+DRIVER = (25, 2, 3)
+MOUNTED = (
+    "/usr/local/dcmi",
+    "/usr/local/bin/npu-smi",
+    "/usr/local/Ascend/driver/lib64",
+    "/usr/local/Ascend/driver/version.info",
+    "/etc/ascend_install.info",
+)
+# Memory of a die in MB that driver and firmware hold while idle, with a margin; from reports of idle A3 nodes.
+IDLE_MEMORY = 4096
+
+
+def installed(machine: Machine, part: str) -> str:
+    """Return `Version=` of the driver or the firmware, an empty text if it is not installed."""
+    match = re.search(r"^Version\s*=\s*(\S+)", machine.read(f"/usr/local/Ascend/{part}/version.info"), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def check_driver(machine: Machine) -> Iterator[Finding]:
+    found = installed(machine, "driver")
+    if not found:
+        yield Finding(
+            "FAIL",
+            "driver",
+            "/usr/local/Ascend/driver/version.info is missing",
+            f"driver {dotted(DRIVER)}",
+            "install Ascend HDK 25.2.3: driver first, then firmware, then reboot",
+        )
+    elif version(found) < DRIVER:
+        yield Finding(
+            "WARN",
+            "driver",
+            found,
+            f"{dotted(DRIVER)} or newer, which CANN 8.3 was used with",
+            "update Ascend HDK to 25.2.3 if containers fail to find devices",
+        )
+    else:
+        yield passed("driver", found)
+    firmware = installed(machine, "firmware")
+    yield (
+        passed("firmware", firmware)
+        if firmware
+        else Finding(
+            "WARN",
+            "firmware",
+            "/usr/local/Ascend/firmware/version.info is missing",
+            "firmware of the driver's release",
+            "install the firmware of the same Ascend HDK",
+        )
+    )
+    missing = [path for path in MOUNTED if not machine.path(path).exists()]
+    if missing:
+        yield Finding(
+            "FAIL",
+            "driver files",
+            f"{missing[0]} is missing",
+            "the files that the container gets to see",
+            "install the driver with --full; compose mounts: " + ", ".join(MOUNTED),
+        )
+
+
+def check_dies(machine: Machine) -> Iterator[Finding]:
+    text = machine.values.get("NPU_IDS") or "0-15"
+    fragment = FOLDER / f"{text}.yaml"
+    try:
+        if text == PRESENT:
+            wanted = dies_of(fragment.read_text()) if fragment.is_file() else []
+        else:
+            wanted = parse_ids(text)
+    except UsageError as error:
+        yield Finding("FAIL", "NPU_IDS", str(error), "dies of this node", "set NPU_IDS in .env")
+        return
+    if not fragment.is_file():
+        yield Finding(
+            "FAIL",
+            "NPU_IDS",
+            f"no compose fragment for {text}",
+            f"config/compose/dies/{text}.yaml",
+            f"scripts/select_npus.sh {text}",
+        )
+    lacking = [
+        name
+        for name in (*(f"davinci{number}" for number in wanted), *SHARED)
+        if not machine.path(f"/dev/{name}").exists()
+    ]
+    if lacking:
+        yield Finding(
+            "FAIL",
+            "devices",
+            f"/dev/{lacking[0]} is missing" + (f" and {len(lacking) - 1} more" if lacking[1:] else ""),
+            f"the devices of NPU_IDS={text}",
+            "scripts/select_npus.sh present, and NPU_IDS=present in .env: the other dies serve without it",
+        )
+    else:
+        yield passed("devices", f"{len(wanted)} dies, NPU_IDS={text}")
+    output = machine.run("npu-smi", "info")
+    if output is None:
+        yield Finding(
+            "FAIL",
+            "npu-smi",
+            "npu-smi info does not run",
+            "a list of dies",
+            "install the driver; as another user than root: usermod -aG HwHiAiUser USER",
+        )
+        return
+    yield from check_report(npu_smi.parse(output), set(wanted))
+
+
+def check_report(report: npu_smi.Report, wanted: set[int]) -> Iterator[Finding]:
+    """Check what npu-smi says of the dies: their kind, their health, and whether they are free."""
+    kinds = {die.generation for die in report.dies}
+    if kinds != {"A3"}:
+        names = ", ".join(sorted({die.name for die in report.dies})) or "no dies"
+        yield Finding(
+            "FAIL",
+            "dies",
+            f"{names} ({', '.join(sorted(kinds)) or 'none'})",
+            "Atlas A3 (Ascend910, two dies each NPU)",
+            "build the image for these dies: CANN_IMAGE and SOC_VERSION, see docs/operations.md",
+        )
+        return
+    chosen = [die for die in report.dies if die.number in wanted]
+    sick = [die.number for die in chosen if not die.healthy]
+    if sick:
+        yield Finding(
+            "FAIL",
+            "dies",
+            f"die {sick[0]} is not healthy",
+            "Health OK",
+            "npu-smi info -t health -i NPU; scripts/select_npus.sh present and NPU_IDS=present leave it out",
+        )
+    chip = {
+        (die.npu, index)
+        for npu in {die.npu for die in chosen}
+        for index, die in enumerate(die for die in report.dies if die.npu == npu)
+        if die in chosen
+    }
+    used = sorted(report.busy & chip)
+    full = [die.number for die in chosen if (die.memory_used or 0) > IDLE_MEMORY]
+    if used or full:
+        what = f"a process runs on NPU {used[0][0]} chip {used[0][1]}" if used else f"die {full[0]} holds memory"
+        yield Finding(
+            "WARN",
+            "free dies",
+            what,
+            "dies that nobody else uses",
+            "npu-smi info shows whose process it is; leave the die out of NPU_IDS, or nothing if it is this bundle",
+        )
+    elif not sick:
+        yield passed("dies", f"{len(chosen)} of {len(report.dies)} A3 dies chosen, healthy and free")
+
+
+def check_group(machine: Machine) -> Iterator[Finding]:
+    """Check ASCEND_GID: the container's user reaches the devices through the driver's group."""
+    match = re.search(r"^HwHiAiUser:[^:]*:(\d+):", machine.read("/etc/group"), re.MULTILINE)
+    wanted = machine.values.get("ASCEND_GID") or "1000"
+    if not match:
+        yield Finding(
+            "WARN",
+            "group",
+            "there is no group HwHiAiUser",
+            "the group that owns /dev/davinci*",
+            "ls -ln /dev/davinci0 shows its number; set ASCEND_GID to it",
+        )
+    elif match[1] != wanted:
+        yield Finding(
+            "FAIL",
+            "group",
+            f"HwHiAiUser is {match[1]}, ASCEND_GID is {wanted}",
+            "the same number",
+            f"set ASCEND_GID={match[1]} in .env",
+        )
+    else:
+        yield passed("group", f"HwHiAiUser is {wanted}")
+
+
+CHECKS = (check_driver, check_dies, check_group)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who can reach the parser: its port, its address, its keys."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Iterator
+
+from bundle.preflight.machine import Finding, Machine, passed
+
+STATE, MOUNT, IMAGE = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl", "paddleocr-vl/parser:3.7.0"
+# What may follow the hash, the parser reads: docparser/clients/keys.py.
+KEY = re.compile(r"sha256:[0-9a-f]{64}(\s|$)")
+
+
+def is_ours(machine: Machine) -> bool:
+    """Tell whether this project's parser runs, which then is the one that listens."""
+    rows = machine.run("docker", "compose", "ps", "--format", "json", "parser") or ""
+    return any(json.loads(line).get("State") == "running" for line in rows.splitlines() if line.startswith("{"))
+
+
+def check_port(machine: Machine) -> Iterator[Finding]:
+    host, text = machine.setting("PARSER_BIND", "127.0.0.1"), machine.setting("PARSER_PORT", "8080")
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        yield Finding("FAIL", "port", f"PARSER_PORT is {text!r}", "a number from 1 to 65535", "set PARSER_PORT in .env")
+    elif machine.port_is_free(host, int(text)):
+        yield passed("port", f"{text} on {host} is free")
+    elif is_ours(machine):
+        yield passed("port", f"{text} on {host} is our parser's")
+    else:
+        yield Finding(
+            "FAIL",
+            "port",
+            f"{text} on {host} is taken",
+            "a free port",
+            f"ss -ltnp 'sport = :{text}' shows who listens; end that, or set PARSER_PORT in .env",
+        )
+
+
+def kept_keys(machine: Machine) -> int:
+    """Return how many keys the parser's own command has put into its volume; 0 too without volume, image or engine."""
+    if not machine.run("docker", "volume", "inspect", STATE):
+        return 0
+    words = ("docker", "run", "--rm", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro", "--entrypoint", "python", IMAGE)
+    listed = machine.run(*words, "-m", "docparser.api_keys", "--file", f"{MOUNT}/data/api_keys", "list")
+    return len((listed or "").splitlines())
+
+
+def check_keys(machine: Machine) -> Iterator[Finding]:
+    """Check what the parser checks when it starts: entries of keys, and keys at all where others reach it."""
+    kept = 0
+    entries = [entry.strip() for entry in machine.setting("PARSER_API_KEYS", "").split(",") if entry.strip()]
+    file = machine.setting("PARSER_API_KEYS_FILE", "")
+    host, off = machine.setting("PARSER_BIND", "127.0.0.1"), machine.setting("PARSER_AUTH", "") == "off"
+    make = "docker compose run --rm --no-deps parser python -m docparser.api_keys make --name NAME makes one"
+    wrong = [number for number, entry in enumerate(entries, 1) if not KEY.match(entry)]
+    if wrong:
+        # The entry itself may be a key in plain text, so it is not shown.
+        yield Finding("FAIL", "keys", f"PARSER_API_KEYS: entry {wrong[0]} is no hash", "sha256:<64 hex digits>", make)
+    elif not is_loopback(host) and not entries and not file and not off and not (kept := kept_keys(machine)):
+        yield Finding(
+            "FAIL",
+            "keys",
+            f"PARSER_BIND is {host}, and there are no keys",
+            "keys where other machines reach the parser",
+            f"{make}; or PARSER_AUTH=off behind a proxy that asks for keys",
+        )
+    else:
+        said = "not asked for (PARSER_AUTH=off)" if off else f"{len(entries)} in PARSER_API_KEYS" if entries else ""
+        said = said or (f"in {file}" if file else f"{kept} in the volume {STATE}" if kept else "")
+        yield passed("keys", said or f"none needed, only {host} is open")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+CHECKS = (check_port, check_keys)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weights that `docker compose up` would serve: there, whole, and readable by the containers' user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from bundle.paths import ROOT
+from bundle.preflight.machine import Finding, Machine, passed
+from served_weights import layout, manifest
+from served_weights.errors import WeightsError
+from served_weights.settings import WeightSettings
+from served_weights.vlm import VlmWeights, find_vlm
+from tool_errors import UsageError
+
+FETCH = "scripts/fetch_weights.sh, or copy the folder there"
+MOUNTED = Path("/models")  # MODELS_DIR inside the containers, which LAYOUT_MODEL_DIR counts from
+
+
+def check_weights(machine: Machine) -> Iterator[Finding]:
+    """Everything about weights, by the rules that launcher and parser follow."""
+    try:
+        settings = WeightSettings.from_environment({**machine.values, "HARDWARE": machine.hardware})
+        known = ", ".join(settings.catalog.models)
+    except UsageError as error:
+        yield Finding("FAIL", "weights", str(error), "settings that can be used", "mend .env or config/models.yaml")
+        return
+    if not settings.models_dir.is_dir():
+        yield Finding(
+            "FAIL",
+            "weights",
+            f"MODELS_DIR: {settings.models_dir} is no folder",
+            f"the folder that holds {known}",
+            "make it and run scripts/fetch_weights.sh, or set MODELS_DIR in .env",
+        )
+        return
+    found = [vlm(settings), layout_model(settings, machine)]
+    yield from (finding for finding, _ in found)
+    yield from check_permissions(settings.models_dir, [folder for _, folder in found if folder])
+
+
+def vlm(settings: WeightSettings) -> tuple[Finding, Path | None]:
+    """What is to be said of the VLM's weights, and their folder where there are some."""
+    try:
+        weights = find_vlm(settings)
+    except WeightsError as error:
+        return Finding("FAIL", "weights", str(error), "config.json and *.safetensors", FETCH), None
+    return vlm_finding(weights, settings), weights.path
+
+
+def vlm_finding(weights: VlmWeights, settings: WeightSettings) -> Finding:
+    try:
+        count = manifest.verify(weights.path)
+    except WeightsError as error:
+        return Finding("FAIL", "weights", str(error), "the files of the manifest", FETCH)
+    if weights.demo and not settings.vlm_model:
+        home = settings.models_dir / weights.model.path
+        return Finding(
+            "WARN",
+            "weights",
+            f"{home} is not there; the demo weights in {weights.path} would be served",
+            "the published weights",
+            "scripts/fetch_weights.sh",
+        )
+    return passed("weights", f"{weights.path}" + ("" if count else f", no {manifest.NAME} to compare with"))
+
+
+def layout_model(settings: WeightSettings, machine: Machine) -> tuple[Finding, Path | None]:
+    """What is to be said of the layout model, and its folder where it is on this machine."""
+    directory, source = settings.layout_model_dir, machine.values.get("LAYOUT_MODEL_SOURCE")
+    if directory and directory.is_relative_to(MOUNTED):
+        settings = replace(settings, layout_model_dir=settings.models_dir / directory.relative_to(MOUNTED))
+    carried = (ROOT / source).resolve() / layout.NAME if source else None
+    try:
+        weights = layout.find_layout(settings, carried)
+    except WeightsError as error:
+        return layout_missing(error, machine), None
+    return layout_finding(weights, settings), weights.path
+
+
+def layout_finding(weights: layout.LayoutWeights, settings: WeightSettings) -> Finding:
+    try:
+        count = layout.verify_layout(weights.path)
+    except WeightsError as error:
+        return Finding("FAIL", "layout model", str(error), "the files of the manifest", FETCH)
+    if weights.demo and not settings.vlm_model and not settings.layout_model_dir:
+        return Finding(
+            "WARN",
+            "layout model",
+            f"the demo's in {weights.path} would be used",
+            f"the published {layout.NAME}",
+            "scripts/fetch_weights.sh",
+        )
+    return passed("layout model", f"{weights.path}" + ("" if count else f", no {manifest.NAME} to compare with"))
+
+
+def layout_missing(error: WeightsError, machine: Machine) -> Finding:
+    """A layout model that is not on this machine: a mistake, unless the image carries it, which cannot be seen here."""
+    directory, source = machine.values.get("LAYOUT_MODEL_DIR"), machine.values.get("LAYOUT_MODEL_SOURCE")
+    if (directory and not Path(directory).is_relative_to(MOUNTED)) or (source and not directory):
+        return Finding(
+            "WARN",
+            "layout model",
+            f"{directory or source} is not there, or holds no {layout.NAME}",
+            f"an image that carries {layout.NAME}",
+            "nothing, where the image was built with LAYOUT_MODEL_SOURCE",
+        )
+    return Finding(
+        "FAIL",
+        "layout model",
+        str(error),
+        f"the folder {layout.NAME} with {', '.join(layout.FILES)}",
+        (
+            f"copy {layout.NAME} into the VLM's folder, as it is published, or build it into the image "
+            "(LAYOUT_MODEL_SOURCE)"
+        ),
+    )
+
+
+def check_permissions(models_dir: Path, folders: list[Path]) -> Iterator[Finding]:
+    """The first file or folder that the containers' user, which owns none of them, cannot read."""
+    for path in (path for folder in folders for path in (folder, *folder.rglob("*"))):
+        if not path.stat().st_mode & (0o005 if path.is_dir() else 0o004):
+            yield Finding(
+                "FAIL",
+                "permissions",
+                f"{path} cannot be read by others",
+                "files that user 10001 can read",
+                f"chmod -R a+rX {models_dir}",
+            )
+            return
+
+
+CHECKS = (check_weights,)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/selftest.sh: a golden page and golden blocks through the running bundle, against recorded values."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bundle import files, parser_client
+from bundle.demo.inputs import open_documents
+from bundle.environments.setup import ENVIRONMENTS
+from bundle.paths import ROOT, VALUES, shown
+from bundle.settings import LocalSettings
+from selftest import check as selftest
+from selftest.server import Server
+from served_weights.errors import WeightsError
+from served_weights.settings import WeightSettings
+from served_weights.vlm import find_vlm
+from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, run
+
+PAGE = ROOT / "tests/data/report.png"
+PAGE_SECONDS = 600
+TEXT_TOLERANCE = 0.01
+
+
+def parse_arguments(words: list[str], settings: LocalSettings) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/selftest.sh",
+        description=(
+            "Check a running bundle against recorded values: run it after every change of driver, image or weights."
+        ),
+    )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="record the values, on a machine that is known to be right: blocks by transformers in float32 "
+        "on the CPU, the page by the running parser",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("local", "docker"),
+        default="local",
+        help="docker: ask the VLM from inside its container, since its port is not published (default local)",
+    )
+    parser.add_argument("--vlm", metavar="URL", default=settings.values["VLM_URL"], help="default %(default)s")
+    parser.add_argument("--parser", metavar="URL", default=settings.parser_url, help="default %(default)s")
+    parser.add_argument(
+        "--weights", metavar="DIR", type=Path, help="the folder that is served (default: what the VLM says)"
+    )
+    parser.add_argument("--values", metavar="FILE", type=Path, help=f"default: {selftest.NAME} beside the weights")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="NATS",
+        default=selftest.LOGPROB_TOLERANCE,
+        help="mean difference of log-probabilities (default %(default)s)",
+    )
+    parser.add_argument(
+        "--text_tolerance",
+        type=float,
+        metavar="FRACTION",
+        default=TEXT_TOLERANCE,
+        help="of the golden page's characters (default %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of lines")
+    return parser.parse_args(words)
+
+
+def folder_of_weights(root: str, settings: Mapping[str, str]) -> Path:
+    """The folder that is served: ``root``, as the VLM names it, where it is on this machine.
+
+    A container names its own path; then it is what MODELS_DIR, VLM_MODEL and HARDWARE in ``settings`` lead to.
+    Raises ServiceError.
+    """
+    if root and Path(root).is_dir():
+        return Path(root)
+    try:
+        return find_vlm(WeightSettings.from_environment(settings)).path
+    except WeightsError as error:
+        served = f"the VLM server serves {root}, which is not on this machine, and " if root else ""
+        raise ServiceError(f"{served}{error}; or name the served folder with --weights") from error
+
+
+def page_text(url: str) -> str:
+    """The golden page's Markdown by the running parser."""
+    (document,) = open_documents([str(PAGE)])
+    result: Any = parser_client.request(url, document.path, document.file_type, PAGE_SECONDS)
+    return result["layoutParsingResults"][0]["markdown"]["text"]
+
+
+def check_page(recorded: str | None, text: str, tolerance: float) -> selftest.Finding:
+    if recorded is None:
+        return selftest.Finding(
+            PAGE.name, False, "no text was recorded; run scripts/selftest.sh --record with a parser running"
+        )
+    differing = 1 - difflib.SequenceMatcher(None, recorded, text, autojunk=False).ratio()
+    return selftest.Finding(
+        PAGE.name,
+        differing <= tolerance,
+        f"{100 * differing:.2f} % of the text differs (at most {100 * tolerance:g} %)",
+    )
+
+
+def record(weights: Path, values: Path, parser: str) -> int:
+    """Write the values. Raises EnvironmentSetupError or ServiceError."""
+    python = ENVIRONMENTS["reference"].python
+    if not python.is_file():
+        raise EnvironmentSetupError(
+            "--record needs the environment reference; make it with scripts/setup_env.sh reference"
+        )
+    env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": f"{ROOT}/model_code:{ROOT}/common"}
+    command = [str(python), "-m", "reference.record_golden", "--model_path", str(weights)]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise ServiceError(f"the reference ended with status {done.returncode}; its last lines are above")
+    document = {"weights": selftest.fingerprint(weights), **json.loads(done.stdout)}
+    try:
+        document["page"] = {"file": PAGE.name, "text": page_text(parser)}
+    except ToolError as error:
+        print(f"the page is not recorded, only the blocks: {error}", file=sys.stderr)
+    files.write(values, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+    print(
+        f"recorded {len(document['blocks'])} blocks{' and the page' if 'page' in document else ''} in {shown(values)}"
+    )
+    return 0
+
+
+def check(options: argparse.Namespace, weights: Path, values: Path) -> int:
+    recorded = selftest.load(values, weights)
+    findings = selftest.check_blocks(Server(options.vlm), recorded, options.tolerance)
+    findings.append(
+        check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance)
+    )
+    return selftest.show(findings, options.json)
+
+
+def check_in_container(options: argparse.Namespace, settings: Mapping[str, str]) -> int:
+    """As `check`, but each replica by itself is asked for the blocks.
+
+    They are asked inside the container, where code and weights are the same.
+    """
+    weights = options.weights or folder_of_weights("", settings)
+    recorded = selftest.load((options.values or weights / selftest.NAME).resolve(), weights)
+    command = [
+        "docker",
+        "compose",
+        "exec",
+        "-T",
+        "vlm",
+        "python",
+        "-m",
+        "selftest",
+        "--replicas",
+        "/run/paddleocr-vl/replicas.json",
+        "--json",
+        "--tolerance",
+        str(options.tolerance),
+    ]
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    except OSError as error:
+        raise ServiceError(f"--mode docker: docker cannot be run ({error.strerror})") from error
+    # A Python that breaks off ends with the same status as a test that says no, but prints no verdict.
+    if done.returncode not in (0, FAILED) or not done.stdout.strip():
+        raise ServiceError(
+            "--mode docker: the blocks could not be asked for in the container vlm; the lines above say why"
+        )
+    findings = [selftest.Finding(**finding) for finding in json.loads(done.stdout)["findings"]]
+    page = check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance)
+    return selftest.show([*findings, page], options.json)
+
+
+def main(words: list[str]) -> int:
+    settings = LocalSettings.load(os.environ)
+    options = parse_arguments(words, settings)
+    if options.mode == "docker" and not options.record:
+        # VALUES holds the settings as compose reads them. Local mode overrides some of them, like HARDWARE.
+        return check_in_container(options, VALUES)
+    # Recording the blocks needs no server where the weights are named.
+    weights = options.weights or folder_of_weights(Server(options.vlm).root, settings.values)
+    values = (options.values or weights / selftest.NAME).resolve()
+    return record(weights, values, options.parser) if options.record else check(options, weights, values)
+
+
+if __name__ == "__main__":
+    sys.exit(run(lambda: main(sys.argv[1:])))

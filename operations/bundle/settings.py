@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of local mode: the environment, then the file .env, then the defaults of .env.example."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bundle import envfile
+from bundle.paths import CONFIG, ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
+from tool_errors import UsageError
+
+
+def port(values: Mapping[str, str], name: str, default: int) -> int:
+    """Return a port number; raises UsageError with the setting and its value."""
+    text = values.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise UsageError(f"{name} is {text!r}; expected a port number from 1 to 65535")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """The settings of local mode; `values` is the environment that the services get."""
+
+    vlm_host: str
+    vlm_port: int
+    parser_host: str
+    parser_port: int
+    ready_timeout: float
+    values: Mapping[str, str]
+
+    @classmethod
+    def load(cls, env: Mapping[str, str], env_file: Path = ENV_FILE) -> LocalSettings:
+        """Merge the file and the environment; raises UsageError for a value that cannot be used."""
+        text = env_file.read_text(encoding="utf-8") if env_file.is_file() else ""
+        values, malformed = envfile.parse(text)
+        if malformed:
+            line = text.splitlines()[malformed[0] - 1]
+            raise UsageError(f"{env_file.name}, line {malformed[0]}: {line!r} is not KEY=VALUE")
+        merged = {**values, **env}
+        vlm_port, parser_port = port(merged, "VLM_PORT", 8000), port(merged, "PARSER_PORT", 8080)
+        if vlm_port == parser_port:
+            raise UsageError(f"VLM_PORT and PARSER_PORT are both {vlm_port}; expected two different ports")
+        vlm_host = merged.get("VLM_HOST") or "127.0.0.1"
+        parser_host = merged.get("PARSER_BIND") or "127.0.0.1"
+        timeout = merged.get("READY_TIMEOUT") or "900"
+        if not timeout.isdigit():
+            raise UsageError(f"READY_TIMEOUT is {timeout!r}; expected whole seconds")
+        # The locks of local mode are those of the CPU build, whatever .env says for compose.
+        own = {
+            "HARDWARE": "cpu",
+            "VLM_HOST": vlm_host,
+            "VLM_PORT": str(vlm_port),
+            "PARSER_BIND": parser_host,
+            "PARSER_PORT": str(parser_port),
+            "VLM_URL": merged.get("VLM_URL") or f"http://{reachable(vlm_host)}:{vlm_port}/v1",
+            "MODELS_DIR": str((ROOT / (merged.get("MODELS_DIR") or "models")).resolve()),
+            "ENVS_DIR": str(ENVS_DIR),
+            "OPERATIONS_PYTHON": str(ENVS_DIR / "tools/bin/python"),
+            "RUN_DIR": str(RUN_DIR),
+            "PARSER_DATA_DIR": merged.get("PARSER_DATA_DIR") or str(RUN_DIR / "data"),
+            "SUPERVISOR_SOCKET": str(socket_path(RUN_DIR)),
+            # What config/supervisord.conf reads: both services, started one by one, logging to files.
+            "PROGRAMS": f"{CONFIG}/supervisor/vlm.conf {CONFIG}/supervisor/parser.conf",
+            "AUTOSTART": "false",
+            "LOG_MAXBYTES": "20MB",
+            "PARSER_STOP_SECONDS": "20",
+            # Without a balancer in front there is one replica, on VLM_PORT itself.
+            "VLM_REPLICAS": "1",
+            "VLM_REPLICAS_PER_DIE": "1",
+            "VLM_REPLICA_PORT": "",
+        }
+        values = {**merged, **own}
+        values.pop("PYTHONPATH", None)
+        return cls(vlm_host, vlm_port, parser_host, parser_port, float(timeout), values)
+
+    @property
+    def vlm_health(self) -> str:
+        return f"http://{reachable(self.vlm_host)}:{self.vlm_port}/health"
+
+    @property
+    def parser_url(self) -> str:
+        return f"http://{reachable(self.parser_host)}:{self.parser_port}"
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The settings that must agree before services that already run are used again."""
+        names = ("VLM_HOST", "VLM_PORT", "PARSER_BIND", "PARSER_PORT", "MODELS_DIR", "VLM_MODEL", "ENVS_DIR")
+        return {name: self.values.get(name, "") for name in names}
+
+
+def reachable(host: str) -> str:
+    """Return the address at which this machine reaches a service that is bound to `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+
+
+def socket_path(run_dir: Path) -> Path:
+    """Return the socket that supervisord listens on.
+
+    A Unix socket's path is limited to 107 bytes, which a deep checkout can exceed.
+    """
+    path = run_dir / "supervisor.sock"
+    # supervisord first makes a socket whose name is longer by its process id.
+    if len(os.fsencode(path)) <= 95:
+        return path
+    return Path("/tmp") / f"paddleocr-vl-{os.getuid()}-{zlib.crc32(os.fsencode(run_dir)):08x}.sock"

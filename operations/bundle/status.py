@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/status.sh: whether all of the bundle serves, on one screen; exit status 0 only if it does."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from bundle import parser_client
+from bundle.compose import project
+from bundle.progress import step
+from bundle.settings import LocalSettings
+from health_probe import OPENER
+from tool_errors import FAILED, ServiceError, run
+
+SAMPLE = re.compile(r"^(docparser_[a-z_]+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+TIMEOUT_SECONDS = 10
+PAUSE_SECONDS = 5
+# Labels of our images, in the order in which they are shown.
+VERSIONS = ("stack", "vllm", "vllm-ascend", "torch", "torch-npu", "transformers", "cann", "soc", "paddleocr")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the answer. `well` is None where it is no verdict."""
+
+    name: str
+    text: str
+    well: bool | None = None
+
+
+def get(url: str) -> tuple[int, str]:
+    """Status and body of a GET to the parser; status 0 and the reason if it does not answer."""
+    request = urllib.request.Request(url, headers=parser_client.headers())
+    try:
+        with OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
+            return answer.status, answer.read(1 << 20).decode("utf-8", "replace")
+    except urllib.error.HTTPError as error:
+        return error.code, error.read(1 << 20).decode("utf-8", "replace")
+    except OSError as error:
+        return 0, str(getattr(error, "reason", error))
+
+
+def container(name: str, row: dict[str, Any] | None) -> Line:
+    """State and versions of a service's container."""
+    if row is None:
+        return Line(name, "no container; docker compose up -d", False)
+    found = project.labels(row["Image"])
+    versions = [f"{key} {found[label]}" for key in VERSIONS if (label := f"paddleocr-vl.{key}") in found]
+    health = row.get("Health") or "no health check"
+    text = f"{row['State']}, {health}; {row['Image']}" + (f" ({', '.join(versions)})" if versions else "")
+    return Line(name, text, row["State"] == "running" and health == "healthy")
+
+
+def replicas() -> Line:
+    """How many replicas of the VLM answer, and which do not."""
+    answer = project.compose("exec", "-T", "vlm", "/opt/venv/supervisor/bin/python", "-m", "container.status")
+    try:
+        found = json.loads(answer.stdout)
+    except ValueError:
+        said = (answer.stderr.strip().splitlines() or ["no answer"])[-1]
+        return Line("replicas", f"unknown: {said}", False)
+    up = sum(replica["up"] for replica in found["replicas"])
+    down = [
+        f"{replica['number']}" + (f" (die {replica['die']})" if replica["die"] is not None else "")
+        for replica in found["replicas"]
+        if not replica["up"]
+    ]
+    text = f"{up} of {found['configured']} up"
+    text += f"; down or loading: {', '.join(down)}" if down else ""
+    text += f"; left out at the last start: die {found['missing']}" if found["missing"] else ""
+    return Line("replicas", text, not down and not found["missing"])
+
+
+def weights(result: dict[str, Any]) -> Line:
+    """What readiness says of the weights in use."""
+    parts = [
+        f"{result[kind]['model']}{' (DEMO weights)' if result[kind].get('demo') else ''}"
+        for kind in ("vlm", "layout")
+        if (result.get(kind) or {}).get("model")
+    ]
+    return Line("weights", ", ".join(parts) or "unknown")
+
+
+def queue(page: str) -> Line:
+    """Waiting and running pages, from the parser's metrics."""
+    values = {name: float(value) for name, value in SAMPLE.findall(page)}
+    if "docparser_queue_tasks" not in values:
+        return Line("queue", "unknown: the parser's metrics do not answer; with keys, set PARSER_API_KEY")
+    waiting, running = values["docparser_queue_tasks"], values["docparser_running_tasks"]
+    oldest = values["docparser_queue_oldest_seconds"]
+    return Line("queue", f"{waiting:.0f} pages wait, the oldest for {oldest:.0f} s; {running:.0f} in work")
+
+
+def disk() -> Line:
+    """Free space of the volume that holds jobs and results."""
+    answer = project.compose("exec", "-T", "parser", "df", "-Pk", "/var/lib/paddleocr-vl")
+    rows = [line.split() for line in answer.stdout.splitlines()[1:]]
+    if answer.returncode or not rows or len(rows[-1]) < 5:
+        return Line("disk", "unknown")
+    size, free = (int(rows[-1][column]) / 2**20 for column in (1, 3))
+    return Line("disk", f"{free:.0f} of {size:.0f} GiB free for jobs and results")
+
+
+def look() -> list[Line]:
+    """Every line. Raises ServiceError where the engine does not answer."""
+    parser = LocalSettings.load(os.environ).parser_url
+    rows = project.containers()
+    lines = [container(name, rows.get(name)) for name in ("vlm", "parser")]
+    if rows.get("vlm", {}).get("State") == "running":
+        lines.append(replicas())
+    code, body = get(f"{parser}/health/ready")
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = {}
+    said = answer.get("errorMsg") or body[:200]
+    lines.append(Line("service", f"{parser}: {said}", code == 200))
+    lines.append(weights(answer.get("result") or {}))
+    if code:
+        lines.append(queue(get(f"{parser}/metrics")[1]))
+    if rows.get("parser", {}).get("State") == "running":
+        lines.append(disk())
+    return lines
+
+
+def wait_for_all(seconds: float) -> list[Line]:
+    """Look until all is well or the time is over; returns the last look."""
+    deadline = time.monotonic() + seconds
+    with step("waiting for every replica and the parser") as ticker:
+        while True:
+            lines = look()
+            bad = [line for line in lines if line.well is False]
+            if not bad or time.monotonic() >= deadline:
+                return lines
+            ticker.detail = f"{bad[0].name}: {bad[0].text}"[:120]
+            time.sleep(PAUSE_SECONDS)
+
+
+def main(words: list[str]) -> int:
+    arguments = argparse.ArgumentParser(prog="scripts/status.sh", description=__doc__.partition(": ")[2])
+    arguments.add_argument(
+        "--wait-all",
+        nargs="?",
+        type=float,
+        const=1800.0,
+        metavar="SECONDS",
+        help="wait until every replica serves, by default 1800 s; `docker compose up --wait` returns at the first",
+    )
+    arguments.add_argument("--json", action="store_true", help="one JSON list instead of lines")
+    options = arguments.parse_args(words)
+    lines = look() if options.wait_all is None else wait_for_all(options.wait_all)
+    if options.json:
+        print(json.dumps([dataclasses.asdict(line) for line in lines], indent=1))
+    else:
+        for line in lines:
+            print(f"{line.name:<9} {'' if line.well is None else 'ok  ' if line.well else 'BAD '}{line.text}")
+    if all(line.name not in ("vlm", "parser") or "no container" in line.text for line in lines):
+        raise ServiceError("the bundle does not run here; docker compose up -d starts it")
+    return FAILED if any(line.well is False for line in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(lambda: main(sys.argv[1:])))

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/support_bundle.sh: collect, take out secrets, write one archive. Documents are never in it."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import npu_smi
+from bundle import parser_client
+from bundle.paths import ENV_FILE, ROOT, VALUES
+from bundle.progress import say, step
+from bundle.settings import LocalSettings
+from bundle.support.redact import Redactor, secrets
+from bundle.support.sources import Source, sources
+from health_probe import OPENER
+from tool_errors import UsageError, run
+
+# Of one file; the end of a longer text is kept, since what went wrong last stands there.
+MOST_BYTES = 20 << 20
+PLOG = "/var/lib/paddleocr-vl/ascend-log"
+PLOG_SECONDS = 300
+
+
+def output(source: Source) -> str:
+    """What the command prints, with its status if that is not 0; one line if it cannot be run."""
+    try:
+        done = subprocess.run(
+            source.command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=source.timeout,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{' '.join(source.command)}: {error}\n"
+    text = done.stdout[-MOST_BYTES:].decode("utf-8", "replace")
+    return text + (f"\nexit status {done.returncode}\n" if done.returncode else "")
+
+
+def page(path: str) -> str:
+    """A page of the parser, or why there is none."""
+    url = f"{LocalSettings.load(os.environ).parser_url}{path}"
+    try:
+        request = urllib.request.Request(url, headers=parser_client.headers())
+        with OPENER.open(request, timeout=30) as answer:
+            return answer.read(MOST_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        return f"{url}: {error}\n"
+
+
+def plogs() -> Iterator[tuple[str, str]]:
+    """CANN's logs of all replicas, names below `plog/`."""
+    command = ["docker", "compose", "exec", "-T", "vlm", "tar", "-C", PLOG, "-cf", "-", "."]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PLOG_SECONDS, check=False
+        )
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            for member in archive:
+                file = archive.extractfile(member) if member.isfile() else None
+                if file:
+                    yield f"plog/{member.name.removeprefix('./')}", file.read()[-MOST_BYTES:].decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError, tarfile.TarError) as error:
+        yield "plog/README.txt", f"no logs of CANN: {error}\n"
+
+
+def redactor() -> Redactor:
+    """Knows the values of secret settings, and the words of the file that PARSER_API_KEYS_FILE names."""
+    file = VALUES.get("PARSER_API_KEYS_FILE")
+    try:
+        contents = [Path(file).read_text(encoding="utf-8", errors="replace")] if file else []
+    except OSError:
+        contents = []  # the container's path; its content is in no output
+    return Redactor(secrets(VALUES, contents))
+
+
+def collect() -> Iterator[tuple[str, str, str]]:
+    """Name, reason and text of every file, secrets still in it."""
+    if ENV_FILE.is_file():
+        yield "settings/env.txt", "the file .env", ENV_FILE.read_text(encoding="utf-8", errors="replace")
+    own = {
+        name: value for name, value in os.environ.items() if name.startswith(("VLM_", "PARSER_", "NPU_", "HARDWARE"))
+    }
+    yield "settings/shell.txt", "settings of this shell", "".join(f"{name}={own[name]}\n" for name in sorted(own))
+    try:
+        report = npu_smi.parse(
+            subprocess.run(["npu-smi", "info"], capture_output=True, text=True, timeout=60, check=False).stdout
+        )
+        npus = len({die.npu for die in report.dies})
+    except (OSError, subprocess.SubprocessError):
+        npus = 0
+    for source in sources(npus):
+        yield source.name, source.why, output(source)
+    for path, name in (("/metrics", "metrics"), ("/health/ready", "ready")):
+        yield f"parser/{name}.txt", f"GET {path}", page(path)
+    for name, text in plogs():
+        yield name, "CANN's log", text
+
+
+def write(path: Path) -> None:
+    """Write the archive under another name first, readable by its owner only. Raises UsageError."""
+    folder = f"paddleocr-vl-support-{time.strftime('%Y%m%d-%H%M%S')}"
+    partial, clean, contents = path.with_name(path.name + ".part"), redactor(), []
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+
+            def add(name: str, text: str) -> None:
+                data = text.encode("utf-8", "replace")
+                member = tarfile.TarInfo(f"{folder}/{name}")
+                member.size, member.mtime, member.mode = len(data), int(time.time()), 0o600
+                archive.addfile(member, io.BytesIO(data))
+
+            for name, why, text in collect():
+                add(name, clean(text))
+                contents.append(f"{name}: {why}")
+            add("CONTENTS.txt", "\n".join(contents) + "\n")
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"--out {path}: {error.strerror}; expected a file in a folder that you can write to"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def main(words: list[str]) -> int:
+    arguments = argparse.ArgumentParser(prog="scripts/support_bundle.sh", description=__doc__.partition(": ")[2])
+    arguments.add_argument("--out", type=Path, metavar="FILE", default=Path("support-bundle.tar.gz"))
+    options = arguments.parse_args(words)
+    with step("collecting"):
+        write(options.out)
+    say(f"wrote {options.out}; look through it before you send it: settings and logs name your hosts and users")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(lambda: main(sys.argv[1:])))

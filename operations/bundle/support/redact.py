@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take secrets out of texts: values of settings that are secrets, wherever they stand, and what looks like one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+MARK = "<removed>"
+# Names of settings whose values are secrets. PARSER_API_KEYS holds hashes; they are removed as well.
+SECRET_NAME = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|COOKIE)")
+# A value shorter than this is no secret, and removing it everywhere would make the texts unreadable.
+SHORTEST = 6
+PATTERNS = (
+    # The user part of an address: scheme://user:password@host
+    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^/\s@\"']+@"),
+    re.compile(r"(?P<keep>(?i:\b(?:bearer|basic)\s+))[A-Za-z0-9._~+/=-]{6,}"),
+    re.compile(r"(?P<keep>\bsha256:)[0-9a-f]{64}\b(?!\s*digest)"),
+    # NAME=value, NAME: value and "NAME": "value", where NAME says that it is a secret.
+    re.compile(
+        r"(?P<keep>[\"']?\b[A-Za-z0-9_-]*(?i:key|token|secret|password|passwd|credential|authorization|cookie)"
+        r"[A-Za-z0-9_-]*[\"']?\s*[=:]\s*[\"']?)(?!\s|[\"']|null\b|None\b|\$\{)[^\s\"',}]+"
+    ),
+    # A signed address of a result opens it for everyone.
+    re.compile(r"(?P<keep>[?&](?:signature|sig|token|key|expires)=)[^\s&\"']+"),
+    # Private keys in PEM form, with all their lines.
+    re.compile(r"(?P<keep>)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+)
+
+
+def secrets(settings: Mapping[str, str], contents: Iterable[str] = ()) -> list[str]:
+    """Return the secret values, longest first: those of settings with secret names, each entry of a list by itself, and
+    the words of files that hold secrets (`contents`)."""
+    values = {value for name, value in settings.items() if SECRET_NAME.search(name)}
+    words = {word for value in (*values, *contents) for word in (value, *re.split(r"[\s,;]+", value))}
+    # A path names a secret's file and is none itself.
+    return sorted((word for word in words if len(word) >= SHORTEST and not word.startswith("/")), key=len, reverse=True)
+
+
+class Redactor:
+    """Takes `secrets` and everything that PATTERNS name out of a text."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        alternatives = "|".join(map(re.escape, known))
+        self._known = re.compile(alternatives) if alternatives else None
+
+    def __call__(self, text: str) -> str:
+        if self._known:
+            text = self._known.sub(MARK, text)
+        for pattern in PATTERNS:
+            text = pattern.sub(lambda match: f"{match['keep']}{MARK}", text)
+        return text

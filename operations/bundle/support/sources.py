@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into the archive: commands, each with the file that gets its output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LOG_LINES = 20_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """A command whose output becomes the file `name` of the archive; `why` stands in its table of contents."""
+
+    name: str
+    why: str
+    command: tuple[str, ...]
+    timeout: float = 60
+
+
+PACKAGES = (
+    "import importlib.metadata as m; print(*sorted(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
+)
+COMPOSE = ("docker", "compose")
+VLM_PYTHON = "/opt/venv/supervisor/bin/python"
+
+SOURCES = (
+    Source("status.json", "containers, replicas, weights, queue, disk", ("scripts/status.sh", "--json"), 120),
+    Source("preflight.json", "what this machine lacks", ("scripts/preflight.sh", "--json"), 600),
+    Source("compose/ps.txt", "containers", (*COMPOSE, "ps", "--all")),
+    Source("compose/config.yaml", "settings as compose reads them", (*COMPOSE, "config")),
+    Source("compose/images.txt", "images", (*COMPOSE, "images")),
+    Source("compose/events.txt", "the last hour's events", (*COMPOSE, "events", "--since", "1h", "--until", "0s")),
+    Source("logs/vlm.log", "the VLM container", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "vlm"), 120),
+    Source("logs/parser.log", "the parser", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "parser"), 120),
+    Source("vlm/replicas.json", "replicas", (*COMPOSE, "exec", "-T", "vlm", VLM_PYTHON, "-m", "container.status")),
+    Source("vlm/packages.txt", "Python packages", (*COMPOSE, "exec", "-T", "vlm", "python", "-c", PACKAGES)),
+    Source("parser/packages.txt", "Python packages", (*COMPOSE, "exec", "-T", "parser", "python", "-c", PACKAGES)),
+    Source("vlm/processes.txt", "processes", (*COMPOSE, "top", "vlm")),
+    Source("parser/processes.txt", "processes", (*COMPOSE, "top", "parser")),
+    Source("engine/version.txt", "the container engine", ("docker", "version")),
+    Source("engine/info.txt", "the container engine", ("docker", "info")),
+    Source("engine/disk.txt", "its disk", ("docker", "system", "df")),
+    Source("host/system.txt", "kernel and system", ("sh", "-c", "uname -a; cat /etc/os-release; uptime")),
+    Source("host/memory.txt", "memory", ("cat", "/proc/meminfo")),
+    Source("host/processor.txt", "processor and memory nodes", ("lscpu",)),
+    Source("host/disk.txt", "disks", ("df", "-h")),
+    Source("host/kernel.log", "the kernel's messages", ("dmesg", "--ctime")),
+    Source("npu/info.txt", "dies", ("npu-smi", "info")),
+    Source("npu/map.txt", "dies and their numbers", ("npu-smi", "info", "-m")),
+    Source("npu/topology.txt", "links and cores near dies", ("npu-smi", "info", "-t", "topo")),
+    Source("npu/driver.txt", "driver and firmware", ("sh", "-c", "cat /usr/local/Ascend/*/version.info")),
+    Source("npu/devices.txt", "device files", ("sh", "-c", "ls -ln /dev/davinci* /dev/devmm_svm /dev/hisi_hdc")),
+)
+
+
+def sources(npus: int) -> Iterator[Source]:
+    """Every source; health and errors of each NPU where there are some."""
+    yield from SOURCES
+    for number in range(npus):
+        for kind in ("health", "ecc", "temp"):
+            command = ("npu-smi", "info", "-t", kind, "-i", str(number))
+            yield Source(f"npu/{number}-{kind}.txt", f"{kind} of NPU {number}", command)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which cores a replica runs on (decision 0413).
+
+An A3 server has up to 640 cores in several memory nodes. A replica that is bound to some of them keeps its memory near
+and sizes its thread pools by them. Threads and child processes inherit the binding.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from container import replicas
+from container.replicas import ReplicaError
+
+# A server's dies. A container that holds some of them takes these dies' shares only, so that two containers on one
+# server do not meet.
+DIES_OF_A_SERVER = 16
+ROW = re.compile(r"^\s*NPU(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
+
+
+def numbers(text: str) -> list[int]:
+    """`0-3,8` as [0, 1, 2, 3, 8]. Raises ValueError."""
+    found: list[int] = []
+    for part in text.split(","):
+        begin, _, end = part.partition("-")
+        found += range(int(begin), int(end or begin) + 1)
+    return found
+
+
+def share(available: Sequence[int], parts: int, part: int) -> list[int]:
+    """One of `parts` shares of the cores: consecutive numbers, which mostly lie in one memory node.
+
+    Where there are fewer cores than parts, several parts share a core.
+    """
+    available = sorted(available)
+    if len(available) < parts:
+        return [available[part % len(available)]]
+    size, rest = divmod(len(available), parts)
+    begin = part * size + min(part, rest)
+    return available[begin : begin + size + (part < rest)]
+
+
+def affinity(topology: str) -> dict[int, list[int]]:
+    """Die -> the cores near it, from the last column (CPU Affinity) of `npu-smi info -t topo`; {} without one."""
+    if "affinity" not in topology.lower():
+        return {}
+    return {int(die): numbers(cores) for die, cores in ROW.findall(topology)}
+
+
+def topology() -> str:
+    """What `npu-smi info -t topo` prints, an empty text where it does not run."""
+    try:
+        answer = subprocess.run(
+            ["npu-smi", "info", "-t", "topo"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout
+
+
+def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[int]) -> list[int] | None:
+    """The die's share of the cores near it, which it divides with the dies that name the same cores; None if npu-smi
+    names none, or none that this container may use."""
+    if die not in near_dies:
+        return None
+    same = sorted(number for number, cores in near_dies.items() if set(cores) == set(near_dies[die]))
+    usable = sorted(set(near_dies[die]) & set(available))
+    return share(usable, len(same), same.index(die)) if usable else None
+
+
+def chosen(text: str, place: int, available: Sequence[int]) -> list[int]:
+    """The cores that VLM_CORES gives to the replicas of a die (on CPU: of a core set).
+
+    `text` holds one list a die, with semicolons between them: `0-39;40-79`. Raises ReplicaError.
+    """
+    lists = text.split(";")
+    try:
+        wanted = numbers(lists[place])
+    except (ValueError, IndexError):
+        wanted = []
+    if not wanted or not set(wanted) <= set(available):
+        raise ReplicaError(
+            f"VLM_CORES is {text!r}; expected `auto`, `none`, or one list of cores for each die, with semicolons "
+            f"between them, like 0-39;40-79, of cores that the container may use (die {place} has none such)"
+        )
+    return wanted
+
+
+def of_replica(
+    env: Mapping[str, str], index: int, available: Sequence[int], devices: Path = Path("/dev")
+) -> tuple[list[int], str]:
+    """The cores of a replica and why these; all that are available where replicas are not bound.
+
+    Raises ReplicaError.
+    """
+    mode = env.get("VLM_CORES") or "auto"
+    total, place = replicas.places(env), replicas.place(env, index)
+    if mode == "none":
+        return sorted(available), "VLM_CORES=none"
+    if mode != "auto":
+        return chosen(mode, place, available), "VLM_CORES"
+    if env.get("HARDWARE") != "ascend":
+        return (share(available, total, place), "a share") if total > 1 else (sorted(available), "the only core set")
+    die = replicas.dies(devices)[place]
+    if cores := near(die, affinity(topology()), available):
+        return cores, f"near die {die} (npu-smi info -t topo)"
+    # An A3's dies are about equally far from all cores: shares in the order of the dies' numbers.
+    return share(available, max(DIES_OF_A_SERVER, die + 1), die), f"share of die {die}"

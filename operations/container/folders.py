@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders that a replica writes to, on the container's volume: working directory, CANN's compiled operators and logs.
+
+CANN writes `kernel_meta` and the debug files of its operator compiler into the working directory, which in the image is
+read-only (decision 0413).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def state(env: Mapping[str, str]) -> Path:
+    """The volume of the container, RUN_DIR where there is none (local mode)."""
+    return Path(env.get("STATE_DIR") or env["RUN_DIR"])
+
+
+def logs(env: Mapping[str, str]) -> Path:
+    """CANN's logs, a folder for each replica."""
+    return state(env) / "ascend-log"
+
+
+def replicas_folder(env: Mapping[str, str]) -> Path:
+    """The folder of all replicas' folders."""
+    return state(env) / "replicas"
+
+
+def work(env: Mapping[str, str], index: int) -> Path:
+    """A replica's working directory."""
+    return replicas_folder(env) / str(index) / "work"
+
+
+def make(env: Mapping[str, str], index: int) -> dict[str, str]:
+    """Make a replica's folders; returns CANN's variables that name them.
+
+    ASCEND_WORK_PATH holds what one process writes, ASCEND_CACHE_PATH what is compiled once and read again.
+    """
+    folders = {
+        "ASCEND_WORK_PATH": work(env, index),
+        "ASCEND_CACHE_PATH": work(env, index).with_name("cache"),
+        "ASCEND_PROCESS_LOG_PATH": logs(env) / str(index),
+    }
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    return {name: str(folder) for name, folder in folders.items()}
+
+
+def prune_logs(env: Mapping[str, str], limit: int) -> int:
+    """Remove CANN's oldest logs until all together have at most `limit` bytes; returns how many were removed.
+
+    A process rotates its own logs, but those of earlier processes stay.
+    """
+    found = []
+    for path in logs(env).rglob("*"):
+        try:
+            if path.is_file() and not path.is_symlink():
+                status = path.stat()
+                found.append((status.st_mtime, status.st_size, path))
+        except OSError:
+            continue  # the process that wrote it rotated it away
+    total, removed = sum(size for _, size, _ in found), 0
+    for _, size, path in sorted(found):
+        if total <= limit:
+            break
+        path.unlink(missing_ok=True)
+        total, removed = total - size, removed + 1
+    return removed

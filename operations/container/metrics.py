@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page of Prometheus metrics for all replicas: every sample gets a `replica` label; vlm_replica_up says who
+answers."""
+
+from __future__ import annotations
+
+import os
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from container import replicas
+
+TIMEOUT_SECONDS = 5
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def fetch(url: str) -> list[Metric] | None:
+    """The metric families of a replica's own page, None where it does not answer with one."""
+    try:
+        with OPENER.open(f"{url}/metrics", timeout=TIMEOUT_SECONDS) as response:
+            return list(text_string_to_metric_families(response.read().decode()))
+    except OSError:
+        return None
+    except ValueError as error:
+        print(f"{url}/metrics is no page of metrics: {error}", file=sys.stderr, flush=True)
+        return None
+
+
+def merge(pages: Mapping[str, list[Metric] | None]) -> list[Metric]:
+    """Families by replica -> families of all replicas, each once, its samples with the label `replica`."""
+    up = GaugeMetricFamily("vlm_replica_up", "Whether the replica answers.", labels=["replica"])
+    merged: dict[tuple[str, str], Metric] = {}
+    for name, page in pages.items():
+        up.add_metric([name], page is not None)
+        for family in page or ():
+            whole = merged.setdefault(
+                (family.name, family.type), Metric(family.name, family.documentation, family.type)
+            )
+            for sample in family.samples:
+                labels = {**sample.labels, "replica": name}
+                whole.samples.append(Sample(sample.name, labels, sample.value, sample.timestamp))
+    return [up, *merged.values()]
+
+
+class Replicas:
+    """A collector: the pages of all replicas, asked for at the same time whenever it is read."""
+
+    def collect(self) -> Iterator[Metric]:
+        addresses = replicas.urls(os.environ)
+        with ThreadPoolExecutor(len(addresses)) as threads:
+            pages = list(threads.map(fetch, addresses))
+        missing = [die for die in (os.environ.get("NPU_MISSING") or "").split(",") if die]
+        yield GaugeMetricFamily("vlm_dies_missing", "Dies of NPU_IDS that are not there.", len(missing))
+        yield from merge({str(index): page for index, page in enumerate(pages)})
+
+
+REGISTRY = CollectorRegistry()
+REGISTRY.register(Replicas())
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET /metrics, in the plain text format only.
+
+    The library's own server would offer OpenMetrics too, where the replicas' `..._created` gauges clash with the
+    counters whose names they begin with.
+    """
+
+    def do_GET(self) -> None:
+        body = generate_latest(REGISTRY)
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """One line for each scrape would fill the log."""
+
+
+if __name__ == "__main__":
+    ThreadingHTTPServer(("127.0.0.1", int(os.environ["METRICS_PORT"])), Handler).serve_forever()

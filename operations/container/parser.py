@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start the parser's container: the parser and the guard under supervisord."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from container import supervisord
+
+PROGRAMS = ("parser", "guard")
+DEFAULTS = {"PARSER_STOP_SECONDS": "20"}
+
+
+def main() -> None:
+    supervisord.prepare_logs(PROGRAMS, Path(os.environ["RUN_DIR"]))
+    supervisord.become(supervisord.environment(PROGRAMS, DEFAULTS, os.environ))
+
+
+if __name__ == "__main__":
+    main()

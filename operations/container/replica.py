@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Become one replica of the VLM server: python -m container.replica INDEX. supervisord starts it again when it ends.
+
+Before it becomes the server it ends what the replica's previous process may have left (vLLM's engine is a process of
+its own and outlives a killed API server), waits for its turn, and takes its port, die and cores.
+
+It runs in the environment of supervisord and becomes the server in the environment `vlm`. That environment does not
+have this package.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from container import cores, folders, replicas, threads
+from health_probe import probe
+
+# The most that a replica waits for the one before it: starting all at once would read the weights as many times at
+# once.
+TURN_SECONDS = 60
+# On a die that another one shares: vLLM measures the free memory of the die while it starts.
+SHARED_DIE_TURN_SECONDS = 600
+
+
+def processes_of_group(group: int) -> list[int]:
+    """Living processes of a process group that are ours. The number of the group may belong to others by now.
+
+    Ours were started with our RUN_DIR. vLLM's engine writes its title over the beginning of its environment, where
+    RUN_DIR may be lost; such a process is ours if it carries vLLM's title and works in a replica's folder.
+    """
+    mark, found = f"RUN_DIR={os.environ['RUN_DIR']}".encode(), []
+    works = folders.replicas_folder(os.environ).resolve()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[2]) != group or fields[0] == "Z":
+                continue
+            environment = (entry / "environ").read_bytes()
+            titled = environment.startswith(b"\0") and (entry / "cmdline").read_bytes().startswith(b"VLLM::")
+            if mark in environment.split(b"\0") or (titled and (entry / "cwd").resolve().is_relative_to(works)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def end_previous(record: Path) -> None:
+    """Kill what is left of the process group that the replica's previous process wrote to `record`."""
+    try:
+        group = int(record.read_text())
+    except (OSError, ValueError):
+        return
+    if group != os.getpgrp():
+        for process in processes_of_group(group):
+            os.kill(process, signal.SIGKILL)
+
+
+def wait_for_turn(index: int) -> None:
+    """Wait until the replica before this one answers, but no longer than its turn takes: it may be broken."""
+    shares = replicas.place(os.environ, index) == replicas.place(os.environ, index - 1)
+    deadline = time.monotonic() + (SHARED_DIE_TURN_SECONDS if shares else TURN_SECONDS) * index
+    while index and time.monotonic() < deadline:
+        if probe(f"http://127.0.0.1:{replicas.port(os.environ, index - 1)}/health", timeout=2).healthy:
+            return
+        time.sleep(1)
+
+
+def main() -> int:
+    """Returns 2 where a setting is wrong, with one line on stderr; else this process becomes the server."""
+    index = int(sys.argv[1])
+    record = Path(os.environ["RUN_DIR"]) / f"replica-{index}"
+    end_previous(record)
+    wait_for_turn(index)
+    try:
+        bound, why = cores.of_replica(os.environ, index, sorted(os.sched_getaffinity(0)))
+        own = {**replicas.environment(os.environ, index), **threads.environment(os.environ, len(bound))}
+    except replicas.ReplicaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    os.sched_setaffinity(0, bound)
+    pools = " ".join(f"{name}={own[name]}" for name in threads.POOLS if name in own)
+    print(f"replica {index}: {len(bound)} cores from {bound[0]} to {bound[-1]}, {why}; {pools}", flush=True)
+    own |= folders.make(os.environ, index)
+    os.chdir(own["ASCEND_WORK_PATH"])
+    record.write_text(f"{os.getpgrp()}\n")
+    python = f"{os.environ['ENVS_DIR']}/vlm/bin/python"
+    os.execve(python, [python, "-m", "vlm_server"], {**os.environ, **own})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

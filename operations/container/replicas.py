@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replicas of the VLM server in one container: how many, on which ports, on which dies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+DEVICE = re.compile(r"^davinci(\d+)$")
+MOST, MOST_PER_DIE = 64, 8
+
+
+class ReplicaError(Exception):
+    """The settings ask for replicas that this container cannot hold; the message says what to change."""
+
+
+def dies(devices: Path = Path("/dev")) -> list[int]:
+    """Numbers of the dies whose device files are mounted, ascending; inside the container they count from 0."""
+    found = (DEVICE.match(path.name) for path in devices.iterdir())
+    return sorted(int(match[1]) for match in found if match)
+
+
+def per_die(env: Mapping[str, str]) -> int:
+    """VLM_REPLICAS_PER_DIE: replicas that share a die, on CPU a core set; 1 by default. Raises ReplicaError."""
+    text = env.get("VLM_REPLICAS_PER_DIE") or "1"
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_PER_DIE):
+        raise ReplicaError(f"VLM_REPLICAS_PER_DIE is {text!r}; expected a whole number from 1 to {MOST_PER_DIE}")
+    return int(text)
+
+
+def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
+    """How many replicas to run: VLM_REPLICAS_PER_DIE times VLM_REPLICAS, which is by default the number of dies on
+    Ascend and 1 on CPU.
+
+    Raises ReplicaError.
+    """
+    text = env.get("VLM_REPLICAS") or ""
+    if text and not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST):
+        raise ReplicaError(f"VLM_REPLICAS is {text!r}; expected a whole number from 1 to {MOST}")
+    if env.get("HARDWARE") == "ascend":
+        present = len(dies(devices))
+        if not present:
+            raise ReplicaError("no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info)")
+        if text and int(text) > present:
+            raise ReplicaError(
+                f"VLM_REPLICAS is {text}, but NPU_IDS gives {present} dies; expected at most the number of dies "
+                "(VLM_REPLICAS_PER_DIE sets how many replicas share one)"
+            )
+        used = int(text or present)
+    else:
+        used = int(text or 1)
+    if used * per_die(env) > MOST:
+        made = used * per_die(env)
+        raise ReplicaError(
+            f"VLM_REPLICAS_PER_DIE is {per_die(env)}: that makes {made} replicas; expected at most {MOST}"
+        )
+    return used * per_die(env)
+
+
+def place(env: Mapping[str, str], index: int) -> int:
+    """Which of the container's dies (on CPU: core sets) a replica runs on, counted from 0."""
+    return index // per_die(env)
+
+
+def places(env: Mapping[str, str]) -> int:
+    """How many dies (on CPU: core sets) are used. Here VLM_REPLICAS is what `count` has found."""
+    return int(env.get("VLM_REPLICAS") or 1) // per_die(env)
+
+
+def port(env: Mapping[str, str], index: int) -> int:
+    """Port of a replica: counted from VLM_REPLICA_PORT behind the balancer, VLM_PORT itself where there is none."""
+    if base := env.get("VLM_REPLICA_PORT"):
+        return int(base) + index
+    return int(env.get("VLM_PORT") or 8000)
+
+
+def urls(env: Mapping[str, str]) -> list[str]:
+    """Addresses of all replicas, without a path."""
+    return [f"http://127.0.0.1:{port(env, index)}" for index in range(int(env["VLM_REPLICAS"]))]
+
+
+def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")) -> dict[str, str]:
+    """What a replica's process gets besides the container's environment: its address, its die, the size of its cache.
+
+    Here VLM_REPLICAS is what `count` has found.
+    """
+    replicas = int(env.get("VLM_REPLICAS") or 1)
+    own = {"VLM_PORT": str(port(env, index))}
+    if env.get("VLM_REPLICA_PORT"):
+        own["VLM_HOST"] = "127.0.0.1"
+    if env.get("HARDWARE") == "ascend":
+        # A single mounted die is number 0 already and needs no variable.
+        if len(dies(devices)) > 1:
+            own["ASCEND_RT_VISIBLE_DEVICES"] = str(place(env, index))
+    elif replicas > 1 and not env.get("VLLM_CPU_KVCACHE_SPACE"):
+        # GiB. The launcher would derive it from the container's memory, which all replicas share.
+        own["VLLM_CPU_KVCACHE_SPACE"] = "1"
+    return own

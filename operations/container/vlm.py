@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start the VLM's container: check device, settings and weights, then run replicas and balancer under supervisord.
+
+Ends with status 2 and one line on stderr when one of them is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from container import replicas, status, supervisord
+from container.device_check import DeviceError, check_device
+
+FILES = ("vlm", "balancer", "guard")
+PROGRAMS = ("vlm", "balancer", "metrics", "watchdog", "guard")
+DEFAULTS = {
+    "VLM_HOST": "0.0.0.0",
+    "VLM_PORT": "8000",
+    "VLM_REPLICA_PORT": "8100",
+    "METRICS_PORT": "8099",
+    "VLM_MODEL_NAME": "PaddleOCR-VL-0.9B",
+    "WATCHDOG_INTERVAL_S": "10",
+    "WATCHDOG_TIMEOUT_S": "30",
+    "WATCHDOG_FAILURES": "3",
+    # MiB of CANN's logs that are kept on the volume.
+    "ASCEND_LOG_MIB": "1024",
+}
+
+
+def main() -> int:
+    """Returns a status only where something is wrong."""
+    supervisord.prepare_logs(PROGRAMS, Path(os.environ["RUN_DIR"]))
+    try:
+        count = replicas.count(os.environ)
+        check_device(os.environ)
+    except (replicas.ReplicaError, DeviceError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if missing := os.environ.get("NPU_MISSING"):
+        print(
+            f"WARNING: die {missing} of NPU_IDS={os.environ.get('NPU_WANTED')} was not there when "
+            f"scripts/select_npus.sh looked; {count} replicas serve without it",
+            flush=True,
+        )
+    env = supervisord.environment(FILES, DEFAULTS, {**os.environ, "VLM_REPLICAS": str(count)})
+    launcher = [f"{env['ENVS_DIR']}/vlm/bin/python", "-m", "vlm_server", "--check"]
+    checked = subprocess.run(launcher, env=env, stdout=subprocess.PIPE, text=True, check=False)
+    if checked.returncode:
+        return checked.returncode
+    status.write(env)
+    supervisord.become({**env, "VLM_MAX_NUM_SEQS": str(json.loads(checked.stdout)["max_num_seqs"])})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kill a replica that is alive but no longer answers; supervisord starts it again. Bound CANN's logs.
+
+A probe is a real request that asks for one token. On a loaded replica it may wait behind other requests, so a failed
+probe counts only while the replica's counters of tokens and requests stand still.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from prometheus_client.metrics_core import Metric
+
+from container import folders, replicas
+from container.metrics import fetch
+from container.replica import processes_of_group
+
+WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", "request_success")}
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def work_done(page: list[Metric] | None) -> float | None:
+    """A number that grows while a replica works; None where its metrics do not answer."""
+    if page is None:
+        return None
+    return sum(sample.value for family in page for sample in family.samples if sample.name in WORK)
+
+
+def answers(url: str, model: str, timeout: float) -> bool:
+    """Whether a chat completion of one token is answered. A refusal (4xx) is an answer too."""
+    body = {"model": model, "max_tokens": 1, "temperature": 0, "messages": [{"role": "user", "content": "OCR:"}]}
+    request = urllib.request.Request(
+        f"{url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with OPENER.open(request, timeout=timeout):
+            return True
+    except urllib.error.HTTPError as error:
+        return error.code < 500
+    except OSError:
+        return False
+
+
+class Watch:
+    """The probes of one replica. A failed probe counts only after the replica has answered once: before, it is
+    loading."""
+
+    def __init__(self, index: int, url: str, model: str, timeout: float, failures: int) -> None:
+        self._index, self._url, self._model = index, url, model
+        self._timeout, self._allowed = timeout, failures
+        self._group: int | None = None
+        self._seen = False
+        self._failed = 0
+        self._work: float | None = None
+
+    def check(self) -> None:
+        """Probe once; kill the replica after too many failures in a row."""
+        try:
+            group = int((Path(os.environ["RUN_DIR"]) / f"replica-{self._index}").read_text())
+        except (OSError, ValueError):
+            return
+        if group != self._group:
+            self._group, self._seen, self._failed, self._work = group, False, 0, None
+        if answers(self._url, self._model, self._timeout):
+            self._seen, self._failed = True, 0
+            return
+        work = work_done(fetch(self._url))
+        moved = work is not None and work != self._work
+        self._work = work
+        if not self._seen or moved:
+            return
+        self._failed += 1
+        if self._failed >= self._allowed:
+            print(
+                f"replica {self._index} has not answered {self._failed} probes in a row and does no work: killing it",
+                flush=True,
+            )
+            for process in processes_of_group(group):
+                os.kill(process, signal.SIGKILL)
+            self._failed = 0
+
+
+def main() -> None:
+    interval = float(os.environ["WATCHDOG_INTERVAL_S"])
+    watches = [
+        Watch(
+            index,
+            url,
+            os.environ["VLM_MODEL_NAME"],
+            float(os.environ["WATCHDOG_TIMEOUT_S"]),
+            int(os.environ["WATCHDOG_FAILURES"]),
+        )
+        for index, url in enumerate(replicas.urls(os.environ))
+    ]
+    log_bytes = int(os.environ["ASCEND_LOG_MIB"]) << 20
+    while True:
+        time.sleep(interval)
+        for watch in watches:
+            watch.check()
+        if removed := folders.prune_logs(os.environ, log_bytes):
+            print(f"removed {removed} of CANN's oldest logs (ASCEND_LOG_MIB)", flush=True)
+
+
+if __name__ == "__main__":
+    main()

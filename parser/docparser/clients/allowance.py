@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client may still use: its quotas against what it has used. Counts for metrics as well."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+from docparser.clients.client_metrics import ClientMetrics
+from docparser.clients.key_ring import KeyRing
+from docparser.clients.keys import Key, shown_time
+from docparser.clients.quotas import AT_ONCE, RESOURCES, Quota
+from docparser.clients.usage import UsageLedger, exceeded
+from docparser.errors import DocumentTooLarge, QuotaExceeded
+
+RETRY_AT_ONCE_S = 5
+
+
+class Allowance:
+    """Clients are named by their id; "" is everybody where no key is needed, who has no quotas.
+
+    Methods block on the disk if the client has a quota.
+    """
+
+    def __init__(self, ring: KeyRing, ledger: UsageLedger, metrics: ClientMetrics) -> None:
+        self._ring = ring
+        self._ledger = ledger
+        self._metrics = metrics
+        self._lock = threading.Lock()
+        self._at_once: Counter[str] = Counter()
+        self._arriving: Counter[str] = Counter()  # bytes of requests that have not ended
+
+    def name(self, client: str) -> str:
+        key = self._ring.client(client) if client else None
+        return key.name if key else client
+
+    def has_quotas(self, client: str) -> bool:
+        return bool(self._quotas(client))
+
+    def enter(self, client: str) -> None:
+        """Take a place of those at once, until ``leave``. Raises QuotaExceeded."""
+        with self._lock:
+            for quota in self._quotas(client, AT_ONCE):
+                if self._at_once[client] >= quota.most:
+                    self._metrics.refused(self.name(client), quota.name)
+                    error = QuotaExceeded(
+                        f"The quota {quota} of the key {self.name(client)!r} does not allow this: "
+                        f"{self._at_once[client]} of its requests are being worked on; wait for one of them."
+                    )
+                    error.quota, error.limit, error.used = quota.name, quota.most, self._at_once[client]
+                    error.retry_after_s = RETRY_AT_ONCE_S
+                    raise error
+            self._at_once[client] += 1
+
+    def leave(self, client: str) -> None:
+        with self._lock:
+            self._at_once[client] -= 1
+            if not self._at_once[client]:
+                del self._at_once[client]
+
+    def check(self, client: str, resource: str, amount: int = 1) -> None:
+        """Raises QuotaExceeded if ``amount`` is more than what is left; counts nothing."""
+        for quota in self._quotas(client, resource):
+            used = self._ledger.used(client, quota) + (self._arriving[client] if resource == "bytes" else 0)
+            if used + amount > quota.most:
+                self._metrics.refused(self.name(client), quota.name)
+                raise exceeded(quota, self.name(client), used, amount, self._ledger.now())
+
+    def spend(self, client: str, resource: str, amount: int = 1, *, reference: str = "", force: bool = False) -> None:
+        """Count ``amount``; with a ``reference`` only once. Raises QuotaExceeded unless the work is done already."""
+        wanted = [(quota, amount) for quota in self._quotas(client, resource)]
+        if wanted:
+            try:
+                self._ledger.spend(client, self.name(client), wanted, reference=reference, force=force)
+            except QuotaExceeded as exc:
+                self._metrics.refused(self.name(client), exc.quota)
+                raise
+        if resource != "requests":  # counted for everybody, with their status
+            self._metrics.used(self.name(client), resource, amount)
+
+    @contextlib.contextmanager
+    def spending(self, client: str, resource: str) -> Iterator[None]:
+        """``spend`` one, which is given back if the body raises. Raises QuotaExceeded."""
+        self.spend(client, resource)
+        try:
+            yield
+        except BaseException:
+            self.give_back(client, resource)
+            raise
+
+    def give_back(self, client: str, resource: str) -> None:
+        """What was spent one moment ago, and came to nothing."""
+        if wanted := [(quota, -1) for quota in self._quotas(client, resource)]:
+            self._ledger.spend(client, self.name(client), wanted, force=True)
+
+    def spend_pages(self, client: str, count: int, *, reference: str = "") -> None:
+        """Count a document's pages. Raises QuotaExceeded, and DocumentTooLarge if waiting would never help."""
+        for quota in self._quotas(client, "pages"):
+            if count > quota.most:
+                self._metrics.refused(self.name(client), quota.name)
+                raise DocumentTooLarge(
+                    f"file: the document has {count} pages, and the key {self.name(client)!r} may have {quota.most} "
+                    f"pages per {quota.period}"
+                )
+        self.spend(client, "pages", count, reference=reference)
+
+    def arriving(self, client: str, amount: int) -> None:
+        """Bytes that are announced or have come; with a negative amount, they are counted elsewhere or never came."""
+        with self._lock:
+            self._arriving[client] += amount
+
+    def report(self, key: Key) -> list[dict[str, str | int]]:
+        """Each quota with what was used of it, and when it begins anew."""
+        found: list[dict[str, str | int]] = []
+        for quota in key.quotas:
+            used = self._ledger.used(key.id, quota) if quota.period else self._at_once[key.id]
+            line: dict[str, str | int] = {"name": quota.name, "limit": quota.most, "used": used}
+            if quota.period:
+                line["resets"] = shown_time(quota.window(self._ledger.now())[1])
+            found.append(line)
+        return found
+
+    def close(self) -> None:
+        self._ledger.close()
+
+    def _quotas(self, client: str, resource: str = "") -> list[Quota]:
+        assert not resource or resource in RESOURCES, resource
+        key = self._ring.client(client) if client else None
+        return [quota for quota in (key.quotas if key else ()) if not resource or quota.resource == resource]

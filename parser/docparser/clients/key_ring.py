@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The known keys: from PARSER_API_KEYS, PARSER_API_KEYS_FILE, and the file ``api_keys`` in PARSER_DATA_DIR.
+
+Changed files are read again within a second, so a key is added, changed and revoked without a restart. A file with a
+mistake changes nothing: the keys stay as they were, and the log names the line.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+
+from docparser.clients.keys import Key, digest, parse_entry
+from docparser.errors import NotReady
+from docparser.settings import Settings
+
+log = logging.getLogger(__name__)
+
+OWN_FILE = "api_keys"
+LOOK_S = 1.0  # between two looks whether a file has changed
+Stamp = tuple[int, int, int] | None
+
+
+def own_file(settings: Settings) -> Path:
+    """Where ``python -m docparser.api_keys`` keeps keys unless PARSER_API_KEYS_FILE names another file."""
+    return settings.data_dir.expanduser().absolute() / OWN_FILE
+
+
+class KeyRing:
+    """A ring that ever had a key asks for keys from then on: an emptied file revokes them and opens nothing."""
+
+    def __init__(self, listed: str = "", required_file: Path | None = None, optional_file: Path | None = None) -> None:
+        """``listed`` are entries that commas divide. Raises NotReady if an entry is wrong or a file is missing."""
+        self._listed = listed
+        self._required_file = required_file
+        self._files = [path for path in dict.fromkeys((required_file, optional_file)) if path is not None]
+        self._lock = threading.Lock()
+        self._looked = time.monotonic()
+        self._stamps = self._look()
+        self._keys, self._clients = _index(self._read())
+        self._asks = bool(self._keys)
+
+    @classmethod
+    def of(cls, settings: Settings) -> KeyRing:
+        """Raises NotReady, also if other machines can reach a service without keys."""
+        if settings.auth == "off":
+            return cls()
+        ring = cls(settings.api_keys, settings.api_keys_file, own_file(settings))
+        address = settings.published_address or settings.bind
+        if not ring and not is_loopback(address):
+            raise NotReady(
+                f"The service would be open to everyone who can reach {address}: make a key with `python -m "
+                "docparser.api_keys make`, or set PARSER_API_KEYS or PARSER_API_KEYS_FILE, or PARSER_AUTH=off if "
+                "something in front of it asks for keys"
+            )
+        return ring
+
+    def __bool__(self) -> bool:
+        """Whether a key is needed."""
+        self._refresh()
+        return self._asks
+
+    def find(self, sent: str) -> Key | None:
+        """The entry of a key that a client sent; it may have expired."""
+        self._refresh()
+        return self._keys.get(digest(sent)) if sent else None
+
+    def client(self, identity: str) -> Key | None:
+        """The newest key of a client, which has its name and its quotas."""
+        self._refresh()
+        return self._clients.get(identity)
+
+    def keys(self) -> list[Key]:
+        self._refresh()
+        return list(self._keys.values())
+
+    def _refresh(self) -> None:
+        if time.monotonic() - self._looked < LOOK_S:
+            return
+        with self._lock:
+            if time.monotonic() - self._looked < LOOK_S:
+                return
+            self._looked = time.monotonic()
+            stamps = self._look()
+            if stamps == self._stamps:
+                return
+            self._stamps = stamps
+            try:
+                self._keys, self._clients = _index(self._read())
+            except NotReady as exc:
+                log.error("the keys stay as they were: %s", exc)
+                return
+            self._asks = self._asks or bool(self._keys)
+            log.info("keys were read again: %d", len(self._keys))
+
+    def _look(self) -> list[Stamp]:
+        return [_stamp(path) for path in self._files]
+
+    def _read(self) -> list[Key]:
+        entries = [entry.strip() for entry in self._listed.split(",") if entry.strip()]
+        keys = [_key(f"PARSER_API_KEYS: entry {number}", entry) for number, entry in enumerate(entries, 1)]
+        for path in self._files:
+            keys += [key for _, key in read_file(path, missing_ok=path != self._required_file)]
+        _check(keys)
+        return keys
+
+
+def read_file(path: Path, *, missing_ok: bool = False) -> list[tuple[int, Key]]:
+    """The keys of a file, each with the number of its line. Raises NotReady."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as exc:
+        if missing_ok and isinstance(exc, FileNotFoundError):
+            return []
+        raise NotReady(f"PARSER_API_KEYS_FILE: {path} cannot be read ({exc})") from None
+    return [
+        (number, _key(f"PARSER_API_KEYS_FILE: {path}, line {number}", line))
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+
+
+def _key(place: str, entry: str) -> Key:
+    try:
+        return parse_entry(entry)
+    except ValueError as exc:
+        raise NotReady(f"{place}: {exc}") from None
+
+
+def _check(keys: list[Key]) -> None:
+    """A name belongs to one client, because metrics and the audit log know clients by their names."""
+    owners: dict[str, str] = {}
+    for key in keys:
+        if owners.setdefault(key.name, key.id) != key.id:
+            raise NotReady(
+                f"API keys: the name {key.name!r} belongs to two clients, {owners[key.name]} and {key.id}; choose "
+                f"another name, or add id={owners[key.name]} to the second key if both are one client's"
+            )
+
+
+def _index(keys: list[Key]) -> tuple[dict[str, Key], dict[str, Key]]:
+    return {key.digest: key for key in keys}, {key.id: key for key in keys}
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return False

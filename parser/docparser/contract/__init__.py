@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of the parsing API: schemas of requests, options, layout classes."""

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of the parsing API: names, types and meanings are those of PaddleX serving's PaddleOCR-VL contract.
+
+Fields that are not listed are ignored, as PaddleX ignores them: clients send options of other pipelines, too.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from docparser.contract.labels import LABELS
+
+PIXEL_KINDS = ("ocr", "table", "chart", "formula", "seal", "spotting")
+VLM_EXTRA_ARGS = {"min_pixels", "max_pixels"} | {
+    f"{kind}_{end}_pixels" for kind in PIXEL_KINDS for end in ("min", "max")
+}
+
+MergeMode = Literal["large", "small", "union"]
+Probability = Annotated[float, Field(ge=0, le=1)]
+# Wider than anybody needs, and narrow enough that no value makes a page cost many times what it is worth: a ratio of
+# 1e308 makes every block's crop the whole page, and a temperature of that size divides all logits away.
+Ratio = Annotated[float, Field(ge=0.1, le=4, allow_inf_nan=False)]
+Pixels = Annotated[int, Field(gt=0, le=100_000_000)]  # of a crop, scaled up for the VLM; PaddleX's default: 2,822,400
+Tokens = Annotated[int, Field(gt=0, le=131_072)]  # the longest context of the models that can be served
+
+
+def _class_ids(value: Any) -> Any:
+    """Keys as numbers: JSON has string keys only, and the pipeline looks classes up by number; names work too."""
+    if not isinstance(value, dict):
+        return value
+    ids = {}
+    for key, item in value.items():
+        if isinstance(key, str) and key in LABELS:
+            ids[LABELS.index(key)] = item
+        elif str(key).isdecimal() and int(key) < len(LABELS):
+            ids[int(key)] = item
+        else:
+            raise ValueError(f"{key!r} is no layout class; expected a number from 0 to {len(LABELS) - 1} or a label")
+    return ids
+
+
+def _one_or_two(value: Any) -> Any:
+    return (value, value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _ratios(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _one_or_two(item) for key, item in _class_ids(value).items()}
+    return _one_or_two(value)
+
+
+def _known_extra_args(value: dict[str, int] | None) -> dict[str, int] | None:
+    for name in value or ():
+        if name not in VLM_EXTRA_ARGS:
+            raise ValueError(f"{name!r} is not known; expected any of {', '.join(sorted(VLM_EXTRA_ARGS))}")
+    return value
+
+
+class _LogId(BaseModel):
+    logId: str | None = Field(default=None, description="Comes back in the answer; null: the service makes one.")
+
+
+class _File(_LogId):
+    file: str = Field(description="The document in base64: PNG, JPEG, TIFF, BMP, WebP or PDF.")
+    fileType: Literal[0, 1] | None = Field(default=None, description="0: PDF, 1: image; null: told from the content.")
+
+
+class OutputOptions(BaseModel):
+    """How the answer is written."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    outputFormats: list[Literal["docx"]] | None = None
+    prettifyMarkdown: bool = True
+    showFormulaNumber: bool = False
+    returnMarkdownImages: bool = True
+    mergeTables: bool = True
+    relevelTitles: bool = True
+
+
+class ParseOptions(OutputOptions):
+    """How a document is parsed, without the document. ``null`` means the service's default, everywhere."""
+
+    useDocOrientationClassify: bool | None = None
+    useDocUnwarping: bool | None = None
+    useLayoutDetection: bool | None = None
+    useChartRecognition: bool | None = None
+    useSealRecognition: bool | None = None
+    useOcrForImageBlock: bool | None = None
+    layoutThreshold: Annotated[Probability | dict[int, Probability] | None, BeforeValidator(_class_ids)] = None
+    layoutNms: bool | None = None
+    layoutUnclipRatio: Annotated[
+        tuple[Ratio, Ratio] | dict[int, tuple[Ratio, Ratio]] | None, BeforeValidator(_ratios)
+    ] = Field(default=None, description="A number, two numbers (width, height), or either of them per class.")
+    layoutMergeBboxesMode: Annotated[MergeMode | dict[int, MergeMode] | None, BeforeValidator(_class_ids)] = None
+    layoutShapeMode: Literal["rect", "quad", "poly", "auto"] | None = "auto"
+    promptLabel: Literal["ocr", "formula", "table", "chart", "seal", "spotting"] | None = Field(
+        default=None, description="What the whole page is when useLayoutDetection is false."
+    )
+    formatBlockContent: bool | None = None
+    mergeLayoutBlocks: bool | None = None
+    markdownIgnoreLabels: Annotated[list[str], Field(max_length=100)] | None = None
+    repetitionPenalty: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    topP: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    minPixels: Pixels | None = None
+    maxPixels: Pixels | None = None
+    maxNewTokens: Tokens | None = None
+    vlmExtraArgs: Annotated[dict[str, Pixels] | None, AfterValidator(_known_extra_args)] = None
+    restructurePages: bool = False
+    visualize: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nulls_are_defaults(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return {key: value for key, value in data.items() if value is not None or key in required}
+
+    @model_validator(mode="after")
+    def _pixels_in_order(self) -> Self:
+        if self.minPixels is not None and self.maxPixels is not None and self.minPixels > self.maxPixels:
+            raise ValueError(f"minPixels ({self.minPixels}) must not be greater than maxPixels ({self.maxPixels})")
+        return self
+
+
+class ParseRequest(ParseOptions, _File):
+    """Body of ``POST /layout-parsing``. ``null`` means the service's default, everywhere."""
+
+
+class Page(BaseModel):
+    """One page of an earlier answer: its ``prunedResult`` and its ``markdown.images``."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    prunedResult: dict
+    markdownImages: dict[str, str] | None = None
+
+
+class RestructureRequest(OutputOptions, _LogId):
+    """Body of ``POST /restructure-pages``: joins tables and titles across pages that were parsed before."""
+
+    pages: list[Page]
+    concatenatePages: bool = False

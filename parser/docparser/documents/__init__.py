@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document: decoding, fetching, telling formats, reading one page."""

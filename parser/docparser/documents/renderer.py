@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker's end of a renderer (``render_main``): the process, its one request, and its answer as it arrives."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
+from docparser.documents.spool import Document
+
+MODULE = "docparser.documents.render_main"
+KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR")
+LOWER_PRIORITY = 10  # added to nice(1): about a tenth of the CPU where others want it
+PIPE_BYTES = 1 << 20
+LONGEST_HEADER = 1 << 16
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class RendererEnded(Exception):
+    """The process ended before its answer was complete; ``cause`` says how."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class Renderer:
+    """One process, for one thread at a time: ``ask``, then ``pump`` until it says True, then ``answer``, ``pixels``."""
+
+    def __init__(self, limits: DocumentLimits) -> None:
+        own = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        self._most_pixels = max(limits.max_image_pixels, 2 * limits.max_pdf_page_pixels)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", MODULE, json.dumps(dataclasses.asdict(limits))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**own, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+            bufsize=0,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None, "both are pipes"
+        self._requests, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
+        with contextlib.suppress(OSError):  # the user's share of pipe memory is used up
+            fcntl.fcntl(self._answers, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        os.set_blocking(self._answers, False)
+        self._poll = select.poll()
+        self._poll.register(self._answers, select.POLLIN)
+        self.apart = False
+        self._started = False
+        self._cpu_before = 0.0
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, document: Document, index: int | None) -> None:
+        """Ask for page ``index`` (from 0), or for the number of pages."""
+        self._header, self._filled = bytearray(), 0
+        self._body: memoryview | None = None
+        self.answer: dict = {}
+        self.pixels: np.ndarray | None = None
+        self._asked_at, self._cpu_before = time.monotonic(), self._cpu_s()
+        self.cpu_s = 0.0  # seconds of CPU time since now, as ``pump`` last saw it
+        request = {"path": document.path, "format": document.format, "index": index}
+        with contextlib.suppress(BrokenPipeError):  # `pump` reports that the process is gone
+            os.write(self._requests, json.dumps(request).encode() + b"\n")
+
+    def pump(self, timeout_s: float) -> bool:
+        """Take what has arrived; True once the answer is complete. Raises RendererEnded."""
+        if not self._poll.poll(timeout_s * 1000):
+            self.cpu_s = self._cpu_s() - self._cpu_before if self._started else 0.0
+            return False
+        with contextlib.suppress(BlockingIOError):
+            while not self._complete:
+                if self._body is None:
+                    self._take(os.read(self._answers, LONGEST_HEADER))
+                else:
+                    count = os.readv(self._answers, [self._body[self._filled :]])
+                    self._filled += self._or_ended(count)
+        return self._complete
+
+    def _take(self, data: bytes) -> None:
+        self._or_ended(len(data))
+        self._header += data
+        if not self._started and b"\n" in self._header:  # its first line: from now on it works on the request
+            self._started, self._header = True, self._header.partition(b"\n")[2]
+            self._asked_at, self._cpu_before = time.monotonic(), self._cpu_s()
+        line, end, rest = self._header.partition(b"\n")
+        if not end:
+            if len(self._header) > LONGEST_HEADER:
+                raise self._foul("a line without an end")
+            return
+        try:
+            self.answer = json.loads(line)
+            height, width = self.answer.get("height", 0), self.answer.get("width", 0)
+        except (ValueError, AttributeError):
+            raise self._foul("no JSON object") from None
+        if not height:
+            self._body = memoryview(b"")
+            return
+        if not (0 < height <= LONGEST_SIDE and 0 < width <= LONGEST_SIDE and height * width <= self._most_pixels):
+            raise self._foul(f"a page of {width} x {height} pixels")
+        self.pixels = np.empty((height, width, 3), np.uint8)
+        self._body = self.pixels.reshape(-1).data
+        self._body[: len(rest)] = rest
+        self._filled = len(rest)
+
+    @property
+    def _complete(self) -> bool:
+        return self._body is not None and self._filled == len(self._body)
+
+    def _or_ended(self, count: int) -> int:
+        if not count:
+            raise RendererEnded(self._how_it_ended())
+        return count
+
+    def _foul(self, what: str) -> RendererEnded:
+        self.kill()
+        return RendererEnded(f"it sent {what}")
+
+    def _how_it_ended(self) -> str:
+        try:
+            status = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            return "it closed its pipe"
+        return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since ``ask``, or since the process was ready."""
+        return time.monotonic() - self._asked_at
+
+    def _cpu_s(self) -> float:
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:  # it has ended; `pump` says so
+            return self._cpu_before
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S  # utime, stime: proc(5)
+
+    def step_aside(self) -> None:
+        """Leave the CPU to others from now on; there is no way back."""
+        if self.apart:
+            return
+        self.apart = True
+        with contextlib.suppress(OSError):
+            now = os.getpriority(os.PRIO_PROCESS, self.pid)
+            os.setpriority(os.PRIO_PROCESS, self.pid, now + LOWER_PRIORITY)  # the kernel ends at 19
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask: host, origin, key and quotas of a request, checked before its body is read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi.responses import JSONResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from docparser.clients.allowance import Allowance
+from docparser.clients.audit import AuditLog, Caller, caller
+from docparser.clients.client_metrics import ClientMetrics
+from docparser.clients.key_ring import KeyRing
+from docparser.clients.keys import Key, shown_time
+from docparser.clients.origins import Origins
+from docparser.errors import QuotaExceeded
+from docparser.http.errors import error_response
+
+PUBLIC_PATHS = ("/", "/health", "/health/ready")
+# Probes come with whatever host their load balancer writes, and nothing can be learned or changed there.
+PROBES = ("/health", "/health/ready")
+# Pages that ask for a key themselves, and what they show of the API, which is no secret; results of jobs are fetched
+# by addresses that cannot be guessed.
+PUBLIC_GET = ("/docs", "/openapi.json")
+PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
+PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
+JOBS = "/api/v2/ocr/jobs"
+RETRY = re.compile(JOBS + "/[^/]+/retry")
+DOCUMENTS = ("/layout-parsing", "/parse", "/restructure-pages")
+
+
+def needs_key(method: str, path: str) -> bool:
+    if path in PUBLIC_PATHS:
+        return False
+    if method in ("GET", "HEAD") and (path in PUBLIC_GET or path.startswith(PUBLIC_GET_PREFIXES)):
+        return False
+    return method == "POST" or path != PROBED
+
+
+def cors(origins: tuple[str, ...]) -> dict[str, Any]:
+    """What pages of these origins may send and read, in words of Starlette's CORSMiddleware. No cookies: there are
+    none."""
+    return {
+        "allow_origins": origins,
+        "allow_methods": ("GET", "POST", "DELETE"),
+        "allow_headers": ("Authorization", "X-Api-Key", "Content-Type", "Idempotency-Key", "X-Request-Id"),
+        "expose_headers": ("X-Request-Id", "Retry-After", "Content-Disposition"),
+    }
+
+
+def sent_key(headers: dict[bytes, bytes]) -> str:
+    """The key in ``Authorization: Bearer KEY``, ``Authorization: token KEY`` or ``X-Api-Key: KEY``, or ""."""
+    kind, _, sent = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if kind.lower() not in ("bearer", "token"):
+        sent = headers.get(b"x-api-key", b"").decode("latin-1")
+    return sent.strip()
+
+
+class Refused(Exception):
+    """The request is answered with ``response``."""
+
+    def __init__(self, reason: str, response: JSONResponse) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.response = response
+
+
+class Admission:
+    """One per service. ``admitted`` is the one call that the gate makes."""
+
+    def __init__(
+        self, ring: KeyRing, origins: Origins, allowance: Allowance, audit: AuditLog, metrics: ClientMetrics
+    ) -> None:
+        self._ring = ring
+        self._origins = origins
+        self._allowance = allowance
+        self._audit = audit
+        self._metrics = metrics
+
+    @contextlib.asynccontextmanager
+    async def admitted(self, scope: Scope, receive: Receive, send: Send) -> AsyncIterator[tuple[Receive, Send] | None]:
+        """What the request is read from and answered to, or None if it was refused and has its answer.
+
+        Sets ``request.state.key_id`` to the client's id, "" where no key is needed or none was sent to a public path.
+        """
+        headers = dict(scope["headers"])
+        address = scope["client"][0] if scope.get("client") else ""
+        token = caller.set(Caller(address=address))
+        visit = _Visit(receive, send)
+        client = ""
+        try:
+            try:
+                self._check_origin(scope)
+                key = self._known(scope, headers)
+                client = key.id if key else ""
+                scope.setdefault("state", {})["key_id"] = client
+                visit.name = key.name if key else ""
+                caller.set(Caller(visit.name, client, address))
+                async with self._within_quotas(scope, headers, client, visit):
+                    yield visit.receive, visit.send
+            except Refused as refused:
+                self._audit.refusal(refused.reason, method=scope["method"], path=_audited(scope["path"]))
+                await refused.response(scope, receive, visit.send)
+                yield None
+        finally:
+            self._metrics.request(visit.name, visit.status)
+            if scope["method"] == "POST" and scope["path"] in DOCUMENTS and visit.admitted:
+                self._audit.record(
+                    "document.submitted", path=scope["path"], status=visit.status or 499, bytes=visit.received
+                )
+            caller.reset(token)
+
+    def _check_origin(self, scope: Scope) -> None:
+        foreign = None if scope["path"] in PROBES else self._origins.check(scope["method"], scope["headers"])
+        if foreign is not None:
+            self._metrics.denied(foreign.reason)
+            raise Refused(
+                foreign.reason, error_response(foreign.status, foreign.words, headers={"Connection": "close"})
+            )
+
+    def _known(self, scope: Scope, headers: dict[bytes, bytes]) -> Key | None:
+        if not self._ring:
+            return None
+        sent = sent_key(headers)
+        key = self._ring.find(sent)
+        if key is not None and not key.expired(time.time()):
+            return key
+        if not needs_key(scope["method"], scope["path"]):
+            return None
+        reason = "key_missing" if not sent else "key_unknown" if key is None else "key_expired"
+        words = "A key is needed: send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
+        challenge = "Bearer"
+        if sent:
+            challenge = 'Bearer error="invalid_token"'
+            words = "This key is not known here. " + words
+        if key is not None and key.expires is not None:
+            # The client has proved that it has this key, so it may learn what became of it.
+            caller.set(Caller(key.name, key.id, caller.get().address))
+            words = f"This key expired at {shown_time(key.expires)}; ask your operator for another one."
+        self._metrics.denied(reason)
+        raise Refused(
+            reason, error_response(401, words, headers={"WWW-Authenticate": challenge, "Connection": "close"})
+        )
+
+    @contextlib.asynccontextmanager
+    async def _within_quotas(
+        self, scope: Scope, headers: dict[bytes, bytes], client: str, visit: _Visit
+    ) -> AsyncIterator[None]:
+        allowance = self._allowance
+        counted = bool(client) and allowance.has_quotas(client)
+        size = headers.get(b"content-length", b"")
+        visit.declared = int(size) if size.isdigit() and len(size) < 16 else 0
+        try:
+            allowance.enter(client)
+        except QuotaExceeded as exc:
+            raise Refused("quota", quota_response(exc)) from None
+        try:
+            if counted:
+                try:
+                    await asyncio.to_thread(self._check_quotas, scope, headers, client, visit.declared)
+                except QuotaExceeded as exc:
+                    raise Refused("quota", quota_response(exc)) from None
+                allowance.arriving(client, visit.declared)
+                visit.arriving = lambda amount: allowance.arriving(client, amount)
+            visit.admitted = True
+            try:
+                yield
+            finally:
+                if counted:
+                    # A request whose client left is still cancelled, but its bytes count.
+                    await asyncio.shield(asyncio.to_thread(self._count_bytes, client, visit))
+                else:
+                    allowance.spend(client, "bytes", visit.received, force=True)
+        finally:
+            allowance.leave(client)
+
+    def _count_bytes(self, client: str, visit: _Visit) -> None:
+        if visit.received:
+            self._allowance.spend(client, "bytes", visit.received, force=True)
+        self._allowance.arriving(client, -max(visit.declared, visit.received))
+
+    def _check_quotas(self, scope: Scope, headers: dict[bytes, bytes], client: str, size: int) -> None:
+        """What can be known before the body is read. Jobs and pages are counted when they are made and opened."""
+        method, path = scope["method"], scope["path"]
+        if method == "POST":
+            # A repeated submission makes no job, so its key is looked up first.
+            makes_job = path == JOBS and b"idempotency-key" not in headers
+            if makes_job:
+                self._allowance.check(client, "jobs")
+            if makes_job or path in ("/layout-parsing", "/parse") or RETRY.fullmatch(path):
+                self._allowance.check(client, "pages")
+            self._allowance.check(client, "bytes", max(size, 1))
+        self._allowance.spend(client, "requests")
+
+
+class _Visit:
+    """A request that was let in: counts what comes, and notes the answer's status."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self.name = ""
+        self.admitted = False
+        self.declared = 0
+        self.received = 0
+        self.status = 0
+        self.arriving = lambda amount: None
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        before = max(self.declared, self.received)
+        self.received += len(message.get("body", b""))
+        if self.received > before:  # more than was announced, or nothing was
+            self.arriving(self.received - before)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+
+def quota_response(exc: QuotaExceeded) -> JSONResponse:
+    return error_response(
+        429,
+        str(exc),
+        headers={"Retry-After": str(exc.retry_after_s), "Connection": "close"},
+        more={"quota": {"name": exc.quota, "limit": exc.limit, "used": exc.used}},
+    )
+
+
+def _audited(path: str) -> str:
+    """The path without signatures, and without what is no address of this service."""
+    return re.sub(r"(/api/v2/ocr/results/[^/]*/)[^/]*", r"\1…", path)[:200]

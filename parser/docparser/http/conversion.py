@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A result in another format. A child process converts it: the text is a stranger's (decision 0212)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import BinaryIO
+
+from fastapi import Request
+from fastapi.responses import StreamingResponse
+
+from docparser.convert.document import disposition
+from docparser.convert.formats import FORMATS, Format
+from docparser.sandbox.bounds import Bounds
+from docparser.sandbox.offload import Offload
+
+JOBS = {"convert": "docparser.convert.job:convert_answer"}
+CHUNK = 1 << 18
+
+
+async def converted(
+    request: Request,
+    answer: Iterable[bytes],
+    pages: int,
+    name: str,
+    format: Format,
+    headers: Mapping[str, str],
+    *,
+    download: bool = True,
+) -> StreamingResponse:
+    """``answer``: pieces of the JSON of an answer of /layout-parsing with so many ``pages``; a thread reads them.
+
+    ``name`` is the document's. A browser shows the answer, unless it is a ``download``. Raises BoundExceeded,
+    UnreadableText, SpoolFull.
+    """
+
+    def fill(source: BinaryIO) -> None:
+        for piece in answer:
+            source.write(piece)
+
+    offload: Offload = request.app.state.offload
+    bounds = Bounds.of(request.app.state.settings).for_pages(pages)
+    args = {"name": name, "format": format}
+    output = await offload.run("convert", args, fill, bounds, f"format: this document cannot be had as {format}")
+    try:
+        length = output.seek(0, 2)
+        output.seek(0)
+    except BaseException:
+        output.close()
+        raise
+
+    async def send() -> AsyncIterator[bytes]:
+        with output:
+            while piece := output.read(CHUNK):
+                yield piece
+
+    named = {"Content-Disposition": disposition(name, format)} if download else {}
+    headers = {"Content-Length": str(length), **headers, **named}
+    return StreamingResponse(send(), media_type=FORMATS[format], headers=headers)

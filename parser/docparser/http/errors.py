@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors as answers: ``{logId, errorCode, errorMsg}``, where errorCode is the HTTP status."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from docparser import errors
+from docparser.contract.validation import describe_errors
+
+log = logging.getLogger(__name__)
+
+STATUS: dict[type[errors.ParserError], int] = {
+    errors.InvalidRequest: 422,
+    errors.InvalidDocument: 422,
+    errors.DocumentTooLarge: 413,
+    errors.DocumentTooSlow: 413,
+    errors.StepTooSlow: 413,
+    errors.BoundExceeded: 413,
+    errors.UnreadableText: 422,
+    errors.NotReady: 503,
+    errors.VlmUnavailable: 503,
+    errors.SpoolFull: 503,
+    errors.StorageUnavailable: 503,
+    errors.PageTimeout: 504,
+    errors.RequestTimeout: 504,
+    errors.WorkerLost: 422,  # a page that ends two processes is to blame
+    errors.Abandoned: 500,
+    errors.InternalError: 500,
+    errors.QuotaExceeded: 429,
+}
+
+PHRASES = {
+    404: "There is no {path} here; the API is described at /docs.",
+    405: "{method} is not allowed on {path}; allowed: {allow}.",
+}
+
+
+def new_log_id() -> str:
+    return str(uuid.uuid4())
+
+
+def error_body(status: int, message: str, log_id: str | None = None) -> dict:
+    return {"logId": log_id or new_log_id(), "errorCode": status, "errorMsg": message}
+
+
+class SafeJSON(JSONResponse):
+    """JSON that repeats what a client sent: what is no text in UTF-8 is written as an escape, not an error.
+
+    A browser takes it for nothing else.
+    """
+
+    def __init__(self, content: Any, status_code: int = 200, headers: dict | None = None) -> None:
+        super().__init__(content, status_code, {"X-Content-Type-Options": "nosniff", **(headers or {})})
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+
+def error_response(
+    status: int, message: str, log_id: str | None = None, headers: dict | None = None, more: dict | None = None
+) -> JSONResponse:
+    """``more`` are fields beside those of every error."""
+    return SafeJSON(error_body(status, message, log_id) | (more or {}), status, headers)
+
+
+def _log_id_of(body: object) -> str | None:
+    log_id = body.get("logId") if isinstance(body, dict) else None
+    return log_id if isinstance(log_id, str) and log_id else None
+
+
+async def on_parser_error(request: Request, exc: errors.ParserError) -> JSONResponse:
+    status = STATUS.get(type(exc), 500)
+    return error_response(status, str(exc), getattr(request.state, "log_id", None), *extras(exc, status))
+
+
+def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None, dict[str, Any] | None]:
+    """Headers of an error's answer, and its fields beside those of every error."""
+    retry = getattr(exc, "retry_after_s", 5 if status == 503 else None)
+    more = None
+    if isinstance(exc, errors.QuotaExceeded):
+        more = {"quota": {"name": exc.quota, "limit": exc.limit, "used": exc.used}}
+    return {"Retry-After": str(retry)} if retry else None, more
+
+
+async def on_validation_error(request: Request, exc: RequestValidationError) -> JSONResponse:
+    return error_response(422, describe_errors(exc.errors()), _log_id_of(exc.body))
+
+
+async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:
+    headers = dict(exc.headers or {})
+    values = {"path": request.url.path, "method": request.method, "allow": headers.get("Allow", "see /docs")}
+    phrase = PHRASES.get(exc.status_code)
+    message = phrase.format(**values) if phrase else str(exc.detail)
+    return error_response(exc.status_code, message, headers=headers)
+
+
+async def on_unexpected_error(request: Request, exc: Exception) -> JSONResponse:
+    log_id = getattr(request.state, "log_id", None) or new_log_id()
+    log.error("request %s failed", log_id, exc_info=exc)
+    return error_response(500, "The parser failed; the operator finds the details in its log under logId.", log_id)
+
+
+def install(app: FastAPI) -> None:
+    app.exception_handler(errors.ParserError)(on_parser_error)
+    app.exception_handler(RequestValidationError)(on_validation_error)
+    app.exception_handler(HTTPException)(on_http_error)
+    app.exception_handler(Exception)(on_unexpected_error)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``GET /api/v2/ocr/jobs/{id}/events``: a job's progress as server-sent events.
+
+A ``page`` event reports a page that changed, a ``job`` event the job's state after that. An event's id is the
+number of the change, so a client that comes back with ``Last-Event-ID`` gets what it missed, from any process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+
+from docparser.errors import InvalidJob, StorageUnavailable
+from docparser.http.jobs.clients import identity, jobs_of
+from docparser.http.jobs.envelope import JobRoute
+from docparser.http.jobs.routes import RESPONSES
+from docparser.jobs.result import describe
+from docparser.jobs.service import JobService
+from docparser.jobs.storage.states import Step
+
+router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
+
+HEARTBEAT_S = 10.0  # between two comments: proxies keep the connection, and a client that left is noticed
+AWAY_S = 1.0  # between two looks for a job store that cannot be used
+EVENT_ID = re.compile(r"-1|[0-9]{1,18}")  # what the database can compare: 64 bits
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+@router.get("/{job_id}/events", responses=RESPONSES, response_class=StreamingResponse)
+async def events(job_id: str, request: Request) -> StreamingResponse:
+    """Progress as `text/event-stream`, until the job has ended."""
+    jobs = jobs_of(request)
+    owner, _ = identity(request)
+    after = _last_event(request)
+    await asyncio.to_thread(jobs.store.job, job_id, owner)  # 404 before the stream begins
+    return StreamingResponse(_stream(jobs, job_id, owner, after), media_type="text/event-stream", headers=HEADERS)
+
+
+def _last_event(request: Request) -> int:
+    text = request.headers.get("last-event-id", "-1")
+    if not EVENT_ID.fullmatch(text):
+        raise InvalidJob(f"Last-Event-ID: {text[:40]!r} is not the id of an event of this stream")
+    return int(text)
+
+
+async def _stream(jobs: JobService, job_id: str, owner: str, after: int) -> AsyncIterator[bytes]:
+    with jobs.changes.watching() as changed:
+        last = None
+        while True:
+            changed.clear()
+            try:
+                job, counts, steps, after = await asyncio.to_thread(jobs.store.look, job_id, owner, after)
+            except StorageUnavailable:  # it comes back, and the job with it
+                yield b": the job store is away\n\n"
+                await asyncio.sleep(AWAY_S)
+                continue
+            state = describe(job, counts, None, None)
+            if not job.state.ended and jobs.runner.paused_by:
+                state["docparser"]["waitsFor"] = jobs.runner.paused_by
+            pages = b"".join(_event("page", after, _page(step)) for step in steps)
+            if pages or state != last:
+                yield pages + _event("job", after, state)
+                last = state
+            if job.state.ended:
+                return
+            try:
+                await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
+            except TimeoutError:
+                yield b": still here\n\n"
+
+
+def _page(step: Step) -> dict:
+    page = {"page": step.number, "state": str(step.state), "width": step.width, "height": step.height}
+    return {key: value for key, value in {**page, "error": step.error}.items() if value is not None}
+
+
+def _event(name: str, identity: int, data: dict) -> bytes:
+    return f"id: {identity}\nevent: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results: by signed address without a key (JSONL, pictures), and by job id in other formats."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mimetypes
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
+
+from docparser.convert.formats import Format
+from docparser.errors import JobNotFound, NoResultYet
+from docparser.http.conversion import converted
+from docparser.http.jobs.clients import identity, jobs_of, result_url
+from docparser.http.jobs.envelope import JobRoute
+from docparser.http.jobs.routes import RESPONSES
+from docparser.http.layout_parsing import CLIENT_GONE, wait_for
+from docparser.jobs.links import PREFIX
+from docparser.jobs.pages import FROZEN, NAME
+from docparser.jobs.result import data_info
+from docparser.jobs.service import JobService
+from docparser.jobs.storage.states import Job, Step, StepState
+
+signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute)
+router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
+
+CONVERTING: dict[int | str, dict[str, Any]] = {
+    **RESPONSES,
+    409: {"description": "No page has a result yet."},
+    413: {"description": "The conversion exceeds a bound of this service; msg names it. JSON lines have the result."},
+    422: {"description": "The format is not known, or the result cannot be had in it."},
+    503: {"description": "The disk has no room for the conversion; Retry-After."},
+}
+# A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
+SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+
+
+@signed.get("/{job_id}/{permission}/result.jsonl", responses=RESPONSES)
+async def jsonl(job_id: str, permission: str, request: Request) -> Response:
+    """The pages that have ended, one per line; `docparser.partial` says whether the job still runs."""
+    jobs = jobs_of(request)
+    jobs.links.check(job_id, permission)
+    job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
+    return StreamingResponse(
+        _lines(jobs, request, job, steps, await request.app.state.readiness.models_in_use()),
+        media_type="application/x-ndjson",
+        headers=SAFE,
+    )
+
+
+def _lines(jobs: JobService, request: Request, job: Job, steps: list[Step], models: dict) -> Iterator[bytes]:
+    base = result_url(request, job.id, "")
+    return jobs.results.lines(job, steps, lambda name: base + name, models)
+
+
+@signed.get("/{job_id}/{permission}/pages/{number}/{name}", responses=RESPONSES)
+async def picture(job_id: str, permission: str, number: int, name: str, request: Request) -> Response:
+    """A picture of a page."""
+    jobs = jobs_of(request)
+    jobs.links.check(job_id, permission)
+    folder = await asyncio.to_thread(_folder, jobs, job_id, number)
+    path = jobs.files.page_folder(job_id, folder) / name
+    if not NAME.fullmatch(name) or name in (FROZEN, "page.json") or not path.is_file():
+        raise JobNotFound(f"page {number} has no picture {name[:80]!r}")
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return FileResponse(path, media_type=kind, headers=SAFE | {"Cache-Control": "private, max-age=3600"})
+
+
+def _folder(jobs: JobService, job_id: str, number: int) -> str:
+    for step in jobs.store.look(job_id)[2]:
+        if step.number == number and step.folder:
+            return step.folder
+    raise JobNotFound(f"page {number} has no result")
+
+
+@router.get("/{job_id}/pages/{number}", responses=RESPONSES)
+async def page(job_id: str, number: int, request: Request) -> Response:
+    """One page that has ended, as a line of the JSONL; also while the job runs."""
+    jobs = jobs_of(request)
+    job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
+    step = next((step for step in steps if step.number == number), None)
+    if step is None or step.state not in (StepState.DONE, StepState.FAILED):
+        raise NoResultYet(f"page {number} of this job has no result" + ("" if job.state.ended else " yet"))
+    lines = _lines(jobs, request, job, [step], await request.app.state.readiness.models_in_use())
+    return Response(await asyncio.to_thread(lambda: b"".join(lines)), media_type="application/json", headers=SAFE)
+
+
+@router.get("/{job_id}/result", responses=CONVERTING)
+async def result(job_id: str, request: Request, format: Format = "md") -> Response:
+    """The pages that have ended, in another format: md, json, html, xlsx, zip."""
+    jobs = jobs_of(request)
+    job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
+    if not counts.ended:
+        raise NoResultYet(job.error or "no page of this job has a result yet")
+    pieces = _answer(jobs, job, steps, await request.app.state.readiness.models_in_use())
+    answer = await wait_for(request, converted(request, pieces, counts.ended, job.file_name, format, SAFE))
+    return answer or Response(status_code=CLIENT_GONE)
+
+
+def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict) -> Iterator[bytes]:
+    """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces."""
+    reports, files = [], {}
+    yield b'{"result": {"layoutParsingResults": ['
+    for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
+        piece = jobs.results.page(job, step, str, models)
+        entries = (json.dumps(entry, ensure_ascii=False) for entry in piece["layoutParsingResults"])
+        yield ((", " if number else "") + ", ".join(entries)).encode("utf-8", "replace")
+        reports += [report for report in piece["docparser"]["pages"] if len(report) > 1]
+        models = piece["docparser"]["models"]
+        if step.folder:
+            pictures = jobs.files.page_folder(job.id, step.folder)
+            files.update({f"pages/{step.number}/{path.name}": str(path) for path in pictures.iterdir()})
+    report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
+    rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
+    end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}}}'
+    yield end.encode("utf-8", "replace")

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/api/v2/ocr/jobs``: the hosted job API, and our additions (cancel, retry, progress)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from docparser.errors import DataDirFull, StorageUnavailable
+from docparser.http.jobs import submission
+from docparser.http.jobs.clients import identity, jobs_of, result_url
+from docparser.http.jobs.envelope import JobRoute, answer
+from docparser.jobs.result import describe
+from docparser.jobs.service import JobService
+from docparser.jobs.storage.states import Job, JobState
+
+router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
+
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["model", "file"],
+                    "properties": {
+                        "model": {"type": "string"},
+                        "file": {"type": "string", "format": "binary"},
+                        "optionalPayload": {"type": "string", "description": "Options of /layout-parsing as JSON."},
+                        "pageRanges": {"type": "string", "example": "2,4-6,9-"},
+                        "batchId": {"type": "string"},
+                    },
+                }
+            },
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["model", "fileUrl"],
+                    "properties": {
+                        "model": {"type": "string"},
+                        "fileUrl": {"type": "string"},
+                        "optionalPayload": {"type": "object"},
+                        "pageRanges": {"type": "string"},
+                        "batchId": {"type": "string"},
+                    },
+                }
+            },
+        },
+    }
+}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"description": "A field is wrong; msg names it."},
+    404: {"description": "There is no such job."},
+    429: {"description": "The queue is full, or a quota is used up; Retry-After."},
+    503: {"description": "The data directory or its database cannot be used now; Retry-After."},
+    507: {"description": "The disk is full; Retry-After."},
+}
+
+# What a client does next with the id that it got (OpenAPI 3.1, Link Object): the operations by their operationId.
+NEXT = {
+    "state": "state_api_v2_ocr_jobs__job_id__get",
+    "events": "events_api_v2_ocr_jobs__job_id__events_get",
+    "result": "result_api_v2_ocr_jobs__job_id__result_get",
+    "page": "page_api_v2_ocr_jobs__job_id__pages__number__get",
+    "retry": "retry_api_v2_ocr_jobs__job_id__retry_post",
+    "cancel": "cancel_api_v2_ocr_jobs__job_id__delete",
+}
+JOB_ID = {"job_id": "$response.body#/data/jobId"}
+ACCEPTED: dict[str, Any] = {
+    "description": "The job is kept; data.jobId names it.",
+    "links": {name: {"operationId": operation, "parameters": JOB_ID} for name, operation in NEXT.items()},
+}
+
+
+@router.post("", responses={200: ACCEPTED, **RESPONSES}, openapi_extra=BODY)
+async def submit(request: Request) -> Response:
+    """Submits a document. It is on the disk before the answer; `Idempotency-Key` makes a repeated request harmless."""
+    jobs = jobs_of(request)
+    owner, flow = identity(request)
+    await asyncio.to_thread(jobs.check_room)
+    async with submission.read(request, jobs.served_model, request.app.state.intake) as submitted:
+        job_id = await asyncio.to_thread(jobs.keep, submitted, owner, flow)
+    jobs.runner.wake()
+    return answer({"jobId": job_id})
+
+
+@router.get("/batch/{batch_id}", responses=RESPONSES)
+async def batch(batch_id: str, request: Request) -> Response:
+    """All jobs that were submitted with this `batchId`."""
+    jobs = jobs_of(request)
+    found = await asyncio.to_thread(jobs.store.batch, batch_id, identity(request)[0])
+    items = [
+        describe(job, counts, None, result_url(request, job.id) if job.state is JobState.DONE else None)
+        for job, counts in found
+    ]
+    return answer({"batchId": batch_id, "extractResult": items})
+
+
+@router.get("/{job_id}", responses=RESPONSES)
+async def state(job_id: str, request: Request) -> Response:
+    """A job's state and progress; `resultUrl.jsonUrl` once it is done, `docparser.partialUrl` as soon as a page is."""
+    jobs = jobs_of(request)
+    return answer(await asyncio.to_thread(_state, jobs, request, job_id))
+
+
+def _state(jobs: JobService, request: Request, job_id: str) -> dict:
+    job, counts, steps, _ = jobs.store.look(job_id, identity(request)[0])
+    done = job.state is JobState.DONE
+    data = describe(job, counts, steps, result_url(request, job_id) if done else None)
+    if counts.ended and not done:
+        data["docparser"]["partialUrl"] = result_url(request, job_id)
+    if not job.state.ended and jobs.runner.paused_by:
+        data["docparser"]["waitsFor"] = jobs.runner.paused_by
+    return data
+
+
+@router.delete("/{job_id}", responses=RESPONSES)
+async def cancel(job_id: str, request: Request, purge: bool = False) -> Response:
+    """Cancels a job that has not ended; an ended job stays as it is. `purge=true` also removes document and results
+    now."""
+    jobs = jobs_of(request)
+    owner, _ = identity(request)
+    job = await asyncio.to_thread(_cancel, jobs, job_id, owner, purge)
+    return answer({"jobId": job_id, "state": describe_state(job.state), "purged": purge})
+
+
+def _cancel(jobs: JobService, job_id: str, owner: str, purge: bool) -> Job:
+    job = jobs.store.cancel(job_id, owner)
+    jobs.audit.record("job.cancelled", job=job_id, state=str(job.state))
+    if job.state is JobState.CANCELLED and not purge:
+        with contextlib.suppress(DataDirFull, StorageUnavailable, OSError):  # only a rebuilt database needs the mark
+            jobs.files.mark_cancelled(job_id)
+    if purge:
+        jobs.purge(job_id, owner)
+        jobs.audit.record("job.purged", job=job_id)
+    return job
+
+
+def describe_state(state: JobState) -> str:
+    return "failed" if state is JobState.CANCELLED else str(state)
+
+
+@router.post("/{job_id}/retry", responses=RESPONSES)
+async def retry(job_id: str, request: Request) -> Response:
+    """Parses the failed pages of an ended job again, and only those."""
+    jobs = jobs_of(request)
+    again = await asyncio.to_thread(_retry, jobs, job_id, identity(request)[0])
+    jobs.runner.wake()
+    return answer({"jobId": job_id, "pages": again})
+
+
+def _retry(jobs: JobService, job_id: str, owner: str) -> int:
+    """Pages that are parsed again count again: they are work, whoever is to blame."""
+    again = jobs.store.retry(job_id, owner)
+    jobs.allowance.spend(owner, "pages", again, force=True)
+    jobs.audit.record("job.retried", job=job_id, pages=again)
+    return again

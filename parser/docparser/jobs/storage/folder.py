@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data directory: whether it is the one that was opened, and whether it can be written.
+
+While the service runs, a volume can be unmounted, a file system can become read-only, and somebody can remove or
+replace the directory. An empty directory in its place must not pass for a new beginning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from docparser.errors import DataDirFull, StorageUnavailable
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DATABASE = "jobs.sqlite3"
+
+
+class DataFolder:
+    """``root`` with ``jobs`` below it. Methods raise StorageUnavailable, and DataDirFull where the disk has no room."""
+
+    def __init__(self, root: Path) -> None:
+        """Make what is missing. What the service keeps here is for its user alone."""
+        self.root, self.jobs, self.database = root, root / "jobs", root / DATABASE
+        self.failure = ""  # in words, of a file operation since the last `probe`
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.jobs.mkdir(exist_ok=True, mode=0o700)
+        self._close_to_others()
+        self._identity = self._look()
+
+    def check(self) -> None:
+        """Whether the directory is there, is the same, and may be written. Cheap."""
+        if self._look() != self._identity:
+            raise StorageUnavailable(
+                f"PARSER_DATA_DIR: {self.root} is another directory than at the start, without jobs in it. Is a volume "
+                "not mounted? Put it back; or restart the service, to begin anew there."
+            )
+        if not self.jobs.is_dir():
+            raise StorageUnavailable(
+                f"PARSER_DATA_DIR: {self.jobs} is missing. Put it back; or restart the service, to go on without what "
+                "was in it."
+            )
+        for path in (self.root, self.jobs, self.database):
+            if path.exists() and not os.access(path, os.W_OK):
+                raise StorageUnavailable(f"PARSER_DATA_DIR: {path} cannot be written; make it writable.")
+
+    def moved(self) -> bool:
+        """Whether another directory with jobs in it is at the path: a backup that was put in place, say."""
+        return self._look() != self._identity and self.jobs.is_dir()
+
+    def adopt(self) -> None:
+        """Take the directory that is at the path now for the one that was opened."""
+        self._identity = self._look()
+        self._close_to_others()
+
+    def probe(self) -> None:
+        """Write a file, flush it to the disk and remove it."""
+        path = self.root / f".probe-{secrets.token_hex(8)}"
+        with self.named_errors():
+            try:
+                with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(bytes(4096))
+                    file.flush()
+                    os.fsync(file.fileno())
+            finally:
+                path.unlink(missing_ok=True)
+        self.failure = ""
+
+    @contextlib.contextmanager
+    def named_errors(self) -> Iterator[None]:
+        """Turns OSError into the two errors."""
+        try:
+            yield
+        except OSError as exc:
+            if exc.errno in NO_ROOM:
+                raise DataDirFull(
+                    f"PARSER_DATA_DIR has no room left ({exc.strerror}); free some and try again. Nothing of earlier "
+                    "results is lost."
+                ) from exc
+            self.failure = f"PARSER_DATA_DIR: {self.root} cannot be used ({exc.strerror or exc})."
+            raise StorageUnavailable(self.failure) from exc
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            found = self.root.stat()
+        except OSError as exc:
+            raise StorageUnavailable(f"PARSER_DATA_DIR: {self.root} is missing ({exc.strerror}); put it back.") from exc
+        return found.st_dev, found.st_ino
+
+    def _close_to_others(self) -> None:
+        """Earlier releases left what others may read."""
+        for path in (self.jobs, self.root / "processes", *self.root.glob(f"{DATABASE}*"), self.root / "in-use.lock"):
+            with contextlib.suppress(OSError):
+                path.chmod(path.stat().st_mode & 0o700)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removes what nothing refers to: half-written and removed folders, and pages that another one has replaced."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.reconcile import changed
+from docparser.jobs.storage.states import JobState
+
+ORPHAN_S = 3600.0  # what is younger may be in the making
+
+
+def remove_leftovers(database: Database, files: JobFiles) -> None:
+    """Of what is older than an hour: hidden folders; of jobs that have ended, folders of pages that no row names.
+
+    A folder with a job's name stays, whatever the rows say; so does a page's only folder, unless the job was cancelled.
+    """
+    old = time.time() - ORPHAN_S
+    with database.reading() as connection:
+        jobs = {row[0]: JobState(row[1]) for row in connection.execute("SELECT id, state FROM jobs")}
+        used = {
+            (row[0], row[1]) for row in connection.execute("SELECT job_id, folder FROM steps WHERE folder NOT NULL")
+        }
+    for path in files.hidden():
+        if changed(path) < old:
+            shutil.rmtree(path, ignore_errors=True)
+    for job_id in files.job_ids() & {job_id for job_id, state in jobs.items() if state.ended}:
+        for folders in files.page_folders(job_id).values():
+            replaced = any((job_id, folder) in used for folder in folders)
+            for folder in folders if replaced or jobs[job_id] is JobState.CANCELLED else ():
+                if (job_id, folder) not in used and changed(files.page_folder(job_id, folder)) < old:
+                    files.remove_page(job_id, folder)

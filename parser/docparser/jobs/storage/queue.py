@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of steps in the database: a step is claimed, and ends. ``turns`` says whose step is next."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+import time
+from collections.abc import Collection
+
+from docparser.jobs.storage import turns
+from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.processes import Processes
+from docparser.jobs.storage.reclaim import reclaim_steps
+from docparser.jobs.storage.states import JOINING, Job
+from docparser.jobs.storage.store import end_if_finished, fail_step, tick, to_job
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A step that this process now works on."""
+
+    job: Job
+    number: int
+    attempts: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PageRecord:
+    """Where a finished page lies, and its size in pixels."""
+
+    folder: str
+    sha256: str
+    width: int
+    height: int
+    bytes: int
+
+
+class StepQueue:
+    """Methods that end a step change nothing if it no longer belongs to this process, because its job was cancelled."""
+
+    def __init__(self, database: Database, processes: Processes) -> None:
+        self._database = database
+        self._processes = processes
+
+    def claim(self, without: Collection[str] = ()) -> Claim | None:
+        """The next step, or None if none is due. ``without``: clients (``Job.flow``) whose turn it is not."""
+        now = time.time()
+        with self._database.writing() as connection:
+            row = turns.next_job(connection, now, without)
+            if row is None:
+                return None
+            number, attempts = connection.execute(
+                "SELECT number, attempts FROM steps WHERE job_id = ? AND state = 'queued' AND not_before <= ? "
+                "ORDER BY number LIMIT 1",
+                (row["id"], now),
+            ).fetchone()
+            connection.execute(
+                "UPDATE steps SET state = 'running', process = ?, attempts = attempts + 1, changed = ? "
+                "WHERE job_id = ? AND number = ?",
+                (self._processes.name, tick(connection), row["id"], number),
+            )
+            turns.take(connection, row["id"], row["flow"], now, is_page=number > 0)
+        return Claim(to_job(row), number, attempts + 1)
+
+    def opened(self, claim: Claim, document_pages: int, numbers: list[int], *, join: bool) -> None:
+        """The document has ``document_pages`` pages, of which ``numbers`` are to be parsed."""
+        with self._database.writing() as connection:
+            if not self._delete_finished_step(connection, claim):
+                return
+            changed = tick(connection)
+            connection.executemany(
+                "INSERT OR IGNORE INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
+                [(claim.job.id, number, changed) for number in numbers],  # a rebuilt job has finished ones already
+            )
+            connection.execute(
+                "UPDATE jobs SET document_pages = ?, total_pages = ? WHERE id = ?",
+                (document_pages, len(numbers), claim.job.id),
+            )
+            _advance_job(connection, claim, join)  # a rebuilt job may have nothing left to do
+
+    def finish(self, claim: Claim, record: PageRecord, *, join: bool) -> bool:
+        """The page is on the disk. If it is the last one and ``join`` is set, joining is the next step.
+
+        Returns False if the step no longer belongs to this process; then nothing refers to the page's folder.
+        """
+        with self._database.writing() as connection:
+            if not self._owns_or_deletes(connection, claim):
+                return False
+            connection.execute(
+                "UPDATE steps SET state = 'done', process = NULL, error = NULL, kind = NULL, width = ?, height = ?, "
+                "folder = ?, sha256 = ?, finished = ?, changed = ? WHERE job_id = ? AND number = ?",
+                (
+                    record.width,
+                    record.height,
+                    record.folder,
+                    record.sha256,
+                    time.time(),
+                    tick(connection),
+                    claim.job.id,
+                    claim.number,
+                ),
+            )
+            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (record.bytes, claim.job.id))
+            _advance_job(connection, claim, join)
+        return True
+
+    def joined(self, claim: Claim, records: dict[int, PageRecord]) -> None:
+        """The joined pages replace the single ones, all in one transaction."""
+        with self._database.writing() as connection:
+            if not self._delete_finished_step(connection, claim):
+                return
+            changed = tick(connection)
+            for number, record in records.items():
+                connection.execute(
+                    "UPDATE steps SET folder = ?, sha256 = ?, changed = ? WHERE job_id = ? AND number = ?",
+                    (record.folder, record.sha256, changed, claim.job.id, number),
+                )
+            size = sum(record.bytes for record in records.values())
+            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (size, claim.job.id))
+            end_if_finished(connection, claim.job.id)
+
+    def fail(self, claim: Claim, kind: str, error: str, *, join: bool) -> None:
+        """The step failed; the job's other pages are not touched."""
+        with self._database.writing() as connection:
+            if self._owns_or_deletes(connection, claim):
+                fail_step(connection, claim.job.id, claim.number, kind, error)
+                _advance_job(connection, claim, join)
+
+    def requeue(self, claim: Claim, delay_s: float, *, count: bool) -> None:
+        """Put the step back into the queue, not before ``delay_s`` from now; ``count``: as one more attempt."""
+        with self._database.writing() as connection:
+            if self._owns_or_deletes(connection, claim):
+                connection.execute(
+                    "UPDATE steps SET state = 'queued', process = NULL, attempts = attempts - ?, not_before = ?, "
+                    "changed = ? WHERE job_id = ? AND number = ?",
+                    (0 if count else 1, time.time() + delay_s, tick(connection), claim.job.id, claim.number),
+                )
+
+    def damaged(self, job_id: str, number: int, error: str) -> None:
+        """A finished page can no longer be read: it becomes a failed one, which can be retried."""
+        with self._database.writing() as connection:
+            fail_step(connection, job_id, number, "StorageDamaged", error)
+            connection.execute(
+                "UPDATE jobs SET state = 'running' WHERE id = ? AND state IN ('done', 'failed')", (job_id,)
+            )
+            end_if_finished(connection, job_id)
+
+    def cancelled(self, claims: list[Claim]) -> list[Claim]:
+        """Those of this process's claims whose job was cancelled meanwhile."""
+        with self._database.reading() as connection:
+            return [claim for claim in claims if not self._owns(connection, claim)]
+
+    def reclaim(self) -> int:
+        """Put the steps of dead processes back into the queue; returns how many."""
+        return reclaim_steps(self._database, self._processes)
+
+    def _owns_or_deletes(self, connection: sqlite3.Connection, claim: Claim) -> bool:
+        """Whether the step belongs to this process. If its job was cancelled meanwhile, delete the step."""
+        if self._owns(connection, claim):
+            return True
+        connection.execute(
+            "DELETE FROM steps WHERE job_id = ? AND number = ? AND state = 'running' AND process = ?",
+            (claim.job.id, claim.number, self._processes.name),
+        )
+        return False
+
+    def _owns(self, connection: sqlite3.Connection, claim: Claim) -> bool:
+        row = connection.execute(
+            "SELECT 1 FROM steps s JOIN jobs j ON j.id = s.job_id WHERE s.job_id = ? AND s.number = ? "
+            "AND s.state = 'running' AND s.process = ? AND j.state = 'running'",
+            (claim.job.id, claim.number, self._processes.name),
+        ).fetchone()
+        return row is not None
+
+    def _delete_finished_step(self, connection: sqlite3.Connection, claim: Claim) -> bool:
+        """Delete a step that is no page, once it is done. False if it no longer belongs to this process."""
+        if not self._owns_or_deletes(connection, claim):
+            return False
+        connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", (claim.job.id, claim.number))
+        return True
+
+
+def _advance_job(connection: sqlite3.Connection, claim: Claim, join: bool) -> None:
+    """After a page: queue the joining if it was the last one and some were parsed, or end the job."""
+    if join:
+        left, done = connection.execute(
+            "SELECT sum(state IN ('queued', 'running')), sum(state = 'done') FROM steps WHERE job_id = ?",
+            (claim.job.id,),
+        ).fetchone()
+        if not left and done:
+            connection.execute(
+                "INSERT OR REPLACE INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
+                (claim.job.id, JOINING, tick(connection)),
+            )
+            return
+    end_if_finished(connection, claim.job.id)

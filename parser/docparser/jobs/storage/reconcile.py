@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes rows agree with the jobs' folders, which hold every submission and every finished page.
+
+They disagree after a crash between two steps, and where the database is new, older than the folders, or another one.
+The folders win, and nothing is removed: a folder without a row gets its row; a finished page that its row does not know
+is taken over; a page whose row is done and whose folder is gone waits again. Only a row says that a job is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import sqlite3
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from docparser.errors import StorageDamaged
+from docparser.jobs.storage import turns
+from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.states import OPENING, Job, JobState, StepState
+from docparser.jobs.storage.store import CANCELLED, JOB_FIELDS, end, tick, to_row
+
+log = logging.getLogger(__name__)
+
+YOUNG_S = 60.0  # a younger folder without a row may be a submission that another process is about to insert
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A finished page in a job's folder."""
+
+    folder: str
+    sha256: str
+    width: int
+    height: int
+
+
+@dataclasses.dataclass
+class Mended:
+    """How many rows of jobs were made, and pages taken over or put back into the queue."""
+
+    jobs: int = 0
+    pages: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.pages)
+
+
+def reconcile(database: Database, files: JobFiles, *, young_s: float = 0.0, pages: bool = True) -> Mended:
+    """Compare, and mend the rows. Folders younger than ``young_s`` without a row are left for the next time; without
+    ``pages`` only jobs are compared. Raises StorageUnavailable, DataDirFull."""
+    mended = Mended()
+    _finish_removals(database, files)
+    with database.reading() as connection:
+        known = {row[0] for row in connection.execute("SELECT id FROM jobs")}
+    old = time.time() - young_s
+    for job_id in sorted(files.job_ids() - known):
+        if changed(files.folder(job_id)) <= old:
+            mended.jobs += _restore(database, files, job_id)
+    if pages:
+        for job_id, steps in _steps(database).items():
+            mended.pages += _compare(database, files, job_id, steps)
+    return mended
+
+
+def _finish_removals(database: Database, files: JobFiles) -> None:
+    """Delete the row of a job whose folder was removed before a crash."""
+    for job_id in files.removed():
+        if not files.folder(job_id).exists():
+            with database.writing() as connection:
+                connection.execute("DELETE FROM jobs WHERE id = ? AND state NOT IN ('pending', 'running')", (job_id,))
+
+
+def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
+    """Make a job's row from its folder. Unless it was cancelled, the job is opened again and its missing pages are
+    parsed."""
+    try:
+        submission = files.submission(job_id)
+        known: dict[str, Any] = {name: submission.get(name) for name in JOB_FIELDS}
+        job = Job(**known | {"id": job_id, "state": JobState.PENDING})
+        values = to_row(job) | {
+            "fingerprint": submission["fingerprint"],
+            "bytes": size_of(files.folder(job_id)),
+            "idempotency_key": submission.get("idempotency_key"),
+        }
+        done = {number: page for number in files.page_folders(job_id) if (page := _newest(files, job_id, number))}
+        with database.writing() as connection:
+            if not files.folder(job_id).exists() or _exists(connection, job_id):
+                return False  # it was removed, or another process was faster
+            _insert(connection, values)
+            for number, page in done.items():
+                _take(connection, job_id, number, page)
+            if submission["cancelled"]:
+                end(connection, job_id, JobState.CANCELLED, CANCELLED)
+            else:
+                _open_again(connection, job_id)
+        return True
+    except (StorageDamaged, KeyError, TypeError, ValueError, sqlite3.IntegrityError) as exc:
+        log.error("job %s cannot be rebuilt from its folder: %s", job_id, exc)
+        return False
+
+
+def _insert(connection: sqlite3.Connection, values: dict[str, Any]) -> None:
+    values["turns"] = turns.initial(connection, values["flow"])
+    key = (values["owner"], values["idempotency_key"])
+    if connection.execute("SELECT 1 FROM jobs WHERE owner = ? AND idempotency_key = ?", key).fetchone():
+        values["idempotency_key"] = None
+    names = ", ".join(values)
+    connection.execute(f"INSERT INTO jobs ({names}) VALUES ({', '.join(f':{name}' for name in values)})", values)
+
+
+def _exists(connection: sqlite3.Connection, job_id: str) -> bool:
+    return connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job_id,)).fetchone() is not None
+
+
+def _steps(database: Database) -> dict[str, dict[int, sqlite3.Row]]:
+    """Job -> the steps of its pages by number; jobs that were not opened yet have none. Not those that were
+    cancelled."""
+    steps: dict[str, dict[int, sqlite3.Row]] = defaultdict(dict)
+    with database.reading() as connection:
+        for row in connection.execute("SELECT id FROM jobs WHERE state != 'cancelled'"):
+            steps[row["id"]] = {}
+        for row in connection.execute("SELECT job_id, number, state, folder, sha256 FROM steps WHERE number > 0"):
+            if row["job_id"] in steps:
+                steps[row["job_id"]][row["number"]] = row
+    return steps
+
+
+def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, sqlite3.Row]) -> int:
+    """Mend the pages of one job; returns how many."""
+    if not files.document(job_id).exists():
+        return 0  # its pages fail when they are read, and can be tried again when the folder is back
+    folders = files.page_folders(job_id)
+    found: dict[int, Found] = {}
+    lost = []
+    for number in folders.keys() | steps.keys():
+        step, present = steps.get(number), folders.get(number, [])
+        if step is None and steps:
+            continue  # the job is about other pages
+        if step is not None and (
+            step["state"] == StepState.RUNNING or (step["state"] == StepState.DONE and step["folder"] in present)
+        ):
+            continue
+        page = _newest(files, job_id, number, step)
+        if page is not None:
+            found[number] = page
+        elif step is not None and step["state"] == StepState.DONE:
+            lost.append(number)
+    cancelled = (files.folder(job_id) / "cancelled").exists()
+    if not (found or lost or cancelled):
+        return 0
+    with database.writing() as connection:
+        if not _exists(connection, job_id):
+            return 0
+        if cancelled:
+            connection.execute("DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,))
+            end(connection, job_id, JobState.CANCELLED, CANCELLED)
+            return 0
+        for number, page in found.items():
+            _take(connection, job_id, number, page)
+        for number in lost:
+            connection.execute(
+                "UPDATE steps SET state = 'queued', folder = NULL, sha256 = NULL, attempts = 0, not_before = 0, "
+                "changed = ? WHERE job_id = ? AND number = ?",
+                (tick(connection), job_id, number),
+            )
+        _open_again(connection, job_id)
+    return len(found) + len(lost)
+
+
+def _newest(files: JobFiles, job_id: str, number: int, step: sqlite3.Row | None = None) -> Found | None:
+    """The newest folder of a page that can be read, and that is what ``step`` says of it."""
+    for folder in reversed(files.page_folders(job_id).get(number, [])):
+        with contextlib.suppress(StorageDamaged, KeyError, TypeError):
+            known = step["sha256"] if step is not None and step["folder"] == folder else None
+            page, sha256 = files.checked_page(job_id, folder, known)
+            return Found(folder, sha256, page["width"], page["height"])
+    return None
+
+
+def _take(connection: sqlite3.Connection, job_id: str, number: int, page: Found) -> None:
+    """A finished page becomes a done step, unless a living process has it in work."""
+    connection.execute(
+        "INSERT INTO steps (job_id, number, state, folder, sha256, width, height, finished, changed) "
+        "VALUES (?, ?, 'done', ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id, number) DO UPDATE SET state = 'done', "
+        "process = NULL, error = NULL, kind = NULL, folder = excluded.folder, sha256 = excluded.sha256, "
+        "width = excluded.width, height = excluded.height, finished = excluded.finished, changed = excluded.changed "
+        "WHERE state != 'running'",
+        (job_id, number, page.folder, page.sha256, page.width, page.height, time.time(), tick(connection)),
+    )
+
+
+def _open_again(connection: sqlite3.Connection, job_id: str) -> None:
+    """Opening a document makes the steps that are missing, and ends the job, or joins its pages, if none waits."""
+    connection.execute(
+        "INSERT OR IGNORE INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
+        (job_id, OPENING, tick(connection)),
+    )
+    connection.execute(
+        "UPDATE jobs SET state = CASE WHEN started IS NULL THEN 'pending' ELSE 'running' END, error = NULL, "
+        "finished = NULL WHERE id = ?",
+        (job_id,),
+    )
+
+
+def changed(path: Path) -> float:
+    """When a folder's entries last changed, seconds since the epoch; never, if it is gone."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder; one that is removed meanwhile counts as nothing."""
+    size = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            size += path.stat().st_size if path.is_file() else 0
+    return size

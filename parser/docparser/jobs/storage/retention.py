@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removes ended jobs that are too old, and the oldest ones while all jobs together are too large."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+
+from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.files import JobFiles
+
+
+def remove_job(database: Database, files: JobFiles, job_id: str) -> bool:
+    """Remove an ended job with its folder; False, and nothing is changed, if there is none or it has not ended.
+
+    The folder gets the name of a removed one while the row is locked, and is removed after the row. So a folder with a
+    job's name always belongs to a job that is kept, even where the database is lost; ``reconcile`` ends a removal that
+    was interrupted.
+    """
+    hidden = None
+    try:
+        with database.writing() as connection:
+            gone = connection.execute(
+                "DELETE FROM jobs WHERE id = ? AND state NOT IN ('pending', 'running')", (job_id,)
+            ).rowcount
+            if gone:
+                hidden = files.hide(job_id)
+    except BaseException:
+        if hidden is not None:
+            files.show(job_id, hidden)
+        raise
+    if hidden is not None:
+        shutil.rmtree(hidden, ignore_errors=True)
+    return bool(gone)
+
+
+class Retention:
+    def __init__(
+        self,
+        database: Database,
+        files: JobFiles,
+        *,
+        age_s: float,
+        most_bytes: int,
+        removed: Callable[[str], None] = lambda job_id: None,
+    ) -> None:
+        """``removed`` is told the id of each job that is gone."""
+        self._database = database
+        self._files = files
+        self._age_s = age_s
+        self._most_bytes = most_bytes
+        self._tell = removed
+
+    def sweep(self) -> int:
+        """Remove the jobs that are due; returns how many. A job that has not ended is never removed."""
+        removed = [job_id for job_id in self._due() if remove_job(self._database, self._files, job_id)]
+        for job_id in removed:
+            self._tell(job_id)
+        return len(removed)
+
+    def _due(self) -> list[str]:
+        with self._database.reading() as connection:
+            (kept,) = connection.execute("SELECT coalesce(sum(bytes), 0) FROM jobs").fetchone()
+            ended = connection.execute(
+                "SELECT id, finished, bytes FROM jobs WHERE state NOT IN ('pending', 'running') ORDER BY finished"
+            ).fetchall()
+        due, oldest = [], time.time() - self._age_s
+        for row in ended:
+            if row["finished"] < oldest or kept > self._most_bytes:
+                due.append(row["id"])
+                kept -= row["bytes"]
+        return due

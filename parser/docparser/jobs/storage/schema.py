@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema of the job database, and whether a file has it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from docparser.errors import StorageUnavailable
+
+# The version rises only when an older release could not use the file any more; then a release that knows the older
+# version brings the file up to date when it opens it, and an older release refuses it (`Incompatible`).
+VERSION = 1
+APPLICATION_ID = 0x444A4F42  # "DJOB"; 0 in files of the releases before it
+SCHEMA = """
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    flow TEXT NOT NULL,
+    batch_id TEXT,
+    model TEXT NOT NULL,
+    file_name TEXT NOT NULL,
+    format TEXT NOT NULL,
+    options TEXT NOT NULL,
+    page_ranges TEXT,
+    idempotency_key TEXT,
+    fingerprint TEXT NOT NULL,
+    state TEXT NOT NULL,
+    error TEXT,
+    created REAL NOT NULL,
+    started REAL,
+    finished REAL,
+    document_pages INTEGER,
+    total_pages INTEGER,
+    bytes INTEGER NOT NULL,
+    turns REAL NOT NULL
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX jobs_by_batch ON jobs (owner, batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX active_jobs ON jobs (flow) WHERE state IN ('pending', 'running');
+CREATE INDEX ended_jobs ON jobs (finished) WHERE state NOT IN ('pending', 'running');
+CREATE TABLE steps (
+    job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    process TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    not_before REAL NOT NULL DEFAULT 0,
+    error TEXT,
+    kind TEXT,
+    width INTEGER,
+    height INTEGER,
+    folder TEXT,
+    sha256 TEXT,
+    finished REAL,
+    changed INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (job_id, number)
+) WITHOUT ROWID;
+CREATE INDEX queued_steps ON steps (job_id, number) WHERE state = 'queued';
+CREATE INDEX running_steps ON steps (process) WHERE state = 'running';
+CREATE INDEX changed_steps ON steps (job_id, changed);
+CREATE INDEX finished_steps ON steps (finished) WHERE finished IS NOT NULL;
+CREATE TABLE flows (flow TEXT PRIMARY KEY, turns REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE clock (value INTEGER NOT NULL);
+INSERT INTO clock VALUES (0);
+"""
+TABLES = frozenset(("jobs", "steps", "flows", "clock"))
+
+
+class Damaged(StorageUnavailable):
+    """The file is no database, or its structure is broken: it can be set aside and built anew from the folders."""
+
+
+class Incompatible(StorageUnavailable):
+    """The file is a sound database, but not one that this release may touch."""
+
+
+def fill(connection: sqlite3.Connection, change: int) -> None:
+    """Make the tables in an empty database. Changes are numbered from ``change``."""
+    for statement in SCHEMA.split(";\n"):
+        connection.execute(statement)
+    connection.execute("UPDATE clock SET value = ?", (change,))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises Incompatible if the file is not a job database of this version, Damaged if it is empty. Changes nothing:
+    the file may be another program's."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not application and not version and not tables:
+        raise Damaged(f"PARSER_DATA_DIR: the job database {path} is empty.")
+    ours = application == APPLICATION_ID or (application == 0 and tables >= TABLES)
+    if not ours or (version == VERSION and not tables >= TABLES):
+        raise Incompatible(
+            f"PARSER_DATA_DIR: {path} is a database of another program (application_id {application}, tables "
+            f"{', '.join(sorted(tables)[:5]) or 'none'}). Move it away, and the jobs' rows are made anew from their "
+            "folders; or name another directory."
+        )
+    if version != VERSION:
+        raise Incompatible(
+            f"PARSER_DATA_DIR: {path} has version {version}; this release knows {VERSION}. Use the release that wrote "
+            "it. Or move the file away, and its rows are made anew from the jobs' folders; failed pages are then "
+            "parsed again."
+        )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States of jobs and of their steps, and the records that the store hands out."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+
+class JobState(enum.StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+
+class StepState(enum.StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+# A step's number is its page's (from 1), or one of these.
+OPENING = 0
+"""Counting the document's pages, which makes the steps of its pages."""
+JOINING = -1
+"""Joining tables and titles across the finished pages (``restructurePages``)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One row of ``jobs``. ``owner`` may see it: an API key's id, or "" without keys. ``flow`` names the client whose
+    turns it takes. Times are seconds since the epoch; ``total_pages`` is None until the document is open."""
+
+    id: str
+    owner: str
+    flow: str
+    batch_id: str | None
+    model: str
+    file_name: str
+    format: str
+    options: dict[str, Any]
+    page_ranges: str | None
+    state: JobState
+    error: str | None
+    created: float
+    started: float | None
+    finished: float | None
+    document_pages: int | None
+    total_pages: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One row of ``steps``. ``folder`` is where a finished page lies, relative to its job's folder."""
+
+    job_id: str
+    number: int
+    state: StepState
+    attempts: int
+    error: str | None
+    kind: str | None
+    width: int | None
+    height: int | None
+    folder: str | None
+    sha256: str | None
+    changed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """How many pages of a job are in which state."""
+
+    queued: int = 0
+    running: int = 0
+    done: int = 0
+    failed: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in the database: inserted, looked up, cancelled, retried, removed. The queue of their pages is in ``queue``.
+
+All methods block on the disk; the service calls them in threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import time
+
+from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
+from docparser.jobs.storage import turns
+from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.states import JOINING, OPENING, Counts, Job, JobState, Step, StepState
+from docparser.jobs.storage.turns import IS_ACTIVE
+
+CANCELLED = "cancelled by the client"
+JOB_FIELDS = [field.name for field in dataclasses.fields(Job)]
+STEP_FIELDS = [field.name for field in dataclasses.fields(Step)]
+
+
+@dataclasses.dataclass(frozen=True)
+class QueueLimits:
+    """How many pages may wait, of all jobs together, and how many jobs may wait or run."""
+
+    pages: int
+    jobs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """How much waits and runs now; ``finished`` counts pages of the last ``window_s`` seconds."""
+
+    pending_jobs: int
+    running_jobs: int
+    queued_pages: int
+    running_pages: int
+    finished: int
+    window_s: float
+
+
+class JobStore:
+    def __init__(self, database: Database, limits: QueueLimits) -> None:
+        self._database = database
+        self._limits = limits
+
+    def insert(self, job: Job, *, key: str | None, fingerprint: str, size: int) -> str:
+        """Insert the job; when this returns, it is on the disk. A row that was made from the job's folder meanwhile
+        stays as it is.
+
+        Returns its id, or the id of the job that the same ``key`` made before. Raises QueueFull, KeyReused.
+        """
+        values = to_row(job) | {"idempotency_key": key, "fingerprint": fingerprint, "bytes": size}
+        with self._database.writing() as connection:
+            if connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).fetchone():
+                return job.id
+            earlier = self._find_key(connection, job.owner, key, fingerprint)
+            if earlier:
+                return earlier
+            self._check_room(connection)
+            values["turns"] = turns.initial(connection, job.flow)
+            names = ", ".join(values)
+            marks = ", ".join(f":{name}" for name in values)
+            connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", values)
+            connection.execute(
+                "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, ?, ?)",
+                (job.id, OPENING, StepState.QUEUED, tick(connection)),
+            )
+        return job.id
+
+    def find_key(self, owner: str, key: str | None, fingerprint: str) -> str | None:
+        """The job that this Idempotency-Key made before. Raises KeyReused."""
+        with self._database.reading() as connection:
+            return self._find_key(connection, owner, key, fingerprint)
+
+    def check_room(self) -> None:
+        """Raises QueueFull. Called before a document is read, and again when its job is inserted."""
+        with self._database.reading() as connection:
+            self._check_room(connection)
+
+    def job(self, job_id: str, owner: str | None = None) -> Job:
+        """Raises JobNotFound, also for a job of another ``owner``; with None every job is found."""
+        with self._database.reading() as connection:
+            return _job(connection, job_id, owner)
+
+    def look(self, job_id: str, owner: str | None = None, after: int = -1) -> tuple[Job, Counts, list[Step], int]:
+        """The job, its pages by state, the page steps that changed after ``after``, and the newest change; one
+        snapshot. Raises JobNotFound."""
+        with self._database.reading() as connection:
+            job = _job(connection, job_id, owner)
+            counts = count_pages(connection, job_id)
+            rows = connection.execute(
+                "SELECT * FROM steps WHERE job_id = ? AND changed > ? ORDER BY number", (job_id, after)
+            ).fetchall()
+        newest = max((row["changed"] for row in rows), default=after)
+        return job, counts, [_step(row) for row in rows if row["number"] > 0], newest
+
+    def batch(self, batch_id: str, owner: str) -> list[tuple[Job, Counts]]:
+        """All jobs of a batch, oldest first. Raises JobNotFound if there is none."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM jobs WHERE owner = ? AND batch_id = ? ORDER BY created, id", (owner, batch_id)
+            ).fetchall()
+            found = [(to_job(row), count_pages(connection, row["id"])) for row in rows]
+        if not found:
+            raise JobNotFound(f"batchId: there is no job of the batch {batch_id!r} here, or its retention ended")
+        return found
+
+    def cancel(self, job_id: str, owner: str) -> Job:
+        """End a job that has not ended; its waiting pages leave the queue at once. An ended job stays as it is."""
+        with self._database.writing() as connection:
+            job = _job(connection, job_id, owner)
+            if job.state.ended:
+                return job
+            connection.execute("DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,))
+            end(connection, job_id, JobState.CANCELLED, CANCELLED)
+            return _job(connection, job_id, owner)
+
+    def retry(self, job_id: str, owner: str) -> int:
+        """Put the failed pages back into the queue, but those that took too long; returns how many.
+
+        Raises QueueFull, and InvalidJob if the job still runs or was cancelled.
+        """
+        with self._database.writing() as connection:
+            job = _job(connection, job_id, owner)
+            if not job.state.ended or job.state is JobState.CANCELLED:
+                raise InvalidJob(f"the job is {job.state}; pages can be tried again when it is done or failed")
+            self._check_room(connection)
+            changed = tick(connection)
+            again = connection.execute(
+                "UPDATE steps SET state = 'queued', attempts = 0, not_before = 0, error = NULL, kind = NULL, "
+                "changed = ? WHERE job_id = ? AND state = 'failed' "
+                "AND coalesce(kind, '') NOT IN ('DocumentTooSlow', 'StepTooSlow')",
+                (changed, job_id),
+            ).rowcount
+            if again:
+                connection.execute(
+                    "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
+                    (turns.initial(connection, job.flow), job_id),
+                )
+            return again
+
+    def load(self, window_s: float = 300.0) -> Load:
+        with self._database.reading() as connection:
+            jobs = dict(connection.execute(f"SELECT state, count(*) FROM jobs WHERE {IS_ACTIVE} GROUP BY state"))
+            (queued,) = connection.execute("SELECT count(*) FROM steps WHERE state = 'queued'").fetchone()
+            (running,) = connection.execute("SELECT count(*) FROM steps WHERE state = 'running'").fetchone()
+            (finished,) = connection.execute(
+                "SELECT count(*) FROM steps WHERE finished > ? AND number > 0", (time.time() - window_s,)
+            ).fetchone()
+        pending, active = jobs.get(JobState.PENDING, 0), jobs.get(JobState.RUNNING, 0)
+        return Load(pending, active, queued, running, finished, window_s)
+
+    def add_bytes(self, job_id: str, size: int) -> None:
+        with self._database.writing() as connection:
+            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (size, job_id))
+
+    def _check_room(self, connection: sqlite3.Connection) -> None:
+        (jobs,) = connection.execute(f"SELECT count(*) FROM jobs WHERE {IS_ACTIVE}").fetchone()
+        if jobs >= self._limits.jobs:
+            raise QueueFull(
+                f"{jobs} jobs are waiting or running, the most that are allowed (PARSER_MAX_QUEUED_JOBS); "
+                "try again later"
+            )
+        (pages,) = connection.execute("SELECT count(*) FROM steps WHERE state = 'queued'").fetchone()
+        if pages >= self._limits.pages:
+            raise QueueFull(
+                f"{pages} pages are waiting, the most that are allowed (PARSER_MAX_QUEUED_PAGES); try again later"
+            )
+
+    @staticmethod
+    def _find_key(connection: sqlite3.Connection, owner: str, key: str | None, fingerprint: str) -> str | None:
+        if key is None:
+            return None
+        row = connection.execute(
+            "SELECT id, fingerprint FROM jobs WHERE owner = ? AND idempotency_key = ?", (owner, key)
+        ).fetchone()
+        if row is None:
+            return None
+        if row["fingerprint"] != fingerprint:
+            raise KeyReused(
+                f"Idempotency-Key: {key!r} was used for another submission before; send a new key, or the same "
+                "document and options"
+            )
+        return row["id"]
+
+
+def tick(connection: sqlite3.Connection) -> int:
+    """The number of the next change. Watchers ask for what changed after the last number they saw."""
+    return connection.execute("UPDATE clock SET value = value + 1 RETURNING value").fetchone()[0]
+
+
+def count_pages(connection: sqlite3.Connection, job_id: str) -> Counts:
+    rows = connection.execute(
+        "SELECT state, count(*) FROM steps WHERE job_id = ? AND number > 0 GROUP BY state", (job_id,)
+    )
+    return Counts(**dict(rows.fetchall()))
+
+
+def end_if_finished(connection: sqlite3.Connection, job_id: str) -> None:
+    """End the job if none of its steps waits or runs."""
+    (left,) = connection.execute(
+        "SELECT count(*) FROM steps WHERE job_id = ? AND state IN ('queued', 'running')", (job_id,)
+    ).fetchone()
+    if left:
+        return
+    counts = count_pages(connection, job_id)
+    first = connection.execute(
+        "SELECT number, error FROM steps WHERE job_id = ? AND state = 'failed' ORDER BY number LIMIT 1", (job_id,)
+    ).fetchone()
+    error = None
+    if first is not None:
+        error = first["error"]
+        if first["number"] == JOINING:
+            error = f"the pages could not be joined: {error}"
+        elif first["number"] != OPENING:
+            error = f"{counts.failed} of {counts.ended} pages failed; page {first['number']}: {error}"
+    end(connection, job_id, JobState.DONE if counts.done else JobState.FAILED, error)
+
+
+def end(connection: sqlite3.Connection, job_id: str, state: JobState, error: str | None) -> None:
+    connection.execute(
+        f"UPDATE jobs SET state = ?, error = ?, finished = ? WHERE id = ? AND {IS_ACTIVE}",
+        (state, error, time.time(), job_id),
+    )
+
+
+def _job(connection: sqlite3.Connection, job_id: str, owner: str | None) -> Job:
+    row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+    if row is None or (owner is not None and row["owner"] != owner):
+        raise JobNotFound(f"jobId: there is no job {job_id!r} here; it may be another client's, or its retention ended")
+    return to_job(row)
+
+
+def to_job(row: sqlite3.Row) -> Job:
+    values = {name: row[name] for name in JOB_FIELDS}
+    return Job(**values | {"state": JobState(row["state"]), "options": json.loads(row["options"])})
+
+
+def _step(row: sqlite3.Row) -> Step:
+    return Step(**{name: row[name] for name in STEP_FIELDS} | {"state": StepState(row["state"])})
+
+
+def to_row(job: Job) -> dict:
+    return dataclasses.asdict(job) | {"options": json.dumps(job.options), "state": str(job.state)}
+
+
+def fail_step(connection: sqlite3.Connection, job_id: str, number: int, kind: str, error: str) -> None:
+    connection.execute(
+        "UPDATE steps SET state = 'failed', process = NULL, kind = ?, error = ?, finished = ?, changed = ? "
+        "WHERE job_id = ? AND number = ?",
+        (kind, error, time.time(), tick(connection), job_id, number),
+    )

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose page is next: clients take turns, and so do the jobs of a client.
+
+Every claimed page counts as one turn of its job and of its client. The client with the fewest turns is next, and of its
+jobs the one with the fewest (stride scheduling, Waldspurger and Weihl 1995, all strides equal). So a document of 300
+pages takes its turns between the small ones, and no job waits for all pages of another one.
+
+``parsing/scheduler`` orders the claimed pages, together with those of ``/layout-parsing``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+
+IS_ACTIVE = "state IN ('pending', 'running')"
+
+
+def next_job(connection: sqlite3.Connection, now: float, without: Collection[str] = ()) -> sqlite3.Row | None:
+    """The row of the job whose turn it is, among those with a step that is due at ``now`` (seconds since the epoch);
+    no job of the clients in ``without``."""
+    found: sqlite3.Row | None = connection.execute(
+        "SELECT j.* FROM jobs j JOIN flows f ON f.flow = j.flow "
+        f"WHERE j.{IS_ACTIVE} AND j.flow NOT IN ({', '.join('?' * len(without))}) AND EXISTS ("
+        "  SELECT 1 FROM steps WHERE job_id = j.id AND state = 'queued' AND not_before <= ?) "
+        "ORDER BY f.turns, f.flow, j.turns, j.created LIMIT 1",
+        (*without, now),
+    ).fetchone()
+    return found
+
+
+def take(connection: sqlite3.Connection, job_id: str, flow: str, now: float, *, is_page: bool) -> None:
+    """Count a turn and start the job. Opening a document is no turn: it is short, and finds errors early."""
+    turn = 1 if is_page else 0
+    connection.execute(
+        "UPDATE jobs SET state = 'running', started = coalesce(started, ?), turns = turns + ? WHERE id = ?",
+        (now, turn, job_id),
+    )
+    connection.execute("UPDATE flows SET turns = turns + ? WHERE flow = ?", (turn, flow))
+
+
+def initial(connection: sqlite3.Connection, flow: str) -> float:
+    """The turns that a new job starts with.
+
+    A new client or job gets no credit for the time before it came: it starts level with the one in the queue that had
+    the fewest turns.
+    """
+    (here,) = connection.execute(f"SELECT min(turns) FROM jobs WHERE flow = ? AND {IS_ACTIVE}", (flow,)).fetchone()
+    if here is None:
+        (others,) = connection.execute(
+            f"SELECT min(f.turns) FROM flows f WHERE EXISTS (SELECT 1 FROM jobs WHERE flow = f.flow AND {IS_ACTIVE})"
+        ).fetchone()
+        connection.execute(
+            "INSERT INTO flows VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET turns = max(turns, excluded.turns)",
+            (flow, others or 0.0),
+        )
+    return float(here or 0.0)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the service can work: whether the two models are there, with which weights, and what else it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from docparser.errors import NotReady, VlmUnavailable
+from docparser.models.replicas import ReplicaCount
+from docparser.models.selftest import SelfTest
+from docparser.models.vlm_probe import VlmProbe
+from docparser.parsing.pool import WorkerPool
+from docparser.settings import Settings
+from docparser.weights import Weights, find_layout_model
+
+
+class Readiness:
+    def __init__(self, settings: Settings, pool: WorkerPool) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._probe = VlmProbe(settings, lambda: pool.last_vlm_answer, lambda: pool.last_vlm_loss)
+        self._selftest = SelfTest(settings)
+        self.replicas = ReplicaCount(settings)
+        self._conditions: dict[str, Callable[[], str]] = {}
+
+    def add_condition(self, name: str, trouble: Callable[[], str]) -> None:
+        """Ready only while ``trouble`` returns "". Its words are a problem, and the state is listed under ``name``."""
+        self._conditions[name] = trouble
+
+    async def close(self) -> None:
+        await self._selftest.close()
+        await self._probe.close()
+
+    async def check(self) -> tuple[dict, list[str]]:
+        """``{layout, vlm}`` with ``ready`` and the weights of each, and the further conditions; and each problem in
+        words, none if all is ready."""
+        layout, problems = self._layout(), []
+        vlm: dict[str, Any] = {"model": self._settings.vlm_model_name}
+        layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
+        if not layout["ready"]:
+            problems.append(f"Layout model: {self._pool.not_ready_because.rstrip('.')}.")
+        vlm |= {"url": self._settings.vlm_url, "ready": True}
+        try:
+            vlm |= (await self._probe.check()).as_dict()
+            if untrusted := self._selftest.trouble():
+                vlm["ready"] = False
+                problems.append(untrusted)
+        except VlmUnavailable as exc:
+            self._selftest.forget()
+            vlm["ready"] = False
+            problems.append(str(exc))
+        if (replicas := await self.replicas.get()) is not None:
+            vlm["replicas"] = replicas.as_dict()
+            if replicas.up < self._settings.vlm_min_replicas:
+                vlm["ready"] = False
+                problems.append(
+                    f"{replicas.up} of {replicas.configured} replicas of the VLM answer; "
+                    f"VLM_MIN_REPLICAS wants {self._settings.vlm_min_replicas}."
+                )
+        if self._selftest.enabled:
+            vlm["selfTestPassed"] = self._selftest.passed
+        states = {"layout": layout, "vlm": vlm}
+        for name, trouble in self._conditions.items():
+            words = trouble()
+            states[name] = {"ready": not words}
+            problems += [words] if words else []
+        return states, problems
+
+    async def models_in_use(self) -> dict:
+        """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known."""
+        vlm = self._probe.weights
+        if vlm is None:
+            try:
+                vlm = await self._probe.check()
+            except VlmUnavailable:
+                vlm = Weights(self._settings.vlm_model_name, None, None)
+        states = {"layout": self._layout(), "vlm": vlm.as_dict()}
+        return {name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()}
+
+    def _layout(self) -> dict:
+        try:
+            return find_layout_model(self._settings).as_dict()
+        except NotReady:
+            return {}

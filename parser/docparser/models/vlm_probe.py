@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the VLM server whether it answers, and with which weights."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from docparser.errors import VlmUnavailable
+from docparser.settings import Settings
+from docparser.vlm.reply import NotACompletion, error_text, from_json
+from docparser.vlm.retries import TINY_S
+from docparser.vlm.tiny_image import tiny_request, tiny_request_id
+from docparser.weights import Weights
+from served_weights.demo import is_demo
+
+REMEMBERED_S = 2.0  # an outcome is used for all checks within this time
+PROOF_S = 30.0  # a block that the VLM has read proves for this time that it reads
+
+
+class VlmProbe:
+    """Belongs to one event loop. ``last_answer`` and ``last_loss`` return when the VLM last answered a worker, and when
+    a worker's call last failed (``time.monotonic()``).
+
+    While the VLM answers workers, the probe sends it no image of its own. A failed call voids every earlier proof.
+    """
+
+    def __init__(self, settings: Settings, last_answer: Callable[[], float], last_loss: Callable[[], float]) -> None:
+        self._model = settings.vlm_model_name
+        self._url = settings.vlm_url
+        self._headers = {"Authorization": f"Bearer {settings.vlm_api_key}"} if settings.vlm_api_key else {}
+        self._timeout_s = settings.vlm_connect_timeout_s
+        self._last_answer, self._last_loss = last_answer, last_loss
+        self._last_tiny = float("-inf")
+        self._session: aiohttp.ClientSession | None = None
+        self._lock = asyncio.Lock()
+        self._checked = float("-inf")
+        self._outcome: Weights | VlmUnavailable = VlmUnavailable("The VLM server was not asked yet.")
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def weights(self) -> Weights | None:
+        """Those that the last check found."""
+        return self._outcome if isinstance(self._outcome, Weights) else None
+
+    async def check(self) -> Weights:
+        """The weights that the server has loaded. Raises VlmUnavailable."""
+        async with self._lock:
+            began = time.monotonic()
+            if began - self._checked > REMEMBERED_S or self._last_loss() >= self._checked:
+                try:
+                    self._outcome = await self._ask()
+                except VlmUnavailable as exc:
+                    self._outcome = exc
+                self._checked = began
+        if isinstance(self._outcome, VlmUnavailable):
+            raise VlmUnavailable(*self._outcome.args)
+        return self._outcome
+
+    async def _ask(self) -> Weights:
+        """vLLM's /health fails when its engine is dead; /v1/models names what it serves, and from where."""
+        try:
+            status, _ = await self._request("GET", urlsplit(self._url)._replace(path="/health", query="").geturl())
+            if status >= 500:
+                raise VlmUnavailable(f"The VLM server at {self._url} is not healthy (/health answers {status}).")
+            status, body = await self._request("GET", f"{self._url}/models")
+            if status != 200:
+                raise VlmUnavailable(f"The VLM server at {self._url} answers {status} to /models: {error_text(body)}")
+            served = {model["id"]: model for model in json.loads(body)["data"]}
+        except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as exc:
+            raise VlmUnavailable(
+                f"The VLM server at {self._url} cannot be reached ({str(exc) or type(exc).__name__})."
+            ) from exc
+        if self._model not in served:
+            raise VlmUnavailable(
+                f"The VLM server at {self._url} serves {', '.join(served) or 'nothing'}, not {self._model}; "
+                "set VLM_MODEL_NAME to what it serves."
+            )
+        proof = max(self._last_answer(), self._last_tiny)
+        if time.monotonic() - proof > PROOF_S or proof <= self._last_loss():
+            await self._read_tiny()
+        path = served[self._model].get("root")
+        return Weights(self._model, path, is_demo(path) if path else None)
+
+    async def _read_tiny(self) -> None:
+        """One token for one tiny image: a server may be healthy and list its model, and still read nothing."""
+        body = tiny_request(self._model)
+        began = time.monotonic()
+        try:
+            status, answer = await self._request("POST", f"{self._url}/chat/completions", body, read_s=TINY_S)
+            if status != 200:
+                raise VlmUnavailable(
+                    f"The VLM server at {self._url} refuses a tiny image ({status}: {error_text(answer)})."
+                )
+            from_json(answer)
+        except (aiohttp.ClientError, OSError) as exc:
+            raise VlmUnavailable(
+                f"The VLM server at {self._url} does not read a tiny image ({str(exc) or type(exc).__name__})."
+            ) from exc
+        except NotACompletion as exc:
+            raise VlmUnavailable(
+                f"The VLM server at {self._url} answers a tiny image with no completion: {exc}"
+            ) from exc
+        self._last_tiny = began
+
+    async def _request(
+        self, method: str, url: str, body: dict | None = None, read_s: float | None = None
+    ) -> tuple[int, bytes]:
+        """Status and body of one request on a connection of its own.
+
+        Raises aiohttp.ClientError; OSError, of which TimeoutError is one.
+        """
+        if self._session is None:  # here, because a session belongs to the running event loop
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(force_close=True), headers=self._headers, trust_env=False
+            )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_s, sock_read=read_s or self._timeout_s)
+        headers = {"X-Request-Id": tiny_request_id()}
+        async with self._session.request(
+            method, url, json=body, headers=headers, timeout=timeout, allow_redirects=False
+        ) as response:
+            return response.status, await response.read()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``GET /metrics``: what the service does, for Prometheus (names and units by its conventions)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from docparser import __version__
+from docparser.parsing.pool import WorkerPool
+from docparser.parsing.scheduler import PageScheduler
+
+STAGES = ("queue", "read", "layout", "blocks", "vlm", "write")
+SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+PATHS = ("/layout-parsing", "/restructure-pages", "/health", "/health/ready", "/metrics")
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class ReplicaCounts(Protocol):
+    """What is shown of the VLM's replicas."""
+
+    @property
+    def up(self) -> int: ...
+    @property
+    def configured(self) -> int: ...
+    @property
+    def missing(self) -> int: ...
+
+
+class Metrics:
+    def __init__(self, pool: WorkerPool, scheduler: PageScheduler) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_State(pool, scheduler))
+        self._requests = Counter(
+            "docparser_requests", "Requests by path and status.", ("path", "code"), registry=self._registry
+        )
+        self._request_seconds = Histogram(
+            "docparser_request_duration_seconds",
+            "From a request's first byte to its answer's last.",
+            ("path",),
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._pages = Counter(
+            "docparser_pages",
+            "Pages: ok, partial (a block is missing or cut), failed, abandoned (the client left).",
+            ("outcome",),
+            registry=self._registry,
+        )
+        self._stage_seconds = Histogram(
+            "docparser_page_stage_duration_seconds",
+            "Wall time of a page by stage; vlm overlaps with other pages.",
+            ("stage",),
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        for outcome in ("ok", "partial", "failed", "abandoned"):
+            self._pages.labels(outcome)
+        for stage in STAGES:
+            self._stage_seconds.labels(stage)
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        """Count a request; ``status`` is 0 if the client left before there was an answer."""
+        path = path if path in PATHS else "other"
+        self._requests.labels(path, str(status or 499)).inc()
+        self._request_seconds.labels(path).observe(seconds)
+
+    def page(self, outcome: str, seconds: dict[str, float] | None = None) -> None:
+        self._pages.labels(outcome).inc()
+        for stage, value in (seconds or {}).items():
+            self._stage_seconds.labels(stage).observe(value)
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Where others add what they count."""
+        return self._registry
+
+    def exposition(self, replicas: ReplicaCounts | None = None) -> bytes:
+        """The page; ``replicas`` adds how many replicas of the VLM answer."""
+        own = generate_latest(self._registry)
+        if replicas is None:
+            return own
+        registry = CollectorRegistry()
+        for name, words, value in (
+            ("up", "Replicas of the VLM that answer.", replicas.up),
+            ("configured", "Replicas of the VLM that its container runs.", replicas.configured),
+        ):
+            Gauge(f"docparser_vlm_replicas_{name}", words, registry=registry).set(value)
+        Gauge("docparser_vlm_dies_missing", "Dies of NPU_IDS that were not there.", registry=registry).set(
+            replicas.missing
+        )
+        return own + generate_latest(registry)
+
+
+class _State:
+    """Values that are read from pool and scheduler at each scrape."""
+
+    def __init__(self, pool: WorkerPool, scheduler: PageScheduler) -> None:
+        self._pool = pool
+        self._scheduler = scheduler
+
+    def collect(self) -> Iterator[Metric]:
+        pool, scheduler = self._pool, self._scheduler
+        states = [worker.vlm for worker in pool.workers if worker.vlm is not None]
+        counts = pool.vlm_counts()
+        gauges = {
+            "docparser_queue_tasks": ("Tasks that no worker has yet.", scheduler.queued),
+            "docparser_queue_oldest_seconds": ("Waiting time of the oldest of them.", scheduler.oldest_s),
+            "docparser_slow_documents": ("Documents that take long to read, at work.", scheduler.slow),
+            "docparser_slow_documents_waiting": ("Documents that take long to read, put back.", scheduler.parked),
+            "docparser_running_tasks": ("Tasks that workers have.", scheduler.assigned),
+            "docparser_workers": ("Worker processes that are wanted.", len(pool.workers)),
+            "docparser_workers_ready": ("Worker processes with their models loaded.", pool.ready),
+            "docparser_vlm_calls_in_flight": ("Crops that are with the VLM.", sum(s.in_flight for s in states)),
+            "docparser_vlm_calls_waiting": ("Crops that wait for a turn.", sum(s.waiting for s in states)),
+            "docparser_vlm_calls_limit": ("Crops that may be with the VLM at once.", sum(s.limit for s in states)),
+        }
+        totals = {
+            "docparser_worker_restarts": ("Worker processes that ended and were replaced.", pool.restarts),
+            "docparser_page_retries": ("Pages begun again because their worker ended.", scheduler.page_retries),
+            "docparser_vlm_calls": ("Requests to the VLM, retries included.", counts["calls"]),
+            "docparser_vlm_retries": ("Requests to the VLM that were sent again.", counts["retries"]),
+            "docparser_repetition_retries": (
+                "Blocks asked for again with other sampling, because the text repeated itself.",
+                counts["repetition_retries"],
+            ),
+        }
+        for name, (words, value) in gauges.items():
+            yield GaugeMetricFamily(name, words, value)
+        for name, (words, value) in totals.items():
+            yield CounterMetricFamily(name, words, value)
+        blocks = CounterMetricFamily("docparser_blocks", "Blocks read, or not, by outcome.", labels=("outcome",))
+        for outcome in ("ok", "refused", "failed", "timeout", "repetition", "length"):
+            blocks.add_metric((outcome,), counts[f"blocks_{outcome}"])
+        yield blocks
+        build = GaugeMetricFamily("docparser_build_info", "Always 1.", labels=("version",))
+        build.add_metric((__version__,), 1)
+        yield build

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of all documents, assigned to workers as these become free.
+
+A document's tasks form a flow; so do the tasks of one client's jobs (``jobs/storage/turns`` chooses those). A worker
+requests a task when it has room for one (``worker/task_runner``), and ``turns`` tells which one. No task is assigned
+before a worker requests it: until then it can go to any worker, and it is not begun if its client leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import itertools
+import logging
+import time
+from typing import Any
+
+from docparser.documents.spool import Document
+from docparser.errors import InternalError, NotReady, PageTimeout, ParserError, StepTooSlow, VlmUnavailable, WorkerLost
+from docparser.parsing.pool import PooledWorker, WorkerPool
+from docparser.parsing.turns import Flow, QueuedTask, Turns
+from docparser.settings import Settings
+from docparser.worker.tasks import (
+    Answer,
+    CancelTask,
+    ParsedPage,
+    ReadingEnded,
+    ReadingIsSlow,
+    RequestTask,
+    RunTask,
+    Task,
+)
+
+log = logging.getLogger(__name__)
+
+DEATHS = 2  # of workers while they compute on a task; then it fails
+LOSSES = 6  # of workers that have the task, whatever they compute on; then it fails
+CHECK_S = 0.5
+CANCEL_GRACE_S = 20.0  # a worker that has not ended a cancelled task by then is stuck
+
+
+class PageScheduler:
+    """The pool's listener. Call all methods in the service's event loop."""
+
+    def __init__(self, settings: Settings, pool: WorkerPool) -> None:
+        self._settings = settings
+        self._pool = pool
+        self._numbers = itertools.count(1)
+        self._turns = Turns(settings.workers)
+        self._assigned: dict[int, QueuedTask] = {}
+        self._requesting: dict[PooledWorker, None] = {}
+        self._checker: asyncio.Task | None = None
+        self.page_retries = 0
+
+    def start(self) -> None:
+        self._pool.start(self)
+        self._checker = asyncio.create_task(self._check_regularly())
+
+    async def close(self) -> None:
+        if self._checker is not None:
+            self._checker.cancel()
+        await asyncio.to_thread(self._pool.close)
+        self._fail_all("The parser is shutting down.")
+
+    @property
+    def queued(self) -> int:
+        return len(self._turns.waiting()) + self.parked
+
+    @property
+    def oldest_s(self) -> float:
+        """Seconds that the oldest queued task has waited; those that were put back because they are slow left out."""
+        now = time.monotonic()
+        return max((now - item.queued_at for item in self._turns.waiting()), default=0.0)
+
+    @property
+    def assigned(self) -> int:
+        return len(self._assigned)
+
+    @property
+    def slow(self) -> int:
+        """Tasks that workers have whose documents are slow to read."""
+        return self._turns.slow
+
+    @property
+    def parked(self) -> int:
+        """Tasks that were put back because their documents are slow to read."""
+        return len(self._turns.put_back())
+
+    def watches(self, client: str) -> bool:
+        """Whether this client has, or had a moment ago, documents that are slow to read."""
+        return self._turns.watches(client)
+
+    async def submit(self, task: Task, flow: Flow) -> Any:
+        """The worker's answer. Raises ParserError; NotReady at once if the pool accepts no tasks.
+
+        When the caller is cancelled, the task is cancelled too, queued or assigned.
+        """
+        if not self._pool.accepts_tasks:
+            raise NotReady(f"The parser is not ready: {self._pool.not_ready_because}")
+        future = asyncio.get_running_loop().create_future()
+        item = QueuedTask(next(self._numbers), task, flow, future, time.monotonic())
+        self._turns.add(item)
+        self._dispatch()
+        try:
+            return await future
+        finally:
+            if not future.done() or future.cancelled():
+                self._cancel(item)
+
+    def give_up(self, document: Document, error: ParserError) -> None:
+        """End the document's tasks that no worker has."""
+        for item in [*self._turns.waiting(), *self._turns.put_back()]:
+            if item.document == document:
+                self._turns.remove(item)
+                resolve(item.future, error)
+
+    # Events of the pool.
+
+    def on_message(self, worker: PooledWorker, message: object) -> None:
+        if isinstance(message, RequestTask):
+            self._requesting[worker] = None
+            self._dispatch()
+        elif isinstance(message, Answer):
+            if isinstance(message.value, VlmUnavailable):
+                self._pool.vlm_lost()
+            item = self._assigned.pop(message.number, None)
+            if item is not None:
+                self._turns.ended(item, message.used_s)
+                if isinstance(message.value, ParsedPage):
+                    message.value.seconds["queue"] = item.assigned_at - item.queued_at
+                resolve(item.future, message.value)
+                self._dispatch()
+        elif isinstance(message, ReadingIsSlow):
+            item = self._assigned.get(message.number)
+            if item is not None and not self._turns.found_slow(item):
+                self._put_back(item, message.used_s)
+        elif isinstance(message, ReadingEnded):
+            item = self._assigned.get(message.number)
+            if item is not None:
+                self._turns.read(item)
+                self._dispatch()
+
+    def on_worker_lost(self, worker: PooledWorker, on_task: int) -> None:
+        self._requesting.pop(worker, None)
+        for item in [item for item in self._assigned.values() if item.worker is worker]:
+            del self._assigned[item.number]
+            self._turns.ended(item, time.monotonic() - item.assigned_at if item.number == on_task else None)
+            item.worker = None
+            item.losses += 1
+            item.deaths += item.number == on_task
+            if item.future.done():
+                continue
+            if item.deaths >= DEATHS:
+                resolve(
+                    item.future,
+                    WorkerLost(f"The worker process ended on this page {DEATHS} times; it is not tried again."),
+                )
+            elif item.losses >= LOSSES:
+                resolve(item.future, WorkerLost(f"The worker process that had this page ended {LOSSES} times."))
+            else:
+                self.page_retries += 1
+                self._turns.add(item, first=True)
+        if self._pool.accepts_tasks:
+            self._dispatch()
+        else:
+            self.on_no_worker_left()
+
+    def on_no_worker_left(self) -> None:
+        self._fail_all(f"The parser is not ready: {self._pool.not_ready_because}")
+
+    def _fail_all(self, message: str) -> None:
+        for item in [*self._assigned.values(), *self._turns.clear()]:
+            resolve(item.future, NotReady(message))
+
+    # Assignment and cancellation.
+
+    def _dispatch(self) -> None:
+        while self._requesting and (chosen := self._turns.next()) is not None:
+            item, apart = chosen
+            load = collections.Counter(other.worker for other in self._assigned.values())
+            worker = min(self._requesting, key=lambda worker: load[worker])
+            del self._requesting[worker]
+            item.worker, item.assigned_at = worker, time.monotonic()
+            self._assigned[item.number] = item
+            try:
+                worker.send(RunTask(item.number, item.task, apart))
+            except Exception:  # it cannot be pickled, for instance because it is nested too deeply
+                log.error("a task cannot be sent to a worker", exc_info=True)
+                self._requesting[worker] = None
+                self.on_message(worker, Answer(item.number, InternalError("The parser cannot pass this request on.")))
+
+    def _put_back(self, item: QueuedTask, used_s: float) -> None:
+        """Its client has enough slow documents with workers; it begins again when one of them has ended."""
+        assert item.worker is not None, "a worker has just reported it"
+        del self._assigned[item.number]
+        item.worker.send(CancelTask(item.number))
+        self._turns.ended(item, used_s)
+        if not item.future.done():
+            item.worker, item.number = None, next(self._numbers)  # what the worker still answers is ignored
+            self._turns.add(item)
+        self._dispatch()
+
+    def _cancel(self, item: QueuedTask) -> None:
+        if item.number in self._assigned:
+            assert item.worker is not None, "_dispatch assigns a task and its worker together"
+            item.cancelled_at = time.monotonic()
+            item.worker.send(CancelTask(item.number))
+        else:
+            self._turns.remove(item)
+
+    async def _check_regularly(self) -> None:
+        """End what takes too long: a page, a step of a page on the CPU, a worker that does not end a cancelled task."""
+        while True:
+            await asyncio.sleep(CHECK_S)
+            try:
+                self._check_timeouts()
+            except Exception:
+                log.exception("checking the workers' time limits failed")
+
+    def _check_timeouts(self) -> None:
+        now, limits = time.monotonic(), self._settings
+        for item in list(self._assigned.values()):
+            if item.cancelled_at is None and now - item.assigned_at > limits.page_timeout_s:
+                resolve(
+                    item.future,
+                    PageTimeout(f"The page was given up after {limits.page_timeout_s:.0f} s (PARSER_PAGE_TIMEOUT_S)."),
+                )
+                self._cancel(item)
+        for worker in self._pool.workers:
+            if worker.process is None:
+                continue
+            slot = worker.process.slot
+            computing = self._assigned.get(slot.task)
+            if computing is not None and slot.held_s > limits.step_timeout_s:
+                resolve(
+                    computing.future,
+                    StepTooSlow(
+                        f"file: one step of the page took more than {limits.step_timeout_s:.0f} s "
+                        "(PARSER_STEP_TIMEOUT_S)"
+                    ),
+                )
+                log.error("worker-%d: stuck in a step of task %d; it is replaced", worker.number, computing.number)
+                worker.kill()
+            elif (
+                any(
+                    item.worker is worker and item.cancelled_at is not None and now - item.cancelled_at > CANCEL_GRACE_S
+                    for item in self._assigned.values()
+                )
+                and not slot.task
+            ):
+                log.error("worker-%d: does not end a cancelled task; it is replaced", worker.number)
+                worker.kill()
+
+
+def resolve(future: asyncio.Future, outcome: Any) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, ParserError):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parsing a document: its pages through the scheduler, then the result."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+
+from docparser.contract.options import (
+    PageOptions,
+    RestructureOptions,
+    answer_options,
+    page_options,
+    restructure_options,
+)
+from docparser.contract.schemas import ParseOptions, RestructureRequest
+from docparser.documents.spool import Document
+from docparser.errors import (
+    BoundExceeded,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    InternalError,
+    InvalidDocument,
+    InvalidRequest,
+    PageTimeout,
+    ParserError,
+    StepTooSlow,
+    UnreadableText,
+    WorkerLost,
+)
+from docparser.parsing.entry_store import EMPTY_ENTRY, EntryStore, merge_objects
+from docparser.parsing.metrics import Metrics
+from docparser.parsing.page_report import DocumentReport, PageOutcome
+from docparser.parsing.result import ParseResult
+from docparser.parsing.scheduler import PageScheduler
+from docparser.parsing.slow_documents import OPENING, SlowDocuments, with_options
+from docparser.parsing.turns import Flow
+from docparser.settings import Settings
+from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsePage
+
+# These concern one page; the other pages of its document are parsed all the same.
+PAGE_ERRORS = (
+    InvalidDocument,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    BoundExceeded,
+    UnreadableText,
+    PageTimeout,
+    WorkerLost,
+    InternalError,
+)
+
+
+class ParseService:
+    """``request_id`` in the methods goes to the VLM with each call. A ``Flow`` takes turns with other flows."""
+
+    def __init__(self, settings: Settings, scheduler: PageScheduler, metrics: Metrics) -> None:
+        self._settings = settings
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._slow_documents = SlowDocuments()
+
+    def watches(self, client: str) -> bool:
+        """Whether this client has, or had a moment ago, documents that are slow to read."""
+        return self._scheduler.watches(client)
+
+    async def parse(
+        self,
+        document: Document,
+        options: ParseOptions,
+        request_id: str = "",
+        client: str = "",
+        counted: Callable[[int], None] = lambda pages: None,
+    ) -> ParseResult:
+        """All pages. ``client`` takes turns with others. Raises ParserError; the message names the page if there are
+        several.
+
+        ``counted`` is called in a thread with the number of pages before any is parsed, and may raise.
+        """
+        flow, store = Flow(client), EntryStore(self._settings.spool_dir)
+        work = self._page_options(options)
+        try:
+            count = await self.count_pages(document, flow)
+            await asyncio.to_thread(counted, count)
+            report, frozen = DocumentReport(document.format, count), {}
+            async with contextlib.aclosing(self._pages(document, count, work, flow, request_id)) as outcomes:
+                async for outcome in outcomes:
+                    report.add(outcome)
+                    if outcome.parsed is not None and outcome.parsed.frozen is not None:
+                        frozen[outcome.index] = outcome.parsed.frozen
+                    store.put(outcome.index, outcome.parsed.entry if outcome.parsed else EMPTY_ENTRY)
+            report.check()
+            if frozen:
+                indices = sorted(frozen)
+                texts, notes = await self.join([frozen[index] for index in indices], options, flow)
+                for place, note in notes:
+                    report.note(indices[place], note)
+                for index, text in zip(indices, texts, strict=True):
+                    store.put(index, merge_objects(text, store.get(index)))
+        except BaseException:
+            store.close()
+            raise
+        return ParseResult(store, {"dataInfo": report.data_info(), "docparser": report.as_dict()})
+
+    async def page(
+        self, document: Document, index: int, options: ParseOptions, flow: Flow, request_id: str = ""
+    ) -> PageOutcome:
+        """One page; ``index`` counts from 0. Raises ParserError for what does not concern this page alone.
+
+        With ``restructurePages`` the page is not finished before ``join``.
+        """
+        return await self._page(document, index, self._page_options(options), flow, request_id)
+
+    async def count_pages(self, document: Document, flow: Flow) -> int:
+        """Raises InvalidDocument, DocumentTooLarge, DocumentTooSlow; also for a file that ends the processes that open
+        it."""
+        await self._slow_documents.check(document, OPENING)
+        try:
+            return await self._scheduler.submit(CountPages(document), flow)
+        except DocumentTooSlow as exc:
+            await self._slow_documents.note(document, OPENING, exc)
+            raise
+        except WorkerLost:
+            raise InvalidDocument("file: opening it ended two worker processes; it is damaged") from None
+
+    async def join(
+        self, frozen: list[bytes], options: ParseOptions, flow: Flow
+    ) -> tuple[list[bytes], list[tuple[int, dict]]]:
+        """PaddleOCR's steps across pages (``restructurePages``), over ``ParsedPage.frozen`` of each page in order.
+
+        Returns for each page the JSON object with its text, which belongs into its entry. Where joining exceeds a
+        bound, these are the pages as they were read, one by one, and notes say so: each with its page's place. Raises
+        ParserError; BoundExceeded or UnreadableText if no page can be read.
+        """
+        answer, restructure = answer_options(options, visualize=False), restructure_options(options)
+        try:
+            return await self._scheduler.submit(JoinPages(frozen, answer, restructure), flow), []
+        except (BoundExceeded, UnreadableText) as exc:
+            notes = [(0, _too_large(f"{exc}; the pages are not joined"))]
+        alone = RestructureOptions(merge_tables=False, relevel_titles=False, concatenate_pages=False)
+        texts, unread = [], 0
+        for place, page in enumerate(frozen):
+            try:
+                texts += await self._scheduler.submit(JoinPages([page], answer, alone), flow)
+            except (BoundExceeded, UnreadableText) as exc:
+                unread += 1
+                if unread == len(frozen):
+                    raise
+                texts.append(EMPTY_ENTRY)
+                notes.append((place, _too_large(str(exc))))
+        return texts, notes
+
+    async def restructure(self, request: RestructureRequest, client: str = "") -> ParseResult:
+        """All of ``POST /restructure-pages``."""
+        if not request.pages:
+            raise InvalidRequest("pages: empty; expected the pages of an earlier answer")
+        pages = [(page.prunedResult, page.markdownImages or {}) for page in request.pages]
+        task = JoinClientPages(pages, answer_options(request, visualize=False), restructure_options(request))
+        store = EntryStore(self._settings.spool_dir)
+        try:
+            for index, entry in enumerate(await self._scheduler.submit(task, Flow(client))):
+                store.put(index, entry)
+        except BaseException:
+            store.close()
+            raise
+        return ParseResult(store, {"docparser": {}})
+
+    def _page_options(self, options: ParseOptions) -> PageOptions:
+        return page_options(options, visualize_by_default=self._settings.visualize)
+
+    async def _pages(
+        self, document: Document, count: int, options: PageOptions, flow: Flow, request_id: str
+    ) -> AsyncGenerator[PageOutcome, None]:
+        """Each page's outcome as soon as it is there, in no order. An error of the whole document is raised.
+
+        Closing the iterator cancels the pages that are still being worked on.
+        """
+        tasks = [asyncio.create_task(self._page(document, index, options, flow, request_id)) for index in range(count)]
+        try:
+            for earliest in asyncio.as_completed(tasks):
+                yield await earliest
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _page(
+        self, document: Document, index: int, options: PageOptions, flow: Flow, request_id: str
+    ) -> PageOutcome:
+        try:
+            await self._slow_documents.check(document, index, with_options(index, options))
+            parsed = await self._scheduler.submit(ParsePage(document, index, options, request_id), flow)
+        except (DocumentTooSlow, StepTooSlow) as exc:
+            part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
+            message = await self._slow_documents.note(document, part, exc)
+            if message:
+                self._scheduler.give_up(document, DocumentTooSlow(message))
+            self._metrics.page("failed")
+            return PageOutcome(index, error=exc)
+        except PAGE_ERRORS as exc:
+            self._metrics.page("failed")
+            return PageOutcome(index, error=exc)
+        except ParserError:
+            self._metrics.page("failed")
+            raise
+        except asyncio.CancelledError:
+            self._metrics.page("abandoned")
+            raise
+        self._metrics.page("partial" if parsed.notes else "ok", parsed.seconds)
+        return PageOutcome(index, parsed=parsed)
+
+
+def _too_large(message: str) -> dict:
+    """A note of a page, of no single block."""
+    return {"block_id": None, "kind": "too_large", "message": message}

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which task is next: clients take turns by the CPU time that they use, and so do the documents of a client.
+
+The client that has used the least time of the workers is next (start-time fair queueing, Goyal, Vin and Cheng 1996, all
+weights equal); of its flows, the one that has the fewest tasks with workers. So a document of one page does not wait
+for the end of one of 500, and twenty documents that are just not slow cost others no more than one does.
+
+A document that is slow to read, which a worker finds out after some seconds, goes on *apart*: at low priority, besides
+the page that has the worker's CPU. One client may have ``share`` documents there, half of the workers; a further one is
+put back and read from the beginning when there is room. From the first one on, all documents of that client are read
+apart, ``share`` at a time beside the slow ones, until it has had none for some time: a good document loses little by
+that, and each further slow one no longer costs others anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import time
+
+from docparser.documents.spool import Document
+from docparser.parsing.pool import PooledWorker
+from docparser.worker.tasks import CountPages, ParsePage, Task
+
+WATCHED_S = 60.0  # after the last slow document of a client
+FIRST_GUESS_S = 0.5  # of a task's time on the CPU
+
+
+@dataclasses.dataclass(eq=False)
+class QueuedTask:
+    number: int
+    task: Task
+    flow: Flow
+    future: asyncio.Future
+    queued_at: float
+    worker: PooledWorker | None = None
+    assigned_at: float = 0.0
+    cancelled_at: float | None = None
+    deaths: int = 0
+    losses: int = 0
+    slow: bool = False
+    charged_s: float = 0.0
+
+    @property
+    def document(self) -> Document | None:
+        """What it reads, if it does."""
+        return self.task.document if isinstance(self.task, (CountPages, ParsePage)) else None
+
+
+@dataclasses.dataclass(eq=False)
+class Flow:
+    """Tasks that take turns as one: those of a request, or those of a client's jobs.
+
+    ``client`` names who sent them. ``assigned`` of them are with workers; ``turn`` grows with each assignment.
+    """
+
+    client: str = ""
+    pending: collections.deque[QueuedTask] = dataclasses.field(default_factory=collections.deque)
+    assigned: int = 0
+    turn: int = 0
+
+
+class Client:
+    """``used_s`` is its time with workers. ``trying`` are read apart although they are not known to be slow, ``slow``
+    are, ``parked`` wait to be."""
+
+    def __init__(self) -> None:
+        self.used_s = 0.0
+        self.assigned = 0
+        self.flows: dict[Flow, None] = {}  # those with pending tasks
+        self.trying: set[QueuedTask] = set()
+        self.slow: set[QueuedTask] = set()
+        self.parked: collections.deque[QueuedTask] = collections.deque()
+        self._watched_until = float("-inf")
+
+    def watch(self) -> None:
+        self._watched_until = time.monotonic() + WATCHED_S
+
+    @property
+    def watched(self) -> bool:
+        return bool(self.slow or self.parked) or time.monotonic() < self._watched_until
+
+    @property
+    def active(self) -> bool:
+        return bool(self.flows or self.assigned or self.parked)
+
+
+class Turns:
+    """The tasks that no worker has, and what each client has with workers."""
+
+    def __init__(self, workers: int) -> None:
+        self.share = max(1, workers // 2)
+        self._most_apart = max(2, workers)
+        self._clients: dict[str, Client] = {}
+        self._turn = 0
+        self._guess_s = FIRST_GUESS_S
+
+    def client(self, name: str) -> Client:
+        """The client, which starts level with the one that has used least."""
+        found = self._clients.get(name)
+        if found is None or not found.active:
+            level = min((client.used_s for client in self._clients.values() if client.active), default=0.0)
+            self._forget_idle(level)
+            found = self._clients.setdefault(name, Client())
+            found.used_s = max(found.used_s, level)
+        return found
+
+    def _forget_idle(self, level: float) -> None:
+        """Those who would get no other place if they came for the first time."""
+        for name, client in list(self._clients.items()):
+            if not client.active and not client.watched and client.used_s <= level:
+                del self._clients[name]
+
+    def watches(self, name: str) -> bool:
+        """Whether this client has, or had a moment ago, documents that are slow to read."""
+        client = self._clients.get(name)
+        return client is not None and client.watched
+
+    @property
+    def slow(self) -> int:
+        return sum(len(client.slow) for client in self._clients.values())
+
+    @property
+    def _trying(self) -> int:
+        return sum(len(client.trying) for client in self._clients.values())
+
+    def waiting(self) -> list[QueuedTask]:
+        """All but those that were put back."""
+        return [item for client in self._clients.values() for flow in client.flows for item in flow.pending]
+
+    def put_back(self) -> list[QueuedTask]:
+        return [item for client in self._clients.values() for item in client.parked]
+
+    def add(self, item: QueuedTask, *, first: bool = False) -> None:
+        client = self.client(item.flow.client)
+        if item.slow:
+            client.parked.appendleft(item) if first else client.parked.append(item)
+            return
+        item.flow.pending.appendleft(item) if first else item.flow.pending.append(item)
+        client.flows[item.flow] = None
+
+    def remove(self, item: QueuedTask) -> None:
+        """Nobody waits for it any more."""
+        client = self.client(item.flow.client)
+        for queue in (client.parked, item.flow.pending):
+            if item in queue:
+                queue.remove(item)
+        if not item.flow.pending:
+            client.flows.pop(item.flow, None)
+
+    def clear(self) -> list[QueuedTask]:
+        """Remove and return all."""
+        left = self.waiting() + self.put_back()
+        for item in left:
+            self.remove(item)
+        return left
+
+    def next(self) -> tuple[QueuedTask, bool] | None:
+        """The next task, and whether its document is to be read apart."""
+        for client in sorted(self._clients.values(), key=lambda client: (client.used_s, client.assigned)):
+            item = self._next_of(client)
+            if item is not None:
+                return item, self._assign(item, client)
+        return None
+
+    def _next_of(self, client: Client) -> QueuedTask | None:
+        """Opening a document comes first, which is short and finds its errors; then the flow with fewest assigned."""
+        watched = client.watched
+        may_try = len(client.trying) < self.share and self._trying < self._most_apart
+        ready = [flow for flow in client.flows if not watched or may_try or flow.pending[0].document is None]
+        if ready:
+            flow = min(ready, key=lambda f: (isinstance(f.pending[0].task, ParsePage), f.assigned, f.turn))
+            item = flow.pending.popleft()
+            if not flow.pending:
+                del client.flows[flow]
+            return item
+        if client.parked and self._has_room(client):
+            return client.parked.popleft()
+        return None
+
+    def _has_room(self, client: Client) -> bool:
+        return len(client.slow) < self.share and self.slow < self._most_apart
+
+    def _assign(self, item: QueuedTask, client: Client) -> bool:
+        apart = item.slow or (client.watched and item.document is not None)
+        if item.slow:
+            client.slow.add(item)
+        elif apart:
+            client.trying.add(item)
+        self._turn += 1
+        item.flow.turn = self._turn
+        item.flow.assigned += 1
+        client.assigned += 1
+        item.charged_s = 0.0 if apart else self._guess_s
+        client.used_s += item.charged_s
+        return apart
+
+    def found_slow(self, item: QueuedTask) -> bool:
+        """A worker that has ``item`` finds it slow. Returns whether it may go on there."""
+        client = self.client(item.flow.client)
+        client.watch()
+        client.trying.discard(item)
+        if item.slow:
+            return True
+        item.slow = True
+        if not self._has_room(client):
+            return False
+        client.slow.add(item)
+        return True
+
+    def read(self, item: QueuedTask) -> None:
+        """Its document has been read."""
+        client = self.client(item.flow.client)
+        client.trying.discard(item)
+        if item in client.slow:
+            client.slow.discard(item)
+            client.watch()
+
+    def ended(self, item: QueuedTask, used_s: float | None) -> None:
+        """A worker no longer has ``item``, which had its CPU for ``used_s``; None if nobody knows."""
+        client = self.client(item.flow.client)
+        self.read(item)
+        item.flow.assigned -= 1
+        client.assigned -= 1
+        if used_s is not None:
+            client.used_s += used_s - item.charged_s
+            self._guess_s += 0.05 * (used_s - self._guess_s)

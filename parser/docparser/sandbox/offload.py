@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of child processes for an event loop: their files, and threads that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from docparser.errors import SpoolFull
+from docparser.sandbox.bounds import Bounds
+from docparser.sandbox.pool import Call, ChildPool
+from docparser.sandbox.process import Zygote
+from docparser.settings import Settings, cores
+
+
+class Offload:
+    """Call ``start`` and ``close`` once each. Before ``start`` there is no process."""
+
+    def __init__(self, settings: Settings, jobs: Mapping[str, str]) -> None:
+        """``jobs`` are ``MODULE:FUNCTION`` by name. PARSER_CHILD_TASKS are at work at a time, others wait in order."""
+        most = settings.child_tasks
+        self._folder = settings.spool_dir
+        self._pool = ChildPool(lambda: Zygote.spawn(jobs), quick=max(1, min(cores(), most // 2)), most=most)
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="offload")
+
+    def start(self) -> None:
+        """Start the zygote and a first child; returns at once."""
+        self._threads.submit(self._pool.prepare)
+
+    async def run(
+        self, job: str, args: dict[str, Any], fill: Callable[[BinaryIO], None], bounds: Bounds, what: str
+    ) -> BinaryIO:
+        """The output, to be read from its beginning. ``fill`` writes the input, in a thread.
+
+        Raises SpoolFull, and what ``ChildPool.run`` raises. When the caller is cancelled, the job's child ends.
+        """
+        call = Call()
+        waiting = self._threads.submit(self._run, job, args, fill, bounds, what, call)
+        future = asyncio.wrap_future(waiting)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            call.cancel()
+            if not waiting.cancel():
+                future.add_done_callback(_close_output)
+                await asyncio.wait([future])  # `fill` must not outlive what it reads
+            raise
+
+    def _run(
+        self, job: str, args: dict[str, Any], fill: Callable[[BinaryIO], None], bounds: Bounds, what: str, call: Call
+    ) -> BinaryIO:
+        with contextlib.ExitStack() as stack:
+            source = stack.enter_context(temporary_file(self._folder))
+            sink = stack.enter_context(temporary_file(self._folder))
+            try:
+                fill(source)
+                source.flush()
+            except OSError as exc:
+                raise _full(exc) from None
+            os.lseek(source.fileno(), 0, os.SEEK_SET)
+            self._pool.run(job, args, (source.fileno(), sink.fileno()), bounds, what, call)
+            stack.pop_all()
+            source.close()
+            sink.seek(0)
+            return sink
+
+    def close(self) -> None:
+        self._pool.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def temporary_file(folder: Path | None) -> BinaryIO:
+    """A file without a name, which is gone when it is closed. Raises SpoolFull."""
+    try:
+        return tempfile.TemporaryFile(prefix="docparser-", dir=folder)  # noqa: SIM115
+    except OSError as exc:
+        raise _full(exc) from None
+
+
+def _full(exc: OSError) -> SpoolFull:
+    return SpoolFull(f"The parser's disk cannot take the result ({exc.strerror}); see PARSER_SPOOL_DIR.")
+
+
+def _close_output(future: asyncio.Future) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().close()

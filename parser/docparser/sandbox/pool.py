@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Children in reserve: a job gets one that waits, or a new one. Few are kept when there is little to do."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from docparser import errors
+from docparser.errors import BoundExceeded, InternalError, ParserError, UnreadableText
+from docparser.sandbox.bounds import Bounds
+from docparser.sandbox.process import Child, ChildEnded, ChildSlow, Zygote, ZygoteGone
+
+log = logging.getLogger(__name__)
+
+MAX_JOBS = 500  # of one child; then a new one takes its place, whatever the libraries have kept
+MAX_GROWTH = 64 << 20  # bytes: a child that has needed more ends, for it keeps them
+QUICK_S = 1.0  # a job that takes longer gives its place among the quick ones away, and lowers its priority
+TRIES = 2  # a child that ends by itself may have been damaged by an earlier job
+
+
+class Call:
+    """One job, which any thread may cancel."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """End the child that works on it; the job ends with Cancelled."""
+        with self._lock:
+            self.cancelled = True
+            if self._child is not None:
+                self._child.kill()
+
+    @contextlib.contextmanager
+    def on(self, child: Child) -> Iterator[None]:
+        with self._lock:
+            if self.cancelled:
+                raise Cancelled
+            self._child = child
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._child = None
+
+
+class Cancelled(Exception):
+    """Nobody waits for the job any more."""
+
+
+class ChildPool:
+    """``quick`` jobs run at a time. Slow ones run beside them with the lowest priority, ``most`` jobs in all: what
+    takes long never keeps what is quick waiting, until ``most`` slow ones are at work.
+
+    ``start`` makes the zygote; where it cannot be made again, it raises.
+    """
+
+    def __init__(self, start: Callable[[], Zygote], *, quick: int, most: int, idle: int = 1) -> None:
+        self._start = start
+        self._idle = idle
+        self._quick = threading.Semaphore(quick)
+        self._places = threading.Semaphore(max(quick, most))
+        self._lock = threading.Lock()
+        self._zygote: Zygote | None = None
+        self._waiting: list[Child] = []
+        self._closed = False
+        self.counts: collections.Counter[str] = collections.Counter()
+
+    def prepare(self) -> None:
+        """Make the children that wait for work, so that the first jobs need not wait for them."""
+        for child in [self._take() for _ in range(self._idle)]:
+            self._put_back(child)
+
+    def close(self) -> None:
+        """End all children; their jobs end with Cancelled or InternalError."""
+        with self._lock:
+            self._closed = True
+            zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            zygote.close()
+
+    def run(
+        self,
+        job: str,
+        args: Mapping[str, Any],
+        files: tuple[int, int],
+        bounds: Bounds,
+        what: str,
+        call: Call | None = None,
+    ) -> None:
+        """Perform ``job`` on the open ``files`` (input, output). ``what`` begins the message of an error.
+
+        Raises BoundExceeded, UnreadableText, the job's own ParserError, Cancelled.
+        """
+        call = call or Call()
+        with self._places:
+            quick = contextlib.ExitStack()
+            with quick:
+                quick.enter_context(self._quick)
+                for left in reversed(range(TRIES)):
+                    if call.cancelled:
+                        raise Cancelled
+                    child = self._take()
+
+                    def on_slow(child: Child = child) -> None:
+                        child.lower_priority()
+                        quick.close()
+
+                    try:
+                        with call.on(child):
+                            answer = child.run(job, args, files, bounds, QUICK_S, on_slow)
+                    except ChildSlow:
+                        self._end(child)
+                        self.counts["wall"] += 1
+                        raise BoundExceeded(f"{what}: {bounds.exceeded('wall')}") from None
+                    except ChildEnded:
+                        used = child.jobs > 1
+                        ended_by = self._end(child)
+                        if call.cancelled:
+                            raise Cancelled from None
+                        if ended_by == signal.SIGXCPU:
+                            self.counts["cpu"] += 1
+                            raise BoundExceeded(f"{what}: {bounds.exceeded('cpu')}") from None
+                        self.counts["crashed"] += 1
+                        if left and used:
+                            os.lseek(files[0], 0, os.SEEK_SET)
+                            os.ftruncate(files[1], 0)
+                            os.lseek(files[1], 0, os.SEEK_SET)
+                            continue
+                        name = signal.Signals(ended_by).name if ended_by else "itself"
+                        log.error("%s: its child process was ended by %s", what, name)
+                        raise UnreadableText(
+                            f"{what}: it ended the process that worked on it ({name}), which may use "
+                            f"{bounds.memory >> 20} MiB of memory (PARSER_CHILD_MEMORY_MIB)"
+                        ) from None
+                    except BaseException:
+                        self._end(child)
+                        raise
+                    return self._finish(child, answer, bounds, what)
+
+    def _finish(self, child: Child, answer: dict[str, Any], bounds: Bounds, what: str) -> None:
+        if "failed" in answer or answer.get("bound") == "memory" or child.lowered:
+            self._end(child)
+        else:
+            self._put_back(child, answer["grown"])
+        if bound := answer.get("bound"):
+            self.counts[bound] += 1
+            raise BoundExceeded(f"{what}: {bounds.exceeded(bound)}")
+        if name := answer.get("error"):
+            kind = getattr(errors, name, InternalError)
+            raise (kind if issubclass(kind, ParserError) else InternalError)(answer["message"])
+        if failure := answer.get("failed"):
+            self.counts["failed"] += 1
+            log.error("%s: %s", what, failure)
+            raise UnreadableText(f"{what}: its text cannot be read ({failure.partition(':')[0]})")
+        self.counts["ok"] += 1
+
+    def _take(self) -> Child:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.pop()
+            if self._closed:
+                raise Cancelled
+            if self._zygote is None:
+                self._zygote = self._start()
+            zygote = self._zygote
+        try:
+            child = zygote.child()
+        except ZygoteGone:
+            if self._closed:
+                raise Cancelled from None
+            log.error("the process that makes children ended; it is started again")
+            with self._lock:
+                self._waiting.clear()
+                if self._zygote is zygote:
+                    self._zygote = None
+                    zygote.close()
+            return self._take()
+        self.counts["started"] += 1
+        return child
+
+    def _put_back(self, child: Child, grown: int = 0) -> None:
+        """Keep the child for the next job, unless it has grown old or big, or enough are waiting."""
+        with self._lock:
+            if not self._closed and child.jobs < MAX_JOBS and grown < MAX_GROWTH and len(self._waiting) < self._idle:
+                return self._waiting.append(child)
+        self._end(child)
+
+    def _end(self, child: Child) -> int:
+        """The signal that ended the child; 0 if it ended by itself or its end is not known."""
+        with self._lock:
+            zygote = self._zygote
+        if zygote is None:
+            child.kill()
+            child.close()
+            return 0
+        try:
+            status = zygote.end(child)
+        except ZygoteGone:
+            return 0
+        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0

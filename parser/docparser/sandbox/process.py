@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The handles of a zygote and of its children, in the process that uses them. All methods block; threads may share a
+zygote, but a child belongs to one thread at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from docparser.sandbox import zygote
+from docparser.sandbox.bounds import Bounds
+from docparser.sandbox.child import MESSAGE, Job
+
+SECRET = ("PARSER_", "VLM_")  # settings, keys among them: children need none
+ANSWER_S = 120.0  # a fork takes milliseconds; the first one waits for the imports
+
+
+class ZygoteGone(Exception):
+    """The zygote has ended: somebody killed it."""
+
+
+class ChildEnded(Exception):
+    """The child ended before it answered."""
+
+
+class ChildSlow(Exception):
+    """The child did not answer in time."""
+
+
+class Child:
+    def __init__(self, pid: int, control: socket.socket) -> None:
+        self.pid, self.jobs, self.lowered = pid, 0, False
+        self._control = control
+
+    def run(
+        self,
+        job: str,
+        args: Mapping[str, Any],
+        files: tuple[int, int],
+        bounds: Bounds,
+        patience_s: float,
+        on_slow: Callable[[], None],
+    ) -> dict[str, Any]:
+        """The child's answer; ``on_slow`` is called when it takes longer than ``patience_s``. Raises ChildEnded,
+        ChildSlow."""
+        self.jobs += 1
+        request = {"job": job, "args": args, "bounds": vars(bounds)}
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], files)
+            if not self._answers(min(patience_s, bounds.wall_s)):
+                on_slow()
+                if not self._answers(bounds.wall_s - patience_s):
+                    raise ChildSlow
+            answer = self._control.recv(MESSAGE)
+        except OSError as exc:
+            raise ChildEnded from exc
+        if not answer:
+            raise ChildEnded
+        return json.loads(answer)
+
+    def _answers(self, timeout_s: float) -> bool:
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        return bool(poll.poll(max(0.0, timeout_s) * 1000))
+
+    def lower_priority(self) -> None:
+        """For good: only a privileged process may raise it again."""
+        self.lowered = True
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, 19)
+
+    def kill(self) -> None:
+        """Its number is not given to another process before the zygote has reaped it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self._control.close()
+
+
+class Zygote:
+    """``started`` is the process if it was started as a program of its own, or its number if it was forked."""
+
+    def __init__(self, control: socket.socket, started: subprocess.Popen | int) -> None:
+        self._control, self._started = control, started
+        self._lock = threading.Lock()
+        control.settimeout(ANSWER_S)
+
+    @classmethod
+    def spawn(cls, jobs: Mapping[str, str]) -> Self:
+        """As a program of its own; ``jobs`` are ``MODULE:FUNCTION`` by name."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        words = [f"{name}={place}" for name, place in jobs.items()]
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", zygote.__name__, str(theirs.fileno()), *words],
+                env={name: value for name, value in os.environ.items() if not name.startswith(SECRET)},
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        return cls(ours, process)
+
+    @classmethod
+    def fork(cls, jobs: Mapping[str, Job]) -> Self:
+        """From this process, which must still have one thread; the modules that it has loaded cost nothing again."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if not pid:
+            try:
+                os.closerange(3, theirs.fileno())
+                os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+                for name in [name for name in os.environ if name.startswith(SECRET)]:
+                    del os.environ[name]
+                zygote.serve(theirs, jobs)
+            finally:
+                os._exit(1)
+        theirs.close()
+        return cls(ours, pid)
+
+    @property
+    def pid(self) -> int:
+        return self._started if isinstance(self._started, int) else self._started.pid
+
+    def child(self) -> Child:
+        """A new child. Raises ZygoteGone."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                return Child(int(self._ask(b"fork", theirs)), ours)
+            except BaseException:
+                ours.close()
+                raise
+
+    def end(self, child: Child) -> int:
+        """End a child and return its wait status: how it ended, if it had ended before."""
+        child.kill()
+        child.close()
+        return int(self._ask(b"reap %d" % child.pid))
+
+    def _ask(self, message: bytes, *files: socket.socket) -> bytes:
+        with self._lock:
+            try:
+                socket.send_fds(self._control, [message], [file.fileno() for file in files])
+                answer = self._control.recv(MESSAGE)
+            except OSError as exc:
+                raise ZygoteGone from exc
+        if not answer:
+            raise ZygoteGone
+        return answer
+
+    def close(self) -> None:
+        """End it, and with it all its children."""
+        self._control.close()
+        if isinstance(self._started, int):
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._started, 0)
+        else:
+            self._started.wait()

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the VLM server: pooled connections, a limit on concurrent calls, retries, and an end to runaway text."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import time
+import uuid
+from collections import Counter
+from typing import Any
+
+import aiohttp
+
+from docparser.errors import VlmUnavailable
+from docparser.settings import Settings
+from docparser.vlm.call_limit import CallLimit
+from docparser.vlm.failures import (
+    MISCONFIGURED,
+    BlockNote,
+    CallFailed,
+    Refused,
+    not_a_completion,
+    of_exception,
+    of_status,
+)
+from docparser.vlm.presence import Presence
+from docparser.vlm.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
+from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
+from docparser.vlm.retries import FIRST_PAUSE_S, OTHER_SAMPLING, TINY_S
+from docparser.vlm.tiny_image import tiny_request, tiny_request_id
+
+CHECK_EVERY = 200  # characters between two checks for a repetition
+
+
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    """``note`` says why the text is missing or cut; None if it is whole."""
+
+    text: str
+    note: BlockNote | None = None
+
+
+class VlmClient:
+    """Belongs to one event loop. ``counts`` are totals since the start, for the metrics."""
+
+    def __init__(self, settings: Settings) -> None:
+        share = max(1, settings.vlm_concurrency // settings.workers)
+        self._settings = settings
+        self._url = f"{settings.vlm_url}/chat/completions"
+        self._headers = {"Authorization": f"Bearer {settings.vlm_api_key}"} if settings.vlm_api_key else {}
+        self.limit = CallLimit(
+            start=max(1, settings.vlm_concurrency_start // settings.workers),
+            lowest=4,
+            highest=share,
+            target_s=settings.vlm_queue_target_s,
+        )
+        self._session: aiohttp.ClientSession | None = None
+        self.presence = Presence(settings.vlm_url, settings.vlm_patience_s, self._reads_tiny_image)
+        self.counts: Counter[str] = Counter()
+
+    async def open(self) -> None:
+        # vLLM closes idle connections after 5 s, so we close them earlier. The limit on calls bounds the connections.
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=3)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.vlm_connect_timeout_s)
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=timeout, trust_env=False, headers=self._headers, read_bufsize=1 << 18
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def read_block(self, body: dict[str, Any], request_id: str, *, is_table: bool) -> Reply:
+        """The text of one crop. ``body`` is the request without ``stream``; ``request_id`` goes into its header.
+
+        Raises VlmUnavailable if the server is away or refuses the service; a problem of the block alone becomes a note.
+        """
+        reply = await self._call_with_retries(body, request_id, is_table)
+        if reply.note is not None and reply.note.kind == "repetition":
+            self.counts["repetition_retries"] += 1
+            second = await self._call_with_retries({**body, **OTHER_SAMPLING}, request_id, is_table)
+            if second.note is None or second.note.has_text:
+                reply = second
+        self.counts[f"blocks_{reply.note.kind if reply.note else 'ok'}"] += 1
+        return reply
+
+    async def _call_with_retries(self, body: dict[str, Any], request_id: str, is_table: bool) -> Reply:
+        faults, pause = 0, FIRST_PAUSE_S
+        nobody_since: float | None = None
+        while True:
+            try:
+                reply = await self._one_call(body, request_id, is_table)
+            except Refused as refused:
+                self.presence.answered()
+                return Reply("", BlockNote("refused", str(refused)))
+            except CallFailed as exc:
+                failed, moment = exc, time.monotonic()
+            else:
+                self.presence.answered()
+                return reply
+            self.presence.failed()
+            await asyncio.sleep((failed.pause_s or pause) * random.uniform(0.8, 1.2))
+            pause = min(pause * 2, failed.longest_pause_s)
+            if failed.tries is None:
+                self.presence.away(failed.words)
+                nobody_since = nobody_since or moment
+                given_up = moment - nobody_since > self._settings.vlm_timeout_s  # others are answered all the time
+            elif await self.presence.answers_since(moment):
+                faults += 1
+                given_up = faults >= failed.tries
+            else:
+                self.presence.away(failed.words)
+                given_up = False
+            if given_up:
+                return Reply("", failed.note)
+            self.counts["retries"] += 1
+
+    async def _one_call(self, body: dict[str, Any], request_id: str, is_table: bool) -> Reply:
+        """Raises Refused, CallFailed, VlmUnavailable."""
+        try:
+            async with asyncio.timeout(None) as clock:
+                await self.limit.acquire()
+                try:
+                    clock.reschedule(asyncio.get_running_loop().time() + self._settings.vlm_timeout_s)
+                    return await self._call(body, f"{request_id}-{uuid.uuid4().hex[:8]}", is_table)
+                finally:
+                    self.limit.release()
+        except (aiohttp.ClientError, ConnectionError, TimeoutError) as exc:
+            self.limit.refused()
+            raise of_exception(exc) from exc
+
+    async def _call(self, body: dict[str, Any], request_id: str, is_table: bool) -> Reply:
+        self.counts["calls"] += 1
+        assert self._session is not None, "open() comes before calls"
+        began = time.monotonic()
+        async with self._session.post(
+            self._url, json={**body, "stream": True}, headers={"X-Request-Id": request_id}
+        ) as response:
+            if response.status != 200:
+                self._raise_for_status(response, error_text(await response.read()))
+            try:
+                if "event-stream" in response.headers.get("Content-Type", ""):
+                    return await self._read_events(response, began, is_table)
+                text, reason = from_json(await response.read())
+            except NotACompletion as exc:
+                raise not_a_completion(exc) from None
+        self.limit.answered(None)
+        return self._finished(text, reason, is_table)
+
+    def _raise_for_status(self, response: aiohttp.ClientResponse, words: str) -> None:
+        """Raises the exception for an answer other than 200."""
+        status = response.status
+        if status in MISCONFIGURED:
+            self.presence.failed()
+            raise VlmUnavailable(f"The VLM server at {self._settings.vlm_url} answers {status}: {words}")
+        if 400 <= status < 500 and status not in (408, 429):
+            self.limit.answered(None)
+            raise Refused(words)
+        if status in (429, 502, 503, 504):
+            self.limit.refused()
+        raise of_status(status, words, response.headers.get("Retry-After", ""))
+
+    async def _reads_tiny_image(self) -> bool:
+        """Whether the server has something to say about a tiny image."""
+        assert self._session is not None, "open() comes before calls"
+        headers = {"X-Request-Id": tiny_request_id()}
+        timeout = aiohttp.ClientTimeout(total=TINY_S, sock_connect=self._settings.vlm_connect_timeout_s)
+        body = tiny_request(self._settings.vlm_model_name)
+        try:
+            async with self._session.post(self._url, json=body, headers=headers, timeout=timeout) as response:
+                if response.status != 200:
+                    return False
+                from_json(await response.read())
+        except (aiohttp.ClientError, OSError, NotACompletion):  # TimeoutError is an OSError
+            return False
+        return True
+
+    async def _read_events(self, response: aiohttp.ClientResponse, began: float, is_table: bool) -> Reply:
+        """Read the events. Text that repeats itself ends the connection, and thereby the decoding in the server."""
+        stream, least, first, looked = Stream(), TABLE_LEAST if is_table else TEXT_LEAST, None, 0
+        async for data in response.content.iter_any():
+            stream.feed(data)
+            if first is None and stream.text:
+                first = time.monotonic() - began
+            if len(stream.text) - looked >= CHECK_EVERY:
+                looked = len(stream.text)
+                if period := repeated_tail(stream.text, least=least):
+                    self.limit.answered(first)
+                    return self._cut(stream.text, period)
+        if not stream.complete:
+            raise aiohttp.ClientPayloadError("it ended its answer early")
+        self.limit.answered(first)
+        return self._finished(stream.text, stream.finish_reason, is_table)
+
+    def _finished(self, text: str, finish_reason: str | None, is_table: bool) -> Reply:
+        period = repeated_tail(text, least=TABLE_LEAST if is_table else TEXT_LEAST)
+        if period:
+            return self._cut(text, period)
+        if finish_reason == "length":
+            return Reply(text, BlockNote("length", "the text was cut at maxNewTokens, or at the VLM's context"))
+        return Reply(text)
+
+    @staticmethod
+    def _cut(text: str, period: int) -> Reply:
+        note = BlockNote(
+            "repetition", f"the VLM repeated a piece of {period} characters without end; it was cut to one"
+        )
+        return Reply(cut_repetition(text, period), note)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a chat completion, from server-sent events as they arrive or from one JSON object."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+# What no page prints and what other formats cannot hold (XML 1.0, section 2.2): control characters, noncharacters, and
+# halves of surrogate pairs, which JSON can escape and UTF-8 cannot write.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+class NotACompletion(ValueError):
+    """The server answered 200 with something else."""
+
+
+class Stream:
+    """Collects the events of a streamed completion (the OpenAI API's ``chat.completion.chunk``)."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.text = ""
+        self.finish_reason: str | None = None
+        self.done = False
+
+    def feed(self, data: bytes) -> None:
+        """Raises NotACompletion if the data is no event stream, or if the server reports an error in it."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > 1 << 20:
+            raise NotACompletion("a line of its event stream has no end")
+        for line in lines:
+            line = line.strip()
+            if not line or line.startswith(b":"):
+                continue
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                self._event(value.strip())
+            elif field not in (b"event", b"id", b"retry"):
+                raise NotACompletion(f"its event stream holds {line[:80]!r}")
+
+    def _event(self, value: bytes) -> None:
+        if value == b"[DONE]":
+            self.done = True
+            return
+        try:
+            event = json.loads(value)
+            if "error" in event:
+                raise NotACompletion(f"it reports {str(event['error'])[:200]}")
+            for choice in event["choices"]:
+                self.text += printable(choice["delta"].get("content") or "")
+                self.finish_reason = reason_of(choice) or self.finish_reason
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+            raise (
+                exc if isinstance(exc, NotACompletion) else NotACompletion(f"an event of it is {value[:80]!r}")
+            ) from exc
+
+    @property
+    def complete(self) -> bool:
+        return self.done or self.finish_reason is not None
+
+
+def from_json(body: bytes) -> tuple[str, str | None]:
+    """Text and finish_reason of a completion that came in one piece. Raises NotACompletion."""
+    try:
+        choice = json.loads(body)["choices"][0]
+        content = choice["message"]["content"]
+        return printable(content or ""), reason_of(choice)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as exc:
+        raise NotACompletion(f"it is {body[:80]!r}") from exc
+
+
+def printable(text: str) -> str:
+    """``text`` with U+FFFD in place of characters that no document holds. Raises TypeError for what is no text."""
+    return UNPRINTABLE.sub("\ufffd", text)
+
+
+def reason_of(choice: dict[str, Any]) -> str | None:
+    """Raises TypeError for a finish_reason that is neither a text nor null."""
+    reason = choice.get("finish_reason")
+    if not isinstance(reason, str | None):
+        raise TypeError
+    return reason
+
+
+def error_text(body: bytes) -> str:
+    """The message of an error answer: vLLM's ``{"error": {"message"}}``, or ``{"message"}``, or the words of the body
+    without its markup, as balancers write it. At most 300 characters on one line."""
+    try:
+        data: Any = json.loads(body)
+        data = data.get("error", data)
+        return _one_line(str(data["message"] if isinstance(data, dict) else data), 300)
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        words = _Words()
+        words.feed(body[:4000].decode("utf-8", "replace"))
+        return _one_line(" ".join(words.found), 200) or "no reason given"
+
+
+class _Words(HTMLParser):
+    """The text of a page, without what only a browser reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._skipping = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._skipping += tag in ("style", "script")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._skipping -= self._skipping > 0 and tag in ("style", "script")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipping:
+            self.found.append(data)
+
+
+def _one_line(text: str, longest: int) -> str:
+    return " ".join(text.split())[:longest]

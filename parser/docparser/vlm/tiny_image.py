@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The smallest question that a VLM server can be asked: one token for a white image of 28 x 28 pixels."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+# One token of PaddleOCR-VL's vision, as PNG.
+TINY_PNG = "iVBORw0KGgoAAAANSUhEUgAAABwAAAAcAQAAAABaduI5AAAAEUlEQVR42mP4////B4bBQQAAE0xt7R3qn8IAAAAASUVORK5CYII="
+
+
+def tiny_request(model: str) -> dict[str, Any]:
+    """The body of the chat completion."""
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{TINY_PNG}"}}
+    return {
+        "model": model,
+        "max_completion_tokens": 1,
+        "temperature": 0,
+        "messages": [{"role": "user", "content": [image, {"type": "text", "text": "OCR:"}]}],
+    }
+
+
+def tiny_request_id() -> str:
+    return f"ready-{uuid.uuid4().hex[:12]}"

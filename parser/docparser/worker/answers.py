@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The VLM's answers for a page, taken out of PaddleX's pipeline before it reads them.
+
+PaddleX turns answers into blocks in the process that has the layout model. Some of that takes the square of an
+answer's length, in time or in memory: a table's markup of 100 KB becomes a grid of gigabytes. A printed page can make
+the VLM write such markup. So ``AnswerTap`` keeps the answers back, and the same code of PaddleX reads them in a child
+process with bounds (``worker/text_jobs``). It can go when PaddleX bounds that work itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
+
+from docparser.worker.block_client import NOTE_MARK
+
+PLAIN = ("label", "box", "group_id", "polygon_points")
+SPOTTING = "spotting"  # the only label for which the reading needs the size of the block's picture
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """Plain data: of each block its fields of PLAIN and ``size`` (height, width); by the block's number its answer,
+    and the places of figures in it; and PaddleX's lists of pictures."""
+
+    blocks: list[dict[str, Any]]
+    texts: dict[int, str]
+    figures: dict[int, dict[str, str]]
+    dropped: set[str]
+    pictured: list[str]
+
+
+class AnswerTap:
+    """Stands in for the pipeline's ``_paddleocr_vl_assemble_parsing_results``, which is called for one page."""
+
+    def __init__(self, assemble: Callable[..., Any]) -> None:
+        self._assemble = assemble
+        self._kept = threading.local()
+
+    def take(self) -> Answers:
+        """The answers of the page that this thread has parsed."""
+        answers, self._kept.answers = self._kept.answers, None
+        return answers
+
+    def __call__(
+        self, blocks: list[list[dict]], batches: dict, keys: dict, dropped: set[str], pictured: list[str]
+    ) -> Any:
+        assert len(blocks) == 1, "PagePipeline parses one page at a time"
+        texts, figures = {}, {}
+        for (page, number), key in keys.items():
+            batch = batches[key]
+            place = batch["vlm_block_ids"].index((page, number))
+            result = batch["vlm_results"][place]
+            texts[number] = NOTE_MARK.sub("", result.get("result") or "")
+            figures[number] = batch["figure_token_maps"][place]
+            result["result"] = "".join(match[0] for match in NOTE_MARK.finditer(result.get("result") or ""))
+        plain = [
+            {field: block.get(field) for field in PLAIN}
+            | {"size": block["img"].shape[:2] if block["label"] == SPOTTING else (1, 1)}
+            for block in blocks[0]
+        ]
+        self._kept.answers = Answers(plain, texts, figures, set(dropped), list(pictured))
+        return self._assemble(blocks, batches, keys, dropped, pictured)
+
+
+def read(answers: Answers) -> tuple[list[str], dict[str, Any]]:
+    """The content of each block of the page, and PaddleX's ``spotting_res``."""
+    blocks = [
+        {**block, "img": np.broadcast_to(np.zeros((1, 1, 3), np.uint8), (*block["size"], 3))}
+        for block in answers.blocks
+    ]
+    numbers = sorted(answers.texts)
+    batch = {
+        "vlm_block_ids": [(0, number) for number in numbers],
+        "vlm_results": [{"result": answers.texts[number]} for number in numbers],
+        "figure_token_maps": [answers.figures[number] for number in numbers],
+        "images": [None] * len(numbers),
+        "curr_vlm_block_idx": 0,
+    }
+    keys = {(0, number): "all" for number in numbers}
+    parsed, _, spotting = _PaddleOCRVLPipeline._paddleocr_vl_assemble_parsing_results(
+        None, [blocks], {"all": batch}, keys, answers.dropped, answers.pictured
+    )
+    return [block.content for block in parsed[0]], spotting[0]

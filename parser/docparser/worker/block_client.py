@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pipeline's client of the VLM: PaddleX's interface in front of our client.
+
+PaddleX's own client (paddlex 3.7.2, ``inference/models/common/genai.py``) waits up to 600 s for each crop, follows
+proxy variables, and any failed crop cancels all others of the page. ``BlockClient`` has the same interface and takes
+its place in the recognition model (``worker/pipeline.py``). It can go when PaddleX reports failed crops one by one and
+lets pages overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from docparser.sandbox.pool import Call
+from docparser.vlm.client import Reply, VlmClient
+from docparser.vlm.failures import BlockNote
+from docparser.worker.baton import FINISHING, Baton
+
+# A failed block's text carries the number of its note through the pipeline; private-use characters, and short
+# enough that no post-processing touches it.
+NOTE_MARK = re.compile("\ue000(\\d+)\ue001")
+TABLE_PROMPT = "Table Recognition:"
+
+
+class Cancelled(Exception):
+    """Nobody waits for this page any more."""
+
+
+class PageCalls:
+    """The VLM calls of one page. The page's thread starts them, and waits for them without the baton."""
+
+    def __init__(self, task: int, request_id: str, baton: Baton, on_waiting: Callable[[], None]) -> None:
+        self.task, self.request_id = task, request_id
+        self.layout_s = 0.0
+        self.notes: list[BlockNote] = []
+        self.answered = 0
+        self.waited_s = 0.0
+        self._baton, self._on_waiting = baton, on_waiting
+        self.child = Call()  # of the child process that reads the answers
+        self._futures: list[concurrent.futures.Future] = []
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Cancel the running calls; the page then ends with Cancelled. May be called from any thread."""
+        self._cancelled.set()
+        self.child.cancel()
+        self.end()
+
+    def end(self) -> None:
+        """Cancel the running calls."""
+        for future in list(self._futures):
+            future.cancel()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    def check(self) -> None:
+        if self.cancelled:
+            raise Cancelled
+
+    def add(self, future: concurrent.futures.Future) -> int:
+        self._futures.append(future)
+        if self._cancelled.is_set():
+            future.cancel()
+        return len(self._futures)
+
+    def wait(self) -> None:
+        """Wait until all calls so far have ended. The first exception of a call cancels the others, and is raised."""
+        waiting = [future for future in self._futures if not future.done()]
+        if not waiting:
+            return
+        began = time.monotonic()
+        with self.without_baton():
+            concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_EXCEPTION)
+        self.waited_s += time.monotonic() - began
+        self.check()
+        for future in waiting:  # when one has failed, others are still running
+            if future.done() and not future.cancelled() and (error := future.exception()):
+                self.end()
+                raise error
+
+    @contextlib.contextmanager
+    def without_baton(self) -> Iterator[None]:
+        """Give the baton away, to wait for something."""
+        self._baton.give()
+        try:
+            self._on_waiting()
+            yield
+        finally:
+            self._baton.take(self.task, FINISHING)
+
+    def text_of(self, reply: Reply) -> str:
+        """The reply's text; with the mark of its note, if it has one, which later tells the note's block."""
+        if reply.note is None:
+            self.answered += 1
+            return reply.text
+        self.notes.append(reply.note)
+        self.answered += reply.note.has_text
+        return f"{reply.text}\ue000{len(self.notes) - 1}\ue001"
+
+
+class _Pending:
+    """The object that PaddleX uses as the future of a call."""
+
+    def __init__(self, calls: PageCalls, future: concurrent.futures.Future) -> None:
+        self._calls, self._future = calls, future
+
+    def result(self) -> SimpleNamespace:
+        self._calls.wait()
+        try:
+            text = self._calls.text_of(self._future.result())
+        except concurrent.futures.CancelledError:
+            raise Cancelled from None
+        return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=text))])
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        return self._future.cancel()
+
+
+class BlockClient:
+    """Replaces paddlex's GenAIClient. Calls run on an event loop in a thread of their own."""
+
+    backend = "vllm-server"
+
+    def __init__(self, client: VlmClient, model: str) -> None:
+        self.vlm = client
+        self._model = model
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="vlm-calls", daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(client.open(), self._loop).result()
+        self._page = threading.local()
+
+    @contextlib.contextmanager
+    def page(self, calls: PageCalls) -> Iterator[None]:
+        """Calls from this thread belong to this page."""
+        self._page.calls = calls
+        try:
+            yield
+        finally:
+            self._page.calls = None
+            calls.end()
+
+    def note_layout(self, seconds: float) -> None:
+        """Record the time of the layout detection of this thread's page."""
+        calls = getattr(self._page, "calls", None)
+        if calls is not None:
+            calls.layout_s += seconds
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.vlm.close(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+    def create_chat_completion(
+        self, messages: list[dict], *, return_future: bool, timeout: float, **kwargs: Any
+    ) -> _Pending:
+        """Start a call and return its future. paddlex's ``timeout`` is ignored; PARSER_VLM_TIMEOUT_S applies."""
+        if not return_future:
+            raise NotImplementedError("PaddleX 3.7.2 asks for futures only")
+        calls: PageCalls = self._page.calls
+        body = {"model": self._model, "messages": messages, **kwargs.pop("extra_body", {}), **kwargs}
+        is_table = any(part.get("text") == TABLE_PROMPT for part in messages[0]["content"])
+        call = self.vlm.read_block(body, f"{calls.request_id}-b{len(calls._futures)}", is_table=is_table)
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        calls.add(future)
+        return _Pending(calls, future)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A parsed page as plain data, which waits outside the worker until all pages of its document are parsed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from typing import Any
+
+from paddlex.inference.common.result import BaseResult
+from paddlex.inference.pipelines.paddleocr_vl.result import PaddleOCRVLBlock, PaddleOCRVLResult
+from PIL import Image
+
+from docparser.worker.answers import Answers, read
+
+BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
+PLAIN_FIELDS = ("width", "height", "page_count", "model_settings", "imgs_in_doc")
+
+
+def freeze(result: Any, answers: Answers, *, pictures: bool = True) -> dict:
+    """The page as built-in types and PIL images, which can be pickled and unpickled without Paddle. Its blocks have no
+    text; their answers are read when it is thawed."""
+    frozen = {field: result.get(field) for field in PLAIN_FIELDS}
+    frozen["model_settings"] = dict(frozen["model_settings"])
+    for field in ("layout_det_res", "doc_preprocessor_res"):
+        value = result.get(field)
+        frozen[field] = value.json["res"] if isinstance(value, BaseResult) else None
+    frozen["blocks"] = [
+        {**{field: getattr(block, field) for field in BLOCK_FIELDS}, "image": _picture(block.image, pictures)}
+        for block in result["parsing_res_list"]
+    ]
+    if not pictures:
+        frozen["imgs_in_doc"] = []
+    frozen["answers"] = answers
+    return frozen
+
+
+def _picture(image: dict | None, keep: bool) -> dict | None:
+    return image if keep or image is None else {**image, "img": None}
+
+
+def thaw(frozen: dict, index: int) -> PaddleOCRVLResult:
+    """The page with its text. Computes over what the VLM wrote, so it belongs into a child process."""
+    if "answers" in frozen:
+        contents, spotting = read(frozen["answers"])
+    else:  # of a job that an earlier version of this service began
+        contents, spotting = [fields["content"] for fields in frozen["blocks"]], frozen["spotting_res"]
+    data = {key: value for key, value in frozen.items() if key not in ("answers", "blocks")}
+    data.update(spotting_res=spotting)
+    data.update(input_path=None, page_index=index, table_res_list=[], parsing_res_list=[])
+    for fields, content in zip(frozen["blocks"], contents, strict=True):
+        block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
+        block.image = fields["image"]
+        data["parsing_res_list"].append(block)
+    return PaddleOCRVLResult(data)
+
+
+def from_client(pruned: dict, index: int) -> dict:
+    """A ``prunedResult`` that a client sent back, as paddlex's restructure_pages() takes it."""
+    return {"res": {"page_count": None, **pruned, "input_path": "", "page_index": index}}
+
+
+def put_images_back(result: Any, images: dict[str, str]) -> None:
+    """Put the pictures back into the blocks of a page that a client sent; ``images``: path -> base64.
+
+    URLs and broken pictures are left out; this function fetches nothing.
+    """
+    for block in result["parsing_res_list"]:
+        path = (block.image or {}).get("path")
+        if path in images and block.image.get("img") is None:
+            try:
+                picture = Image.open(io.BytesIO(base64.b64decode(images[path], validate=True)))
+                picture.load()
+            except (binascii.Error, ValueError, OSError):
+                block.image = None
+            else:
+                block.image["img"] = picture.convert("RGB")
+        elif block.image is not None and block.image.get("img") is None:
+            block.image = None

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tasks of a worker. Imported in worker processes only: it loads Paddle."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from docparser.documents.limits import DocumentLimits
+from docparser.documents.reader import DocumentReader
+from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
+from docparser.sandbox.pool import Call
+from docparser.sandbox.pool import Cancelled as ChildCancelled
+from docparser.settings import Settings
+from docparser.vlm.client import VlmClient
+from docparser.worker.answer import markdown_images, pictures
+from docparser.worker.answers import SPOTTING, Answers
+from docparser.worker.baton import Baton
+from docparser.worker.block_client import Cancelled, PageCalls
+from docparser.worker.frozen_page import freeze
+from docparser.worker.pipeline import PagePipeline
+from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, RunTask
+from docparser.worker.text_children import TextChildren
+from docparser.worker.text_jobs import JoinFrozen, JoinSent, ReadPage, to_json
+from docparser.worker.turn import Turn
+
+
+class PageWork:
+    """Performs tasks. Many threads call ``do``; they take turns with the baton.
+
+    What computes over texts of the VLM or of a client runs in ``children``, without the baton.
+    """
+
+    def __init__(self, settings: Settings, baton: Baton, children: TextChildren) -> None:
+        self._children = children
+        self._max_side = settings.max_output_image_side
+        self._reader = DocumentReader(DocumentLimits.of(settings))  # starts while the models are loaded
+        self._pipeline = PagePipeline(settings)
+        self._pipeline.warm_up()
+        self._baton = baton
+        self._cancel: dict[int, Callable[[], None]] = {}  # of the tasks that can be
+        self._lock = threading.Lock()
+        self.pixels = 0  # of all pages in memory
+
+    @property
+    def vlm(self) -> VlmClient:
+        return self._pipeline.client.vlm
+
+    def cancel(self, number: int) -> None:
+        cancel = self._cancel.get(number)
+        if cancel is not None:
+            cancel()
+
+    def do(self, run: RunTask, on_waiting: Callable[[], None], report: Callable[[object], None]) -> Any:
+        """The answer to a task; ``on_waiting`` is called whenever the CPU becomes free before the answer is there, and
+        ``report`` gets ReadingIsSlow and ReadingEnded.
+
+        Raises ParserError, Abandoned if the task was cancelled.
+        """
+        number, task = run.number, run.task
+        turn = Turn(self._baton, run, on_waiting, report)
+        if isinstance(task, ParsePage):
+            calls = PageCalls(number, f"{task.request_id}-p{task.index + 1}", self._baton, on_waiting)
+            return self._do_page(task, calls, turn)
+        if not isinstance(task, CountPages):
+            on_waiting()
+            return self._join(number, task)
+        gone = threading.Event()
+        self._cancel[number] = gone.set
+        try:
+            with turn:
+                return turn.read(lambda reading: self._reader.count_pages(task.document, reading), gone.is_set)
+        finally:
+            del self._cancel[number]
+
+    def _do_page(self, task: ParsePage, calls: PageCalls, turn: Turn) -> ParsedPage:
+        self._cancel[calls.task] = calls.cancel
+        try:
+            with turn:
+                calls.check()
+                return self._parse_page(task, calls, turn)
+        except ParserError:
+            raise
+        except Exception as exc:  # of PaddleX, too: when the request has ended, the document's file is gone
+            if isinstance(exc, Cancelled) or calls.cancelled:
+                raise Abandoned("Nobody waits for this page any more.") from None
+            raise
+        finally:
+            del self._cancel[calls.task]
+
+    def _parse_page(self, task: ParsePage, calls: PageCalls, turn: Turn) -> ParsedPage:
+        clock = _Clock()
+        image = turn.read(lambda how: self._reader.read_page(task.document, task.index, how), lambda: calls.cancelled)
+        clock.lap("read")
+        calls.check()
+        height, width = image.shape[:2]
+        self._hold(width * height)
+        try:
+            result, answers, notes = self._pipeline.parse(image, task.options.predict, calls)
+            clock.lap("parse")
+            entry = pictures(result, image, max_side=self._max_side) if task.options.answer.visualize else {}
+            frozen = None
+            if task.options.restructure is None:
+                data = self._read(task, result, answers, entry, notes, calls)
+            else:
+                frozen = pickle.dumps(freeze(result, answers))
+                data = to_json(entry)
+            clock.lap("write")
+        finally:
+            self._hold(-width * height)
+        parse_s = clock.seconds.pop("parse")
+        blocks_s = max(0.0, parse_s - calls.layout_s - calls.waited_s)
+        clock.seconds |= {"layout": calls.layout_s, "vlm": calls.waited_s, "blocks": blocks_s}
+        return ParsedPage(data, width, height, calls.answered, notes, clock.seconds, frozen)
+
+    def _hold(self, pixels: int) -> None:
+        with self._lock:
+            self.pixels += pixels
+
+    def _read(
+        self, task: ParsePage, result: Any, answers: Answers, entry: dict, notes: list[dict], calls: PageCalls
+    ) -> bytes:
+        """The page's entry, whose pictures are in ``entry``. What is too large of it, but for its text, is noted."""
+        options, number = task.options.answer, task.index + 1
+        images = markdown_images(result, max_side=self._max_side) if options.markdown_images else None
+        page = ReadPage(freeze(result, answers, pictures=False), number, options, self._max_side)
+        name = f"file: page {number}"
+        further = {}
+        with calls.without_baton():
+            text = self._children.run("read", page, f"{name}: reading the VLM's answers", call=calls.child)
+            if options.docx:
+                page = ReadPage(freeze(result, answers), number, options, self._max_side)
+                if file := self._further("word", page, f"{name}: outputFormats: docx", notes, calls):
+                    further["exports"] = {"docx": file}
+            if options.visualize and any(block["label"] == SPOTTING for block in answers.blocks):
+                drawn_on = (result["doc_preprocessor_res"] or {}).get("output_img")
+                page = ReadPage(freeze(result, answers, pictures=False), number, options, self._max_side, drawn_on)
+                drawn = self._further("draw", page, f"{name}: visualize: spotted texts", notes, calls)
+                further["outputImages"] = entry.get("outputImages", {}) | (drawn or {})
+        if images is not None:
+            text = text[:-2] + b',"images":' + to_json(images) + b"}}"
+        rest = entry | further
+        return text[:-1] + b"," + to_json(rest)[1:] if rest else text
+
+    def _further(self, job: str, page: ReadPage, what: str, notes: list[dict], calls: PageCalls) -> dict | None:
+        try:
+            return json.loads(self._children.run(job, page, what, call=calls.child))
+        except (BoundExceeded, UnreadableText) as exc:
+            notes.append({"block_id": None, "kind": "too_large", "message": str(exc)})
+            return None
+
+    def _join(self, number: int, task: JoinPages | JoinClientPages) -> list[bytes]:
+        call = Call()
+        self._cancel[number] = call.cancel
+        job: JoinFrozen | JoinSent
+        if isinstance(task, JoinPages):
+            name, count = "join", len(task.frozen)
+            job = JoinFrozen(task.frozen, task.answer, task.restructure, self._max_side)
+        else:
+            name, count = "join_sent", len(task.pages)
+            job = JoinSent(task.pages, task.answer, task.restructure, self._max_side)
+        try:
+            return self._children.run(name, job, "pages: joining them", pages=count, call=call).split(b"\n")
+        except ChildCancelled:
+            raise Abandoned("Nobody waits for these pages any more.") from None
+        finally:
+            del self._cancel[number]
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, stage: str) -> None:
+        now = time.monotonic()
+        self.seconds[stage] = now - self._last
+        self._last = now

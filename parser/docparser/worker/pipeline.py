@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PaddleOCR's PaddleOCRVL, set up for this service. Imported in worker processes only: it loads Paddle."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import yaml
+from paddleocr import PaddleOCRVL
+
+from docparser.errors import InternalError, InvalidRequest, NotReady
+from docparser.settings import Settings
+from docparser.vlm.client import VlmClient
+from docparser.vlm.failures import BlockNote
+from docparser.weights import find_layout_model
+from docparser.worker.answers import Answers, AnswerTap
+from docparser.worker.block_client import NOTE_MARK, BlockClient, PageCalls
+
+log = logging.getLogger(__name__)
+
+PREPROCESSING = {"use_doc_orientation_classify": "useDocOrientationClassify", "use_doc_unwarping": "useDocUnwarping"}
+
+
+class PagePipeline:
+    """One layout model and one client of the VLM. The caller of a method must hold the worker's baton."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises NotReady if the layout model or the configuration cannot be loaded."""
+        started = time.monotonic()
+        # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
+        self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
+        self.client = BlockClient(VlmClient(settings), settings.vlm_model_name)
+        layout = find_layout_model(settings)
+        try:
+            config = yaml.safe_load(settings.pipeline_config.read_text(encoding="utf-8"))
+            self._pipeline = self._paddle.submit(
+                PaddleOCRVL,
+                pipeline_version="v1",
+                paddlex_config=config,
+                layout_detection_model_dir=layout.path,
+                vl_rec_backend="vllm-server",
+                vl_rec_server_url=settings.vlm_url,
+                vl_rec_api_model_name=settings.vlm_model_name,
+                device="cpu",
+                cpu_threads=settings.cpu_threads,
+                enable_mkldnn=settings.mkldnn,
+            ).result()
+        except OSError as exc:
+            raise NotReady(f"PARSER_PIPELINE_CONFIG: {settings.pipeline_config} cannot be read ({exc})") from exc
+        except Exception as exc:  # Paddle raises any exception for a bad model file
+            raise NotReady(f"The pipeline cannot be set up with the layout model in {layout.path}: {exc}") from exc
+        self._inner = self._pipeline.paddlex_pipeline._pipeline
+        self._layout_model, self._inner.layout_det_model = self._inner.layout_det_model, self._find_layout
+        if self._inner.use_doc_preprocessor:
+            preprocess = self._inner.doc_preprocessor_pipeline
+            self._inner.doc_preprocessor_pipeline = lambda *args, **kwargs: self._in_paddle(preprocess, *args, **kwargs)
+        self._inner._paddleocr_vl_assemble_parsing_results = self._answers = AnswerTap(
+            self._inner._paddleocr_vl_assemble_parsing_results
+        )
+        own_client, self._inner.vl_rec_model._genai_client = self._inner.vl_rec_model._genai_client, self.client
+        own_client.close()
+        log.info("pipeline ready after %.1f s, layout model %s", time.monotonic() - started, layout.path)
+
+    def close(self) -> None:
+        self.client.close()
+        self._paddle.shutdown(wait=False)
+
+    def _in_paddle(self, model: Callable[..., Iterable[Any]], *args: Any, **kwargs: Any) -> list:
+        return self._paddle.submit(lambda: list(model(*args, **kwargs))).result()
+
+    def _find_layout(self, *args: Any, **kwargs: Any) -> list:
+        began = time.monotonic()
+        found = self._in_paddle(self._layout_model, *args, **kwargs)
+        self.client.note_layout(time.monotonic() - began)
+        return found
+
+    def warm_up(self) -> None:
+        """Run the layout model once on an empty page, because its first run is slower."""
+        white = np.full((1684, 1190, 3), 255, np.uint8)
+        self._find_layout([white])
+
+    def parse(self, image: np.ndarray, predict: dict[str, Any], calls: PageCalls) -> tuple[Any, Answers, list[dict]]:
+        """One page, uint8 ``[height, width, 3]``, blue first, with predict()'s keywords. Gives the baton away while the
+        VLM reads.
+
+        Returns paddlex's PaddleOCRVLResult, whose blocks have no text yet; the VLM's answers for them; and the notes of
+        its blocks as ``{block_id, kind, message}``. Raises InvalidRequest, VlmUnavailable, Cancelled.
+        """
+        for keyword, field in PREPROCESSING.items():
+            if predict.get(keyword) and not self._inner.use_doc_preprocessor:
+                raise InvalidRequest(f"{field}: this service has no model for it; send false or leave it out")
+        with self.client.page(calls):
+            results = list(self._pipeline.predict(image, **predict))
+        if len(results) != 1:
+            raise InternalError(f"the pipeline gave {len(results)} results for one page")
+        return results[0], self._answers.take(), _take_marks(results[0], calls.notes)
+
+
+def _take_marks(result: Any, notes: list[BlockNote]) -> list[dict]:
+    """Remove the marks from the blocks' texts; returns the notes with the block that each belongs to."""
+    block_of = {}
+    if notes:
+        for block_id, block in enumerate(result["parsing_res_list"]):
+            for mark in NOTE_MARK.finditer(block.content or ""):
+                block_of[int(mark.group(1))] = block_id
+            block.content = NOTE_MARK.sub("", block.content or "")
+    return [
+        {"block_id": block_of.get(number), "kind": note.kind, "message": note.message}
+        for number, note in enumerate(notes)
+    ]

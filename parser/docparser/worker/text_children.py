@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The child processes of a worker. They are forked before Paddle is loaded, so they cost little memory and no start."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+from typing import Any
+
+from docparser.sandbox.bounds import Bounds
+from docparser.sandbox.pool import Call, ChildPool
+from docparser.sandbox.process import Zygote
+from docparser.settings import Settings
+from docparser.worker.text_jobs import JOBS
+
+log = logging.getLogger(__name__)
+
+QUICK, MOST = 2, 6  # tasks at a time; see ChildPool
+
+
+class TextChildren:
+    """Make it while the process has one thread. Threads may share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._bounds = Bounds.of(settings)
+        self._forked: Zygote | None = Zygote.fork(JOBS)
+        self._pool = ChildPool(self._zygote, quick=QUICK, most=MOST)
+        self._pool.prepare()
+
+    def _zygote(self) -> Zygote:
+        if self._forked is None:
+            log.error("the process that makes children ended; the worker ends too, for only a new one can fork it")
+            os._exit(1)
+        zygote, self._forked = self._forked, None
+        return zygote
+
+    def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: Call | None = None) -> bytes:
+        """The output of a job of ``text_jobs``. Raises what ``ChildPool.run`` raises."""
+        with contextlib.ExitStack() as stack:
+            source, sink = (stack.enter_context(open(os.memfd_create(job), "w+b")) for _ in range(2))
+            pickle.dump(task, source, protocol=pickle.HIGHEST_PROTOCOL)
+            source.seek(0)
+            self._pool.run(job, {}, (source.fileno(), sink.fileno()), self._bounds.for_pages(pages), what, call)
+            sink.seek(0)
+            return sink.read()

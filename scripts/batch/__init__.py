@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""scripts/parse_folder.py: many documents through one or several parsers; runs in the environment ``client``."""

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the scripts: finds a Python and runs a module in it, mostly of operations/bundle.
+# shellcheck shell=bash
+
+ROOT="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)"
+
+# The environments and their locks are made for 3.11. Scripts for a node run on 3.9 too, which openEuler 22.03 has.
+ENVIRONMENTS_PYTHON='sys.version_info[:2] == (3, 11)'
+NODE_PYTHON='sys.version_info[:2] >= (3, 9)'
+
+# find_python CONDITION: prints the first Python that meets it, or ends the script with status 2.
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.11 /usr/bin/python3.11 python3; do
+        if [[ -n "$candidate" ]] && "$candidate" -c "import sys; sys.exit(not ($1))" >/dev/null 2>&1; then
+            printf '%s\n' "$candidate"
+            return
+        fi
+    done
+    echo "error: Python 3.11 was not found (found: $(python3 --version 2>&1 || echo none)). Install it," \
+        "e.g. apt-get install python3.11 python3.11-venv, or set PYTHON to its path." >&2
+    exit 2
+}
+
+# run_module NAME ARGS...: replaces this shell by `python -m bundle.NAME ARGS...`, so that signals reach Python itself.
+run_module() {
+    run_with "$ENVIRONMENTS_PYTHON" "bundle.$1" "${@:2}"
+}
+
+# run_on_node NAME ARGS...: the same for what a node needs that only runs the containers.
+run_on_node() {
+    run_with "$NODE_PYTHON" "bundle.$1" "${@:2}"
+}
+
+# run_with CONDITION MODULE ARGS...: any module.
+run_with() {
+    local python
+    python="$(find_python "$1")"
+    shift
+    # The environments keep their bytecode whatever the caller's shell says. Without it each of vLLM's processes compiles
+    # thousands of modules at every start.
+    unset PYTHONDONTWRITEBYTECODE
+    export PYTHONPATH="$ROOT/operations:$ROOT/common${PYTHONPATH:+:$PYTHONPATH}"
+    exec "$python" -m "$@"
+}

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Say whether all of the bundle serves: status.sh [--wait-all [SECONDS]] [--json]
+#
+# operations/bundle/status.py: containers, versions, replicas up of how many, readiness, weights, queue, disk. The exit
+# status is 0 only if every replica and the parser serve.
+set -euo pipefail
+# shellcheck source=scripts/lib/python.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
+run_on_node status "$@"

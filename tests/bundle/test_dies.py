@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/select_npus.sh: fragments for chosen dies, and for those that are there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bundle.compose import dies
+from tests.support.paths import ROOT
+from tool_errors import DeviceError, UsageError
+
+SAMPLE = ROOT / "tests/data/npu-smi/a3.txt"
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node with the device files of dies 0 to 2 and npu-smi's report of them; fragments go to `dies`."""
+    (tmp_path / "dev").mkdir()
+    for number in range(3):
+        (tmp_path / f"dev/davinci{number}").touch()
+    (tmp_path / "dies").mkdir()
+    (tmp_path / "report.txt").write_text(SAMPLE.read_text())
+    program = tmp_path / "bin/npu-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat {tmp_path}/report.txt\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(dies, "FOLDER", tmp_path / "dies")
+    return tmp_path
+
+
+def service(path: Path) -> dict:
+    return yaml.safe_load(path.read_text())["services"]["vlm"]
+
+
+def test_tracked_fragments_are_what_the_script_writes():
+    for path in dies.FOLDER.glob("*.yaml"):
+        if path.stem != dies.PRESENT:
+            assert path.read_text() == dies.fragment(path.stem)
+
+
+@pytest.mark.parametrize("text", ["", "16", "3-1", "0,0", "1,0", "a", "0-15-3", "present,1"])
+def test_numbers_that_make_no_sense(text: str):
+    with pytest.raises(UsageError, match="NPU_IDS is"):
+        dies.parse_ids(text)
+
+
+def test_a_missing_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFixture[str]):
+    (node / "dev/davinci1").unlink()
+    found = service(dies.write_present("0-2", node))
+    assert [device for device in found["devices"] if device[-1].isdigit()] == ["/dev/davinci0", "/dev/davinci2"]
+    assert found["devices"][-3:] == [f"/dev/{name}" for name in dies.SHARED]
+    assert found["environment"] == {"NPU_WANTED": "0-2", "NPU_MISSING": "1"}
+    said = capsys.readouterr().err
+    assert "die 1 is left out: no device file" in said and "2 of 3 dies" in said
+
+
+def test_a_sick_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFixture[str]):
+    (node / "report.txt").write_text(SAMPLE.read_text().replace("| OK ", "| Alarm ", 1))
+    path = dies.write_present("0-2", node)
+    assert dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: not healthy" in capsys.readouterr().err
+
+
+def test_with_all_dies_nothing_is_said_to_be_missing(node: Path):
+    path = dies.write_present("0-2", node)
+    assert "environment" not in service(path) and dies.dies_of(path.read_text()) == [0, 1, 2]
+    os.utime(path, (1, 1))
+    dies.write_present("0-2", node)
+    assert path.stat().st_mtime == 1, "an unchanged fragment is not written again"
+
+
+def test_a_node_without_any_die(node: Path):
+    for path in (node / "dev").iterdir():
+        path.unlink()
+    with pytest.raises(DeviceError, match="none of the dies 0-2 can be used: die 0 has no device file"):
+        dies.write_present("0-2", node)
+    assert not (node / "dies/present.yaml").exists()
+
+
+@pytest.mark.parametrize("words", [(), ("1", "2"), ("present", "0", "1"), ("--help",)])
+def test_usage(words: tuple[str, ...]):
+    result = subprocess.run([ROOT / "scripts/select_npus.sh", *words], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and result.stderr.startswith("usage: scripts/select_npus.sh")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two Dockerfiles: what they share is the same text (decision 0405), and the context holds what they copy."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+FILES = ("Dockerfile.cpu", "Dockerfile.ascend")
+SHARED = ("base", "builder", "dependencies", "stubs", "environment", "vlm")
+OWN = {
+    "Dockerfile.cpu": {"system", "platform", "parser"},
+    "Dockerfile.ascend": {"system", "vllm", "kernels", "platform"},
+}
+
+
+def sections(name: str) -> dict[str, str]:
+    """Text of a Dockerfile's sections by the name in their heading `# ---- NAME: ...`."""
+    parts = re.split(r"(?m)^# ---- (\w+): ", (ROOT / name).read_text())
+    return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
+
+
+def test_shared_sections_are_the_same_text():
+    cpu, ascend = map(sections, FILES)
+    for name in SHARED:
+        assert cpu[name] == ascend[name], f"section {name}: change both Dockerfiles"
+    for name, found in zip(FILES, (cpu, ascend), strict=True):
+        assert set(found) - set(SHARED) == OWN[name]
+
+
+def test_the_parser_is_made_once():
+    assert "docparser" not in (ROOT / "Dockerfile.ascend").read_text()
+    assert "FROM base AS parser\n" in sections("Dockerfile.cpu")["parser"]
+
+
+def context() -> list[str]:
+    """Patterns of what .dockerignore lets into the build context."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    return [line.removeprefix("!") for line in lines if line.startswith("!")]
+
+
+def copies(text: str) -> list[str]:
+    """What the COPY instructions of a Dockerfile, or of a part of it, take from the context."""
+    text = text.replace("\\\n", " ").replace("${VLM_ENVIRONMENT}", "vlm")
+    return [word for words in re.findall(r"(?m)^COPY (?!--from)(.+)$", text) for word in words.split()[:-1]]
+
+
+def copy(patterns: list[str], target: Path) -> None:
+    """Copy the files that the patterns name, with their folders, as a build does."""
+    for pattern in patterns:
+        for path in ROOT.glob(pattern):
+            place = target / path.relative_to(ROOT)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, place, dirs_exist_ok=True)
+            else:
+                shutil.copyfile(path, place)
+
+
+def imports(tree: Path, *modules: str) -> None:
+    """Import the modules with nothing but `tree` and the standard library; fails with the error of the first that
+    cannot be."""
+    path = f"{tree}/operations:{tree}/common"
+    for module in modules:
+        command = [sys.executable, "-S", "-c", f"import {module}"]
+        done = subprocess.run(command, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_context_holds_all_that_the_installer_imports(tmp_path: Path):
+    copy(context(), tmp_path / "context")
+    copy(copies(sections("Dockerfile.cpu")["builder"]), tmp_path / "builder")
+    imports(tmp_path / "context", "bundle.image_build.steps", "bundle.image_build.bill")
+    imports(tmp_path / "builder", "bundle.image_build.steps", "bundle.image_build.bill")
+
+
+def test_each_image_holds_all_that_its_entry_point_imports(tmp_path: Path):
+    text = sections("Dockerfile.cpu")
+    copy(copies(text["parser"]), tmp_path / "parser")
+    imports(tmp_path / "parser", "container.parser", "container.guard", "health_probe")
+    copy(copies(text["vlm"]), tmp_path / "vlm")
+    imports(tmp_path / "vlm", "container.vlm", "container.replica", "container.balancer", "container.guard")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_that_is_copied_is_in_the_context(name: str):
+    allowed = {path for pattern in context() for path in ROOT.glob(pattern)}
+    text = (ROOT / name).read_text()
+    mounted = re.findall(r"--mount=type=bind,source=([^,]+),", text)
+    for source in (*mounted, *copies(text)):
+        found = list(ROOT.glob(source))
+        assert found, f"{source} is not there"
+        for path in found:
+            inside = any(path == one or one in path.parents or path in one.parents for one in allowed)
+            assert inside, f"{source} is not in .dockerignore"

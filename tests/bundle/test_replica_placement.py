@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cores, threads and folders of the replicas in one VLM container."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from container import cores, folders, replica, replicas, threads
+from tests.bundle.test_containers import SAMPLES, devices
+
+ASCEND = {"HARDWARE": "ascend", "VLM_REPLICAS": "16"}
+A3_CORES = range(640)
+
+
+@pytest.fixture
+def topology(monkeypatch: pytest.MonkeyPatch):
+    """Sets what `npu-smi info -t topo` prints."""
+
+    def prints(text: str) -> None:
+        monkeypatch.setattr(cores, "topology", lambda: text)
+
+    prints("")
+    return prints
+
+
+@pytest.mark.parametrize(("available", "count"), [(16, 4), (7, 3), (2, 2), (5, 1)])
+def test_every_core_belongs_to_one_replica(available: int, count: int):
+    shares = [cores.share(range(available), count, index) for index in range(count)]
+    assert sorted(core for share in shares for core in share) == list(range(available))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_more_replicas_than_cores_share():
+    assert [cores.share([3, 8], 3, index) for index in range(3)] == [[3], [8], [3]]
+
+
+def test_affinity_is_read_where_npu_smi_names_cores():
+    found = cores.affinity((SAMPLES / "topo-a2.txt").read_text())
+    assert set(found) == set(range(8)) and found[0] == found[2] == list(range(144, 168)) and found[5][0] == 48
+    assert cores.affinity((SAMPLES / "topo-a3.txt").read_text()) == {}
+    assert cores.affinity("npu-smi: unknown option") == {}
+
+
+def test_dies_with_the_same_cores_divide_them(tmp_path: Path, topology):
+    topology((SAMPLES / "topo-a2.txt").read_text())
+    dev = devices(tmp_path, *range(8))
+    env = {"HARDWARE": "ascend", "VLM_REPLICAS": "8"}
+    bound = [cores.of_replica(env, index, range(192), dev) for index in range(8)]
+    assert bound[0] == (list(range(144, 156)), "near die 0 (npu-smi info -t topo)")
+    assert bound[2][0] == list(range(156, 168))
+    assert len({core for share, _ in bound for core in share}) == sum(len(share) for share, _ in bound)
+
+
+def test_two_containers_of_one_server_never_share_a_core(tmp_path: Path, topology):
+    """Each holds eight dies of sixteen and sees all cores; the dies' numbers keep them apart."""
+    topology((SAMPLES / "topo-a3.txt").read_text())
+    seen: set[int] = set()
+    for begin in (0, 8):
+        (tmp_path / str(begin)).mkdir()
+        dev = devices(tmp_path / str(begin), *range(begin, begin + 8))
+        for index in range(8):
+            share, why = cores.of_replica({"HARDWARE": "ascend", "VLM_REPLICAS": "8"}, index, A3_CORES, dev)
+            assert len(share) == 40 and why == f"share of die {begin + index}" and not seen & set(share)
+            seen |= set(share)
+    assert len(seen) == 640
+
+
+def test_cores_near_a_die_that_the_container_may_not_use(tmp_path: Path, topology):
+    topology((SAMPLES / "topo-a2.txt").read_text())
+    share, why = cores.of_replica({"HARDWARE": "ascend"}, 0, range(64), devices(tmp_path, 0))
+    assert share == [0, 1, 2, 3] and why == "share of die 0"
+
+
+def test_an_operators_choice_of_cores(tmp_path: Path, topology):
+    dev = devices(tmp_path, 0, 1)
+    env = {"HARDWARE": "ascend", "VLM_REPLICAS": "4", "VLM_REPLICAS_PER_DIE": "2", "VLM_CORES": "0-3;8,9"}
+    assert [cores.of_replica(env, index, range(16), dev)[0] for index in range(4)] == [
+        [0, 1, 2, 3],
+        [0, 1, 2, 3],
+        [8, 9],
+        [8, 9],
+    ]
+    assert cores.of_replica({**env, "VLM_CORES": "none"}, 0, range(16), dev) == (list(range(16)), "VLM_CORES=none")
+
+
+@pytest.mark.parametrize("text", ["0-3", "0-3;x", "0-3;", "0-3;99", "a;b"])
+def test_a_choice_of_cores_that_cannot_be(tmp_path: Path, text: str, topology):
+    env = {"HARDWARE": "ascend", "VLM_REPLICAS": "2", "VLM_CORES": text}
+    with pytest.raises(replicas.ReplicaError, match=r"VLM_CORES is .*expected `auto`, `none`, or one list"):
+        cores.of_replica(env, 1, range(16), devices(tmp_path, 0, 1))
+
+
+def test_replicas_of_one_die_share_its_cores_and_its_number(tmp_path: Path, topology):
+    dev = devices(tmp_path, 0, 1)
+    env = {"HARDWARE": "ascend", "VLM_REPLICAS_PER_DIE": "4"}
+    assert replicas.count(env, dev) == 8
+    env["VLM_REPLICAS"] = "8"
+    bound = [cores.of_replica(env, index, range(64), dev)[0] for index in range(8)]
+    assert all(share == bound[index // 4 * 4] for index, share in enumerate(bound)) and bound[0] != bound[4]
+    visible = [replicas.environment(env, index, dev)["ASCEND_RT_VISIBLE_DEVICES"] for index in range(8)]
+    assert visible == ["0"] * 4 + ["1"] * 4
+
+
+def test_replicas_of_one_core_set_on_cpu(topology):
+    env = {"HARDWARE": "cpu", "VLM_REPLICAS_PER_DIE": "2"}
+    assert replicas.count(env) == 2
+    env["VLM_REPLICAS"] = "2"
+    assert [cores.of_replica(env, index, [0, 1])[0] for index in range(2)] == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("text", ["0", "9", "two", "-1"])
+def test_replicas_per_die_that_make_no_sense(text: str):
+    with pytest.raises(replicas.ReplicaError, match="VLM_REPLICAS_PER_DIE is"):
+        replicas.count({"HARDWARE": "cpu", "VLM_REPLICAS_PER_DIE": text})
+
+
+@pytest.mark.parametrize(
+    ("env", "bound", "omp", "rayon"),
+    [
+        ({"HARDWARE": "ascend"}, 40, "8", "8"),
+        ({"HARDWARE": "ascend", "OMP_NUM_THREADS": "640"}, 40, "8", "8"),
+        ({"HARDWARE": "ascend"}, 3, "3", "3"),
+        ({"HARDWARE": "ascend", "VLM_THREADS": "20"}, 40, "20", "20"),
+        ({"HARDWARE": "cpu"}, 4, None, "4"),
+        ({"HARDWARE": "cpu", "OMP_NUM_THREADS": "640"}, 4, "4", "4"),
+        ({"HARDWARE": "cpu", "OMP_NUM_THREADS": "2"}, 4, None, "4"),
+    ],
+)
+def test_threads_follow_the_cores(env: dict[str, str], bound: int, omp: str | None, rayon: str):
+    own = threads.environment(env, bound)
+    assert own.get("OMP_NUM_THREADS") == omp and own["RAYON_NUM_THREADS"] == own["OPENBLAS_NUM_THREADS"] == rayon
+
+
+def test_a_number_of_threads_that_is_none():
+    with pytest.raises(replicas.ReplicaError, match="VLM_THREADS is '0'; expected a whole number from 1 to 1024"):
+        threads.environment({"VLM_THREADS": "0"}, 4)
+
+
+# A simulated server: as many threads in each pool as the variables say; 640 where a variable is missing.
+SERVER = """
+import json, os, sys, threading
+pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+wanted = sum(int(os.environ.get(name) or 640) for name in pools[:2] + pools[3:])
+stop = threading.Event()
+for _ in range(wanted):
+    threading.Thread(target=stop.wait, daemon=True).start()
+status = open("/proc/self/status").read()
+print(json.dumps({
+    "threads": int(status.split("Threads:")[1].split()[0]),
+    "cores": len(os.sched_getaffinity(0)),
+    "work": os.getcwd(),
+    **{name: os.environ[name] for name in os.environ if name.startswith("ASCEND_")},
+}), flush=True)
+sys.stdin.read()
+stop.set()
+"""
+
+
+@pytest.mark.server
+def test_threads_and_folders_of_sixteen_replicas(tmp_path: Path):
+    """Sixteen times the real launcher under a default of 640 threads, as a large node's base image may set it. Each
+    becomes two simulated servers, as vLLM has two processes; all threads together stay far below compose's limit."""
+    python = tmp_path / "envs/vlm/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} {tmp_path}/server.py\n")
+    python.chmod(0o755)
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "run").mkdir()
+    env = {
+        **os.environ,
+        "HARDWARE": "cpu",  # this machine has no dies; the shares and the folders are the same
+        "ENVS_DIR": str(tmp_path / "envs"),
+        "RUN_DIR": str(tmp_path / "run"),
+        "STATE_DIR": str(tmp_path / "state"),
+        "VLM_REPLICAS": "16",
+        "VLM_THREADS": "8",
+        "OMP_NUM_THREADS": "640",
+        "VLM_REPLICA_PORT": "1",  # nobody listens there
+    }
+    code = "import container.replica as replica; replica.TURN_SECONDS = 0; raise SystemExit(replica.main())"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(index)],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        for index in range(16)
+    ]
+    try:
+        found = []
+        for index, process in enumerate(started):
+            assert process.stdout
+            said = process.stdout.readline()
+            assert said.startswith(f"replica {index}: ") and "OMP_NUM_THREADS=8" in said
+            found.append(json.loads(process.stdout.readline()))
+        total = sum(2 * server["threads"] for server in found)
+        assert all(server["threads"] == 25 for server in found) and total * 3 < 8192
+        assert len({server["work"] for server in found}) == 16
+        for index, server in enumerate(found):
+            assert Path(server["work"]) == folders.work(env, index) == Path(server["ASCEND_WORK_PATH"])
+            for folder in (server["ASCEND_CACHE_PATH"], server["ASCEND_PROCESS_LOG_PATH"]):
+                assert Path(folder).is_dir() and os.access(folder, os.W_OK)
+    finally:
+        for process in started:
+            process.communicate("")
+
+
+@pytest.mark.server
+def test_a_wrong_choice_ends_a_replica_with_status_2(tmp_path: Path):
+    env = {**os.environ, "RUN_DIR": str(tmp_path), "HARDWARE": "cpu", "VLM_CORES": "9999", "ENVS_DIR": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-m", "container.replica", "0"], env=env, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2 and result.stderr.startswith("error: VLM_CORES is '9999'")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_oldest_logs_are_removed(tmp_path: Path):
+    env = {"STATE_DIR": str(tmp_path), "RUN_DIR": "/nonexistent"}
+    for index in range(4):
+        folder = Path(folders.make(env, index % 2)["ASCEND_PROCESS_LOG_PATH"]) / "debug/plog"
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / f"plog-{index}.log"
+        log.write_bytes(b"x" * 100)
+        os.utime(log, (index, index))
+    assert folders.prune_logs(env, 400) == 0
+    assert folders.prune_logs(env, 250) == 2
+    assert sorted(path.name for path in tmp_path.rglob("*.log")) == ["plog-2.log", "plog-3.log"]
+    assert folders.work(env, 0).is_dir(), "nothing but logs is removed"
+
+
+def test_a_replica_on_a_shared_die_waits_longer_for_its_turn(monkeypatch: pytest.MonkeyPatch):
+    """vLLM measures the die's free memory while it starts."""
+    waited: list[float] = []
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(replica.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(replica.time, "sleep", sleep)
+    monkeypatch.setenv("VLM_REPLICA_PORT", "1")
+    for per_die in ("1", "2"):
+        monkeypatch.setenv("VLM_REPLICAS_PER_DIE", per_die)
+        clock[0] = 0.0
+        replica.wait_for_turn(1)
+        waited.append(clock[0])
+    assert waited == [replica.TURN_SECONDS, replica.SHARED_DIE_TURN_SECONDS]

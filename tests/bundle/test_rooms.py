@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walls of the tree: which package imports which, what needs the standard library only, no patched sys.path."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import graphlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Package -> the packages of this tree that it may import. `common` and `benchmarks` are everything in those folders.
+# `docparser` has a test of its own for the walls inside it.
+PACKAGES = {
+    "common": set(),
+    "bundle": {"common"},
+    "container": {"common"},
+    # Of the parser only what turns Markdown into tables and workbooks, see CONVERTERS.
+    "batch": {"bundle", "common", "docparser"},
+    "vlm_models": set(),
+    "vlm_server": {"common", "vlm_models"},
+    "reference": {"common"},
+    "plugin_logits": {"common", "reference"},
+    "demo_training": set(),
+    "docparser": {"common"},
+    "benchmarks": {"bundle", "common", "vlm_models", "vlm_server"},
+}
+CONVERTERS = "docparser.convert."
+# Room of operations/bundle -> the rooms that it may import. Every room may import the modules at the top of the package
+# that are no commands; no room imports a command.
+ROOMS = {
+    "environments": set(),
+    "image_build": {"environments"},
+    "weights": {"environments"},
+    "compose": set(),
+    "local_mode": {"environments"},
+    "preflight": {"compose", "weights"},
+    "offline": {"compose", "image_build"},
+    "support": set(),
+    "demo": {"compose", "environments", "local_mode"},
+}
+# Modules at the top of operations/bundle that are run by a script, not imported by a room.
+COMMANDS = {"launch", "selftest", "status", "wheels"}
+# What a node runs needs Python's standard library only. These files run in an environment of their own.
+LIBRARIES = {
+    "operations/bundle/demo/decode_inputs.py": {"PIL", "pypdfium2"},
+    "operations/container/metrics.py": {"prometheus_client"},
+    "operations/container/watchdog.py": {"prometheus_client"},
+    # Runs in the environment tools, which scripts/audit_requirements.sh makes.
+    "operations/bundle/environments/advisories.py": {"packaging"},
+    # Where it is there; a bare node has a reader of its own.
+    "common/served_weights/catalog.py": {"yaml"},
+}
+
+FOLDERS = ("common", "operations", "model_code", "parser", "benchmarks")
+
+
+@functools.cache
+def tracked() -> tuple[Path, ...]:
+    """Every Python file of the tree, relative to its root."""
+    words = ["git", "ls-files", "-co", "--exclude-standard", "*.py"]
+    listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return tuple(path for path in map(Path, listed) if (ROOT / path).is_file())
+
+
+@functools.cache
+def modules() -> dict[str, Path]:
+    """Every module of the source folders by its dotted name."""
+    found = {}
+    for path in tracked():
+        if path.parts[0] in FOLDERS and len(path.parts) > 1:
+            parts = path.with_suffix("").parts[1:]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def package(name: str) -> str | None:
+    """The key of PACKAGES for a module's dotted name; None for a module that is not ours."""
+    top = name.partition(".")[0]
+    if top in PACKAGES:
+        return top
+    path = next((path for module, path in modules().items() if module.partition(".")[0] == top), None)
+    return path.parts[0] if path and path.parts[0] in PACKAGES else None
+
+
+@functools.cache
+def imports(name: str) -> frozenset[str]:
+    """The dotted names that a module imports, wherever the import stands; `from a import b` counts as `a.b`."""
+    path, found = modules()[name], set()
+    here = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = here[: len(here) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return frozenset(found)
+
+
+def imported_modules(name: str) -> Iterator[str]:
+    """The modules of this tree that a module imports: the longest part of each dotted name that is one."""
+    for dotted in imports(name):
+        parts = dotted.split(".")
+        longest = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+        if (found := next((part for part in longest if part in modules()), name)) != name:
+            yield found
+
+
+def room(name: str) -> str:
+    """The room of operations/bundle that a module lies in, or the module's own name at the top of the package."""
+    return name.split(".")[1]
+
+
+def test_packages_import_each_other_along_the_list():
+    wrong = {
+        f"{name} imports {other}"
+        for name in modules()
+        for other in imports(name)
+        if (ours := package(name)) and (theirs := package(other)) and theirs not in {ours, *PACKAGES[ours]}
+    }
+    assert wrong == set()
+
+
+def test_batch_takes_only_converters_from_the_parser():
+    theirs = {other for name in modules() if package(name) == "batch" for other in imports(name)}
+    of_parser = {name for name in theirs if package(name) == "docparser"}
+    assert of_parser and all(name.startswith(CONVERTERS) for name in of_parser)
+
+
+def test_every_package_is_on_the_list():
+    assert {name for name in modules() if package(name) is None} == set()
+    rooms = {
+        path.parts[2] for path in modules().values() if path.parts[:2] == ("operations", "bundle") and path.parts[3:]
+    }
+    assert rooms == set(ROOMS)
+
+
+@pytest.mark.parametrize("allowed", [PACKAGES, ROOMS], ids=["packages", "rooms of bundle"])
+def test_the_lists_have_no_circle(allowed: dict[str, set[str]]):
+    assert set(graphlib.TopologicalSorter(allowed).static_order()) == set(allowed)
+
+
+def test_rooms_of_bundle_import_each_other_along_the_list():
+    wrong = {
+        f"{name} imports {other}"
+        for name in modules()
+        if name.startswith("bundle.") and room(name) not in COMMANDS
+        for other in imported_modules(name)
+        if other.startswith("bundle.")
+        and (
+            room(other) in COMMANDS
+            or (room(other) in ROOMS and room(other) not in {room(name), *ROOMS.get(room(name), ())})
+        )
+    }
+    assert wrong == set()
+
+
+def test_modules_of_operations_import_each_other_in_no_circle():
+    names = [name for name, path in modules().items() if path.parts[0] == "operations"]
+    graph = {name: {other for other in imported_modules(name) if other in names} for name in names}
+    # A package's own modules may import from each other through it; what counts is the modules.
+    graph = {
+        name: {other for other in others if modules()[other].name != "__init__.py"} for name, others in graph.items()
+    }
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) >= len(graph) > 60
+
+
+def test_what_a_node_runs_needs_the_standard_library_only():
+    wrong = {
+        f"{path}: {top}"
+        for name, path in modules().items()
+        if package(name) in ("common", "bundle", "container")
+        for top in {dotted.partition(".")[0] for dotted in imports(name)}
+        if top not in sys.stdlib_module_names and package(top) is None and top not in LIBRARIES.get(str(path), ())
+    }
+    assert wrong == set()
+
+
+def test_no_module_patches_the_search_path():
+    pattern = re.compile(r"sys\.path(\[[^\]]*\]\s*\+?=[^=]|\s*\+?=[^=]|\.(insert|append|extend)\()|site\.addsitedir\(")
+    assert {str(path) for path in tracked() if pattern.search((ROOT / path).read_text())} == set()
+
+
+@pytest.mark.parametrize(
+    "script", sorted((*ROOT.glob("scripts/*.sh"), *ROOT.glob("scripts/*.py"))), ids=lambda path: path.name
+)
+def test_a_scripts_header_names_the_modules_that_hold_its_procedure(script: Path):
+    text = script.read_text()
+    header = text[: text.index("set -e") if script.suffix == ".sh" else text.index("from lib")]
+    named = re.findall(r"(?<![\w/.])[a-z_]+(?:/[a-z_]+)*(?:/|\.py|/__main__\.py)(?![\w/])|operations/[a-z_/]+", header)
+    folders = [path for path in ROOT.glob("operations/**/") if "__pycache__" not in path.parts]
+    homes = [ROOT, *folders]
+    named = [name for name in named if name != script.name]
+    assert named, "the header names no module"
+    missing = [name for name in named if not any((home / name).exists() for home in homes)]
+    assert missing == []

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which weights are served: one resolver, and what launcher, preflight and self-test make of it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from bundle.preflight.machine import Machine
+from bundle.preflight.weights import check_weights
+from bundle.selftest import folder_of_weights
+from served_weights import layout
+from served_weights.demo import MARK, is_demo
+from served_weights.errors import WeightsError
+from served_weights.layout import find_layout, verify_layout
+from served_weights.manifest import verify, write
+from served_weights.settings import WeightSettings
+from served_weights.vlm import find_vlm
+from tests.support.paths import ROOT
+from tests.support.weights import SAFETENSORS, make_weights
+from tool_errors import ServiceError, UsageError
+
+
+def settings(models: Path, **env: str) -> WeightSettings:
+    return WeightSettings.from_environment({"MODELS_DIR": str(models), "HARDWARE": "cpu", **env})
+
+
+def make_layout(folder: Path) -> Path:
+    """The least that counts as weights of the layout model."""
+    folder.mkdir(parents=True)
+    for name in layout.FILES:
+        (folder / name).write_text(name)
+    return folder
+
+
+def test_published_weights_win_over_demo(tmp_path: Path):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    demo = find_vlm(settings(tmp_path))
+    assert demo.demo and demo.path == tmp_path / "demo/PaddleOCR-VL"
+    real = make_weights(tmp_path / "PaddleOCR-VL")
+    assert find_vlm(settings(tmp_path)).path == real
+    assert not find_vlm(settings(tmp_path)).demo
+    assert find_vlm(settings(tmp_path, VLM_MODEL="PaddleOCR-VL", HARDWARE="ascend")).path == real
+
+
+def test_an_empty_mount_point_counts_as_absent(tmp_path: Path):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    (tmp_path / "PaddleOCR-VL").mkdir()
+    assert find_vlm(settings(tmp_path)).demo
+
+
+def test_a_folder_under_models_dir_may_be_named(tmp_path: Path):
+    folder = make_weights(tmp_path / "demo/PaddleOCR-VL")
+    named = find_vlm(settings(tmp_path, VLM_MODEL="demo/PaddleOCR-VL"))
+    assert named.path == folder and named.demo and named.model.served_name == "PaddleOCR-VL-0.9B"
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"VLM_MODEL": "PaddleOCR-VL"}, "VLM_MODEL is 'PaddleOCR-VL'"),
+        ({"HARDWARE": "ascend"}, "CPU only"),
+        ({"VLM_MODEL": "nothing"}, "VLM_MODEL is 'nothing'"),
+        ({"VLM_MODEL": "../outside"}, "VLM_MODEL is '../outside'"),
+    ],
+)
+def test_demo_weights_never_stand_in_where_a_model_is_wanted(tmp_path: Path, env: dict[str, str], message: str):
+    make_weights(tmp_path / "models/demo/PaddleOCR-VL")
+    make_weights(tmp_path / "outside")
+    with pytest.raises(WeightsError, match=message):
+        find_vlm(settings(tmp_path / "models", **env))
+
+
+def test_nothing_at_all(tmp_path: Path):
+    with pytest.raises(WeightsError, match="copy the published weights to"):
+        find_vlm(settings(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("config.json", None, "config.json is missing"),
+        ("model.safetensors", None, "no \\*.safetensors"),
+        ("model.safetensors", b"version https", "not a safetensors file"),
+        ("model.safetensors", b"", "not a safetensors"),
+    ],
+)
+def test_incomplete_weights_are_never_replaced_by_demo(tmp_path: Path, name: str, data: bytes | None, message: str):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    folder = make_weights(tmp_path / "PaddleOCR-VL")
+    (folder / name).unlink() if data is None else (folder / name).write_bytes(data)
+    with pytest.raises(WeightsError, match=message):
+        find_vlm(settings(tmp_path))
+
+
+def test_manifest(tmp_path: Path):
+    folder = make_weights(tmp_path / "w")
+    assert verify(folder) == 0
+    good = hashlib.sha256(SAFETENSORS).hexdigest()
+    (folder / "SHA256SUMS").write_text(f"{good}  model.safetensors\n")
+    assert verify(folder) == 1
+    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")
+    with pytest.raises(WeightsError, match="damaged"):
+        verify(folder)
+    (folder / "SHA256SUMS").write_text(f"{good}  model.safetensors\n{good}  absent.json\n")
+    with pytest.raises(WeightsError, match=r"absent\.json is missing"):
+        verify(folder)
+    (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(b'{}').hexdigest()}  config.json\n")
+    with pytest.raises(WeightsError, match="not listed"):
+        verify(folder)
+    (folder / "SHA256SUMS").write_text(f"{good}  ../model.safetensors\n")
+    with pytest.raises(WeightsError, match="line 1"):
+        verify(folder)
+
+
+def test_weights_are_hashed_once_and_watched_from_first_use(tmp_path: Path, capsys):
+    folder, state = make_weights(tmp_path / "w"), tmp_path / "state"
+    assert verify(folder, state) == 2 and "has no SHA256SUMS" in capsys.readouterr().err
+    assert verify(folder, state) == 2 and capsys.readouterr().err == ""
+    with (folder / "config.json").open("a") as stream:
+        stream.write(" ")
+    with pytest.raises(WeightsError, match="replaced on purpose"):
+        verify(folder, state)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> str:
+    """A models.yaml with two models, whose folders have other names."""
+    file = tmp_path / "models.yaml"
+    file.write_text(
+        "default: a\nmodels:\n  a:\n    path: A\n    served_name: a\n    demo: demo/small\n"
+        "  b:\n    path: deep/B\n    served_name: b\n"
+    )
+    return str(file)
+
+
+def test_models_yaml_is_respected(tmp_path: Path, catalog: str):
+    asked = settings(tmp_path, MODELS_CONFIG=catalog)
+    small = make_weights(tmp_path / "demo/small")
+    assert find_vlm(asked).path == small and find_vlm(asked).demo
+    first = make_weights(tmp_path / "A")
+    assert find_vlm(asked).path == first and find_vlm(asked).model.name == "a"
+    second = settings(tmp_path, MODELS_CONFIG=catalog, VLM_MODEL="b", HARDWARE="ascend")
+    with pytest.raises(WeightsError, match="VLM_MODEL is 'b', but there are no weights in .*deep/B"):
+        find_vlm(second)
+    make_weights(tmp_path / "deep/B")
+    assert find_vlm(second).model.served_name == "b"
+    inside = make_layout(tmp_path / "deep/B" / layout.NAME)
+    assert find_layout(second).path == inside
+    with pytest.raises(WeightsError, match="was not found"):
+        find_layout(asked)
+
+
+def test_where_the_layout_model_is_looked_for(tmp_path: Path):
+    asked, carried = settings(tmp_path), tmp_path / "image" / layout.NAME
+    places = [
+        tmp_path / "demo" / layout.NAME,
+        carried,
+        tmp_path / layout.NAME,
+        tmp_path / "PaddleOCR-VL" / layout.NAME,
+    ]
+    for place in places:
+        make_layout(place)
+        assert find_layout(asked, carried).path == place, "each goes before those that were there"
+    other = settings(tmp_path, LAYOUT_MODEL_DIR=str(make_layout(tmp_path / "other")))
+    assert find_layout(other, carried).path == tmp_path / "other"
+    assert not find_layout(other, carried).demo and find_layout(settings(tmp_path / "demo"), places[0]).demo
+
+
+@pytest.mark.parametrize("env", [{"HARDWARE": "ascend"}, {"VLM_MODEL": "PaddleOCR-VL"}])
+def test_the_demo_layout_model_never_stands_in_where_a_model_is_wanted(tmp_path: Path, env: dict[str, str]):
+    make_layout(tmp_path / "demo" / layout.NAME)
+    with pytest.raises(WeightsError, match=f"{layout.NAME} was not found.*LAYOUT_MODEL_DIR"):
+        find_layout(settings(tmp_path, **env))
+
+
+def test_what_says_that_weights_are_the_demo(tmp_path: Path):
+    assert is_demo("/models/demo/PaddleOCR-VL"), "on another machine the folder says it"
+    assert not is_demo("/demo/models/PaddleOCR-VL") and not is_demo("/models/PaddleOCR-VL")
+    for name in ("PaddleOCR-VL", layout.NAME):
+        tracked = ROOT / "models/demo" / name
+        copied = tmp_path / name
+        copied.mkdir()
+        (copied / "SHA256SUMS").write_bytes((tracked / "SHA256SUMS").read_bytes())
+        assert is_demo(tracked) and is_demo(copied), "the manifest says it wherever they lie"
+    published = make_weights(tmp_path / "demo/PaddleOCR-VL")
+    write(published)
+    assert not is_demo(published), "MODELS_DIR may be called demo"
+    (published / "SHA256SUMS").write_text(f"{MARK}\n")
+    assert is_demo(published)
+
+
+def test_the_layout_model_is_compared_with_its_manifest(tmp_path: Path):
+    folder = make_layout(tmp_path / layout.NAME)
+    assert verify_layout(folder) == 0
+    write(folder)
+    assert verify_layout(folder) == 3
+    (folder / "inference.yml").write_text("inference.ymL")
+    with pytest.raises(WeightsError, match=r"inference\.yml is damaged"):
+        verify_layout(folder)
+    lines = (folder / "SHA256SUMS").read_text().splitlines()[:1]
+    (folder / "SHA256SUMS").write_text("\n".join(lines))
+    with pytest.raises(WeightsError, match=r"inference\.pdiparams is not listed in SHA256SUMS"):
+        verify_layout(folder)
+
+
+def preflight(models: Path, **values: str) -> dict[str, str]:
+    """Check -> level and what was found, of a CPU machine."""
+    machine = Machine({"MODELS_DIR": str(models), "HARDWARE": "cpu", **values})
+    return {finding.check: f"{finding.level} {finding.found}" for finding in check_weights(machine)}
+
+
+def test_preflight_says_what_up_would_do(tmp_path: Path, catalog: str):
+    assert preflight(tmp_path / "absent")["weights"].startswith("FAIL MODELS_DIR: ")
+    assert "demo weights" in preflight(tmp_path)["weights"] and preflight(tmp_path)["weights"].startswith("FAIL ")
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    make_layout(tmp_path / "demo" / layout.NAME)
+    found = preflight(tmp_path)
+    assert found["weights"].startswith("WARN ") and "demo/PaddleOCR-VL would be served" in found["weights"]
+    assert found["layout model"].startswith("WARN ")
+    assert preflight(tmp_path, HARDWARE="ascend")["weights"].startswith("FAIL there are no weights")
+    make_weights(tmp_path / "A")
+    found = preflight(tmp_path, MODELS_CONFIG=catalog)
+    assert found["weights"] == f"PASS {tmp_path / 'A'}, no SHA256SUMS to compare with"
+    write(tmp_path / "demo" / layout.NAME)
+    (tmp_path / "demo" / layout.NAME / "inference.pdiparams").write_text("changed")
+    assert preflight(tmp_path, MODELS_CONFIG=catalog)["layout model"].startswith("FAIL ")
+    carried = make_layout(tmp_path / "source" / layout.NAME)
+    assert preflight(tmp_path, LAYOUT_MODEL_SOURCE=str(carried.parent))["layout model"].startswith(f"PASS {carried}")
+    for values in ({"HARDWARE": "gpu"}, {"MODELS_CONFIG": "absent.yaml"}):
+        assert preflight(tmp_path, **values)["weights"].startswith("FAIL ")
+
+
+def test_the_self_test_respects_models_yaml(tmp_path: Path, catalog: str):
+    values = {"MODELS_DIR": str(tmp_path), "HARDWARE": "ascend", "MODELS_CONFIG": catalog, "VLM_MODEL": "b"}
+    with pytest.raises(ServiceError, match="serves /models/deep/B, which is not on this machine.*--weights"):
+        folder_of_weights("/models/deep/B", values)
+    second = make_weights(tmp_path / "deep/B")
+    assert folder_of_weights("/models/deep/B", values) == second
+    assert folder_of_weights(str(tmp_path), values) == tmp_path, "what the server names counts where it is there"
+
+
+def test_settings_that_make_no_sense():
+    with pytest.raises(UsageError, match="HARDWARE is 'gpu'; expected one of cpu, ascend"):
+        settings(Path("models"), HARDWARE="gpu")

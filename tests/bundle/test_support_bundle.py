@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/status.sh and scripts/support_bundle.sh on a simulated engine: what they say, and that no secret gets out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from bundle.support.redact import MARK, Redactor, secrets
+from tests.support.paths import ROOT
+
+KEY, DIGEST = "kY7-planted-key-in-plain", "a" * 64
+SIGNATURE = "plantedsignature0123456789"
+# Answers of docker by the words of the call; the real ones have these forms (docker 26.1, compose 2.26).
+DOCKER = """#!/bin/sh
+case "$*" in
+*"ps --all --format json"*)
+  echo '{"Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-ascend:0.11.1"}'
+  echo '{"Service":"parser","State":"running","Health":"healthy","Image":"paddleocr-vl/parser:3.7.0"}' ;;
+*"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391"}' ;;
+*"container.status"*)
+  cat "$REPLICAS" ;;
+*"df -Pk"*)
+  printf 'Filesystem 1024-blocks Used Available Capacity Mounted\\n/dev/x 104857600 0 52428800 50%% /var\\n' ;;
+*"compose config"*) printf 'services:\\n  parser:\\n    environment:\\n      PARSER_API_KEYS: sha256:%s\\n' "$DIGEST" ;;
+*"logs"*)
+  printf 'parser-1 | GET /api/v2/ocr/results/a?signature=%s 200\\n' "$SIGNATURE"
+  printf 'Authorization: Bearer %s\\n' "$KEY" ;;
+*"tar -C"*) cd "$PLOG" && tar -cf - . ;;
+*) echo "docker $*" ;;
+esac
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A simulated docker first in PATH, settings with planted secrets, a log of CANN; the answer of the replicas."""
+    program = tmp_path / "bin/docker"
+    program.parent.mkdir()
+    program.write_text(DOCKER)
+    program.chmod(0o755)
+    (tmp_path / "plog/0").mkdir(parents=True)
+    (tmp_path / "plog/0/plog-1.log").write_text(f"[ERROR] GE: failed\npassword={KEY}\n")
+    keys = tmp_path / "keys"
+    keys.write_text(f"# made by hand\nalice sha256:{DIGEST}\nfrom-the-key-file\n")
+    for name, value in {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PLOG": str(tmp_path / "plog"),
+        "REPLICAS": str(tmp_path / "replicas.json"),
+        "DIGEST": DIGEST,
+        "KEY": KEY,
+        "SIGNATURE": SIGNATURE,
+        "PARSER_API_KEY": KEY,
+        "PARSER_API_KEYS": f"sha256:{DIGEST},sha256:{'b' * 64}",
+        "PARSER_API_KEYS_FILE": str(keys),
+        "PARSER_PORT": "9",  # nobody listens there
+    }.items():
+        monkeypatch.setenv(name, value)
+    write_replicas(tmp_path)
+    return tmp_path
+
+
+def write_replicas(folder: Path, down: int = 0, missing: str = "") -> None:
+    found = [
+        {"number": index, "port": 8100 + index, "die": index, "up": index >= down, "detail": ""} for index in range(16)
+    ]
+    (folder / "replicas.json").write_text(json.dumps({"configured": 16, "replicas": found, "missing": missing}))
+
+
+def status(*words: str) -> tuple[int, list[dict]]:
+    command = [str(ROOT / "scripts/status.sh"), "--json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return done.returncode, json.loads(done.stdout)
+
+
+def line(lines: list[dict], name: str) -> dict:
+    return next(entry for entry in lines if entry["name"] == name)
+
+
+@pytest.mark.server
+def test_status_counts_the_replicas(node: Path):
+    code, lines = status()
+    assert line(lines, "replicas") == {"name": "replicas", "text": "16 of 16 up", "well": True}
+    assert "vllm 0.11.1, soc ascend910_9391" in line(lines, "vlm")["text"] and line(lines, "vlm")["well"]
+    assert line(lines, "disk")["text"] == "50 of 100 GiB free for jobs and results"
+    # The parser's port is closed: that is what is wrong, and it is said.
+    assert code == 1 and not line(lines, "service")["well"] and "refused" in line(lines, "service")["text"]
+    write_replicas(node, down=1, missing="7")
+    code, lines = status()
+    said = line(lines, "replicas")
+    assert not said["well"]
+    assert said["text"] == "15 of 16 up; down or loading: 0 (die 0); left out at the last start: die 7"
+
+
+@pytest.mark.server
+def test_waiting_for_all_gives_up_with_the_last_look(node: Path):
+    write_replicas(node, down=3)
+    code, lines = status("--wait-all", "0")
+    assert code == 1 and line(lines, "replicas")["text"].startswith("13 of 16 up")
+
+
+def test_status_without_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    program = tmp_path / "docker"
+    program.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    done = subprocess.run([ROOT / "scripts/status.sh"], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 4 and done.stderr == "error: docker compose ps: Cannot connect to the Docker daemon\n"
+
+
+@pytest.mark.server
+def test_no_planted_secret_is_in_the_archive(node: Path):
+    out = node / "support.tar.gz"
+    command = [str(ROOT / "scripts/support_bundle.sh"), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert out.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(out) as archive:
+        files = {
+            member.name.partition("/")[2]: archive.extractfile(member).read().decode()  # type: ignore[union-attr]  # a regular file
+            for member in archive
+        }
+    everything = "".join(files.values())
+    for secret in (KEY, DIGEST, "b" * 64, SIGNATURE, "from-the-key-file"):
+        assert secret not in everything, f"{secret} is in the archive"
+    assert everything.count(MARK) >= 5
+    # What helps is still there.
+    assert (
+        "[ERROR] GE: failed" in files["plog/0/plog-1.log"] and "GET /api/v2/ocr/results/a" in files["logs/parser.log"]
+    )
+    assert json.loads(files["status.json"].partition("\nexit status")[0])
+    assert {"preflight.json", "compose/config.yaml", "host/system.txt", "npu/info.txt", "CONTENTS.txt"} <= set(files)
+    assert set(files["CONTENTS.txt"].split()) >= {f"{name}:" for name in files if name != "CONTENTS.txt"}
+
+
+def test_an_archive_that_cannot_be_written(tmp_path: Path):
+    command = [str(ROOT / "scripts/support_bundle.sh"), "--out", str(tmp_path / "missing/a.tar.gz")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "missing/a.tar.gz: No such file" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("https://user:pw123456@proxy.example/x", f"https://{MARK}proxy.example/x"),
+        ("Authorization: Bearer abc.def-123456", f"Authorization: {MARK} {MARK}"),
+        ('{"api_key": "s3cr3t-value", "n": 1}', f'{{"api_key": "{MARK}", "n": 1}}'),
+        ("S3_SECRET_ACCESS_KEY=wJalrXUtnFEMI", f"S3_SECRET_ACCESS_KEY={MARK}"),
+        ("prompt_tokens_total 17.0", "prompt_tokens_total 17.0"),
+        ("the key was refused", "the key was refused"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nafter", f"{MARK}\nafter"),
+        ("x=known-secret;", f"x={MARK};"),
+    ],
+)
+def test_what_is_taken_out_of_a_text(text: str, clean: str):
+    assert Redactor(secrets({"MY_TOKEN": "known-secret"}))(text) == clean
+
+
+def test_short_values_and_paths_are_no_secrets():
+    assert secrets({"A_KEY": "on", "KEY_FILE": "/run/secrets/keys", "PORT": "8080-something"}) == []

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real service with PaddleOCR's pipeline and a VLM that says what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.parser_process import LIMITS, ParserProcess
+from tests.support.simulated_layout import build
+from tests.support.simulated_vlm import SimulatedVlm
+
+
+@pytest.fixture(scope="session")
+def vlm() -> Iterator[SimulatedVlm]:
+    server = SimulatedVlm()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory, vlm: SimulatedVlm) -> Iterator[ParserProcess]:
+    """Its temporary files go to a folder of its own, so that what it leaves behind is seen."""
+    folder = tmp_path_factory.mktemp("service")
+    layout = build(folder / "PP-DocLayoutV2")
+    (folder / "temporary").mkdir()
+    settings = {**LIMITS, "PARSER_PAGE_TIMEOUT_S": "120", "PARSER_WORKERS": "2", "TMPDIR": str(folder / "temporary")}
+    running = ParserProcess(folder, VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(layout), **settings)
+    try:
+        yield running.wait()
+    finally:
+        running.end()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short texts that name something: page ranges, ids of events, result addresses, names of files, API keys, URLs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from starlette.requests import Request
+
+from docparser.clients import key_ring, keys
+from docparser.convert.document import disposition
+from docparser.convert.safe_names import is_safe_path
+from docparser.documents.url_source import UrlSource
+from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest, LinkExpired, NotReady
+from docparser.http import admission
+from docparser.http.jobs import events
+from docparser.jobs import page_ranges
+from docparser.jobs.links import Links
+from docparser.settings import Settings
+from tests.fuzz.choices import Choices
+from tests.fuzz.verdict import Broken
+
+FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm")
+LINKS = Links(Path(FOLDER.name), 3600)
+JOB = "0123456789abcdef"
+KEY = "0" * 64
+WORDS = (
+    *("1", "2-", "-", ",", "3-1", "999999", "0", "sha256:" + KEY, "sha256:", "Bearer ", "token ", "#", " ", "\n"),
+    *("http://", "https://", "a.example", ":80", "@", "[::1]", "127.0.0.1", "0x7f.1", "::ffff:10.0.0.1", "64:ff9b::1"),
+    *(".pdf", "..", "CON", "x", "é", "9" * 30, "1e5", "_1"),
+)
+SQLITE_LARGEST = 2**63 - 1
+
+
+def target(data: bytes) -> None:
+    choices = Choices(data)
+    kind = choices.below(7)
+    text = choices.text(WORDS, longest=10_000)
+    (ranges, event_ids, addresses, names, key_file, key_headers, urls)[kind](text, choices)
+
+
+def ranges(text: str, choices: Choices) -> None:
+    count = choices.one((1, 2, 100, 5000))
+    try:
+        pages = page_ranges.select(text, count)
+    except InvalidJob:
+        return
+    if pages != sorted(set(pages)) or not pages or pages[0] < 1 or pages[-1] > count:
+        raise Broken("page ranges are pages of the document, each once")
+
+
+def event_ids(text: str, choices: Choices) -> None:
+    headers = [(b"last-event-id", text.encode("latin-1", "replace"))]
+    try:
+        after = events._last_event(Request({"type": "http", "headers": headers}))
+    except InvalidJob:
+        return
+    if not -1 <= after <= SQLITE_LARGEST:
+        raise Broken("the id of an event fits the database")
+
+
+def addresses(text: str, choices: Choices) -> None:
+    good = LINKS.path(JOB, "result.jsonl").split("/")[-2]
+    tried = text if choices.chance(2) else good[: choices.below(60)] + text
+    try:
+        LINKS.check(JOB, tried)
+    except LinkExpired:
+        return
+    if tried != good:
+        raise Broken("an address that was not made here is taken")
+
+
+def names(text: str, choices: Choices) -> None:
+    header = disposition(text, "zip")
+    header.encode("latin-1")
+    if any(ord(sign) < 32 for sign in header):
+        raise Broken("a header has one line")
+    if is_safe_path(text) and (text.startswith("/") or ".." in text.split("/")):
+        raise Broken("a path in an archive stays inside")
+
+
+def key_file(text: str, choices: Choices) -> None:
+    file = Path(FOLDER.name) / "keys"
+    file.write_bytes(text.encode("utf-8", "surrogatepass" if choices.chance(2) else "replace"))
+    settings = Settings(bind="0.0.0.0", api_keys_file=file, api_keys=text if choices.chance(2) else "")
+    try:
+        ring = key_ring.KeyRing.of(settings)
+    except NotReady:
+        return
+    if not ring:
+        raise Broken("a service that others can reach has keys")
+    if ring.find("") is not None or ring.find(KEY) is not None:
+        raise Broken("a request without a key has no owner")
+    for key in ring.keys():  # noqa: SIM118 (no mapping)
+        if keys.parse_entry(key.entry) != key:
+            raise Broken("an entry is read as it was written")
+
+
+def key_headers(text: str, choices: Choices) -> None:
+    ring = key_ring.KeyRing(f"sha256:{KEY}")
+    sent = text.encode("utf-8", "surrogatepass" if choices.chance(2) else "replace")
+    if ring.find(admission.sent_key({choices.one((b"authorization", b"x-api-key")): sent})) is not None:
+        raise Broken("an unknown key has an owner")
+    admission.needs_key(choices.one(("GET", "POST", "DELETE")), text)
+    if key_ring.is_loopback(text) and not text.strip("[]").startswith(("127.", "localhost", "::", "0")):
+        raise Broken("an address is taken for loopback")
+
+
+def urls(text: str, choices: Choices) -> None:
+    source = UrlSource(Settings(url_hosts="a.example,*.b.example:8443"))
+    try:
+        source._check(text)
+    except (InvalidRequest, InvalidDocument):
+        return
+    if "a.example" not in text.lower() and "b.example" not in text.lower():
+        raise Broken("a URL of a host that is not listed is fetched")
+
+
+def seeds() -> list[bytes]:
+    return [bytes([kind, 6]) + bytes(range(40)) for kind in range(7)]

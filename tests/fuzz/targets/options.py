@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests: bodies of the parsing API and of jobs, the words for what is wrong, the checks of the VLM server."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from docparser.contract import strict_json
+from docparser.contract.labels import LABELS
+from docparser.contract.options import page_options
+from docparser.contract.schemas import VLM_EXTRA_ARGS, ParseRequest, RestructureRequest
+from docparser.contract.validation import describe_errors
+from docparser.documents import source
+from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
+from docparser.http.errors import error_response
+from docparser.jobs.submission import check_submission
+from tests.fuzz.choices import Choices, dumped
+from tests.fuzz.verdict import Broken
+from vlm_models import middleware
+
+FIELDS = tuple(ParseRequest.model_fields) + tuple(RestructureRequest.model_fields)
+JOB_FIELDS = ("model", "fileUrl", "optionalPayload", "pageRanges", "batchId", "file", "fileType")
+WORDS = (
+    *(*LABELS[:6], "0", "24", "25", "large", "union", "rect", "auto", "ocr", "table", "docx", "true", "null"),
+    *("data:image/png;base64,", "QUJD", "http://", "file:///", "PaddleOCR-VL", "PaddleOCR-VL-0.9B", "1,2-", "\\ud800"),
+    *sorted(VLM_EXTRA_ARGS),
+)
+
+
+def target(data: bytes) -> None:
+    choices = Choices(data)
+    kind = choices.below(5)
+    if kind == 0:
+        check_body(choices.rest())
+    elif kind == 1:
+        parse(as_arrived(body_of(choices, FIELDS)))
+    elif kind == 2:
+        submit(as_arrived(body_of(choices, JOB_FIELDS)), choices)
+    elif kind == 3:
+        check_body(dumped(body_of(choices, (*sorted(middleware.FIELDS), "prompt"))))
+    else:
+        decode(choices)
+
+
+def body_of(choices: Choices, fields: tuple[str, ...]) -> dict[str, Any]:
+    """Some of the fields with values of any kind."""
+
+    def value() -> Any:
+        return choices.number() if choices.chance(3) else choices.value(WORDS)
+
+    return {choices.one(fields): value() for _ in range(choices.below(6))}
+
+
+def as_arrived(body: dict[str, Any]) -> dict[str, Any]:
+    """The body as the service reads it; {} where it is refused already."""
+    try:
+        return strict_json.loads(dumped(body))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def parse(body: dict[str, Any]) -> None:
+    for schema in (ParseRequest, RestructureRequest):
+        try:
+            options = schema.model_validate(body)
+        except ValidationError as error:
+            # The answer that a client would get.
+            error_response(422, describe_errors(error.errors()))
+            continue
+        if isinstance(options, ParseRequest):
+            made = page_options(options, visualize_by_default=True)
+            numbers = [made.predict[name] for name in ("temperature", "top_p", "repetition_penalty")]
+            if any(number is not None and not abs(number) < float("inf") for number in numbers):
+                raise Broken("what goes to the VLM as a number is one that JSON can hold")
+
+
+def submit(fields: dict[str, Any], choices: Choices) -> None:
+    document = io.BytesIO(choices.one((b"", b"%PDF-1.4", b"\x89PNG\r\n\x1a\n", b"GIF89a")))
+    key = choices.text(longest=200) if choices.chance(3) else None
+    fields = {"model": "PaddleOCR-VL", **fields}
+    try:
+        found = check_submission(
+            fields, document, file_name=choices.text(longest=300), idempotency_key=key, served_model="m"
+        )
+    except InvalidJob as error:
+        error_response(400, str(error))
+        return
+    if len(found.fingerprint) != 64 or not found.file_name:
+        raise Broken("an accepted submission has a fingerprint and a name")
+    # What a job keeps on the disk.
+    json.dumps([found.options, found.batch_id, found.page_ranges, found.file_name]).encode()
+
+
+def decode(choices: Choices) -> None:
+    file = choices.text(WORDS)
+    try:
+        source.is_url(file)
+        source.check_type(source.decode(file), choices.one((None, 0, 1)))
+    except (InvalidRequest, InvalidDocument) as error:
+        error_response(422, str(error))
+
+
+def check_body(body: bytes) -> None:
+    """What the VLM server lets through has bounded numbers."""
+    try:
+        middleware.check_fields(body)
+    except middleware.Refusal as refusal:
+        json.dumps(str(refusal)).encode()
+        return
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    choices = document.get("n") if isinstance(document, dict) else None
+    if isinstance(choices, (int, float)) and choices > middleware.MAX_CHOICES:
+        raise Broken("n of a request to the VLM is bounded")
+
+
+def seeds() -> list[bytes]:
+    bodies = [b'{"n": 9}', b'{"n": 1000.0}', b'{"messages": []}', b"[]", b'{"prompt": [-1]}', b'{"n": "1000"}']
+    return [b"\0" + body for body in bodies] + [bytes([kind]) + bytes(range(40)) for kind in range(1, 5)]

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage-guided fuzzing of everything that reads what strangers send: each family for FUZZ_SECONDS, two at a time.
+
+On demand: ``FUZZ_SECONDS=60 scripts/test.sh fuzz -k campaign``. Without it, each family reads its seeds and what was
+once found. What a campaign finds lies in .run/fuzz/FAMILY. The input goes to ``tests/fuzz/findings/FAMILY`` with the
+mend.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import open_findings, targets
+from tests.fuzz.choices import Choices
+from tests.fuzz.verdict import judge
+from tests.support.paths import ROOT, python_of
+from tests.support.processes import PYTHONPATH
+
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))
+FOLDER = Path(__file__).parent / "findings"
+FINDINGS = sorted(path for path in FOLDER.glob("*/*") if path.is_file())
+OUT = ROOT / ".run/fuzz"
+SIDE_BY_SIDE = 2
+# A campaign's imports, and the last input, which may take its time.
+SLACK_S = 900
+
+
+def packages_of(environment: str) -> Path | None:
+    """The folder of an environment's packages; None where it is not made."""
+    return next(python_of(environment).parents[1].glob("lib/python3*/site-packages"), None)
+
+
+def campaign(family: str) -> subprocess.CompletedProcess[str]:
+    """Run one family in the parser's Python, with atheris from the environment `fuzz` beside its packages."""
+    out = OUT / family
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    places = [PYTHONPATH, *(str(ROOT / name) for name in ("operations", "common", "parser")), str(packages_of("fuzz"))]
+    command = [sys.executable, "-m", "tests.fuzz.campaign", family, "--seconds", str(SECONDS), "--out", str(out)]
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=SECONDS + SLACK_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def campaigns() -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
+    """Every family is being searched, two at a time."""
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        yield {family: pool.submit(campaign, family) for family in targets.FAMILIES}
+        pool.shutdown(cancel_futures=True)
+
+
+def has_atheris() -> bool:
+    site = packages_of("fuzz")
+    return site is not None and any(site.glob("atheris*"))
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="atheris has no wheels for aarch64")
+@pytest.mark.skipif(SECONDS <= 0, reason="on demand: FUZZ_SECONDS=60 scripts/test.sh fuzz")
+@pytest.mark.parametrize("family", targets.FAMILIES)
+def test_campaign(family: str, campaigns: dict[str, Future[subprocess.CompletedProcess[str]]]):
+    assert has_atheris(), "the environment fuzz is missing; make it with: scripts/setup_env.sh fuzz"
+    done = campaigns[family].result()
+    found = [json.loads(path.read_text()) for path in (OUT / family / "findings").glob("*.json")]
+    new = [one for one in found if not open_findings.covers(family, one["signature"])]
+    words = "\n\n".join(f"{one['signature']}\n{one['input'][:500]}\n{one['report'][-1500:]}" for one in new)
+    assert not new, f"{OUT / family / 'findings'}:\n{words}"
+    assert not list((OUT / family).glob("native-*")), done.stderr[-3000:]
+    summary = re.search(r'^\{"family".*\}$', done.stdout, re.MULTILINE)
+    assert summary and done.returncode in (0, 1), done.stderr[-3000:]
+    # It did search: inputs were run, and found branches that the seeds had not.
+    assert json.loads(summary[0])["inputs"] > 50 and "NEW " in done.stderr, done.stderr[-3000:]
+    print(summary[0])
+
+
+@pytest.mark.parametrize("family", targets.FAMILIES)
+def test_seeds_are_read(family: str):
+    loaded = targets.load(family)
+    seeds = loaded.seeds()
+    assert len(seeds) >= 3 and len(set(seeds)) == len(seeds)
+    found = {report.signature for seed in seeds if (report := judge(loaded.target, seed))}
+    assert not [one for one in found if not open_findings.covers(family, one)]
+
+
+@pytest.mark.parametrize("path", FINDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_was_found_once_is_read(path: Path):
+    """Inputs that broke something, each mended since."""
+    found = judge(targets.load(path.parent.name).target, path.read_bytes())
+    assert found is None, f"{found.signature}\n{found.report}"
+
+
+@pytest.mark.parametrize("finding", [one for one in open_findings.OPEN if one.data], ids=lambda one: one.signature[:60])
+def test_open_findings_are_still_open(finding: open_findings.Open):
+    """An entry whose code was mended must leave the list, so that the campaign finds it again should it come back."""
+    report = judge(targets.load(finding.family).target, finding.data)
+    if report is None or not open_findings.covers(finding.family, report.signature):
+        warnings.warn(f"mended: take {finding.signature!r} off tests/fuzz/open_findings.py", stacklevel=1)
+
+
+def test_findings_lie_in_folders_of_families():
+    assert {path.parent.name for path in FINDINGS} <= set(targets.FAMILIES)
+    assert all(path.stat().st_size < 20_000 for path in FINDINGS)
+    with pytest.raises(ValueError, match="no family 'x'; expected one of pictures"):
+        targets.load("x")
+
+
+def test_values_are_the_same_for_the_same_bytes():
+    data = bytes(range(256)) * 4
+    assert Choices(data).text(("a", "b")) == Choices(data).text(("a", "b"))
+    assert repr(Choices(data).value()) == repr(Choices(data).value())
+    empty = Choices(b"")
+    assert (empty.byte(), empty.below(9), empty.text(), empty.take(), empty.more) == (0, 0, "", b"", False)
+    texts = {Choices(bytes([number]) * 60).text(("<b>", "|")) for number in range(200)}
+    assert len(texts) > 60 and max(map(len, texts)) <= 40_000
+
+
+def test_atheris_is_beside_the_parsers_packages_only():
+    """The parser's image must not get it."""
+    assert importlib.util.find_spec("atheris") is None

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The VLM images of both stacks, built on a simulated CANN as far as their sources are here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.images.ascend.sources import SETTING, Stack, sources
+from tests.images.conftest import stage
+from tests.images.project import Project
+from tests.support.paths import ROOT
+
+CANN = Path(__file__).parent / "simulated_cann"
+STACKS = ("0.13.0", "0.11.1")
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image of one stack: `stage` is how far it was built, "vlm" where vllm-ascend's sources are here."""
+
+    project: Project
+    stack: Stack
+    stage: str
+    image: str
+
+    def inside(self, *words: str, check: bool = True, options: tuple[str, ...] = ()) -> str:
+        """Output of a command in a container, held in as compose would."""
+        held = ("--read-only", "--cap-drop", "ALL", "--tmpfs", "/tmp")
+        run = ("--tmpfs", "/run/paddleocr-vl:mode=0700,uid=10001,gid=10001")
+        env = ("--env", "TORCH_DEVICE_BACKEND_AUTOLOAD=0")
+        return self.project.docker(
+            "run", *options, "--rm", *held, *run, *env, self.image, *words, check=check, timeout=900
+        ).stdout
+
+    def python(self, code: str, options: tuple[str, ...] = ()) -> str:
+        """The last line that a program prints; the stage `vllm` has the environment, but not yet its PATH."""
+        return self.inside("/opt/venv/vlm/bin/python", "-c", code, options=options).splitlines()[-1]
+
+
+def build(project: Project, stack: Stack, target: str, contexts: dict[str, Path]) -> str:
+    """Build one stage of Dockerfile.ascend with the stack's arguments; returns the image's name."""
+    image = f"paddleocr-vl/test-{target}:{stack.name}"
+    words = ["--load", "--network", "host", "--file", "Dockerfile.ascend", "--target", target, "--tag", image]
+    arguments = stack.args | {
+        "CANN_IMAGE": project.env["CANN_IMAGE"],
+        "CANN_DIGEST": "",
+        "SOC_VERSION": "ascend910_9391",
+    }
+    for name, value in arguments.items():
+        words += ["--build-arg", f"{name}={value}"]
+    for name, folder in contexts.items():
+        words += ["--build-context", f"{name}={folder}"]
+    words += ["--secret", f"id=ca_bundle,src={project.env['CA_BUNDLE']}"]
+    project.docker("buildx", "build", *words, str(ROOT), timeout=3600)
+    return image
+
+
+@pytest.fixture(scope="package")
+def simulated_cann(build_environment: dict[str, str], wheels: Path) -> str:
+    """The simulated CANN image; its libraries define what either torch_npu looks for."""
+    project = Project("paddleocr-vl-ascend", build_environment)
+    with stage("the wheels of the Ascend images"):
+        names = [Stack(name).environment for name in STACKS]
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", *names], check=True)
+    words = ["buildx", "build", "--load", "--network", "host", "--tag", "cann-simulated:8.3"]
+    for name, folder in {"wheels": wheels, "support": ROOT / "tests/support"}.items():
+        words += ["--build-context", f"{name}={folder}"]
+    with stage("the simulated CANN image"):
+        project.docker(*words, str(CANN), timeout=900)
+    return "cann-simulated:8.3"
+
+
+@pytest.fixture(scope="package", params=STACKS)
+def built(
+    request: pytest.FixtureRequest,
+    simulated_cann: str,
+    build_environment: dict[str, str],
+    wheels: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Built:
+    """The VLM image of a stack, or its stage `vllm` where vllm-ascend's sources of this stack are not here."""
+    stack = Stack(request.param)
+    found = sources(stack, tmp_path_factory.mktemp("sources"))
+    settings = {"HARDWARE": "ascend", "STACK": stack.name, "NPU_IDS": "0", "CANN_IMAGE": simulated_cann}
+    settings |= {"VLLM_ASCEND_SOURCE": str(found or CANN / "catlass"), "CATLASS_SOURCE": str(CANN / "catlass")}
+    project = Project("paddleocr-vl-ascend", build_environment | settings)
+    if found is None:
+        with stage(f"building the stage vllm of stack {stack.name}"):
+            return Built(project, stack, "vllm", build(project, stack, "vllm", {"wheels": wheels}))
+    with stage(f"building the Ascend image of stack {stack.name}"):
+        print(project.compose("build", "--progress", "plain", "vlm", timeout=3600).stdout[-4000:])
+    return Built(project, stack, "vlm", stack.image)
+
+
+@pytest.fixture(scope="package")
+def ascend(built: Built) -> Built:
+    """The whole image; skips where the stack's sources are not here."""
+    if built.stage != "vlm":
+        commit = built.stack.args["VLLM_ASCEND_VERSION"]
+        pytest.skip(f"the sources of vllm-ascend {commit[:7]} are not here: {SETTING} names a folder or git repository")
+    return built
+
+
+@pytest.fixture(scope="package")
+def kernels(ascend: Built, wheels: Path) -> Built:
+    """The stage in which vllm-ascend was compiled, from the layers of the image."""
+    contexts = {"wheels": wheels}
+    for name, setting in (("vllm_ascend", SETTING), ("catlass", "CATLASS_SOURCE")):
+        contexts[name] = Path(ascend.project.env[setting])
+    with stage(f"the stage kernels of stack {ascend.stack.name}"):
+        image = build(ascend.project, ascend.stack, "kernels", contexts)
+    return Built(ascend.project, ascend.stack, "kernels", image)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = "the simulated libraries were tried with the x86-64 wheel of torch_npu"
+    if os.uname().machine != "x86_64":
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=reason))

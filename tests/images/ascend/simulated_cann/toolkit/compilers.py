@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated compilers: `bisheng` for the device, and `c++`, `cc` for host code that includes CANN's headers.
+
+What is simulated: code. An object holds nothing but the name of its source, because this machine has no headers of CANN
+and no device compiler. What is real: the preprocessor, which g++ runs with the options given, so that every include
+is looked for; and the linker, which needs every library. A compilation ends with status 1 where an include is found
+neither here nor in CANN's list (headers.txt). Each is recorded as a line of JSON.
+Sources of CMake's own checks go to the real compiler.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+RECORD = pathlib.Path("/var/log/simulated-compilers.jsonl")
+REAL = {"c++": "/usr/bin/g++", "cc": "/usr/bin/gcc", "bisheng": "/usr/bin/g++"}
+SOURCE = re.compile(r"\.(c|cc|cpp|cxx)$")
+WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-isystem", "-D", "-x", "-mllvm")
+# What only the device compiler knows.
+DEVICE_ONLY = re.compile(r"^(--cce|-cce|--op_|-mllvm$)")
+LINES = (HERE / "headers.txt").read_text().splitlines()
+OWNED = re.compile("|".join(line for line in LINES if line and not line.startswith("#")))
+EMBEDDED = 'static const char source[] __attribute__((used, section("simulated"))) = "SIMULATED-SOURCE:{}";\n'
+
+
+def split(words):
+    """(options, sources), each option with its value."""
+    options: list[tuple[str, ...]] = []
+    sources, rest = [], iter(words)
+    for word in rest:
+        if word in WITH_VALUE:
+            options.append((word, next(rest)))
+        elif SOURCE.search(word) and not word.startswith("-"):
+            sources.append(word)
+        else:
+            options.append((word,))
+    return options, sources
+
+
+def missing(real, options, source):
+    """Includes that the real preprocessor does not find with these options."""
+    kept = [
+        word
+        for option in options
+        for word in option
+        if option[0] not in ("-o", "-c", "-MD", "-MF", "-MT", "-MQ") and not DEVICE_ONLY.match(option[0])
+    ]
+    done = subprocess.run([real, "-M", "-MG", *kept, source], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"simulated compiler: {source}: {done.stderr}")
+    words = done.stdout.partition(":")[2].replace("\\\n", " ").split()
+    return sorted({word for word in words if not pathlib.Path(word).is_file()})
+
+
+def main(tool, words):
+    real = REAL[tool]
+    options, sources = split(words)
+    if (
+        ("-c",) not in options
+        or len(sources) != 1
+        or (tool != "bisheng" and "/CMakeFiles/" in os.path.abspath(sources[0]))
+    ):
+        # Links, and what CMake compiles to learn about the compiler.
+        return subprocess.call([real, *words])
+    [source] = sources
+    source = os.path.abspath(source)
+    lost = missing(real, options, source)
+    entry = {"tool": tool, "source": source, "options": [list(one) for one in options], "folder": os.getcwd()}
+    with RECORD.open("a") as record:
+        record.write(json.dumps(entry | {"missing": lost}) + "\n")
+    if unknown := [name for name in lost if not OWNED.match(name)]:
+        sys.exit(f"simulated compiler: {source}: includes {', '.join(unknown)}, found neither here nor in CANN")
+    out = dict(one for one in options if len(one) == 2)
+    with tempfile.NamedTemporaryFile("w", suffix=".c") as stand_in:
+        stand_in.write(EMBEDDED.format(source))
+        stand_in.flush()
+        depfile = ["-MD", "-MT", out.get("-MT", "x"), "-MF", out["-MF"]] if "-MF" in out else []
+        return subprocess.call([REAL["cc"], "-fPIC", "-c", *depfile, "-o", out["-o"], stand_in.name])
+
+
+sys.exit(main(pathlib.Path(sys.argv[0]).name, sys.argv[1:]))

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel stage: upstream's own setup.py, CMake and generators, up to the compilers, which record and compile none.
+
+Real: pip, torch_npu's wheel, find_package(Torch), upstream's files, the preprocessor, the linker. Simulated: CANN.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.images.ascend.conftest import Built
+
+SOC = "ascend910_9391"
+# The operators that upstream builds for A3, and for no chip whose name it does not know.
+OPERATORS = {
+    "0.11.1": {"grouped_matmul_swiglu_quant_weight_nz_tensor_list"},
+    "0.13.0": {
+        "grouped_matmul_swiglu_quant_weight_nz_tensor_list",
+        "lightning_indexer",
+        "sparse_flash_attention",
+        "dispatch_ffn_combine",
+        "dispatch_gmm_combine_decode",
+        "moe_combine_normal",
+        "moe_dispatch_normal",
+        "dispatch_layout",
+        "notify_dispatch",
+    },
+}
+KERNELS = {
+    "bgmv_expand",
+    "bgmv_shrink",
+    "get_masked_input_and_mask_kernel",
+    "mla_preprocess_kernel",
+    "pos_encoding_kernels",
+    "sgmv_expand",
+    "sgmv_shrink",
+}
+MORE_KERNELS = {"0.11.1": set(), "0.13.0": {"batch_matmul_transpose_kernel"}}
+# Of what upstream's requirements.txt names: types for its own checks, which nothing imports.
+NOT_NEEDED = {"pandas-stubs"}
+REQUIREMENTS = """
+import importlib.metadata, json, pathlib, re
+from packaging.requirements import Requirement
+lacking = []
+for line in pathlib.Path("/src/vllm-ascend/requirements.txt").read_text().splitlines():
+    line = re.sub(r"#.*", "", line).strip()
+    if not line or line.startswith("-"):
+        continue
+    wanted = Requirement(line)
+    try:
+        version = importlib.metadata.version(wanted.name)
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    if not version or not wanted.specifier.contains(version.partition("+")[0], prereleases=True):
+        lacking.append(f"{wanted.name} {version}")
+print(json.dumps(lacking))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(kernels: Built) -> list[dict[str, Any]]:
+    """The compilations, in their order: tool, source, options, and the includes that only CANN has."""
+    options = ("--entrypoint", "cat")
+    text = kernels.project.docker("run", "--rm", *options, kernels.image, "/var/log/simulated-compilers.jsonl").stdout
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def for_device(compiled: list[dict[str, Any]], soc: str) -> set[str]:
+    """Names of the sources that the device compiler was given for a chip."""
+    entries = [one for one in compiled if one["tool"] == "bisheng" and [f"--cce-soc-version={soc}"] in one["options"]]
+    return {Path(one["source"]).stem for one in entries}
+
+
+def test_every_kernel_is_compiled_for_a3(kernels: Built, compiled: list[dict[str, Any]]):
+    name = kernels.stack.name
+    assert for_device(compiled, SOC) == KERNELS | MORE_KERNELS[name]
+    assert for_device(compiled, "ascend910_93") == OPERATORS[name]
+    others = {word for one in compiled for [word, *_] in one["options"] if word.startswith("--cce-soc-version")}
+    assert others == {f"--cce-soc-version={SOC}", "--cce-soc-version=ascend910_93"}
+
+
+def test_the_binding_is_compiled_against_the_locked_torch_and_torch_npu(kernels: Built, compiled: list[dict[str, Any]]):
+    [binding] = [one for one in compiled if one["source"] == "/src/vllm-ascend/csrc/torch_binding.cpp"]
+    folders = {
+        option[-1].removeprefix("-I") for option in binding["options"] if option[0].startswith(("-I", "-isystem"))
+    }
+    site = f"/opt/venv/{kernels.stack.environment}/lib/python3.11/site-packages"
+    for package in ("torch/include", "torch_npu/include"):
+        assert any(
+            folder.replace("/opt/venv/vlm/", f"/opt/venv/{kernels.stack.environment}/") == f"{site}/{package}"
+            for folder in folders
+        ), folders
+    assert not any(name.startswith(("torch", "c10", "ATen", "Python.h", "pybind11")) for name in binding["missing"])
+
+
+def test_torch_is_the_cuda_build_where_there_is_one(kernels: Built):
+    # Otherwise find_package(Torch) above shows nothing about the toolkit that it wants.
+    options = ("--entrypoint", "/opt/venv/vlm/bin/python")
+    command = ("run", "--rm", *options, "--env", "TORCH_DEVICE_BACKEND_AUTOLOAD=0", kernels.image)
+    printed = kernels.project.docker(*command, "-c", "import torch; print(torch.version.cuda)").stdout
+    assert printed.splitlines()[-1].startswith("12.")
+
+
+def test_upstreams_requirements_are_met(kernels: Built):
+    command = ("run", "--rm", "--entrypoint", "/opt/venv/vlm/bin/python", kernels.image, "-c", REQUIREMENTS)
+    lacking = json.loads(kernels.project.docker(*command).stdout.splitlines()[-1])
+    assert [name for name in lacking if name.split()[0] not in NOT_NEEDED] == []
+
+
+def test_our_patches_are_in_the_wheel(ascend: Built):
+    code = (
+        "import importlib.util, pathlib\n"
+        "folder = pathlib.Path(importlib.util.find_spec('vllm_ascend').origin).parent\n"
+        "print('npu_mrope(positions.contiguous(),' in (folder / 'ops/rotary_embedding.py').read_text())"
+    )
+    assert ascend.python(code) == "True"
+
+
+def test_the_operators_of_a3_are_in_the_image(ascend: Built):
+    code = (
+        "import importlib.util, json, pathlib\n"
+        "folder = pathlib.Path(importlib.util.find_spec('vllm_ascend').origin).parent\n"
+        "found = folder.glob('_cann_ops_custom/vendors/*/op_impl/ai_core/tbe/kernel/ascend910_93/*')\n"
+        "print(json.dumps(sorted(path.name for path in found)))"
+    )
+    assert set(json.loads(ascend.python(code))) == OPERATORS[ascend.stack.name]

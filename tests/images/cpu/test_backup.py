@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backup and restore of the containers' data by the guide's commands: into an empty volume, without the database."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.images.cpu.test_away import LETTER, Job, pdf_of
+from tests.images.project import ROOT, Project
+from tests.support.docs import blocks
+
+CONTAINERS = [block for block in blocks(ROOT / "docs/operations.md", "Backup and restore") if "docker" in block]
+BACK_UP, RESTORE = CONTAINERS
+
+
+def run(bundle: Project, commands: str, backup: Path) -> None:
+    """As pasted in the repository's root, but for the place of the backup."""
+    done = subprocess.run(
+        ["bash", "-euc", commands.replace("backup.tar", str(backup))],
+        cwd=ROOT,
+        env={**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_jobs_survive_the_loss_of_the_volume(bundle: Project, tmp_path: Path):
+    bundle.wait_ready()
+    job = Job(bundle, pdf_of(LETTER.read_bytes(), 2))
+    bundle.wait_for(lambda: job.state()["state"] == "done", 600, "the job's end")
+    results = job.results()
+    backup = tmp_path / "backup.tar"
+    run(bundle, BACK_UP, backup)
+    volume = next(mount["Name"] for mount in bundle.inspect("parser")["Mounts"] if mount["Type"] == "volume")
+    bundle.compose("rm", "--stop", "--force", "parser", timeout=300)
+    bundle.docker("volume", "rm", volume)
+    run(bundle, RESTORE, backup)
+    bundle.wait_ready()
+    bundle.wait_for(lambda: job.state()["state"] == "done", 600, "the job's end, after the restore")
+    texts = [
+        [page["layoutParsingResults"][0]["markdown"]["text"] for page in found] for found in (results, job.results())
+    ]
+    assert texts[0] == texts[1] and all(texts[0])

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What vllm-ascend calls for the language model: its own layers, on strict stand-ins for the operators.
+
+The shapes are those of PaddleOCR-VL's ERNIE-4.5: 16 heads and 2 key heads of 128, sections 16, 24 and 24.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, TOKENS = 16, 2, 128, [16, 24, 24], 7
+# Module of vllm-ascend -> the operators that our configuration meets in it.
+CALLED = {
+    "ops.rotary_embedding": {"npu_mrope"},
+    "ops.layernorm": {"npu_rms_norm", "npu_add_rms_norm"},
+    "ops.activation": {"npu_swiglu"},
+    "attention.attention_v1": {
+        "npu_fused_infer_attention_score",
+        "npu_fusion_attention",
+        "_npu_paged_attention",
+        "_npu_reshape_and_cache",
+    },
+}
+
+
+@pytest.fixture
+def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
+    """A function module name -> module of vllm-ascend, with the stand-ins registered, as on an A3 node (aarch64)."""
+    from tests.support import simulated_language_kernels
+
+    if not simulated_language_kernels.KEPT:
+        simulated_language_kernels.register()
+    utils = importlib.import_module("vllm_ascend.utils")
+    kinds = utils.AscendDeviceType
+    kind = kinds["A3"] if "A3" in kinds.__members__ else kinds["_910_93"]
+    monkeypatch.setattr(utils, "_ascend_device_type", kind)
+    if hasattr(type(platform), "get_cpu_architecture"):
+        arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
+        monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))
+    return lambda name: importlib.import_module(f"vllm_ascend.{name}")
+
+
+def rotate(module: types.ModuleType) -> None:
+    """Raise unless the layer's operator path gives the values of its plain PyTorch path, as the runner calls it."""
+    torch.manual_seed(0)
+    layer = module.AscendMRotaryEmbedding(HEAD_DIM, HEAD_DIM, 64, 500000.0, True, torch.float32, SECTIONS)
+    # The runner's buffer is longer than a step: what it hands over is a view with gaps.
+    buffer = torch.randint(0, 64, (3, 4 * TOKENS))
+    positions = buffer[:, :TOKENS]
+    qkv = torch.randn(TOKENS, (HEADS + 2 * KEY_HEADS) * HEAD_DIM)
+    query, key, _ = qkv.split([HEADS * HEAD_DIM, KEY_HEADS * HEAD_DIM, KEY_HEADS * HEAD_DIM], dim=-1)
+    expected = layer.forward_native(positions, query.clone(), key.clone())
+    for ours, theirs in zip(layer.forward_oot(positions, query, key), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def norm(module: types.ModuleType) -> None:
+    """The norm alone, and with what is added before it."""
+    torch.manual_seed(0)
+    layer = module.AscendRMSNorm(1024, eps=1e-5, dtype=torch.float32)
+    torch.nn.init.normal_(layer.weight)
+    value, residual = torch.randn(2, TOKENS, 1024).unbind()
+    torch.testing.assert_close(layer.forward_oot(value.clone()), layer.forward_native(value.clone()))
+    both = layer.forward_oot(value.clone(), residual.clone())
+    for ours, theirs in zip(both, layer.forward_native(value.clone(), residual.clone()), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def gate(module: types.ModuleType) -> None:
+    """SwiGLU; prefetching of weights, which the runner sets up, does nothing here."""
+    layer = module.AscendSiluAndMul()
+    value = torch.randn(TOKENS, 6144)
+    torch.testing.assert_close(layer.forward_oot(value), layer.forward_native(value))
+
+
+CHECKS = {"ops.rotary_embedding": rotate, "ops.layernorm": norm, "ops.activation": gate}
+# module, text in it, what it becomes; each is there once or more
+MISTAKES = [
+    ("ops.rotary_embedding", "npu_mrope(positions.contiguous(),", "npu_mrope(positions,"),
+    ("ops.rotary_embedding", "query.contiguous(),", "query,"),
+    ("ops.rotary_embedding", "mrope_section=mrope_section,", "mrope_section=[24, 24, 16],"),
+    ("ops.rotary_embedding", "mrope_section=mrope_section,", ""),
+    ("ops.rotary_embedding", "rotary_mode='half'", "rotary_mode='interleave'"),
+    ("ops.layernorm", "x, residual, self.weight, self.variance_epsilon)", "x, x, self.weight, self.variance_epsilon)"),
+    ("ops.layernorm", "x, residual, self.weight, self.variance_epsilon)", "x, residual, self.weight, 0.5)"),
+    ("ops.activation", "torch_npu.npu_swiglu(x)", "torch_npu.npu_swiglu(x, 0)"),
+]
+
+
+@pytest.fixture
+def without_prefetch(layers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators that start loading weights ahead want the runner's state; they change no value."""
+    layers("ops.register_custom_ops")
+    for name in ("maybe_prefetch_mlp_down_proj", "maybe_wait_prefetch_done"):
+        monkeypatch.setattr(torch.ops.vllm, name, lambda *_: None, raising=False)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_values(layers, without_prefetch, name: str):
+    CHECKS[name](layers(name))
+
+
+@pytest.mark.parametrize(("name", "old", "new"), MISTAKES, ids=lambda value: value[:40])
+def test_a_mistake_is_found(layers, without_prefetch, name: str, old: str, new: str):
+    right = layers(name)
+    assert right.__file__
+    source = Path(right.__file__).read_text()
+    assert old in source, f"{old!r} is not in {name} any more"
+    broken = types.ModuleType("vllm_ascend_with_mistake")
+    broken.__package__ = right.__package__
+    exec(compile(source.replace(old, new), name, "exec"), broken.__dict__)
+    with pytest.raises((AssertionError, ValueError, RuntimeError)):
+        CHECKS[name](broken)
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_arguments_fit_the_schemas(layers, name: str):
+    """Every call of these operators in the module, compared with the wheel's own schemas."""
+    file = layers(name).__file__
+    assert file
+    found = set()
+    for node in ast.walk(ast.parse(Path(file).read_text())):
+        if not isinstance(node, ast.Call) or not ast.unparse(node.func).startswith(("torch_npu.", "torch.ops.npu.")):
+            continue
+        operator = ast.unparse(node.func).removesuffix(".out").rpartition(".")[2]
+        if operator not in CALLED[name]:
+            continue
+        found.add(operator)
+        home = torch.ops.npu if hasattr(torch.ops.npu, operator) else torch.ops.atb
+        packet = getattr(home, operator)
+        kind = "out" if ast.unparse(node.func).endswith(".out") else "default"
+        names = [argument.name for argument in getattr(packet, kind)._schema.arguments]
+        # The wheel's Python functions take the first arguments by position too.
+        given = names[: len(node.args)] + [word.arg for word in node.keywords if word.arg and word.arg != "out"]
+        assert len(given) == len(set(given)) and set(given) <= set(names), f"{operator}: {given}"
+    assert found, f"{name} calls none of {CALLED[name]}"
+
+
+def test_keys_and_values_go_to_their_slots(layers):
+    """The cache operator as attention_v1 calls it: slices of the first tokens, int32 slots."""
+    layers("attention.attention_v1")
+    key, value = torch.randn(2, TOKENS + 3, KEY_HEADS, HEAD_DIM).unbind()
+    caches = torch.zeros(2, 2, 16, KEY_HEADS, HEAD_DIM)
+    slots = torch.tensor([17, 3, 0, 31, 16, 8, 9, 0, 0, 0], dtype=torch.int32)
+    torch.ops.atb._npu_reshape_and_cache(key[:TOKENS], value[:TOKENS], caches[0], caches[1], slots[:TOKENS])
+    flat = caches.view(2, 32, KEY_HEADS, HEAD_DIM)
+    torch.testing.assert_close(flat[0, slots[:TOKENS].long()], key[:TOKENS])
+    torch.testing.assert_close(flat[1, slots[:TOKENS].long()], value[:TOKENS])
+    with pytest.raises(ValueError, match="not contiguous"):
+        torch.ops.atb._npu_reshape_and_cache(key[:TOKENS, :, ::2], value[:TOKENS, :, ::2], *caches, slots[:TOKENS])

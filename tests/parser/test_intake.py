@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a client sends to a file that exists as long as somebody works on it. No service is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from docparser.documents.intake import DocumentIntake
+from docparser.documents.spool import remove_stale
+from docparser.documents.url_source import UrlSource
+from docparser.errors import InvalidDocument, InvalidRequest, SpoolFull
+from docparser.settings import Settings
+
+PDF = b"%PDF-1.4 " + bytes(range(256)) * 10
+
+
+def intake(folder: Path) -> DocumentIntake:
+    return DocumentIntake(folder, UrlSource(Settings()))
+
+
+def test_base64_becomes_a_file_for_as_long_as_the_context(tmp_path):
+    async def scenario():
+        async with intake(tmp_path).from_field(base64.b64encode(PDF).decode(), 0) as document:
+            path = Path(document.path)
+            assert document.format == "PDF" and path.read_bytes() == PDF and path.parent == tmp_path
+            assert path.stat().st_mode & 0o077 == 0, "only this user may read it"
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(scenario())
+
+
+def test_an_upload_goes_to_the_disk_as_it_is_and_may_be_closed(tmp_path):
+    async def scenario():
+        upload = io.BytesIO(PDF)
+        upload.seek(5)
+        async with intake(tmp_path).from_upload(upload) as document:
+            upload.close()
+            assert document.format == "PDF" and Path(document.path).read_bytes() == PDF
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(scenario())
+
+
+def test_the_memory_of_a_document_is_free_while_its_pages_are_parsed(tmp_path):
+    size = 8 << 20
+    field = base64.b64encode(b"%PDF-" + bytes(size)).decode()
+
+    async def scenario():
+        async with intake(tmp_path).from_field(field, None) as document:
+            held, peak = tracemalloc.get_traced_memory()
+            assert Path(document.path).stat().st_size > size
+            assert peak > size > 4 * held
+
+    tracemalloc.start()
+    try:
+        asyncio.run(scenario())
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "words"),
+    [
+        (b"", InvalidRequest, "file: the document is empty"),
+        (b"text", InvalidDocument, "neither an image nor a PDF"),
+    ],
+)
+def test_an_upload_that_is_no_document(tmp_path, content, error, words):
+    async def scenario():
+        async with intake(tmp_path).from_upload(io.BytesIO(content)):
+            pytest.fail("it was accepted")
+
+    with pytest.raises(error, match=words):
+        asyncio.run(scenario())
+
+
+def test_a_full_disk_is_named(tmp_path):
+    async def scenario():
+        async with intake(tmp_path / "missing").from_upload(io.BytesIO(PDF)):
+            pytest.fail("it was accepted")
+
+    with pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"):
+        asyncio.run(scenario())
+
+
+def test_documents_of_a_killed_service_are_removed(tmp_path):
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "spool/docparser-x.pdf").touch()
+    (tmp_path / "spool/other").touch()
+    remove_stale(tmp_path / "spool")
+    assert [path.name for path in (tmp_path / "spool").iterdir()] == ["other"]

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents are read in processes of their own, which end when a page takes too long, too much, or is not wanted."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from docparser.documents import images
+from docparser.documents import reader as reader_module
+from docparser.documents.limits import DocumentLimits
+from docparser.documents.reader import DocumentReader, Reading
+from docparser.documents.renderer import LOWER_PRIORITY, Renderer
+from docparser.documents.spool import Document
+from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InvalidDocument
+from docparser.settings import Settings
+from file_types import format_of
+from tests.support import bombs, samples
+from tests.support.processes import child_environment, gone
+from tests.support.wait import wait_for
+
+LIMIT_S = 1.0
+
+
+@pytest.fixture
+def make_reader() -> Iterator:
+    readers = []
+
+    def make(**settings) -> DocumentReader:
+        readers.append(DocumentReader(DocumentLimits.of(Settings(**settings))))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.close()
+
+
+@pytest.fixture
+def keep(tmp_path):
+    def keep(data: bytes, name: str = "document") -> Document:
+        (tmp_path / name).write_bytes(data)
+        format = format_of(data)
+        assert format is not None
+        return Document(str(tmp_path / name), format)
+
+    return keep
+
+
+@pytest.fixture
+def renderers(monkeypatch) -> list[Renderer]:
+    """All that are started."""
+    started: list[Renderer] = []
+
+    class Seen(Renderer):
+        def __init__(self, limits: DocumentLimits) -> None:
+            super().__init__(limits)
+            started.append(self)
+
+    monkeypatch.setattr(reader_module, "Renderer", Seen)
+    return started
+
+
+def lowered(renderer: Renderer) -> int:
+    """By how much its priority is below that of this process."""
+    return os.getpriority(os.PRIO_PROCESS, renderer.pid) - os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def good(keep) -> Document:
+    return keep(samples.pdf_bytes((300, 400)), "good")
+
+
+@pytest.mark.parametrize("make", bombs.SLOW, ids=lambda make: make.__name__)
+def test_a_page_that_takes_too_long_is_ended_and_the_next_is_read(make, make_reader, keep, renderers):
+    reader, document = make_reader(render_timeout_s=LIMIT_S), keep(make())
+    assert reader.count_pages(document) == 1
+    with pytest.raises(DocumentTooSlow, match=r"page 1 was given up after 1 s .*\(PARSER_RENDER_TIMEOUT_S\)"):
+        reader.read_page(document, 0)
+    assert reader.read_page(good(keep), 0).shape == (800, 600, 3)
+    assert gone(renderers[0].pid) and len(renderers) == 2
+
+
+def test_opening_a_document_is_bounded_too(make_reader, keep):
+    reader = make_reader(render_timeout_s=0.3)
+    with pytest.raises(DocumentTooSlow, match=r"opening the document was given up after 0.3 s"):
+        reader.count_pages(keep(bombs.huge_cross_references()))
+
+
+def test_a_chain_of_tiff_directories_is_followed_no_further_than_pages_are_allowed(make_reader, keep):
+    document = keep(bombs.tiff_chain(20_000))
+    with pytest.raises(DocumentTooLarge, match="11 pages or more; at most 10 are allowed"):
+        make_reader(max_pages=10).count_pages(document)
+    with pytest.raises(DocumentTooLarge, match="2001 pages or more"):
+        make_reader().count_pages(document)
+
+
+def test_memory_is_bounded(make_reader, keep):
+    reader, document = make_reader(render_memory_mib=256), keep(bombs.tiff_of_one_strip())
+    with pytest.raises(DocumentTooLarge, match=r"page 1 needs more than 256 MiB .*\(PARSER_RENDER_MEMORY_MIB\)"):
+        reader.read_page(document, 0)
+    assert reader.read_page(good(keep), 0).shape == (800, 600, 3)
+
+
+def test_memory_is_bounded_inside_a_pdf(make_reader, keep, renderers):
+    """PDFium leaves out a picture for which there is no memory. It wanted 900 MiB."""
+    make_reader(render_memory_mib=256).read_page(keep(bombs.masked_image()), 0)
+    status = Path(f"/proc/{renderers[-1].pid}/status").read_text()
+    most_kib = max(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    assert most_kib < 400 << 10
+
+
+def test_memory_is_bounded_when_a_document_is_opened(make_reader, keep):
+    with pytest.raises((DocumentTooLarge, InvalidDocument)):
+        make_reader(render_memory_mib=256).count_pages(keep(bombs.huge_cross_references()))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "F"])
+def test_pictures_of_every_mode_need_a_quarter_of_the_memory_for_a_quarter_of_the_pixels(make_reader, keep, mode):
+    """These modes were converted with most copies: 20 bytes a pixel and more."""
+    data = samples.save(samples.picture((10_000, 2_500), mode, 0), "TIFF", compression="tiff_adobe_deflate")
+    assert make_reader(render_memory_mib=512).read_page(keep(data), 0).shape == (2_500, 10_000, 3)
+
+
+def test_pixels_are_the_same_in_strips(make_reader, keep, monkeypatch):
+    chance = np.random.default_rng(3)
+    for channels, kind in ((3, np.uint8), (4, np.uint8), (1, np.uint16)):
+        pixels = np.squeeze(chance.integers(0, np.iinfo(kind).max, (57, 41, channels), kind))
+        document = keep(samples.save(Image.fromarray(pixels), "PNG"))
+        whole = images.read_frame(document, 0, DocumentLimits.of(Settings()))
+        monkeypatch.setattr(images, "STRIP_PIXELS", 41 * 5)
+        strips = images.read_frame(document, 0, DocumentLimits.of(Settings()))
+        monkeypatch.undo()
+        assert (whole == strips).all(), channels
+        assert (make_reader().read_page(document, 0) == whole).all(), channels
+
+
+def test_a_slow_page_steps_aside_and_others_are_read_meanwhile(make_reader, keep, renderers):
+    reader, slow = make_reader(render_timeout_s=4.0), threading.Event()
+    document, ended = keep(bombs.nested_forms()), []
+
+    def read() -> None:
+        try:
+            reader.read_page(document, 0, Reading(on_slow=slow.set))
+        except DocumentTooSlow as exc:
+            ended.append(exc)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    wait_for(slow.is_set)
+    assert lowered(renderers[0]) == LOWER_PRIORITY
+    assert reader.read_page(good(keep), 0).shape == (800, 600, 3)
+    assert not ended and not gone(renderers[0].pid), "the slow page is still being read"
+    thread.join()
+    assert len(ended) == 1 and gone(renderers[0].pid)
+
+
+def test_a_page_that_nobody_waits_for_is_ended(make_reader, keep, renderers):
+    reader, slow = make_reader(render_timeout_s=60.0, max_pages=5), threading.Event()
+    with pytest.raises(Abandoned):
+        reader.read_page(keep(bombs.nested_forms()), 0, Reading(on_slow=slow.set, cancelled=slow.is_set))
+    assert gone(renderers[0].pid)
+
+
+def test_documents_read_apart_have_low_priority_from_the_beginning(make_reader, keep, renderers):
+    reader = make_reader()
+    reader.read_page(good(keep), 0, Reading(apart=True))
+    reader.read_page(good(keep), 0)
+    assert [lowered(renderer) for renderer in renderers] == [0, LOWER_PRIORITY]
+    reader.read_page(good(keep), 0, Reading(apart=True))
+    assert len(renderers) == 2, "both are kept"
+
+
+def test_a_page_is_tried_again_when_its_renderer_ends_by_itself(make_reader, keep, renderers):
+    reader = make_reader()
+    os.kill(renderers[0].pid, signal.SIGKILL)
+    assert reader.read_page(good(keep), 0).shape == (800, 600, 3)
+
+
+def test_a_page_that_ends_two_renderers_is_given_up(make_reader, keep, monkeypatch):
+    reader = make_reader()
+    ask = Renderer.ask
+
+    def ask_and_end(self: Renderer, document: Document, index: int | None) -> None:
+        ask(self, document, index)
+        os.kill(self.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(Renderer, "ask", ask_and_end)
+    with pytest.raises(InvalidDocument, match=r"page 1 ended the process that read it \(SIGKILL\)"):
+        reader.read_page(good(keep), 0)
+    monkeypatch.undo()
+    assert reader.read_page(good(keep), 0).shape == (800, 600, 3)
+
+
+def test_a_page_that_ends_a_renderer_late_is_not_tried_again(make_reader, keep, renderers):
+    """It may do so each time, and each time as late."""
+    reader = make_reader(render_timeout_s=60.0)
+    with pytest.raises(InvalidDocument, match=r"\(SIGSEGV\)"):
+        crash = Reading(on_slow=lambda: os.kill(renderers[0].pid, signal.SIGSEGV))
+        reader.read_page(keep(bombs.nested_forms()), 0, crash)
+
+
+def test_an_answer_that_comes_with_the_first_line_is_read(make_reader, keep, monkeypatch):
+    """As on a busy machine: the renderer is ready and has answered before this process looks."""
+    waiting = Renderer.pump
+
+    def look_late(self: Renderer, timeout_s: float) -> bool:
+        wait_for(lambda: queued(self) > len(b"{}\n") or self._started)
+        return waiting(self, timeout_s)
+
+    monkeypatch.setattr(Renderer, "pump", look_late)
+    assert make_reader().count_pages(good(keep)) == 1
+
+
+def queued(renderer: Renderer) -> int:
+    """Bytes that its pipe holds."""
+    size = array.array("i", [0])
+    fcntl.ioctl(renderer._answers, termios.FIONREAD, size)
+    return size[0]
+
+
+def test_a_renderer_that_answers_nonsense_is_not_believed(make_reader, keep, monkeypatch):
+    reader = make_reader()
+    taken = Renderer._take
+    answer = b'{"height": 100000, "width": 100000}\n'
+    assert reader.read_page(good(keep), 0).shape == (800, 600, 3)
+    monkeypatch.setattr(Renderer, "_take", lambda self, data: taken(self, answer if data else data))
+    with pytest.raises(InvalidDocument, match="it sent a page of 100000 x 100000 pixels"):
+        reader.read_page(good(keep), 0)
+
+
+def test_a_renderer_gets_none_of_the_services_secrets(make_reader, monkeypatch, renderers):
+    for name in ("PARSER_API_KEYS", "PARSER_VLM_API_KEY", "HF_TOKEN"):
+        monkeypatch.setenv(name, "secret-of-the-service")
+    make_reader()
+    assert b"secret" not in Path(f"/proc/{renderers[0].pid}/environ").read_bytes()
+
+
+def test_renderers_end_with_a_worker_that_is_killed(tmp_path):
+    (tmp_path / "bomb").write_bytes(bombs.nested_forms())
+    program = """
+import sys, docparser.documents.reader as reader
+from docparser.documents.limits import DocumentLimits
+from docparser.documents.spool import Document
+from docparser.settings import Settings
+class Shown(reader.Renderer):
+    def __init__(self, limits):
+        super().__init__(limits)
+        print(self.pid, flush=True)
+reader.Renderer = Shown
+reading = reader.Reading(on_slow=lambda: print("slow", flush=True))
+reader.DocumentReader(DocumentLimits.of(Settings())).read_page(Document(sys.argv[1], "PDF"), 0, reading)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "bomb")]
+    with subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        busy, idle = int(worker.stdout.readline()), int(worker.stdout.readline())
+        assert worker.stdout.readline() == "slow\n"
+        worker.kill()
+        wait_for(lambda: gone(busy) and gone(idle))
+
+
+def test_the_kernel_ends_a_renderer_whose_worker_is_stuck(keep, make_reader, monkeypatch):
+    """The service ends it by its own clock before that."""
+    monkeypatch.setattr(Renderer, "_cpu_s", lambda self: 0.0)
+    reader = make_reader(render_timeout_s=1.0)
+    with pytest.raises(DocumentTooSlow):
+        reader.read_page(keep(bombs.nested_forms()), 0)

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walls of ``docparser``: which package may import what. ``python tests/parser/test_walls.py`` counts the arrows.
+
+The imports are read from the source, also those inside functions and under TYPE_CHECKING.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import shutil
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "parser/docparser"
+
+# From the bottom to the top. Each package, and each module beside them, may import what its line names and nothing
+# else; what a line names stands above it in this list, so no arrow points upwards.
+ALLOWED: dict[str, set[str]] = {
+    "docparser": set(),  # the package itself: its version
+    "errors": set(),
+    "logs": set(),
+    "settings": set(),
+    "weights": {"errors", "settings"},
+    "clients": {"errors", "logs", "settings"},
+    "contract": set(),
+    "convert": set(),
+    "sandbox": {"errors", "settings"},
+    "documents": {"errors", "settings"},
+    "vlm": {"errors", "settings"},
+    "worker": {"contract", "documents", "errors", "logs", "sandbox", "settings", "vlm", "weights"},
+    "parsing": {"contract", "docparser", "documents", "errors", "settings", "worker"},
+    "models": {"errors", "parsing", "settings", "vlm", "weights"},
+    "jobs.storage": {"errors"},
+    "jobs": {"clients", "contract", "documents", "errors", "jobs.storage", "models", "parsing", "settings"},
+    "web": set(),
+    "http": {"clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings"},
+    "http.jobs": {"contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage"},
+    "app": {
+        "clients",
+        "docparser",
+        "documents",
+        "http",
+        "http.jobs",
+        "jobs",
+        "models",
+        "parsing",
+        "sandbox",
+        "settings",
+    },
+    "server": {"app", "errors", "logs", "settings", "weights"},
+    "__main__": {"server"},
+    "api_keys": {"clients"},
+    "link_keys": {"jobs", "settings"},
+}
+# Of these packages, others may import only the named modules: plain data, and the handle of the process.
+DOORS = {"worker": {"worker.tasks", "worker.process"}}
+
+# What comes from outside: its top-level name -> who may import it.
+OUTSIDE: dict[str, set[str]] = {
+    "paddle": {"worker"},
+    "paddleocr": {"worker"},
+    "paddlex": {"worker"},
+    "fastapi": {"http", "http.jobs", "app"},
+    "starlette": {"http", "http.jobs"},
+    "uvicorn": {"server"},
+    "aiohttp": {"documents", "models", "vlm"},  # the one client library for HTTP
+    "httpx": set(),
+    "requests": set(),
+}
+# The batch tool uses `convert` without the service, in an environment that lacks everything else.
+CONVERT_NEEDS = {"latex2mathml", "markdown_it", "nh3", "openpyxl"}
+
+Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names
+
+
+def read_tree(package: Path) -> Tree:
+    """Modules of ``package`` keep their names below it; an import from outside keeps its full name with a "/"
+    before."""
+    modules = {_name(path, package): path for path in sorted(package.rglob("*.py"))}
+    return {name: _imports(path, name, modules, package) for name, path in modules.items()}
+
+
+def _name(path: Path, package: Path) -> str:
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or package.name
+
+
+def _imports(path: Path, name: str, modules: dict[str, Path], package: Path) -> set[str]:
+    found = set()
+    own = path.relative_to(package.parent).parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = [".".join(own[: len(own) - node.level + 1])] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inside = f"{source}.{alias.name}".removeprefix(f"{package.name}.")
+                found.add(f"{source}.{alias.name}" if inside in modules else source)
+    root = package.name
+    return {
+        target.removeprefix(f"{root}.") if target == root or target.startswith(f"{root}.") else f"/{target}"
+        for target in found
+    } - {name}
+
+
+def room(module: str, tree: Tree) -> str:
+    """The line of ALLOWED that ``module`` belongs to: its innermost package, or itself at the top."""
+    packages = {name.rpartition(".")[0] for name in tree} | {"web"}
+    return module if module in packages or "." not in module else module.rpartition(".")[0]
+
+
+def arrows(tree: Tree) -> set[tuple[str, str]]:
+    """Imports from one module of the package to another."""
+    return {(module, target) for module, targets in tree.items() for target in targets if target[0] != "/"}
+
+
+def wrong_neighbours(tree: Tree) -> list[str]:
+    used: set[tuple[str, str]] = set()
+    wrong = []
+    for module, target in sorted(arrows(tree)):
+        here, there = room(module, tree), room(target, tree)
+        if here == there:
+            continue
+        used.add((here, there))
+        if there not in ALLOWED.get(here, ()):
+            wrong.append(f"{module} imports {target}: {here} may not import {there}")
+        elif there in DOORS and target not in DOORS[there]:
+            wrong.append(
+                f"{module} imports {target}: only {', '.join(sorted(DOORS[there]))} may be imported from outside"
+            )
+    allowed = {(here, there) for here, targets in ALLOWED.items() for there in targets}
+    return wrong + [f"ALLOWED lets {here} import {there}, which it does not" for here, there in sorted(allowed - used)]
+
+
+def upward_arrows(tree: Tree) -> list[tuple[str, str]]:
+    """Imports of a module from a package that stands further up in ALLOWED."""
+    height = {name: number for number, name in enumerate(ALLOWED)}
+    return sorted(arrow for arrow in arrows(tree) if height[room(arrow[0], tree)] < height[room(arrow[1], tree)])
+
+
+def wrong_libraries(tree: Tree) -> list[str]:
+    wrong = []
+    for module, targets in sorted(tree.items()):
+        here = room(module, tree)
+        for library in sorted({target[1:].partition(".")[0] for target in targets if target[0] == "/"}):
+            if here not in OUTSIDE.get(library, {here}):
+                wrong.append(f"{module} imports {library}: {here} may not")
+            if here == "convert" and library not in CONVERT_NEEDS | sys.stdlib_module_names:
+                wrong.append(f"{module} imports {library}: convert needs {', '.join(sorted(CONVERT_NEEDS))} only")
+    return wrong
+
+
+def circle(tree: Tree) -> list[str]:
+    """The modules of one circle of imports, or none."""
+    try:
+        graphlib.TopologicalSorter(
+            {name: {t for t in targets if t in tree} for name, targets in tree.items()}
+        ).prepare()
+    except graphlib.CycleError as exc:
+        return exc.args[1]
+    return []
+
+
+def unlisted(tree: Tree) -> list[str]:
+    return sorted({room(module, tree) for module in tree} ^ ALLOWED.keys())
+
+
+def planted(folder: Path, module: str, line: str) -> Tree:
+    """The tree with one more line in one module."""
+    copy = folder / "docparser"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("static", "__pycache__"))
+    with (copy / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    return read_tree(copy)
+
+
+def test_packages_import_only_what_their_line_allows():
+    assert wrong_neighbours(read_tree(PACKAGE)) == []
+
+
+def test_no_arrow_points_upwards():
+    order = list(ALLOWED)
+    assert all(order.index(there) < order.index(here) for here, targets in ALLOWED.items() for there in targets)
+    assert upward_arrows(read_tree(PACKAGE)) == []
+
+
+def test_libraries_stay_where_they_belong():
+    assert wrong_libraries(read_tree(PACKAGE)) == []
+
+
+def test_no_circle():
+    assert circle(read_tree(PACKAGE)) == []
+
+
+def test_every_package_and_every_module_at_the_top_is_listed():
+    assert unlisted(read_tree(PACKAGE)) == []
+
+
+def test_a_forbidden_neighbour_is_found(tmp_path):
+    tree = planted(tmp_path, "jobs/links.py", "def late():\n    from docparser.http.errors import new_log_id")
+    assert wrong_neighbours(tree) == ["jobs.links imports http.errors: jobs may not import http"]
+    assert upward_arrows(tree) == [("jobs.links", "http.errors")]
+
+
+def test_an_import_for_types_only_counts(tmp_path):
+    tree = planted(tmp_path, "vlm/reply.py", "if TYPE_CHECKING:\n    from docparser.parsing import pool")
+    assert wrong_neighbours(tree) == ["vlm.reply imports parsing.pool: vlm may not import parsing"]
+
+
+def test_a_relative_import_counts(tmp_path):
+    tree = planted(tmp_path, "convert/html_tables.py", "from ..settings import Settings")
+    assert wrong_neighbours(tree) == ["convert.html_tables imports settings: convert may not import settings"]
+
+
+def test_a_door_that_is_not_one_is_found(tmp_path):
+    (words,) = wrong_neighbours(planted(tmp_path, "parsing/pool.py", "import docparser.worker.baton"))
+    assert words.startswith("parsing.pool imports worker.baton: only worker.process, worker.tasks")
+
+
+def test_a_permission_without_use_is_found(tmp_path, monkeypatch):
+    monkeypatch.setitem(ALLOWED, "vlm", ALLOWED["vlm"] | {"contract"})
+    assert wrong_neighbours(read_tree(PACKAGE)) == ["ALLOWED lets vlm import contract, which it does not"]
+
+
+def test_paddle_outside_the_worker_is_found(tmp_path):
+    tree = planted(tmp_path, "documents/images.py", "def late():\n    import paddlex.inference")
+    assert wrong_libraries(tree) == ["documents.images imports paddlex: documents may not"]
+
+
+def test_fastapi_below_http_is_found(tmp_path):
+    tree = planted(tmp_path, "jobs/service.py", "from fastapi import Request\nfrom starlette.types import Scope")
+    assert wrong_libraries(tree) == [f"jobs.service imports {name}: jobs may not" for name in ("fastapi", "starlette")]
+
+
+def test_a_library_that_the_batch_tool_lacks_is_found(tmp_path):
+    tree = planted(tmp_path, "convert/xlsx_sheet.py", "import pydantic")
+    assert wrong_libraries(tree) == [
+        "convert.xlsx_sheet imports pydantic: convert needs latex2mathml, markdown_it, nh3, openpyxl only"
+    ]
+
+
+def test_a_circle_is_found(tmp_path):
+    tree = planted(tmp_path, "parsing/page_report.py", "from docparser.parsing.service import ParseService")
+    assert {"parsing.page_report", "parsing.service"} <= set(circle(tree))
+    assert wrong_neighbours(tree) == [], "both lie in one package: only the search for circles finds it"
+
+
+def test_a_new_module_at_the_top_is_found(tmp_path):
+    tree = planted(tmp_path, "helpers.py", "import json")
+    assert unlisted(tree) == ["helpers"]
+
+
+def count(package: Path) -> dict[str, int]:
+    """Modules; entries at the top; imports between modules, and between those entries; arrows that point upwards."""
+    tree = read_tree(package)
+    modules = tree.keys() - {room(module, tree) for module in tree if (package / module.replace(".", "/")).is_dir()}
+    between = {(module.partition(".")[0], target.partition(".")[0]) for module, target in arrows(tree)}
+    known = {module for module in tree if room(module, tree) in ALLOWED} == tree.keys()
+    return {
+        "modules": len(modules - {package.name}),
+        "entries at the top": len({module.partition(".")[0] for module in tree} - {package.name}),
+        "arrows between modules": len(arrows(tree)),
+        "arrows between the entries at the top": len({pair for pair in between if pair[0] != pair[1]}),
+        **({"upward arrows": len(upward_arrows(tree))} if known else {}),
+    }
+
+
+if __name__ == "__main__":
+    for what, number in count(Path(sys.argv[1]) if len(sys.argv) > 1 else PACKAGE).items():
+        print(f"{number:4}  {what}")

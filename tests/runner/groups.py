@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The groups of tests: where they lie, in which environment they run, and what of the system they need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from bundle.compose.containers import engine_answers
+
+# Files of the system that tests read, each with the Debian package that brings it.
+DRAWING = (
+    ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "fonts-dejavu-core"),
+    ("/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf", "fonts-liberation"),
+    ("/usr/share/dict/american-english", "wamerican"),
+)
+BROWSER = (("/usr/bin/chromium", "chromium"),)
+COMPILER = (("/usr/bin/cc", "gcc"), ("/usr/bin/nm", "binutils"))
+# Programs, and packages at once, without which tests/support/engine cannot start a container engine of its own.
+ENGINE = ("runc", "iptables", "debootstrap")
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group: the environment that pytest runs in, its paths, and the further environments that its tests start.
+
+    `engine` says that the tests need a container engine, one that answers or one that they can start themselves.
+    `options` are pytest's.
+    """
+
+    name: str
+    environment: str
+    paths: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    system_files: tuple[tuple[str, str], ...] = ()
+    engine: bool = False
+    options: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> list[str]:
+        """Debian packages without which the group cannot run."""
+        packages = [package for file, package in self.system_files if not Path(file).exists()]
+        if self.engine and not engine_answers():
+            # Only root can start an engine.
+            packages += ["docker.io"] if os.geteuid() else [name for name in ENGINE if not shutil.which(name)]
+        return packages
+
+
+# The first groups fail soonest; the container images take longest.
+GROUPS = {
+    group.name: group
+    for group in (
+        Group("bundle", "tools", ("tests/bundle", "tests/runner")),
+        Group(
+            "types",
+            "tools",
+            ("tests/types",),
+            also=("client", "parser", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
+        ),
+        Group("parser", "parser", ("tests/parser",)),
+        Group("jobs", "parser", ("tests/jobs",)),
+        Group("web", "browser", ("tests/web",), also=("parser",), system_files=BROWSER),
+        Group("api", "api", ("tests/api",), also=("parser",)),
+        # The environment fuzz lends its packages to the parser's Python.
+        Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
+        Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
+        Group("tools", "client", ("tests/tools",), also=("parser",)),
+        Group("reference", "reference", ("tests/reference",)),
+        # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
+        Group("npu", "npu", ("tests/npu/tower",), system_files=COMPILER),
+        Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), system_files=COMPILER),
+        Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),
+        Group(
+            "layout",
+            "parser",
+            tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
+            also=("reference",),
+            system_files=DRAWING + BROWSER,
+        ),
+        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
+        # Without pytest's capture: they take minutes, and each stage says what it took.
+        Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
+        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
+    )
+}
+
+# `scripts/test.sh unit`: what of these groups is quick.
+UNIT = ("bundle", "parser", "jobs", "plugin", "tools", "reference")
+UNIT_MARKERS = "unit"

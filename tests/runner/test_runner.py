@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/test.sh: groups, counts, reasons, and signals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bundle.paths import ROOT
+from tests.runner import __main__ as runner
+from tests.runner import groups
+from tests.runner.tally import Tally
+
+
+def report(folder: Path, *cases: str) -> Path:
+    """A JUnit report as pytest writes it; a case is `passed`, or the reason for which it was skipped."""
+    rows = "".join(
+        "<testcase/>" if case == "passed" else f'<testcase><skipped message="{case}"/></testcase>' for case in cases
+    )
+    skipped = sum(case != "passed" for case in cases)
+    path = folder / "report.xml"
+    path.write_text(
+        f'<testsuites><testsuite tests="{len(cases)}" failures="0" errors="0" skipped="{skipped}">{rows}'
+        "</testsuite></testsuites>"
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("cases", "left_out"),
+    [
+        (("no engine", "no engine"), ["images: no engine"]),
+        (("passed", "no engine"), []),
+        (("passed",), []),
+    ],
+)
+def test_a_group_that_is_skipped_as_a_whole_is_left_out(tmp_path: Path, cases: tuple[str, ...], left_out: list[str]):
+    tally = Tally()
+    tally.add("images", 0, report(tmp_path, *cases))
+    skipped = sum(case != "passed" for case in cases)
+    assert tally.left_out == left_out and str(tally) == f"{len(cases) - skipped} passed, 0 failed, {skipped} skipped"
+    assert tally.good is (skipped < len(cases))
+
+
+def test_a_group_without_tests_or_that_broke_off_is_a_failure(tmp_path: Path):
+    tally = Tally()
+    tally.add("bundle", 0, report(tmp_path, "passed"))
+    assert tally.good
+    tally.add("web", 5, report(tmp_path))
+    tally.add("api", 4, tmp_path / "absent.xml")
+    tally.add("jobs", 2, report(tmp_path, "passed"))
+    assert tally.broken[:2] == [
+        "web (pytest ended with status 5, 0 tests)",
+        "api (pytest ended with status 4, 0 tests)",
+    ]
+    assert str(tally) == "2 passed, 3 failed, 0 skipped" and not tally.good
+
+
+def test_every_test_file_belongs_to_a_group():
+    paths = [ROOT / path for group in groups.GROUPS.values() for path in group.paths]
+    without = [
+        str(file.relative_to(ROOT))
+        for file in ROOT.glob("tests/**/test_*.py")
+        if not any(file == path or path in file.parents for path in paths)
+    ]
+    assert without == []
+
+
+def test_what_an_engine_needs_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(groups, "engine_answers", lambda: False)
+    monkeypatch.setattr(groups.shutil, "which", lambda name: None if name == "runc" else f"/usr/bin/{name}")
+    monkeypatch.setattr(groups.os, "geteuid", lambda: 0)
+    assert groups.GROUPS["images"].missing == ["runc"]
+    monkeypatch.setattr(groups.os, "geteuid", lambda: 1000)
+    assert groups.GROUPS["images"].missing == ["docker.io"]
+    monkeypatch.setattr(groups, "engine_answers", lambda: True)
+    assert groups.GROUPS["images"].missing == []
+
+
+def test_groups_and_options_of_pytest_are_told_apart(monkeypatch: pytest.MonkeyPatch):
+    ran = []
+    monkeypatch.setattr(runner, "run_group", lambda group, tally, options: ran.append((group.name, options)))
+    for words, expected in (
+        (["tools", "bundle", "-k", "damaged"], [("bundle", ["-k", "damaged"]), ("tools", ["-k", "damaged"])]),
+        (["bundle"], [("bundle", [])]),
+        (["unit", "--co"], [(name, ["-m", groups.UNIT_MARKERS, "--co"]) for name in groups.UNIT]),
+        (["-x"], [(name, ["-x"]) for name, group in groups.GROUPS.items() if not group.missing]),
+    ):
+        ran.clear()
+        runner.main(words)
+        assert ran == expected
+
+
+def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        runner.main(["bundle", "prser"])
+    assert (
+        ended.value.code == 2
+        and "unknown group 'prser'; expected all, unit or of bundle, types, parser" in capsys.readouterr().err
+    )
+
+
+INTERRUPTED = """
+import time
+import pytest
+
+@pytest.fixture
+def service():
+    print("started", flush=True)
+    yield
+    (__import__("pathlib").Path(__file__).parent / "stopped").touch()
+
+def test_that_takes_long(service):
+    time.sleep(60)
+    (__import__("pathlib").Path(__file__).parent / "finished").touch()
+"""
+
+
+def test_fixtures_stop_their_services_when_the_runner_is_told_to_end(tmp_path: Path):
+    """Also where the runner was started with SIGINT ignored, as a shell starts what it runs in the background."""
+    (tmp_path / "test_interrupted.py").write_text(INTERRUPTED)
+    words = ["-m", "pytest", "-s", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)]
+    code = (
+        "import signal, sys; from tests.runner.__main__ import be_interruptible, run_pytest\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "be_interruptible()\n"
+        f"run_pytest([sys.executable, *{words!r}])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with process:
+        assert process.stdout
+        while b"started" not in process.stdout.readline():
+            assert process.poll() is None
+        process.terminate()
+        process.stdout.read()
+        assert process.wait(timeout=30) != 0
+    assert (tmp_path / "stopped").exists() and not (tmp_path / "finished").exists()

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job store without a service: one service process's view of a data directory."""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+from pathlib import Path
+
+from docparser.jobs.storage import repair
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.processes import Processes
+from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
+from docparser.jobs.storage.states import OPENING, Job, JobState
+from docparser.jobs.storage.store import JobStore, QueueLimits
+
+
+class Place:
+    """One service process's view of a data directory."""
+
+    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000) -> None:
+        self.root = root
+        self.files = JobFiles(root, 0)
+        self.database = repair.open_database(self.files)
+        self.in_use = repair.mark_in_use(root)
+        self.processes = Processes(root / "processes")
+        self.store = JobStore(self.database, QueueLimits(pages, jobs))
+        self.queue = StepQueue(self.database, self.processes)
+        self.lengths: dict[str, int] = {}  # of the documents
+
+    def die(self) -> None:
+        """Behave as after kill -9: the lock is released and nothing else is cleaned up."""
+        self.processes._file.close()
+        self.in_use.close()
+        self.database.close()
+
+    def submit(self, pages: int = 1, flow: str = "a", key: str | None = None, fingerprint: str = "f") -> str:
+        job = Job(
+            uuid.uuid4().hex,
+            "",
+            flow,
+            None,
+            "m",
+            "a.pdf",
+            "PDF",
+            {},
+            None,
+            JobState.PENDING,
+            None,
+            time.time(),
+            None,
+            None,
+            None,
+            None,
+        )
+        self.lengths[job.id] = pages
+        record = {
+            name: getattr(job, name)
+            for name in (
+                "owner",
+                "flow",
+                "batch_id",
+                "model",
+                "file_name",
+                "format",
+                "options",
+                "page_ranges",
+                "created",
+            )
+        }
+        more = {"fingerprint": fingerprint, "idempotency_key": key}
+        self.files.keep_submission(job.id, io.BytesIO(b"%PDF-"), record | more)
+        return self.store.insert(job, key=key, fingerprint=fingerprint, size=5)
+
+    def claim(self) -> Claim:
+        """The next page; there must be one."""
+        claim = self.try_claim()
+        assert claim is not None, "no page waits"
+        return claim
+
+    def try_claim(self) -> Claim | None:
+        """The next page, or None. Opens the documents whose turn comes before it."""
+        while (claim := self.queue.claim()) and claim.number == OPENING:
+            pages = self.lengths[claim.job.id]
+            self.queue.opened(claim, pages, list(range(1, pages + 1)), join=False)
+        return claim
+
+    def parse(self, claim: Claim) -> None:
+        page = {"number": claim.number, "width": 1, "height": 2}
+        folder, sha256, size = self.files.keep_page(claim.job.id, claim.number, page, {"a.jpg": b"x"})
+        self.queue.finish(claim, PageRecord(folder, sha256, 1, 2, size), join=False)
+
+    def work(self) -> list[tuple[str, int]]:
+        """Everything that waits, in the order of its turns: (job, page)."""
+        done = []
+        while claim := self.try_claim():
+            done.append((claim.job.id, claim.number))
+            self.parse(claim)
+        return done

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that tests start: their environment, their ports, their end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from tests.support.paths import MODEL_CODE, ROOT
+
+# What pytest.ini puts on the path of the tests themselves.
+PYTHONPATH = os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks", MODEL_CODE)))
+
+
+def child_environment(*dropped: str, **settings: str) -> dict[str, str]:
+    """This process's environment for a child that runs code of the tree, tests.support included.
+
+    `dropped`: beginnings of names that the child does not get. `settings` are added at the end.
+    """
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+    return {**kept, "PYTHONPATH": PYTHONPATH, **settings}
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return trial.getsockname()[1]
+
+
+def children(pid: int) -> list[int]:
+    """Worker processes of a service. Python's resource tracker is a child as well, and left out."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(int(child))
+    return found
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, also when nobody has asked for its status yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+class Process:
+    """A process in a session of its own, so that a kill reaches its children too. `log` gets its output."""
+
+    def __init__(self, command: list[str], log: Path, env: dict[str, str]) -> None:
+        self.log = log
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                command, env=env, cwd=log.parent, stdout=file, stderr=file, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """SIGKILL for the process and its children."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> None:
+        """SIGTERM; fails when the process does not end by itself, and kills it."""
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise

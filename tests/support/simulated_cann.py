@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated CANN libraries, to which torch_npu links, so that the real wheel loads where there is no NPU.
+
+What is simulated: every function of CANN, ATB and HCCL, as one that returns 0 ("success, no devices") and does
+nothing. What is real: torch_npu itself: the schemas of its operators, their shape functions for the `meta` device.
+What this cannot show: whether a kernel accepts these shapes on a device, its rounding, its speed, its memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+# Sonames that torch_npu's libraries name as needed, or open when they are imported.
+LIBRARIES = (
+    "ascendcl",
+    "hccl",
+    "ge_runner",
+    "graph",
+    "acl_op_compiler",
+    "acl_tdt_channel",
+    "opapi",
+    "cust_opapi",
+    "atb",
+    "nnopbase",
+)
+# C functions of ACL and HCCL; C++ names (mangled) in the namespaces of the graph engine and of ATB.
+CANN_SYMBOL = re.compile(r"^(acl|Hccl|_ZT?[A-Z]*N?K?(2ge|3atb))")
+
+
+def undefined_symbols(library: Path) -> set[str]:
+    """Names that a shared object expects from others."""
+    listing = subprocess.run(
+        ["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    return {line.split()[-1].partition("@")[0] for line in listing.splitlines() if line.strip()}
+
+
+def build(torch_npu: Path, folder: Path) -> int:
+    """Build the libraries for the wheel unpacked at ``torch_npu``; returns how many symbols they define."""
+    return build_for([torch_npu], folder)
+
+
+def build_for(wheels: list[Path], folder: Path) -> int:
+    """Build the libraries that serve each of these wheels, unpacked; returns how many symbols they define."""
+    libraries = [path for wheel in wheels for path in (*wheel.glob("_C*.so"), *wheel.glob("lib/*.so"))]
+    wanted = sorted(name for name in set().union(*map(undefined_symbols, libraries)) if CANN_SYMBOL.match(name))
+    functions = "".join(f"long {name}(void) {{ return 0; }}\n" for name in wanted)
+    for name in LIBRARIES:
+        # Functions are found wherever they are defined, so one library holds them all.
+        build_library(folder / f"lib{name}.so", functions if name == LIBRARIES[0] else "")
+    return len(wanted)
+
+
+def build_library(library: Path, source: str) -> None:
+    """Compile C source to a shared object whose soname is its file's name."""
+    command = ["cc", "-shared", "-fPIC", "-w", f"-Wl,-soname,{library.name}", "-o", str(library), "-x", "c", "-"]
+    subprocess.run(command, input=source, text=True, check=True, capture_output=True)
+
+
+def load(folder: Path) -> None:
+    """Load them into this process; the loader then takes them for what torch_npu asks for by soname."""
+    for name in LIBRARIES:
+        ctypes.CDLL(str(folder / f"lib{name}.so"), mode=ctypes.RTLD_GLOBAL)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real service with simulated page work: a page is one call of the VLM, about its number.
+
+HTTP, jobs, scheduler, worker processes and the reading of documents are real. Simulated is what Paddle does with a
+page, which takes seconds to load and is tested elsewhere. The VLM may answer with JSON: `{"text": Markdown, "blocks":
+[...]}`.
+
+Run in the environment `parser`: `python -m tests.support.simulated_page_work`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import concurrent.futures
+import dataclasses
+import io
+import json
+import sys
+import threading
+import types
+from typing import Any
+
+from PIL import Image
+
+from docparser.documents.limits import DocumentLimits
+from docparser.documents.reader import DocumentReader
+from docparser.errors import Abandoned, InternalError
+from docparser.vlm.client import Reply, VlmClient
+from docparser.worker.tasks import CountPages, JoinClientPages, ParsedPage, ParsePage
+
+BLOCK = {"block_label": "text", "block_bbox": [10, 10, 90, 40], "block_id": 0, "block_order": 1}
+
+
+def picture() -> str:
+    with io.BytesIO() as buffer:
+        Image.new("RGB", (100, 140), "white").save(buffer, "JPEG")
+        return base64.b64encode(buffer.getvalue()).decode()
+
+
+class PageWork:
+    def __init__(self, settings, baton, children) -> None:
+        self._settings = settings
+        self._reader = DocumentReader(DocumentLimits.of(settings))
+        self._lock = threading.Lock()
+        self._cancelled: set[int] = set()
+        self._picture = picture()
+        self.pixels = 0
+        self.vlm = VlmClient(settings)
+        self._calls: dict[int, concurrent.futures.Future[Reply]] = {}
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="vlm-calls", daemon=True).start()
+        asyncio.run_coroutine_threadsafe(self.vlm.open(), self._loop).result()
+
+    def cancel(self, number: int) -> None:
+        self._cancelled.add(number)
+        if call := self._calls.get(number):
+            call.cancel()
+
+    def do(self, run, on_waiting, report):
+        number, task = run.number, run.task
+        if isinstance(task, CountPages):
+            with self._lock:
+                return self._reader.count_pages(task.document)
+        if isinstance(task, JoinClientPages):
+            texts = [
+                "\n\n".join(block["block_content"] for block in page["parsing_res_list"]) for page, _ in task.pages
+            ]
+            return [json.dumps({"markdown": {"text": text, "images": {}}}).encode() for text in texts]
+        assert isinstance(task, ParsePage)
+        on_waiting()
+        reply = self._ask(number, task.request_id, f"{task.request_id} page {task.index + 1}")
+        if number in self._cancelled:
+            raise Abandoned("cancelled")
+        text = reply.text
+        notes = [dataclasses.asdict(reply.note) | {"block_id": 0}] if reply.note else []
+        said: dict[str, Any] = json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/a.jpg">'}
+        blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}])]
+        entry: dict[str, Any] = {
+            "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks},
+            "markdown": {"text": said["text"], "images": {"imgs/a.jpg": self._picture}},
+        }
+        if task.options.answer.visualize:
+            entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}
+        return ParsedPage(json.dumps(entry).encode(), 100, 140, 0 if notes else 1, notes, {})
+
+    def _ask(self, number: int, request_id: str, prompt: str) -> Reply:
+        """With the real client of the VLM, as the pipeline has it."""
+        body = {
+            "model": self._settings.vlm_model_name,
+            "messages": [{"role": "user", "content": [{"type": "text", "text": prompt}]}],
+        }
+        call = self._calls[number] = asyncio.run_coroutine_threadsafe(
+            self.vlm.read_block(body, request_id, is_table=False), self._loop
+        )
+        try:
+            if number in self._cancelled:
+                call.cancel()
+            reply = call.result()
+        except concurrent.futures.CancelledError:
+            raise Abandoned("cancelled") from None
+        finally:
+            del self._calls[number]
+        if reply.note is not None and reply.note.kind == "refused":
+            raise InternalError(f"the VLM refused this page ({reply.note.message})")
+        return reply
+
+
+# Runs in the service and in its workers, which import this module too.
+simulated = types.ModuleType("docparser.worker.page_work")
+vars(simulated).update(PageWork=PageWork, TextChildren=lambda settings: None)
+sys.modules[simulated.__name__] = simulated
+
+if __name__ == "__main__":
+    from docparser.server import main
+
+    sys.exit(main())

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every Python file passes the type checker with the libraries that it runs with (decision 0411; level: mypy.ini)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
+# Folders that our packages are imported from.
+BASES = ("common", "operations", "model_code", "parser", "benchmarks")
+
+LARGE = ("vlm", "npu-0.13", "reference")
+
+PARSER_BENCHMARKS = ("bench_parser", "bench_slow_documents", "soak_parser")
+
+# Runs in the parser's environment.
+DECODE_INPUTS = "operations/bundle/demo/decode_inputs.py"
+# Files that import torch, in folders whose other files do not.
+WITH_TORCH = (
+    "tests/support/threads.py",
+    "tests/support/simulated_npu_kernels.py",
+    "tests/support/simulated_language_kernels.py",
+)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Files that the checker reads together, and the environment whose libraries they import.
+
+    `bases` are folders that the room's own modules are imported from, beside `BASES`. `without` are files that need the
+    libraries of another environment and stand in another room.
+    """
+
+    environment: str
+    paths: tuple[str, ...]
+    bases: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.paths[0]} ({self.environment})"
+
+
+ROOMS = (
+    Room("tools", ("common", "operations/bundle", "operations/container"), without=(DECODE_INPUTS,)),
+    Room("tools", ("scripts",), ("scripts",)),
+    Room("tools", ("benchmarks/chaos", "benchmarks/chaos_bundle.py")),
+    Room("client", ("operations/batch",)),
+    Room(
+        "parser",
+        ("parser/docparser", "benchmarks/parser_bench", *(f"benchmarks/{name}.py" for name in PARSER_BENCHMARKS)),
+    ),
+    Room("vlm", ("model_code/vlm_models", "model_code/vlm_server", "model_code/plugin_logits")),
+    Room("vlm", ("benchmarks/model_bench", "benchmarks/bench_model.py", "benchmarks/bench_serving.py")),
+    Room("reference", ("model_code/reference",)),
+    # Paddle has no types, so the environment that holds torch serves for all of the training.
+    Room("reference", ("model_code/demo_training", *WITH_TORCH)),
+    Room("tools", ("tests/bundle",)),
+    Room("tools", ("tests/types",)),
+    Room("tools", ("tests/e2e",)),
+    Room("tools", ("tests/conftest.py", "tests/__init__.py", "tests/runner")),
+    Room("tools", ("tests/images",), without=WITH_TORCH),
+    Room("parser", ("tests/support", DECODE_INPUTS), without=WITH_TORCH),
+    Room("parser", ("tests/parser",)),
+    Room("parser", ("tests/jobs",)),
+    Room("parser", ("tests/api/parser_for_requests.py",)),
+    Room("api", ("tests/api",), without=("tests/api/parser_for_requests.py",)),
+    Room("parser", ("tests/fuzz",)),
+    Room("browser", ("tests/web",)),
+    Room("client", ("tests/tools",)),
+    Room("vlm", ("tests/plugin",)),
+    Room("reference", ("tests/reference",)),
+    Room("reference", ("tests/demo_training",)),
+    # The plugin again, with the second pinned stack.
+    Room("npu-0.13", ("model_code/vlm_models", "tests/npu")),
+)
+FILES = subprocess.run(
+    ["git", "ls-files", "-co", "--exclude-standard", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+).stdout.split()
+MARK = "# type" + ": ignore"  # in two parts: the search below reads this file, too
+IGNORE = re.compile(MARK + r"(?P<code>\[[a-z-]+(, [a-z-]+)*\])?(?P<reason>\s+#\s*\w.*)?")
+
+
+def python_of(environment: str) -> Path:
+    return ENVIRONMENTS / environment / "bin/python"
+
+
+def check(room: Room) -> str:
+    """What mypy finds in a room; empty where that is nothing."""
+    # A cache for each environment: libraries are read once, not once a room.
+    command = [sys.executable, "-m", "mypy", f"--python-executable={python_of(room.environment)}", "--no-error-summary"]
+    excluded = [f"--exclude=^{re.escape(path)}$" for path in room.without]
+    checked = subprocess.run(
+        [*command, f"--cache-dir=.mypy_cache/{room.environment}", *excluded, *room.paths],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": os.pathsep.join((*room.bases, *BASES))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "" if checked.returncode == 0 else checked.stdout + checked.stderr or f"mypy ended with {checked.returncode}"
+
+
+@pytest.fixture(scope="session")
+def found_in_rooms() -> Iterator[dict[str, Future[str]]]:
+    """Every room is being checked: those of one environment one after the other, those of two side by side."""
+    found: dict[str, Future[str]] = {room.name: Future() for room in ROOMS}
+
+    def check_environment(rooms: list[Room]) -> None:
+        for room in rooms:
+            try:
+                found[room.name].set_result(check(room))
+            except BaseException as error:
+                found[room.name].set_exception(error)
+
+    by_environment: dict[str, list[Room]] = {}
+    for room in ROOMS:
+        if python_of(room.environment).exists():
+            by_environment.setdefault(room.environment, []).append(room)
+    # The libraries of the model's environments take longest to read.
+    longest_first = sorted(by_environment.values(), key=lambda rooms: rooms[0].environment not in LARGE)
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for rooms in longest_first:
+            pool.submit(check_environment, rooms)
+        yield found
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_room_has_no_type_errors(room: Room, found_in_rooms: dict[str, Future[str]]) -> None:
+    if not python_of(room.environment).exists():
+        missing = f"{room.environment} is missing; make it with: scripts/setup_env.sh {room.environment}"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    assert found_in_rooms[room.name].result() == ""
+
+
+def test_every_file_stands_in_a_room() -> None:
+    places = [path for room in ROOMS for path in room.paths]
+    strays = [file for file in FILES if not any(file == place or file.startswith(f"{place}/") for place in places)]
+    assert not strays, f"no room of ROOMS holds {', '.join(strays)}"
+
+
+def test_every_ignore_names_its_error_and_says_why() -> None:
+    """The reason stands behind it, or as a comment in the line above."""
+    bare = []
+    for file in FILES:
+        lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines):
+            found = IGNORE.search(line)
+            above = lines[number - 1].strip() if number else ""
+            blanket = re.search(r"#\s*mypy" + ":", line)
+            if blanket or found and not (found["code"] and (found["reason"] or above.startswith("# "))):
+                bare.append(f"{file}:{number + 1}: {line.strip()}")
+    assert not bare, "\n".join(bare)
+
+
+@pytest.mark.parametrize(
+    ("rest", "code", "reason"),
+    [
+        ("[abstract]  # set at run time", "[abstract]", "set at run time"),
+        ("[abstract]", "[abstract]", None),
+        ("", None, None),
+    ],
+)
+def test_an_ignore_is_read_in_its_parts(rest: str, code: str | None, reason: str | None) -> None:
+    found = IGNORE.search(f"x = f()  {MARK}{rest}")
+    assert found and found["code"] == code
+    assert (found["reason"] or "").strip(" #") == (reason or "")

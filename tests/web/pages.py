@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the simulated VLM reads on each page, and how long a browser may take."""
+
+from __future__ import annotations
+
+import json
+
+WAIT_MS = 120_000  # busy machines draw slowly
+
+# What the simulated VLM reads on each page: (label, box, content) in a page of 100 x 140.
+BLOCKS = [
+    ("doc_title", [10, 8, 90, 20], "Wells of the Lower Valley"),
+    ("text", [10, 24, 90, 50], "The mean is $ \\bar{c} = \\frac{1}{n}\\sum c_i $ and the fee $5 or $10."),
+    (
+        "table",
+        [10, 54, 90, 90],
+        "<table><tr><td>Well</td><td>March</td></tr><tr><td>Mill</td><td>0.048</td></tr></table>",
+    ),
+    ("image", [10, 94, 50, 130], ""),
+]
+TEXT = (
+    "# Wells of the Lower Valley\n\n{}\n\n{}\n\n"
+    '<div style="text-align: center;"><img src="imgs/a.jpg" alt="Well"></div>'
+)
+
+
+def page_of(text: str | None = None) -> str:
+    blocks = [{"block_label": label, "block_bbox": box, "block_content": content} for label, box, content in BLOCKS]
+    return json.dumps({"text": text or TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "blocks": blocks})

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page's reading of strangers' text: as the service reads it, and in time that grows with the text."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.parser_process import PYTHON
+from tests.support.processes import child_environment
+from tests.web.pages import page_of
+
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "_")
+SCAN = """async (texts) => {
+    const { displayFormulas, inlineFormulas } = await import("/ui/formula_scanner.js");
+    const finds = [displayFormulas, inlineFormulas];
+    return texts.map((text) => finds.map((find) => [...find(text)].map((f) => [f.start, f.end, f.latex])));
+}"""
+# Milliseconds for a text and for one eight times as long, the fastest of three runs each.
+GROWTH = """async (piece) => {
+    const { displayFormulas, inlineFormulas } = await import("/ui/formula_scanner.js");
+    const scan = (text) => { for (const find of [displayFormulas, inlineFormulas]) for (const _ of find(text)); };
+    const fastest = (text) => Math.min(...[1, 2, 3].map(() => {
+        const began = performance.now();
+        scan(text);
+        return performance.now() - began;
+    }));
+    scan(piece.repeat(40_000));
+    return fastest(piece.repeat(320_000)) / Math.max(fastest(piece.repeat(40_000)), 0.5);
+}"""
+CUT = """async (html) => {
+    const { render } = await import("/ui/markdown.js");
+    const root = await render(html, {});
+    return [...root.querySelectorAll("td")].map((cell) => [cell.rowSpan, cell.colSpan]);
+}"""
+
+# The same of the service's own code, which is not in the environment of the browser.
+SCAN_BY_SERVICE = """
+from docparser.convert.formula_scanner import display_formulas, inline_formulas
+finds = (display_formulas, inline_formulas)
+answer = [[[[f.start, f.end, f.latex] for f in find(text)] for find in finds] for text in given]
+"""
+CUT_BY_SERVICE = """
+from docparser.convert.html_tables import read_tables
+answer = [[cell.rows, cell.columns] for cell in read_tables(given)[0].cells]
+"""
+
+
+def by_service(code: str, given: Any) -> Any:
+    """``answer`` of the code, which knows ``given``."""
+    code = f"import json, sys\ngiven = json.load(sys.stdin)\n{code}\nprint(json.dumps(answer))"
+    done = subprocess.run(
+        [PYTHON, "-c", code],
+        input=json.dumps(given),
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_formulas_are_those_of_the_service(site):
+    draw = random.Random(14)
+    texts = ["".join(draw.choices(PIECES, k=draw.randint(1, 30))) for _ in range(3000)]
+    assert site.open().evaluate(SCAN, texts) == by_service(SCAN_BY_SERVICE, texts)
+
+
+@pytest.mark.parametrize("piece", ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( "])
+def test_time_grows_with_the_length(site, piece):
+    """The expressions that stood here took over 40 times as long for eight times the text."""
+    assert site.open().evaluate(GROWTH, piece) < 24
+
+
+HOSTILE_TABLE = (
+    "<table><tr>" + "".join(f"<td rowspan=65000 colspan=1000>{i}</td>" for i in range(270)) + "</tr></table>"
+)
+TABLES = (
+    "<table><tr><td rowspan=2>a</td><td colspan=2>b</td></tr><tr><td>c</td><td>d</td></tr></table>",
+    HOSTILE_TABLE,
+    "<table>" + "<tr><td rowspan=65000 colspan=1000>x</td><td>y</td></tr>" * 50 + "</table>",
+    "<table><tr><td colspan=5>h</td></tr><tr><td rowspan=2>a</td><td>b</td></tr><tr><td>c</td></tr></table>",
+)
+
+
+@pytest.mark.parametrize("html", TABLES)
+def test_spans_are_cut_as_the_service_cuts_them(site, html):
+    assert site.open().evaluate(CUT, html) == by_service(CUT_BY_SERVICE, html)
+
+
+def test_a_page_of_hostile_text_is_shown(site, says, file):
+    pieces = ("".join(f"\\[a{i} " for i in range(40_000)), HOSTILE_TABLE, "".join(f"<p {i} " for i in range(10_000)))
+    says(page_of("\n\n".join([*pieces, "last words"])))
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator("#text")).to_contain_text("last words")
+    assert page.locator("#text td").first.evaluate("cell => [cell.rowSpan, cell.colSpan]") == [1, 1]
