@@ -10,17 +10,21 @@ from pathlib import Path
 
 @dataclass
 class Tally:
-    """Counts of tests, groups that broke off or held no test, and what was left out; each of these with its reason."""
+    """Counts of tests, groups that broke off or held no test, and what was left out; each of these with its reason.
+
+    `unsteady` names the tests that failed and passed when they ran once more.
+    """
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     broken: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    unsteady: list[str] = field(default_factory=list)
 
-    def add(self, group: str, status: int, report: Path) -> None:
+    def add(self, group: str, status: int, report: Path) -> int:
         """Add one group: pytest's exit status, and its JUnit report, which is missing where pytest did not get that
-        far."""
+        far. Returns how many of its tests failed."""
         root = ElementTree.parse(report).getroot() if report.is_file() else ElementTree.Element("testsuites")
         tests, failures, errors, skipped = (
             sum(int(suite.get(key, 0)) for suite in root.iter("testsuite"))
@@ -35,6 +39,17 @@ class Tally:
         elif skipped == tests:
             reasons = {node.get("message", "") for node in root.iter("skipped")}
             self.left_out.append(f"{group}: {'; '.join(sorted(reasons))}")
+        return failures + errors
+
+    def add_second(self, group: str, report: Path) -> None:
+        """Add a group's failed tests that ran once more: those that pass now count as passed, and are named."""
+        if not report.is_file():
+            return
+        for case in ElementTree.parse(report).getroot().iter("testcase"):
+            if case.find("failure") is None and case.find("error") is None and case.find("skipped") is None:
+                self.failed -= 1
+                self.passed += 1
+                self.unsteady.append(f"{group}: {case.get('classname', '')}::{case.get('name', '')}")
 
     @property
     def good(self) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,6 +102,55 @@ def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
         ended.value.code == 2
         and "unknown group 'prser'; expected all, unit or of bundle, types, parser" in capsys.readouterr().err
     )
+
+
+UNSTEADY = """
+from pathlib import Path
+
+def test_that_fails_the_first_time():
+    seen = Path(__file__).parent / "seen"
+    before = seen.exists()
+    seen.touch()
+    assert before
+
+def test_that_passes():
+    runs = Path(__file__).parent / "runs"
+    runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
+"""
+FAILING = """
+import pytest
+
+@pytest.mark.parametrize("number", range({count}))
+def test_that_fails(number):
+    assert not number
+"""
+
+
+def run_files(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> Tally:
+    """Run a group that consists of these files, in this environment."""
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+    monkeypatch.setattr(runner, "set_up", lambda environment: None)
+    monkeypatch.setattr(runner, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
+    tally = Tally()
+    runner.run_group(groups.Group("made_up", "this", (str(folder),), options=(f"--rootdir={folder}",)), tally, [])
+    return tally
+
+
+def test_what_failed_runs_once_more_by_itself_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tally = run_files(tmp_path, monkeypatch, unsteady=UNSTEADY, failing=FAILING.format(count=2))
+    assert (tmp_path / "runs").read_text() == "x", "what passed did not run again"
+    assert tally.unsteady == ["made_up: test_unsteady::test_that_fails_the_first_time"]
+    assert str(tally) == "3 passed, 1 failed, 0 skipped" and not tally.good, "what fails twice stays failed"
+    (tmp_path / "seen").unlink()
+    (tmp_path / "test_failing.py").unlink()
+    assert run_files(tmp_path, monkeypatch, unsteady=UNSTEADY).good
+
+
+def test_many_failures_are_no_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    failing = FAILING.format(count=runner.AGAIN + 1)
+    tally = run_files(tmp_path, monkeypatch, unsteady=UNSTEADY, failing=failing)
+    assert tally.unsteady == [] and tally.failed == runner.AGAIN + 1
 
 
 INTERRUPTED = """

@@ -35,11 +35,19 @@ def free_port() -> int:
 def children(pid: int) -> list[int]:
     """Worker processes of a service. Python's resource tracker is a child as well, and left out."""
     found = []
+    # A thread or a child may end between the listing and the reading.
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(int(child))
-    return found
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, (task / "children").read_text().split())
+    return [child for child in found if b"spawn_main" in command_line(child)]
+
+
+def command_line(pid: int) -> bytes:
+    """The words of a process, each ended by a zero byte; none of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def gone(pid: int) -> bool:
