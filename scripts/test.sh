@@ -4,7 +4,7 @@
 # names the groups
 #
 # tests/runner/__main__.py: take the groups that this machine can run, make their environments, run pytest for each
-# group, then say what was left out and why, and add the counts up.
+# group, the containers beside the others; run what failed once more, then say what was left out and why, and add the counts up.
 set -euo pipefail
 # shellcheck source=scripts/lib/python.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"

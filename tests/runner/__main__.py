@@ -5,47 +5,94 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from bundle.environments.setup import ENVIRONMENTS, set_up
 from bundle.paths import ROOT
 from bundle.progress import say
 from tests.runner.groups import GROUPS, UNIT, UNIT_MARKERS, Group
+from tests.runner.pytest_runs import PytestRuns
 from tests.runner.tally import Tally
 from tool_errors import ToolError
 
-# How long the fixtures of an interrupted group may take to stop their services.
-STOP_SECONDS = 120
-# A group with so many failures at most runs these once more (docs/decisions/0416-a-failed-test-runs-once-more.md).
+# A group with so many failures at most runs these once more (docs/decisions/0416-lanes-and-second-runs.md).
 AGAIN = 4
 
 
-def run_group(group: Group, tally: Tally, options: list[str]) -> None:
-    """Run one group and add it to the tally. Raises ToolError when an environment cannot be made."""
-    for name in (group.environment, *group.also):
-        set_up(ENVIRONMENTS[name])
-    began, used = time.monotonic(), shutil.disk_usage(ROOT).used
-    say(f"=== {group.name}: {' '.join(group.paths)} in the environment {group.environment}")
-    with tempfile.TemporaryDirectory() as folder:
-        report, second = Path(folder) / "report.xml", Path(folder) / "second.xml"
+class Run:
+    """One call of scripts/test.sh: its groups, what they came to, and what of them has to run once more."""
+
+    def __init__(self, options: list[str], folder: Path) -> None:
+        self.tally = Tally()
+        self.pytest = PytestRuns()
+        self._options = options
+        self._folder = folder
+        self._again: list[Group] = []
+
+    def lane(self, groups: list[Group], aside: bool) -> None:
+        """Run groups one after the other. `aside`: what pytest prints is shown when its group has ended."""
+        for group in groups:
+            for name in (group.environment, *group.also):
+                set_up(ENVIRONMENTS[name])
+            began, used = time.monotonic(), shutil.disk_usage(ROOT).used
+            say(f"=== {group.name}: {' '.join(group.paths)} in the environment {group.environment}")
+            status, report = self._call(group, "first", aside)
+            failed = self.tally.add(group.name, status, report)
+            if status == 1 and failed <= AGAIN:
+                self._again.append(group)
+            grown = (shutil.disk_usage(ROOT).used - used) / 2**30
+            say(f"=== {group.name}: {time.monotonic() - began:.0f} s, {grown:+.1f} GiB of disk")
+
+    def once_more(self) -> None:
+        """Run what failed by itself, when nothing else is at work."""
+        for group in self._again:
+            say(f"=== {group.name}: what failed runs once more")
+            _, report = self._call(group, "second", False, "--last-failed")
+            self.tally.add_second(group.name, report)
+
+    def _call(self, group: Group, which: str, aside: bool, *words: str) -> tuple[int, Path]:
+        """pytest's status and the place of its report."""
+        place = self._folder / group.name
+        place.mkdir(exist_ok=True)
+        report = place / f"{which}.xml"
         # A cache of the group's own: it knows which tests failed.
-        pytest = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", "-o", f"cache_dir={folder}/cache"]
-        words = [*group.options, *options, *group.paths]
-        status = run_pytest([*pytest, f"--junitxml={report}", *words])
-        failed = tally.add(group.name, status, report)
-        if status == 1 and failed <= AGAIN:
-            say(f"=== {group.name}: what failed runs once more, by itself")
-            run_pytest([*pytest, f"--junitxml={second}", "--last-failed", *words])
-            tally.add_second(group.name, second)
-    grown = (shutil.disk_usage(ROOT).used - used) / 2**30
-    say(f"=== {group.name}: {time.monotonic() - began:.0f} s, {grown:+.1f} GiB of disk")
+        own = ["-o", f"cache_dir={place}/cache", f"--junitxml={report}", *words]
+        command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", *own]
+        command += [*group.options, *self._options, *group.paths]
+        if not aside:
+            return self.pytest.run(command), report
+        with (place / "output").open("w+b") as output:
+            status = self.pytest.run(command, output)
+            output.seek(0)
+            sys.stdout.write(output.read().decode(errors="replace"))
+            sys.stdout.flush()
+        return status, report
+
+
+def run_lanes(run: Run, lanes: list[list[Group]]) -> None:
+    """Run the lanes side by side, the last one live. Raises ToolError when an environment cannot be made."""
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        try:
+            futures = [threads.submit(run.lane, lane, lane is not lanes[-1]) for lane in lanes]
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            run.pytest.end()
+            raise
+
+
+def lanes_of(groups: list[Group]) -> list[list[Group]]:
+    """Groups that may run side by side. Containers are built and started for most of an hour, mostly on one core: they
+    have a lane of their own."""
+    containers = [group for group in groups if group.engine]
+    others = [group for group in groups if not group.engine]
+    return [lane for lane in (others, containers) if lane]
 
 
 def be_interruptible() -> None:
@@ -55,22 +102,6 @@ def be_interruptible() -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
-
-
-def run_pytest(command: list[str]) -> int:
-    """Run pytest and return its status. When we are told to end, pytest is interrupted: its fixtures stop what they
-    started."""
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL)
-    try:
-        return process.wait()
-    except BaseException:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(timeout=STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        raise
 
 
 def chosen(asked: list[str]) -> list[Group]:
@@ -114,15 +145,18 @@ def parse(words: list[str]) -> tuple[list[str], list[str]]:
 def main(words: list[str]) -> int:
     asked, options = parse(words)
     be_interruptible()
-    began, tally, groups = time.monotonic(), Tally(), chosen(asked)
+    began, groups = time.monotonic(), chosen(asked)
     try:
-        for group in groups:
-            run_group(group, tally, options)
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(options, Path(folder))
+            run_lanes(run, lanes_of(groups))
+            run.once_more()
     except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return 130
+    tally = run.tally
     say(f"all groups: {time.monotonic() - began:.0f} s")
     for line in (*left_out(asked, groups), *tally.left_out):
         say(f"left out: {line}")

@@ -83,7 +83,9 @@ def test_what_an_engine_needs_is_named(monkeypatch: pytest.MonkeyPatch):
 
 def test_groups_and_options_of_pytest_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     ran = []
-    monkeypatch.setattr(runner, "run_group", lambda group, tally, options: ran.append((group.name, options)))
+    monkeypatch.setattr(
+        runner.Run, "lane", lambda run, lane, aside: ran.extend((group.name, run._options) for group in lane)
+    )
     for words, expected in (
         (["tools", "bundle", "-k", "damaged"], [("bundle", ["-k", "damaged"]), ("tools", ["-k", "damaged"])]),
         (["bundle"], [("bundle", [])]),
@@ -92,7 +94,7 @@ def test_groups_and_options_of_pytest_are_told_apart(monkeypatch: pytest.MonkeyP
     ):
         ran.clear()
         runner.main(words)
-        assert ran == expected
+        assert sorted(ran) == sorted(expected)
 
 
 def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
@@ -132,9 +134,12 @@ def run_files(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> Ta
         (folder / f"test_{name}.py").write_text(text)
     monkeypatch.setattr(runner, "set_up", lambda environment: None)
     monkeypatch.setattr(runner, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
-    tally = Tally()
-    runner.run_group(groups.Group("made_up", "this", (str(folder),), options=(f"--rootdir={folder}",)), tally, [])
-    return tally
+    place = folder / "run"
+    place.mkdir(exist_ok=True)
+    run = runner.Run([], place)
+    runner.run_lanes(run, [[groups.Group("made_up", "this", (str(folder),), options=(f"--rootdir={folder}",))]])
+    run.once_more()
+    return run.tally
 
 
 def test_what_failed_runs_once_more_by_itself_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -151,6 +156,41 @@ def test_many_failures_are_no_chance(tmp_path: Path, monkeypatch: pytest.MonkeyP
     failing = FAILING.format(count=runner.AGAIN + 1)
     tally = run_files(tmp_path, monkeypatch, unsteady=UNSTEADY, failing=failing)
     assert tally.unsteady == [] and tally.failed == runner.AGAIN + 1
+
+
+MEETING = """
+import time
+from pathlib import Path
+
+def test_that_waits_for_the_other_lane():
+    here = Path(__file__).parent
+    (here / "met").touch()
+    deadline = time.monotonic() + 120
+    while not (here.parent / "{other}" / "met").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+"""
+
+
+def test_containers_have_a_lane_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    lanes = runner.lanes_of(list(groups.GROUPS.values()))
+    assert [group.name for group in lanes[1]] == ["images", "images-ascend"] and len(lanes) == 2
+    assert len(runner.lanes_of([groups.GROUPS["bundle"], groups.GROUPS["jobs"]])) == 1
+    monkeypatch.setattr(runner, "set_up", lambda environment: None)
+    monkeypatch.setattr(runner, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
+    made = []
+    for name, other in (("left", "right"), ("right", "left")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"test_{name}.py").write_text(MEETING.format(other=other))
+        made.append(groups.Group(name, "this", (str(folder),), options=(f"--rootdir={folder}",)))
+    run = runner.Run([], tmp_path)
+    runner.run_lanes(run, [[made[0]], [made[1]]])
+    assert str(run.tally) == "2 passed, 0 failed, 0 skipped"
+    output = capfd.readouterr().out
+    assert "test_left.py" in output and "test_right.py" in output
 
 
 INTERRUPTED = """
@@ -172,12 +212,16 @@ def test_that_takes_long(service):
 def test_fixtures_stop_their_services_when_the_runner_is_told_to_end(tmp_path: Path):
     """Also where the runner was started with SIGINT ignored, as a shell starts what it runs in the background."""
     (tmp_path / "test_interrupted.py").write_text(INTERRUPTED)
-    words = ["-m", "pytest", "-s", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)]
+    options = f"'-s', '--rootdir={tmp_path}'"
     code = (
-        "import signal, sys; from tests.runner.__main__ import be_interruptible, run_pytest\n"
+        "import signal, sys; from pathlib import Path; from types import SimpleNamespace as Values\n"
+        "from tests.runner import __main__ as runner; from tests.runner.groups import Group\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "be_interruptible()\n"
-        f"run_pytest([sys.executable, *{words!r}])"
+        "runner.be_interruptible()\n"
+        "runner.set_up = lambda environment: None\n"
+        "runner.ENVIRONMENTS = {'this': Values(python=sys.executable)}\n"
+        f"group = Group('made_up', 'this', ({str(tmp_path)!r},), options=({options}))\n"
+        f"runner.run_lanes(runner.Run([], Path({str(tmp_path)!r})), [[group]])"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
