@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from tests.plugin.chat import body, encode, image_part, text_part
+from tests.support.wait import WAIT_S
 from vlm_models import fields, middleware
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
@@ -82,7 +83,7 @@ def ask(*parts: bytes, **options: str) -> tuple[Exchange, list[bytes]]:
     async def run() -> Exchange:
         return await Exchange(ChatOnly(vllm), *parts, **options).run()
 
-    return asyncio.run(run()), vllm.arrived
+    return asyncio.run(asyncio.wait_for(run(), WAIT_S)), vllm.arrived
 
 
 @pytest.mark.parametrize(
@@ -276,7 +277,7 @@ def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch):
         exchange.incoming.pop()
         return await exchange.run()
 
-    exchange = asyncio.run(run())
+    exchange = asyncio.run(asyncio.wait_for(run(), WAIT_S))
     assert exchange.status == 408 and exchange.headers[b"connection"] == b"close"
 
 
@@ -299,7 +300,7 @@ def test_bodies_of_all_requests_are_bounded(monkeypatch: pytest.MonkeyPatch):
         end.set()
         assert (await first).status == 200 and gate.bodies == 0
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
 def budget_of(gate: ChatOnly, pixels: int) -> PixelBudget:
@@ -328,7 +329,7 @@ def test_twelve_bombs_are_decoded_within_the_budget():
         assert [exchange.status for exchange in done] == [200] * 6
         assert most == 3 and budget.used == 0
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
 def test_room_is_free_when_the_images_are_long_before_the_answer():
@@ -348,12 +349,12 @@ def test_room_is_free_when_the_images_are_long_before_the_answer():
         budget = budget_of(gate, SIDE * SIDE)
         task = asyncio.create_task(Exchange(gate, json.dumps(body(image_part(BOMB))).encode()).run())
         await decoded.wait()
-        room = await budget.take(SIDE * SIDE, 60)  # while the first request is still being answered
+        room = await budget.take(SIDE * SIDE, WAIT_S)  # while the first request is still being answered
         room.close()
         end.set()
         assert (await task).status == 200 and budget.used == 0
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
 def test_without_room_there_is_a_503_and_texts_do_not_wait(monkeypatch: pytest.MonkeyPatch):
@@ -374,7 +375,7 @@ def test_without_room_there_is_a_503_and_texts_do_not_wait(monkeypatch: pytest.M
         assert too_many.status == 400 and "VLM_MEGAPIXELS_IN_FLIGHT" in too_many.message
         assert budget.used == 0
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
 def test_who_waits_gets_room_in_turn_and_who_leaves_holds_nobody_up():
@@ -400,7 +401,7 @@ def test_who_waits_gets_room_in_turn_and_who_leaves_holds_nobody_up():
         await take("last", 10)
         assert budget.used == 0
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
 def test_the_operators_bound(monkeypatch: pytest.MonkeyPatch):
