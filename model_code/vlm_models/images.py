@@ -97,8 +97,8 @@ def _band_to_rgb(image: Image.Image, *, wide: bool) -> Image.Image:
     """``wide``: the samples have 16 bits."""
     if image.mode in (*_SIXTEEN_BIT, "I"):
         grey = np.clip(np.asarray(image), 0, 65535).astype(np.uint32)
-        grey = (grey + 128) // 257 if wide else grey
-        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+        samples = (grey + 128) // 257 if wide else grey
+        return Image.fromarray(samples.astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         layer = image.convert("RGBA")
         paper = Image.new("RGBA", layer.size, (255, 255, 255, 255))
@@ -108,6 +108,6 @@ def _band_to_rgb(image: Image.Image, *, wide: bool) -> Image.Image:
 
 def brightest(image: Image.Image) -> int:
     """The largest sample of an image of one channel."""
-    extrema = image.getextrema()
-    assert isinstance(extrema, tuple), "a pair for one channel"
-    return int(extrema[1])
+    _, most = image.getextrema()
+    assert not isinstance(most, tuple), "a pair for each channel, where there are several"
+    return int(most)
