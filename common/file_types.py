@@ -29,6 +29,7 @@ FORMATS = (
     Format("BMP", ((0, b"BM"),), (".bmp",)),
     Format("WEBP", ((8, b"WEBP"),), (".webp",)),
 )
+IMAGES = tuple(known.name for known in FORMATS if known.name != "PDF")
 SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
 
 

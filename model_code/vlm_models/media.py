@@ -17,6 +17,7 @@ import pybase64
 from PIL import Image
 
 from .images import decode_image
+from .pixels import ROOM
 
 CONNECTOR = "data_url"
 _MAX_SHOWN = 60
@@ -36,7 +37,10 @@ class DataUrlConnector:
         return decode_image(decode_data_url(image_url))
 
     async def fetch_image_async(self, image_url: str, *, image_mode: str = "RGB") -> Image.Image:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self.fetch_image, image_url)
+        image = await asyncio.get_running_loop().run_in_executor(self._pool, self.fetch_image, image_url)
+        if room := ROOM.get():
+            room.give_back_with(image, image.width * image.height)
+        return image
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise ValueError("only images are accepted; this model reads neither audio, video nor embeddings")

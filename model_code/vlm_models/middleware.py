@@ -1,60 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of vLLM's API is open: ``vllm serve --middleware vlm_models.middleware.ChatOnly``.
 
-Chat completions, with the fields that reading documents needs. vLLM 0.11.1 lets requests of other kinds stop
-its engine (tried): POST /v1/completions with ``"prompt": [-1]`` reaches the embedding lookup as it is, and
-``structured_outputs`` compiles its grammar in the engine core, where one that nests counters never ends well.
+Chat completions, with the fields that reading documents needs (``fields``), and with as many pixels at once as the
+operator allows (``pixels``). vLLM 0.11.1 lets requests of other kinds stop its engine (tried): POST /v1/completions
+with ``"prompt": [-1]`` reaches the embedding lookup as it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from .fields import Refusal, image_urls, read_request
+from .images import pixels_of
+from .media import decode_data_url
+from .pixels import ROOM, PixelBudget, Room
+from .settings import RequestSettings
+
 POST_PATHS = frozenset({"/v1/chat/completions"})
-FIELDS = frozenset(
-    (
-        "model messages stream stream_options user request_id max_tokens max_completion_tokens n seed stop "
-        "temperature top_p top_k min_p repetition_penalty presence_penalty frequency_penalty logprobs top_logprobs "
-        "skip_special_tokens spaces_between_special_tokens return_token_ids return_tokens_as_token_ids "
-        "mm_processor_kwargs"
-    ).split()
-)
 MAX_BODY_BYTES = 128 * 1024 * 1024
-MAX_CHOICES = 8
+# Bodies of all requests that are in work. vLLM keeps three or four times as much: the texts, the images' bytes.
+MAX_BODIES_BYTES = 4 * MAX_BODY_BYTES
+BODY_TIMEOUT_S = 120.0
+# A page's image is decoded and cut into patches within a second, so who waits this long waits behind many.
+PATIENCE_S = 30.0
+RETRY_AFTER_S = 5
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class Refusal(Exception):
-    """A request that is not passed on; status and what the client is told."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class ChatOnly:
     """ASGI middleware; answers what it refuses in the form of vLLM's own errors."""
 
     def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+        """Raises ValueError for settings that make no sense (the launcher has checked them)."""
         self.app = app
+        self.pixels = PixelBudget(RequestSettings.from_environment(os.environ).pixels_in_flight)
+        self.bodies = 0  # bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
             await self.app(scope, receive, send)
             return
+        held = Body(self)
         try:
             check_path(scope["method"], scope["path"])
-            body = await read_body(receive)
-            check_fields(body)
+            body = await held.read(receive)
+            room = await self.room_for(read_request(body))
         except Refusal as refusal:
             await answer(refusal, send)
         else:
-            await self.app(scope, replay(body, receive), send)
+            token = ROOM.set(room)
+            try:
+                await self.app(scope, replay(body, receive), send)
+            finally:
+                ROOM.reset(token)
+                room.close()
+        finally:
+            held.free()
+
+    async def room_for(self, document: dict[str, Any]) -> Room:
+        """Room for the pixels of a request's images. Raises Refusal where there is none, or never could be."""
+        pixels = await asyncio.to_thread(pixels_of_request, document) if any(image_urls(document)) else 0
+        if pixels > self.pixels.most:
+            raise Refusal(
+                400,
+                f"messages: the images have {pixels} pixels together; expected at most {self.pixels.most} "
+                "(VLM_MEGAPIXELS_IN_FLIGHT), so send fewer or smaller ones",
+            )
+        try:
+            return await self.pixels.take(pixels, PATIENCE_S)
+        except TimeoutError:
+            raise Refusal(
+                503, f"images of other requests fill the memory for {self.pixels.most} pixels; try again", RETRY_AFTER_S
+            ) from None
+
+
+class Body:
+    """One request's body, which counts among ``gate.bodies`` until it is freed."""
+
+    def __init__(self, gate: ChatOnly) -> None:
+        self.gate, self.size = gate, 0
+
+    async def read(self, receive: Receive) -> bytes:
+        """The whole body. Raises Refusal for one that is too large, too slow, or one too many."""
+        parts: list[bytes] = []
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise Refusal(400, "the connection was closed before the body was complete")
+                    parts.append(message.get("body", b""))
+                    self.count(len(parts[-1]))
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Refusal(408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s") from None
+
+    def count(self, size: int) -> None:
+        self.size += size
+        self.gate.bodies += size
+        if self.size > MAX_BODY_BYTES:
+            raise Refusal(413, f"the body is larger than {MAX_BODY_BYTES} bytes; send fewer or smaller images")
+        if self.gate.bodies > MAX_BODIES_BYTES:
+            raise Refusal(503, f"bodies of all requests hold {MAX_BODIES_BYTES} bytes; try again", RETRY_AFTER_S)
+
+    def free(self) -> None:
+        self.gate.bodies -= self.size
+        self.size = 0
 
 
 def check_path(method: str, path: str) -> None:
@@ -62,35 +121,15 @@ def check_path(method: str, path: str) -> None:
         raise Refusal(404, f"{method} {path} is not open on this server; use POST /v1/chat/completions")
 
 
-async def read_body(receive: Receive) -> bytes:
-    """The whole body. Raises Refusal above ``MAX_BODY_BYTES``."""
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Refusal(400, "the connection was closed before the body was complete")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False)
-        if size > MAX_BODY_BYTES:
-            raise Refusal(413, f"the body is larger than {MAX_BODY_BYTES} bytes; send fewer or smaller images")
-    return b"".join(parts)
-
-
-def check_fields(body: bytes) -> None:
-    """Raise Refusal for fields that are not open. What is no JSON object is left to vLLM to refuse."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(document, dict):
-        return
-    for field, value in document.items():
-        if field not in FIELDS and value is not None:
-            raise Refusal(400, f"{field}: is not accepted by this server; known are {', '.join(sorted(FIELDS))}")
-    choices = document.get("n")
-    if isinstance(choices, int) and choices > MAX_CHOICES:
-        raise Refusal(400, f"n: {choices} is more than {MAX_CHOICES}, the most that one request may ask for")
+def pixels_of_request(document: dict[str, Any]) -> int:
+    """Pixels of all images of a checked request, by their headers. Raises Refusal."""
+    found = 0
+    for where, url in image_urls(document):
+        try:
+            found += pixels_of(decode_data_url(url))
+        except ValueError as error:
+            raise Refusal(400, f"{where}: {error}") from error
+    return found
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
@@ -104,9 +143,17 @@ def replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def answer(refusal: Refusal, send: Send) -> None:
-    kind = {404: "NotFoundError", 413: "RequestEntityTooLarge"}.get(refusal.status, "BadRequestError")
+    kinds = {404: "NotFoundError", 408: "RequestTimeout", 413: "RequestEntityTooLarge", 503: "ServiceUnavailable"}
+    kind = kinds.get(refusal.status, "BadRequestError")
     error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
     content = json.dumps({"error": error}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+        # The body may not have been read to its end.
+        (b"connection", b"close"),
+    ]
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(refusal.retry_after).encode()))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 # Names in ``paddleocr_vl.attention.BACKENDS``, here for those who check settings without loading PyTorch.
 ATTENTION = ("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa")
 
+# An A0 page at 300 dpi has 139. A pixel takes 4 bytes, 8 while it is decoded: 1.6 GB.
+DEFAULT_MEGAPIXELS = 200
+
 
 @dataclass(frozen=True)
 class VisionSettings:
@@ -37,3 +40,19 @@ class VisionSettings:
         if patches is not None and not (patches.isascii() and patches.isdigit() and int(patches) > 0):
             raise ValueError(f"VLM_PATCHES_PER_PASS is {patches!r}; expected a number of patches, 1 or more")
         return cls(attention, int(patches) if patches else None)
+
+
+@dataclass(frozen=True)
+class RequestSettings:
+    """pixels_in_flight: of decoded images that the API server holds at once, over all requests."""
+
+    pixels_in_flight: int = DEFAULT_MEGAPIXELS * 1_000_000
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> RequestSettings:
+        """Read VLM_MEGAPIXELS_IN_FLIGHT; empty means unset. Raises ValueError naming it, its value and what was
+        expected."""
+        millions = env.get("VLM_MEGAPIXELS_IN_FLIGHT") or str(DEFAULT_MEGAPIXELS)
+        if not (millions.isascii() and millions.isdigit() and 0 < len(millions) < 7 and int(millions) > 0):
+            raise ValueError(f"VLM_MEGAPIXELS_IN_FLIGHT is {millions!r}; expected millions of pixels, from 1 to 999999")
+        return cls(int(millions) * 1_000_000)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
-from vlm_models.settings import VisionSettings
+from vlm_models.settings import RequestSettings, VisionSettings
 
 # VLM_GRAPH_MODE -> vLLM's CUDAGraphMode, which vllm-ascend takes for its own graphs.
 GRAPH_MODES = {
@@ -43,8 +43,8 @@ class Settings:
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER, VLM_MEMORY_UTILIZATION,
-        VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE and VLM_ARGS, and check the variables of the vision tower; empty means
-        unset.
+        VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE and VLM_ARGS, and check the variables of the vision tower and of
+        requests; empty means unset.
 
         Raises UsageError naming the variable, its value and what was expected.
         """
@@ -86,8 +86,9 @@ class Settings:
                 f"VLM_ARGS is {env['VLM_ARGS']!r}: {error}; expected arguments of `vllm serve`, quoted as in a shell"
             ) from error
         try:
-            # Read by the model itself; here a mistake is said before anything is loaded.
+            # Read by the model and the middleware themselves; here a mistake is said before anything is loaded.
             VisionSettings.from_environment(env)
+            RequestSettings.from_environment(env)
         except ValueError as error:
             raise UsageError(str(error)) from error
         return cls(

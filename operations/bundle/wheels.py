@@ -142,48 +142,24 @@ def download(pins: list[Pin], folder: Path, machine: str, log: Path) -> None:
             lock.flush()
             what = f"wheels {done + 1} to {done + len(part)} of {len(pins)}"
             done += len(part)
-            command = [
-                python(),
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-                "--require-hashes",
-                "--ignore-requires-python",
-                *platform_options(machine),
-                "-d",
-                str(folder),
-                "-r",
-                lock.name,
-            ]
-            if run_logged(command, log, what, dict(os.environ)):
+            words = ["--require-hashes", "--ignore-requires-python", "-r", lock.name]
+            if pip_download(words, folder, machine, log, what):
                 last = log.read_text(errors="replace").strip().splitlines()[-1]
                 raise EnvironmentSetupError(f"{what}: {last} (log: {shown(log)}); run the same command to go on")
 
 
 def download_cpu_torch(environment: Environment, index: str, folder: Path, machine: str, log: Path) -> None:
     """The `+cpu` builds of torch from an index of the site's choice; the locks know no hashes of theirs."""
-    command = [
-        python(),
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-        "--index-url",
-        index,
-        *platform_options(machine),
-        "-d",
-        str(folder),
-        *(f"{name}=={version}+cpu" for name, version in torch_pins(environment)),
-    ]
-    if run_logged(command, log, f"CPU builds of torch for {environment.name}", dict(os.environ)):
+    builds = [f"{name}=={version}+cpu" for name, version in torch_pins(environment)]
+    what = f"CPU builds of torch for {environment.name}"
+    if pip_download(["--index-url", index, *builds], folder, machine, log, what):
         raise EnvironmentSetupError(f"TORCH_CPU_INDEX_URL has not what is needed (log: {shown(log)})")
+
+
+def pip_download(words: list[str], folder: Path, machine: str, log: Path, what: str) -> int:
+    """Let pip fetch wheels for `machine` into `folder`; returns its exit status."""
+    options = ["--quiet", "--no-deps", "--only-binary", ":all:", *platform_options(machine), "-d", str(folder)]
+    return run_logged([python(), "-m", "pip", "download", *options, *words], log, what, dict(os.environ))
 
 
 def index_url() -> str:

@@ -46,6 +46,7 @@ def resolve(chosen: Settings) -> VlmWeights:
         ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
         ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
         ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
+        ({"VLM_MEGAPIXELS_IN_FLIGHT": "1.5"}, "VLM_MEGAPIXELS_IN_FLIGHT is '1.5'"),
         ({"VLM_PORT": "0"}, "VLM_PORT is '0'"),
         ({"VLM_PORT": "abc"}, "VLM_PORT is 'abc'"),
     ],

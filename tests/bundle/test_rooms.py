@@ -23,7 +23,7 @@ PACKAGES = {
     "container": {"common"},
     # Of the parser only what turns Markdown into tables and workbooks, see CONVERTERS.
     "batch": {"bundle", "common", "docparser"},
-    "vlm_models": set(),
+    "vlm_models": {"common"},
     "vlm_server": {"common", "vlm_models"},
     "reference": {"common"},
     "plugin_logits": {"common", "reference"},

@@ -18,7 +18,7 @@ from pathlib import Path
 
 # Code whose branches guide the search: ours, and the libraries in Python that read what strangers send.
 GUIDING = (
-    *("docparser", "file_types", "npu_smi", "served_weights", "container", "bundle", "vlm_models.middleware"),
+    *("docparser", "file_types", "npu_smi", "served_weights", "container", "bundle", "vlm_models.fields"),
     *(
         "tests.fuzz.targets",
         "tests.fuzz.choices",

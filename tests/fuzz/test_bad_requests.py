@@ -20,7 +20,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import pytest
@@ -222,11 +221,3 @@ def test_every_interface_is_asked(service: ParserProcess):
 
 def test_requests_are_the_same_for_the_same_number():
     assert [bad_requests.request(n) for n in range(60)] == [bad_requests.request(n) for n in range(60)]
-
-
-def test_a_pdf_that_ends_its_renderer_costs_its_page_only(service: ParserProcess):
-    """PDFium ends its process on this one, at once, whatever the limits of memory and time."""
-    crash = Path(__file__).parent / "findings/pdf/pdfium-ends.pdf"
-    answer = service.parse(samples.encode(crash.read_bytes()))
-    assert answer.status_code == 422 and answer.json()["errorMsg"], answer.text
-    assert service.page(samples.image())["markdown"]["text"]

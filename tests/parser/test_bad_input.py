@@ -8,7 +8,10 @@ import base64
 import pytest
 
 from tests.support import samples
+from tests.support.paths import ROOT
+from tests.support.processes import children
 
+ENDS_PDFIUM = ROOT / "tests/fuzz/findings/pdf/pdfium-ends.pdf"
 GOOD = samples.image(size=(300, 400))
 PNG = base64.b64decode(samples.image(size=(600, 800), color=(10, 200, 90)))
 JPEG = base64.b64decode(samples.image("JPEG", size=(600, 800), color=(10, 200, 90)))
@@ -99,6 +102,14 @@ def test_one_bad_page_names_itself_and_does_not_take_the_others(service):
     (page,) = report["pages"]
     assert report["partial"] is True and page["page"] == 2 and page["error"]["kind"] == "invalid"
     assert "page 2 of the TIFF" in page["error"]["message"] and "truncated" in page["error"]["message"]
+
+
+def test_a_pdf_that_ends_its_process_at_once_costs_nobody_else_anything(service):
+    """837 bytes that fuzzing found; PDFium traps on them, whatever the limits of memory and time."""
+    workers, document = children(service.process.pid), samples.encode(ENDS_PDFIUM.read_bytes())
+    check(service.parse(document), 422, "file", "page 1 ended the process that read it (SIG")
+    assert service.page(samples.image())["markdown"]["text"]
+    assert children(service.process.pid) == workers, "the workers go on"
 
 
 def test_a_document_of_bad_pages_only_is_refused(service):

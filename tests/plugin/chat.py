@@ -42,5 +42,5 @@ def body(*parts: dict[str, Any], **options: Any) -> dict[str, Any]:
     }
 
 
-def send(base: str, document: dict[str, Any], path: str = "/v1/chat/completions") -> httpx.Response:
+def send(base: str, document: Any, path: str = "/v1/chat/completions") -> httpx.Response:
     return httpx.post(base + path, json=document, timeout=300)

@@ -65,8 +65,19 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def server(demo_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(started: tuple[str, int]) -> str:
     """Base URL of a real server with the demo weights, started by the launcher with its own defaults."""
+    return started[0]
+
+
+@pytest.fixture(scope="session")
+def server_process(started: tuple[str, int]) -> int:
+    """Number of that server's process, which decodes images."""
+    return started[1]
+
+
+@pytest.fixture(scope="session")
+def started(demo_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
     folder, port = tmp_path_factory.mktemp("server"), free_port()
     env = {
         **os.environ,
@@ -94,7 +105,7 @@ def server(demo_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
             assert time.monotonic() - began < LIMIT_S, f"not ready:\n{log.read_text(errors='replace')[-6000:]}"
             time.sleep(1)
         print(f"the server was ready after {time.monotonic() - began:.0f} s")
-        yield base
+        yield base, process.pid
     finally:
         process.terminate()
         try:

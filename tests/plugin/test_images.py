@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import numpy as np
 import pytest
@@ -162,12 +163,29 @@ def test_white_stays_white_in_every_mode(mode):
     [
         (b"", "0 bytes"),
         (b"hello", "format is not known"),
+        (encode(Image.new("RGB", (32, 32)), "ICO"), "format is not known (send PNG, JPEG, TIFF, BMP or WEBP)"),
         (encode(Image.new("RGB", (90, 90)))[:60], "cut off or damaged"),
     ],
+    ids=["empty", "text", "ICO", "cut off"],
 )
 def test_files_that_are_no_images(data, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=re.escape(words)):
         decode_image(data)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "I;16", "I", "P", "1"])
+def test_an_image_that_is_converted_in_bands_is_one(mode, monkeypatch):
+    """Each band as the whole, however dark its own samples are."""
+    height = 40
+    grey = np.linspace(0, 65535, height * 30).astype(np.int32).reshape(height, 30)
+    image = Image.fromarray(grey) if mode == "I" else Image.fromarray(grey.astype(np.uint16))
+    if mode not in ("I", "I;16"):
+        colours = np.random.default_rng(3).integers(0, 256, (height, 30, 4), dtype=np.uint8)
+        image = Image.fromarray(colours) if mode == "RGBA" else Image.fromarray(colours[..., :3]).convert(mode)
+    assert image.mode == mode
+    whole = np.asarray(to_rgb(image))
+    monkeypatch.setattr("vlm_models.images._BAND", 7 * 30)
+    np.testing.assert_array_equal(np.asarray(to_rgb(image)), whole)
 
 
 def test_an_enormous_image_is_refused_before_it_is_unpacked():

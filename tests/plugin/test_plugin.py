@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.metadata
 import importlib.util
 import json
@@ -20,7 +19,6 @@ from transformers import AutoConfig, AutoImageProcessor, AutoProcessor
 
 import vlm_models
 from tests.plugin.checkpoints import name_remote_code
-from vlm_models.middleware import ChatOnly
 from vlm_models.paddleocr_vl.chat_template import chat_template_path
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor
@@ -180,62 +178,3 @@ def test_image_processor_values_in_both_files(tmp_path):
     assert image_processor_values(tmp_path) == {"min_pixels": 1}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({"min_pixels": 2, "auto_map": {}}))
     assert image_processor_values(tmp_path) == {"min_pixels": 2}
-
-
-def through_middleware(method: str, path: str, *parts: bytes) -> tuple[int, str, bytes]:
-    """Status, message of a refusal, and the body that arrives behind the middleware."""
-    incoming = [{"type": "http.request", "body": part, "more_body": i + 1 < len(parts)} for i, part in enumerate(parts)]
-    sent, arrived = [], []
-
-    async def app(scope, receive, send):
-        if method == "POST":
-            arrived.append((await receive())["body"])
-        await send({"type": "http.response.start", "status": 200})
-
-    async def receive():
-        return incoming.pop(0)
-
-    async def send(message):
-        sent.append(message)
-
-    asyncio.run(ChatOnly(app)({"type": "http", "method": method, "path": path}, receive, send))
-    status = sent[0]["status"]
-    return status, "" if status == 200 else json.loads(sent[1]["body"])["error"]["message"], b"".join(arrived)
-
-
-CHAT = "/v1/chat/completions"
-
-
-@pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/v1/completions"), ("POST", "/tokenize"), ("DELETE", CHAT + "/x")]
-)
-def test_closed_paths(method, path):
-    status, message, _ = through_middleware(method, path, b"{}")
-    assert status == 404 and path in message
-
-
-def test_open_requests_arrive_whole():
-    assert through_middleware("GET", "/health")[0] == 200
-    body = json.dumps({"model": "m", "messages": [], "tools": None, "mm_processor_kwargs": {"min_pixels": 1}}).encode()
-    assert through_middleware("POST", CHAT, body[:10], body[10:]) == (200, "", body)
-    # Left to vLLM, whose message says what is wrong with the JSON.
-    assert through_middleware("POST", CHAT, b"{")[2] == b"{"
-
-
-@pytest.mark.parametrize(
-    ("document", "words"),
-    [
-        ({"structured_outputs": {"regex": "a"}}, "structured_outputs: is not accepted"),
-        ({"chat_template": "x"}, "chat_template: is not accepted"),
-        ({"n": 9}, "n: 9 is more than 8"),
-    ],
-)
-def test_closed_fields(document, words):
-    status, message, arrived = through_middleware("POST", CHAT, json.dumps(document).encode())
-    assert status == 400 and words in message and not arrived
-
-
-def test_a_body_without_end(monkeypatch):
-    monkeypatch.setattr("vlm_models.middleware.MAX_BODY_BYTES", 10)
-    status, message, _ = through_middleware("POST", CHAT, b"12345678", b"12345678", b"1")
-    assert status == 413 and "larger than 10 bytes" in message

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from tests.plugin.chat import MODEL, body, encode, image_part, send, text_part
+from vlm_models.settings import DEFAULT_MEGAPIXELS
 
 
 def page(width: int = 300, height: int = 60, mode: str = "RGB") -> Image.Image:
@@ -51,7 +53,6 @@ READABLE = {
     "WebP": [encode(page(), "WEBP")],
     "TIFF": [encode(page(), "TIFF")],
     "BMP": [encode(page(), "BMP")],
-    "GIF": [encode(page(mode="P"), "GIF")],
     "thin": [encode(Image.new("RGB", (28 * 199, 28)))],
     "several": [encode(page()), encode(page(90, 400)), encode(Image.new("RGB", (3, 3)))],
     "eight": [encode(page())] * 8,
@@ -59,7 +60,7 @@ READABLE = {
 
 URL = "http://127.0.0.1:9/x.png"
 # name -> (request, words that the message must hold)
-REFUSED = {
+REFUSED: dict[str, tuple[Any, list[str]]] = {
     "1 x 8000": (body(image_part(encode(Image.new("RGB", (1, 8000)))), text_part()), ["aspect ratio"]),
     "aspect ratio above 200": (
         body(image_part(encode(Image.new("RGB", (8100, 40)))), text_part()),
@@ -72,6 +73,7 @@ REFUSED = {
     "truncated PNG": (body(image_part(truncated(encode(page()))), text_part()), ["cut off or damaged"]),
     "truncated JPEG": (body(image_part(truncated(encode(page(), "JPEG"))), text_part()), ["cut off or damaged"]),
     "not an image": (body(image_part(b"%PDF-1.4 hello"), text_part()), ["format is not known"]),
+    "GIF": (body(image_part(encode(page(mode="P"), "GIF")), text_part()), ["PNG, JPEG, TIFF, BMP or WEBP"]),
     "empty image": (body(image_part(b""), text_part()), ["empty"]),
     "bad base64": (body(image_part("data:image/png;base64,%%%"), text_part()), ["base64"]),
     "no base64": (body(image_part("data:image/png,abc"), text_part()), ["base64"]),
@@ -107,10 +109,13 @@ REFUSED = {
         {**GOOD, "mm_processor_kwargs": {"min_pixels": "12"}},
         ["mm_processor_kwargs.min_pixels", "'12'"],
     ),
-    "unknown option": ({**GOOD, "mm_processor_kwargs": {"patch_size": 7}}, ["patch_size", "unknown"]),
+    "unknown option": (
+        {**GOOD, "mm_processor_kwargs": {"patch_size": 7}},
+        ["mm_processor_kwargs.patch_size", "not accepted"],
+    ),
     "operator's option": (
         {**GOOD, "mm_processor_kwargs": {"max_pixels_bound": 10**9}},
-        ["max_pixels_bound", "unknown"],
+        ["mm_processor_kwargs.max_pixels_bound", "not accepted"],
     ),
     "too many images": (body(*[image_part(encode(page()))] * 9, text_part()), ["At most 8 image"]),
     "video": (
@@ -128,6 +133,11 @@ REFUSED = {
     ),
     "prompt cut": ({**GOOD, "truncate_prompt_tokens": 8}, ["truncate_prompt_tokens"]),
     "too many choices": ({**GOOD, "n": 1000, "temperature": 1}, ["n: 1000"]),
+    # vLLM makes a thousand of both.
+    "choices as a text": ({**GOOD, "n": "1000", "temperature": 1}, ["n: '1000'", "a whole number from 1 to 8"]),
+    "choices as a fraction": ({**GOOD, "n": 1000.0, "temperature": 1}, ["n: 1000.0"]),
+    "logprobs as an object": ({**GOOD, "logprobs": True, "top_logprobs": {}}, ["top_logprobs"]),
+    "no object": ([], ["the body is a list"]),
     "no JSON": (GOOD | {"messages": "x"}, ["messages"]),
     "prompt too long": (body(text_part("OCR: " * 20000)), ["16384"]),
     "image in an assistant's turn": (
@@ -232,3 +242,26 @@ def test_requests_at_once_get_the_answers_they_get_alone(server):
             r.json()["choices"][0]["message"]["content"] for r in pool.map(lambda d: send(server, d), documents)
         ]
     assert together == alone
+
+
+def memory_of(process: int, key: str) -> int:
+    """A line of the process's status in bytes: VmRSS, or VmHWM, the most so far."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{key}:"))
+
+
+def test_pixel_budget(server, server_process, answer):
+    """PNGs of 18 kB and 144 million pixels each, more at once than fit: they take turns in the API server's memory."""
+    side, count = 12000, 3
+    bomb = body(image_part(encode(Image.new("1", (side, side), 1))), text_part(), max_tokens=1)
+    Path(f"/proc/{server_process}/clear_refs").write_text("5")  # forget the most so far
+    before = memory_of(server_process, "VmRSS")
+    with ThreadPoolExecutor(count) as pool:
+        found = [response.status_code for response in pool.map(lambda _: send(server, bomb), range(count))]
+    # On a slow machine those that wait too long are told to come again.
+    assert set(found) <= {200, 503} and 200 in found
+    taken = memory_of(server_process, "VmHWM") - before
+    print(f"{taken / 2**20:.0f} MiB for {count} images of {side} x {side}")
+    # One fits into the budget, two do not.
+    assert taken < 8 * DEFAULT_MEGAPIXELS * 10**6 < 2 * 8 * side**2
+    check_alive(server, answer)

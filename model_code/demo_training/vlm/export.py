@@ -18,10 +18,10 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from . import tokenizer as tokens
+from .batches import DEVIATION, MEAN
 from .config import DemoConfig
 from .crops import MAX_PIXELS, MIN_PIXELS
 from .model import DemoModel
-from .train import DEVIATION, MEAN
 
 CHAT_TEMPLATE = (
     "{{- '<|begin_of_sentence|>' -}}"

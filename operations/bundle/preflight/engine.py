@@ -16,22 +16,29 @@ ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
 DISK = {"ascend": 60, "cpu": 20}
 
 
+def at_least(least: tuple[int, ...], found: str | None, name: str, absent: Finding, update: str) -> Finding:
+    """What to say of a program by its version, None where it does not answer: `absent`, too old, or passed."""
+    if found is None:
+        return absent
+    if version(found) < least:
+        return Finding("FAIL", absent.check, found.strip(), f"{dotted(least)} or newer", update)
+    return passed(absent.check, f"{name} {found.strip()}")
+
+
 def check_engine(machine: Machine) -> Iterator[Finding]:
     found = machine.run("docker", "version", "--format", "{{.Server.Version}}")
-    if found is None:
-        yield Finding(
-            "FAIL",
-            "engine",
-            "docker does not answer",
-            f"Docker Engine {dotted(ENGINE)} or newer, running",
-            "dnf install docker (openEuler) or apt-get install docker.io, then systemctl enable --now docker; "
-            "as another user than root: usermod -aG docker USER",
-        )
+    absent = Finding(
+        "FAIL",
+        "engine",
+        "docker does not answer",
+        f"Docker Engine {dotted(ENGINE)} or newer, running",
+        "dnf install docker (openEuler) or apt-get install docker.io, then systemctl enable --now docker; "
+        "as another user than root: usermod -aG docker USER",
+    )
+    finding = at_least(ENGINE, found, "Docker", absent, "update Docker")
+    yield finding
+    if found is None or finding.level == "FAIL":
         return
-    if version(found) < ENGINE:
-        yield Finding("FAIL", "engine", found.strip(), f"{dotted(ENGINE)} or newer", "update Docker")
-        return
-    yield passed("engine", f"Docker {found.strip()}")
     if version(found) < BUILDKIT_ENGINE:
         yield Finding(
             "WARN",
@@ -56,21 +63,15 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
 
 def check_compose(machine: Machine) -> Iterator[Finding]:
     found = machine.run("docker", "compose", "version", "--short")
-    if found is None:
-        yield Finding(
-            "FAIL",
-            "compose",
-            "docker compose is missing",
-            f"the Compose plugin, {dotted(COMPOSE)} or newer",
-            "openEuler's docker has none: copy the plugin docker-compose (it is in the offline bundle) to "
-            "/usr/libexec/docker/cli-plugins/ and make it executable; Debian: apt-get install docker-compose",
-        )
-    elif version(found) < COMPOSE:
-        yield Finding(
-            "FAIL", "compose", found.strip(), f"{dotted(COMPOSE)} or newer", "replace the plugin docker-compose"
-        )
-    else:
-        yield passed("compose", f"Compose {found.strip()}")
+    absent = Finding(
+        "FAIL",
+        "compose",
+        "docker compose is missing",
+        f"the Compose plugin, {dotted(COMPOSE)} or newer",
+        "openEuler's docker has none: copy the plugin docker-compose (it is in the offline bundle) to "
+        "/usr/libexec/docker/cli-plugins/ and make it executable; Debian: apt-get install docker-compose",
+    )
+    yield at_least(COMPOSE, found, "Compose", absent, "replace the plugin docker-compose")
 
 
 def check_image(machine: Machine) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from demo_training.drawing.words import words
+from demo_training.vlm.batches import tensors
 from demo_training.vlm.crops import (
     CELL,
     IGNORE,
@@ -21,7 +22,6 @@ from demo_training.vlm.crops import (
     smart_resize,
 )
 from demo_training.vlm.tokenizer import prompt_ids
-from demo_training.vlm.train import tensors
 
 DEMO = Path(__file__).resolve().parents[3] / "models" / "demo" / "PaddleOCR-VL"
 PAGE = Stage(1, lines=(1, 6), widths=(100, 900), natural=1.0, tokens=(100, 700), stacked=0.3, wider=0.1)

@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import PaddleOCRVLForConditionalGeneration
 
+from demo_training.vlm.batches import normalise
 from demo_training.vlm.config import DemoConfig
 from demo_training.vlm.crops import PATCH
 from demo_training.vlm.model import DemoModel
 from demo_training.vlm.tokenizer import IMAGE, prompt_ids
-from demo_training.vlm.train import normalise
 
 DEMO = Path(__file__).resolve().parents[3] / "models" / "demo" / "PaddleOCR-VL"
 

@@ -20,7 +20,7 @@ from docparser.http.errors import error_response
 from docparser.jobs.submission import check_submission
 from tests.fuzz.choices import Choices, dumped
 from tests.fuzz.verdict import Broken
-from vlm_models import middleware
+from vlm_models import fields as vlm_fields
 
 FIELDS = tuple(ParseRequest.model_fields) + tuple(RestructureRequest.model_fields)
 JOB_FIELDS = ("model", "fileUrl", "optionalPayload", "pageRanges", "batchId", "file", "fileType")
@@ -41,7 +41,7 @@ def target(data: bytes) -> None:
     elif kind == 2:
         submit(as_arrived(body_of(choices, JOB_FIELDS)), choices)
     elif kind == 3:
-        check_body(dumped(body_of(choices, (*sorted(middleware.FIELDS), "prompt"))))
+        check_body(dumped(body_of(choices, (*sorted(vlm_fields.FIELDS), "prompt"))))
     else:
         decode(choices)
 
@@ -105,19 +105,18 @@ def decode(choices: Choices) -> None:
 
 
 def check_body(body: bytes) -> None:
-    """What the VLM server lets through has bounded numbers."""
+    """What the VLM server lets through has bounded numbers and texts that are texts."""
     try:
-        middleware.check_fields(body)
-    except middleware.Refusal as refusal:
+        document = vlm_fields.read_request(body)
+    except vlm_fields.Refusal as refusal:
         json.dumps(str(refusal)).encode()
         return
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return
-    choices = document.get("n") if isinstance(document, dict) else None
-    if isinstance(choices, (int, float)) and choices > middleware.MAX_CHOICES:
+    choices = document.get("n")
+    if choices is not None and not (type(choices) is int and 1 <= choices <= vlm_fields.MAX_CHOICES):
         raise Broken("n of a request to the VLM is bounded")
+    # What vLLM may write into an answer.
+    json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
+    list(vlm_fields.image_urls(document))
 
 
 def seeds() -> list[bytes]:

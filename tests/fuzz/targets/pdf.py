@@ -3,7 +3,7 @@
 by inputs that are built from the words of the format.
 
 PDFium ends its process on some inputs (`findings/pdf`), so each is read in a child. That the service outlives such an
-input is tested with the service (test_bad_inputs.py); here, an end by a signal counts as read.
+input is tested with the service (tests/parser/test_bad_input.py); here, an end by a signal counts as read.
 """
 
 from __future__ import annotations

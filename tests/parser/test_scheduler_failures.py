@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scheduler does when workers are lost, hang, never come, or cannot be told. The workers are simulated."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import queue
+
+import pytest
+
+from docparser.errors import InternalError, NotReady, PageTimeout, StepTooSlow, WorkerLost
+from docparser.parsing.pool import State
+from docparser.parsing.scheduler import DEATHS, LOSSES
+from docparser.parsing.turns import Flow
+from docparser.worker.tasks import CancelTask, CountPages, ParsePage, RunTask
+from tests.support.simulated_workers import Bench, Process, in_loop
+
+
+@in_loop
+async def test_pages_of_a_lost_worker_go_to_another_first():
+    bench, flow = Bench(2), Flow()
+    pages = [bench.submit(name, flow) for name in "abc"]
+    await asyncio.sleep(0)
+    bench.want(0)
+    bench.scheduler.on_worker_lost(bench.workers[0], on_task=0)
+    bench.want(1)
+    assert bench.order(1) == ["a"]
+    bench.answer("text", 1)
+    assert await pages[0] == "text"
+    assert bench.scheduler.page_retries == 1
+
+
+@in_loop
+async def test_a_page_that_kills_workers_is_given_up_and_the_others_are_not():
+    bench, flow = Bench(), Flow()
+    poison, other = bench.submit("poison", flow), bench.submit("other", flow)
+    await asyncio.sleep(0)
+    for _ in range(DEATHS):
+        bench.want()
+        bench.want()
+        number = next(m.number for m in bench.workers[0].told[::-1] if m.task.document.path == "poison")
+        bench.scheduler.on_worker_lost(bench.workers[0], on_task=number)
+    with pytest.raises(WorkerLost, match=f"{DEATHS} times"):
+        await poison
+    bench.want()
+    bench.answer("fine")
+    assert await other == "fine"
+
+
+@in_loop
+async def test_a_page_is_not_tried_for_ever_whoever_kills_the_workers():
+    bench = Bench()
+    page = bench.submit("page", Flow())
+    await asyncio.sleep(0)
+    for _ in range(LOSSES):
+        bench.want()
+        bench.scheduler.on_worker_lost(bench.workers[0], on_task=0)
+    with pytest.raises(WorkerLost, match=f"{LOSSES} times"):
+        await page
+
+
+@in_loop
+async def test_a_step_that_hangs_costs_its_page_and_its_worker():
+    bench = Bench(step_timeout_s=5)
+    page = bench.submit("page", Flow())
+    await asyncio.sleep(0)
+    bench.want()
+    worker = bench.workers[0]
+    worker.simulated.hold(worker.told[0].number, 4.0)
+    bench.scheduler._check_timeouts()
+    assert not worker.killed
+    worker.simulated.hold(worker.told[0].number, 6.0)
+    bench.scheduler._check_timeouts()
+    assert worker.killed
+    with pytest.raises(StepTooSlow, match="PARSER_STEP_TIMEOUT_S"):
+        await page
+
+
+@in_loop
+async def test_a_page_that_waits_too_long_is_given_up_and_its_worker_goes_on():
+    bench = Bench(page_timeout_s=0.01)
+    page = bench.submit("page", Flow())
+    await asyncio.sleep(0)
+    bench.want()
+    await asyncio.sleep(0.05)
+    bench.scheduler._check_timeouts()
+    with pytest.raises(PageTimeout, match="PARSER_PAGE_TIMEOUT_S"):
+        await page
+    assert isinstance(bench.workers[0].told[-1], CancelTask) and not bench.workers[0].killed
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.BROKEN])
+def test_a_pool_without_hope_refuses_at_once(state):
+    async def submit():
+        bench = Bench()
+        bench.workers[0].state = state
+        with pytest.raises(NotReady, match="not ready"):
+            await bench.submit("page", Flow())
+
+    asyncio.run(asyncio.wait_for(submit(), 5))
+
+
+@in_loop
+async def test_those_who_wait_are_told_when_no_worker_will_come():
+    bench = Bench()
+    page = bench.submit("page", Flow())
+    await asyncio.sleep(0)
+    bench.workers[0].state = State.BROKEN
+    bench.scheduler.on_no_worker_left()
+    with pytest.raises(NotReady):
+        await page
+    assert bench.scheduler.queued == 0
+
+
+@in_loop
+async def test_a_task_that_cannot_be_sent_fails_alone_and_its_worker_takes_the_next():
+    bench = Bench()
+    (worker,) = bench.workers
+    send = worker.send
+
+    def refuse_one(message):
+        task = message.task if isinstance(message, RunTask) else None
+        if isinstance(task, ParsePage | CountPages) and task.document.path == "deep":
+            raise RecursionError("maximum recursion depth exceeded while pickling an object")
+        send(message)
+
+    worker.send = refuse_one  # type: ignore[method-assign]  # one worker of this test fails
+    deep, good = bench.send("a", "deep", "good")
+    await asyncio.sleep(0)
+    bench.want()
+    with pytest.raises(InternalError, match="cannot pass"):
+        await deep
+    assert bench.order() == ["good"] and bench.scheduler.assigned == 1
+    bench.answer("done", name="good")
+    assert await good == "done" and bench.scheduler.assigned == 0
+
+
+def test_what_cannot_be_pickled_is_the_senders_error():
+    """It must not end the thread that writes to the worker, which then would be told nothing any more."""
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    process = Process()
+    process._outbox = queue.SimpleQueue()
+    with pytest.raises(RecursionError):
+        process.send(deep)
+    assert process._outbox.empty()
+    process.send("good")
+    sent = process._outbox.get()
+    assert sent is not None and pickle.loads(sent) == "good"
