@@ -161,7 +161,19 @@ REFUSED: dict[str, list[Any]] = {
         if isinstance(kind, fields.Whole)
     },
     **{
-        name: ["1", Json("1e999"), Json("-1e999"), 1e308, -1e308, True, [1], {}, kind.least - 0.1, kind.most + 0.1]
+        name: [
+            "1",
+            Json("1e999"),
+            Json("-1e999"),
+            1e308,
+            -1e308,
+            10**400,
+            True,
+            [1],
+            {},
+            kind.least - 0.1,
+            kind.most + 0.1,
+        ]
         for name, kind in fields.REQUEST.keys.items()
         if isinstance(kind, fields.Number)
     },
