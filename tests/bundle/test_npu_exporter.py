@@ -50,7 +50,9 @@ def test_it_starts_with_its_profile_alone_and_is_published_on_loopback():
     assert service["profiles"] == ["npu-exporter"] and service["networks"] == ["monitoring"]
     fragment = yaml.safe_load((ROOT / service["extends"]["file"]).read_text())["services"]["npu-exporter"]
     [port] = service["ports"]
-    address, published_port, inside = re.fullmatch(r"([\d.]+):\$\{NPU_EXPORTER_PORT:-(\d+)\}:(\d+)", port).groups()
+    parts = re.fullmatch(r"([\d.]+):\$\{NPU_EXPORTER_PORT:-(\d+)\}:(\d+)", port)
+    assert parts
+    address, published_port, inside = parts.groups()
     assert address == "127.0.0.1" and f"-port={inside}" in fragment["command"]
     jobs = yaml.safe_load((PROMETHEUS / "prometheus.yaml").read_text())["scrape_configs"]
     targets = {job["job_name"]: job["static_configs"][0]["targets"] for job in jobs}

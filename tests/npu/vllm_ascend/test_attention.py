@@ -117,7 +117,9 @@ def serve(backend: types.ModuleType, runner: Any) -> None:
             query, key, value = (part.unflatten(-1, (-1, HEAD_DIM)) for part in qkv.split(WIDTHS, dim=-1))
             output = torch.zeros(filled, HEADS, HEAD_DIM, dtype=torch.bfloat16)
             with set_forward_context(meta, runner.vllm_config):
-                get_forward_context().capturing = False
+                # vllm-ascend's own field.
+                context: Any = get_forward_context()
+                context.capturing = False
                 # The rotation leaves new queries and keys; values stay a part of QKV.
                 impl.forward(layer, query.contiguous(), key.contiguous(), value, tuple(cache), meta, output)
             start = 0
