@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
-import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ def platform(torch_npu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ob
         stack = Stack(stack_here())
         if place := importable(stack, tmp_path_factory.mktemp("vllm_ascend")):
             patches.syspath_prepend(str(place))
-        elif importlib.util.find_spec("vllm_ascend") is None:
+        elif not list(importlib.metadata.distributions(name="vllm-ascend")):
             commit = stack.args["VLLM_ASCEND_VERSION"]
             pytest.skip(f"the sources of vllm-ascend {commit[:7]} are not here: {SETTING} names a folder or repository")
         from vllm.platforms import current_platform
