@@ -31,8 +31,11 @@ def stack_here() -> str:
 
 
 @pytest.fixture(scope="session")
-def platform(torch_npu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """vLLM's platform, found by vllm-ascend's entry point, for the chip that our images are built for."""
+def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """vLLM's platform, found by vllm-ascend's entry point, for the chip that our images are built for.
+
+    torch_npu is loaded once the sources are there: nothing is loaded only to be left out.
+    """
     with pytest.MonkeyPatch.context() as patches:
         stack = Stack(stack_here())
         if place := importable(stack, tmp_path_factory.mktemp("vllm_ascend")):
@@ -40,6 +43,7 @@ def platform(torch_npu, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ob
         elif not list(importlib.metadata.distributions(name="vllm-ascend")):
             commit = stack.args["VLLM_ASCEND_VERSION"]
             pytest.skip(f"the sources of vllm-ascend {commit[:7]} are not here: {SETTING} names a folder or repository")
+        request.getfixturevalue("torch_npu")
         from vllm.platforms import current_platform
 
         # What the build writes down for SOC_VERSION; the released wheel was built for A2.
