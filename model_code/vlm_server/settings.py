@@ -20,6 +20,9 @@ GRAPH_MODES = {
     "full_decode_only": "FULL_DECODE_ONLY",
     "full_and_piecewise": "FULL_AND_PIECEWISE",
 }
+# Starts of words of `vllm serve` that would take the place of VLM_GRAPH_MODE, which becomes a --compilation-config:
+# vLLM takes the last one, and does not add them up.
+GRAPH_WORDS = ("--compilation-config", "--compilation_config", "-cc", "-O", "--enforce-eager", "--enforce_eager")
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ class Settings:
             raise UsageError(
                 f"VLM_ARGS is {env['VLM_ARGS']!r}: {error}; expected arguments of `vllm serve`, quoted as in a shell"
             ) from error
+        if graph_mode is not None and (words := [word for word in arguments if word.startswith(GRAPH_WORDS)]):
+            raise UsageError(
+                f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ARGS has {words[0]!r}, which takes its place; leave "
+                'VLM_GRAPH_MODE empty and say "cudagraph_mode" in VLM_ARGS'
+            )
         try:
             # Read by the model and the middleware themselves; here a mistake is said before anything is loaded.
             VisionSettings.from_environment(env)

@@ -24,6 +24,14 @@ SERIES = {
     "VlmDown": ({UP: "0x30"}, {UP: "1x30"}),
     "VlmReplicasMissing": ({UP: "15x30", CONFIGURED: "16x30"}, {UP: "16x30", CONFIGURED: "16x30"}),
     "DiesMissing": ({"docparser_vlm_dies_missing": "1x30"}, {"docparser_vlm_dies_missing": "0x30"}),
+    "DieUnhealthy": (
+        {'npu_chip_info_health_status{id="3"}': "0x30"},
+        {'npu_chip_info_health_status{id="3"}': "1x30"},
+    ),
+    "DieMemoryErrors": (
+        {'npu_chip_info_hbm_ecc_total_double_bit_error_cnt{id="3"}': "0x10 2x20"},
+        {'npu_chip_info_hbm_ecc_total_double_bit_error_cnt{id="3"}': "2x30"},
+    ),
     "PagesWait": ({"docparser_queue_oldest_seconds": "601x30"}, {"docparser_queue_oldest_seconds": "599x30"}),
     "PagesFail": (
         {

@@ -42,6 +42,14 @@ def resolve(chosen: Settings) -> VlmWeights:
         ({"VLM_GRAPH_MODE": "fast", "HARDWARE": "ascend"}, "VLM_GRAPH_MODE is 'fast'; expected one of none, piecewise"),
         ({"VLM_GRAPH_MODE": "full", "HARDWARE": "cpu"}, "VLM_GRAPH_MODE is set, but HARDWARE is cpu"),
         ({"VLM_GRAPH_MODE": "full", "VLM_ENFORCE_EAGER": "1", "HARDWARE": "ascend"}, "but VLM_ENFORCE_EAGER is 1"),
+        (
+            {"VLM_GRAPH_MODE": "full", "VLM_ARGS": "--compilation-config '{}'", "HARDWARE": "ascend"},
+            "VLM_ARGS has '--compilation-config', which takes its place; leave VLM_GRAPH_MODE empty",
+        ),
+        (
+            {"VLM_GRAPH_MODE": "full", "VLM_ARGS": "--seed 1 --enforce-eager", "HARDWARE": "ascend"},
+            "VLM_ARGS has '--enforce-eager', which takes its place",
+        ),
         ({"VLM_REPLICAS_PER_DIE": "0"}, "VLM_REPLICAS_PER_DIE is '0'"),
         ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
         ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),

@@ -104,10 +104,16 @@ def test_an_index_of_cpu_builds_replaces_torch_alone(tmp_path: Path, monkeypatch
 
 
 def test_the_marker_that_says_nothing_is_dropped():
-    pins = {"a==1": "x or y", "b==2": "x", "c==3": "x or y"}
+    both, one = "machine == 'x86_64' or machine == 'aarch64'", "machine == 'x86_64'"
+    pins = {"a==1": both, "b==2": one, "c==3": both}
     lock = "# a comment\n" + "".join(f"{pin} ; {marker} \\\n    --hash=sha256:0\n" for pin, marker in pins.items())
     assert [entry.splitlines()[0] for entry in drop_universal_marker(split_entries(lock))] == [
         "a==1 \\",
-        "b==2 ; x \\",
+        f"b==2 ; {one} \\",
         "c==3 \\",
     ]
+
+
+def test_a_marker_that_all_entries_have_stays_where_it_names_a_processor():
+    entries = ["a==1 ; machine == 'x86_64' \\\n    --hash=sha256:0\n"]
+    assert drop_universal_marker(entries) == entries

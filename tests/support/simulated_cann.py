@@ -21,13 +21,18 @@ LIBRARIES = (
     "graph",
     "acl_op_compiler",
     "acl_tdt_channel",
+    "ascend_protobuf",
+    "fmk_parser",
     "opapi",
     "cust_opapi",
     "atb",
     "nnopbase",
 )
-# C functions of ACL and HCCL; C++ names (mangled) in the namespaces of the graph engine and of ATB.
-CANN_SYMBOL = re.compile(r"^(acl|Hccl|_ZT?[A-Z]*N?K?(2ge|3atb))")
+# C functions of ACL and HCCL, and of its library of bounded copies; C++ names (mangled) in the namespaces of the graph
+# engine and of ATB.
+CANN_SYMBOL = re.compile(r"^(acl|Hccl|_ZT?[A-Z]*N?K?(2ge|3atb)|[a-z]+_s$)")
+# The libraries of a wheel that are linked to CANN. vllm-ascend 0.11 imports torchair, a graph mode that we do not use.
+LINKED = ("_C*.so", "lib/*.so", "dynamo/torchair/core/*.so")
 
 
 def undefined_symbols(library: Path) -> set[str]:
@@ -45,7 +50,7 @@ def build(torch_npu: Path, folder: Path) -> int:
 
 def build_for(wheels: list[Path], folder: Path) -> int:
     """Build the libraries that serve each of these wheels, unpacked; returns how many symbols they define."""
-    libraries = [path for wheel in wheels for path in (*wheel.glob("_C*.so"), *wheel.glob("lib/*.so"))]
+    libraries = [path for wheel in wheels for pattern in LINKED for path in wheel.glob(pattern)]
     wanted = sorted(name for name in set().union(*map(undefined_symbols, libraries)) if CANN_SYMBOL.match(name))
     functions = "".join(f"long {name}(void) {{ return 0; }}\n" for name in wanted)
     for name in LIBRARIES:

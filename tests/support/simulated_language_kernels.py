@@ -2,8 +2,8 @@
 """CPU kernels under the names of the NPU operators that vllm-ascend calls for the language model.
 
 They are written from the documentation and strict, as those of the tower (`simulated_npu_kernels`): tensors in one
-piece of memory, shapes and dtypes as the reference of torch_npu names them. Not covered: attention over the cache,
-whose layouts the reference leaves open.
+piece of memory, shapes and dtypes as the reference of torch_npu names them. Attention is in
+`simulated_attention_kernels`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,13 @@ def packed(**tensors: Tensor) -> None:
     for name, tensor in tensors.items():
         if not tensor.is_contiguous():
             raise ValueError(f"{name} {tuple(tensor.shape)} with strides {tensor.stride()} is not contiguous")
+
+
+def rows(**tensors: Tensor) -> None:
+    """As `packed`, but there may be gaps between tokens: every release hands values over as a part of QKV's rows."""
+    for name, tensor in tensors.items():
+        if not tensor[:1].is_contiguous():
+            raise ValueError(f"a row of {name} {tuple(tensor.shape)} with strides {tensor.stride()} is not contiguous")
 
 
 def npu_mrope(positions, query, key, cos_sin_cache, head_size, *, mrope_section=None, rotary_mode="half"):
@@ -74,7 +81,8 @@ def npu_swiglu(value, dim=-1):
 
 def npu_reshape_and_cache(key, value, key_cache, value_cache, slot_indices):
     """key, value [tokens, heads, head_size] to the slots [tokens] int32 of caches [blocks, block, heads, head_size]."""
-    packed(key=key, value=value, key_cache=key_cache, value_cache=value_cache, slot_indices=slot_indices)
+    rows(key=key, value=value)
+    packed(key_cache=key_cache, value_cache=value_cache, slot_indices=slot_indices)
     if slot_indices.dtype != torch.int32 or slot_indices.shape != key.shape[:1] or key.shape != value.shape:
         raise ValueError(f"slots {tuple(slot_indices.shape)} {slot_indices.dtype} for {tuple(key.shape)}")
     for cache, part in ((key_cache, key), (value_cache, value)):

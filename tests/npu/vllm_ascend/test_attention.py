@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention and the key-value cache as vllm-ascend computes them for our configuration, on strict stand-ins.
+
+Requests go through the steps that its runner makes of them: whole prompts, one token of each, prompts in chunks beside
+others' tokens. The runner's own functions choose the state and the mask, its builder makes the metadata.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
+from tests.support.simulated_attention_kernels import attend
+
+HEADS, KEY_HEADS, HEAD_DIM, BLOCK = 16, 2, 128, 128
+WIDTHS = [HEADS * HEAD_DIM, KEY_HEADS * HEAD_DIM, KEY_HEADS * HEAD_DIM]
+# Blocks of each request, in no order.
+BLOCKS = {"short": [3, 7], "long": [6, 1], "late": [2, 5]}
+# State, what each request adds, and the rows of a captured graph. The runner puts single tokens first.
+STEPS = [
+    ("PrefillNoCache", {"short": 5, "long": 130}, 136),
+    ("DecodeOnly", {"short": 1, "long": 1}, 4),
+    ("ChunkedPrefill", {"short": 1, "long": 1, "late": 100}, 102),
+    ("ChunkedPrefill", {"long": 1, "late": 40}, 48),
+    ("DecodeOnly", {"short": 1, "long": 1, "late": 1}, 3),
+]
+
+
+@pytest.fixture
+def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """What the runner's functions read of it, with the configuration of our flags."""
+    # The builder pins memory for copies to a device.
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    config = engine_config()
+    masks = layers("attention.attention_mask").AttentionMaskBuilder
+    device = torch.device("cpu")
+    new = "max_seq_len" not in masks.__init__.__annotations__
+    return types.SimpleNamespace(
+        module=layers("worker.model_runner_v1"),
+        attn_mask_builder=masks(device) if new else masks(16384, torch.bfloat16, device),
+        vllm_config=config,
+        model_config=config.model_config,
+        scheduler_config=config.scheduler_config,
+        speculative_config=None,
+        use_sparse=False,
+        pcp_size=1,
+        dcp_size=1,
+        dtype=torch.bfloat16,
+        device=device,
+    )
+
+
+def metadata(backend: types.ModuleType, runner: Any, tokens: dict[str, int], done: dict[str, int], filled: int) -> Any:
+    """What the runner hands to each layer for a step; `done` counts the tokens of each request before it."""
+    names = list(tokens)
+    counts = np.array([tokens[name] for name in names], dtype=np.int32)
+    lengths = torch.tensor([done[name] + tokens[name] for name in names], dtype=torch.int32)
+    runner.seq_lens_np = lengths.numpy()
+    runner.seq_lens = types.SimpleNamespace(np=lengths.numpy())
+    kind = runner.module.NPUModelRunner
+    state = kind._build_attn_state(runner, len(names), counts, counts)
+    mask = kind._make_attention_mask
+    new = mask.__code__.co_argcount == 2
+    mask = mask(runner, state) if new else mask(runner, lengths, None, state)
+    starts = torch.tensor([0, *np.cumsum(counts)], dtype=torch.int32)
+    positions = [done[name] + index for name in names for index in range(tokens[name])]
+    owners = [name for name in names for _ in range(tokens[name])]
+    slots = [BLOCKS[name][at // BLOCK] * BLOCK + at % BLOCK for name, at in zip(owners, positions, strict=True)]
+    values = {
+        "query_start_loc": starts,
+        "query_start_loc_cpu": starts,
+        "seq_lens": lengths,
+        "seq_lens_cpu": lengths,
+        "num_computed_tokens_cpu": lengths - torch.from_numpy(counts),
+        "num_reqs": len(names),
+        "num_actual_tokens": len(slots),
+        "num_input_tokens": filled,
+        "max_query_len": int(counts.max()),
+        "decode_token_per_req": 1,
+        "block_table_tensor": torch.tensor([BLOCKS[name] for name in names], dtype=torch.int32),
+        # Slots of the filling are -1, and no operator may see them.
+        "slot_mapping": torch.tensor([*slots, *[-1] * (filled - len(slots))], dtype=torch.int32),
+        "actual_seq_lengths_q": [],
+        "attn_mask": mask,
+        "attn_state": backend.AscendAttentionState[state.name],
+    }
+    utils = importlib.import_module("vllm_ascend.attention.utils")
+    if new:
+        values["max_seq_len"] = 0
+    builder = backend.AscendAttentionMetadataBuilder(None, [], runner.vllm_config, runner.device)
+    return builder.build(0, utils.AscendCommonAttentionMetadata(**values))
+
+
+def serve(backend: types.ModuleType, runner: Any) -> None:
+    """Raise unless every step gives what attention over all tokens so far gives."""
+    from vllm.config import set_current_vllm_config
+    from vllm.forward_context import get_forward_context, set_forward_context
+
+    torch.manual_seed(0)
+    layer = types.SimpleNamespace(_k_scale_float=1.0, _v_scale_float=1.0)
+    cache = torch.full((2, 8, BLOCK, KEY_HEADS, HEAD_DIM), torch.nan, dtype=torch.bfloat16)
+    seen = {name: torch.empty(0, sum(WIDTHS), dtype=torch.bfloat16) for name in BLOCKS}
+    with set_current_vllm_config(runner.vllm_config):
+        impl = backend.AscendAttentionBackendImpl(
+            HEADS, HEAD_DIM, HEAD_DIM**-0.5, KEY_HEADS, None, None, "auto", None, "decoder", None
+        )
+        for state, tokens, filled in STEPS:
+            meta = metadata(backend, runner, tokens, {name: len(seen[name]) for name in seen}, filled)
+            assert meta.attn_state.name == state
+            qkv = torch.randn(filled, sum(WIDTHS)).to(torch.bfloat16)
+            query, key, value = (part.unflatten(-1, (-1, HEAD_DIM)) for part in qkv.split(WIDTHS, dim=-1))
+            output = torch.zeros(filled, HEADS, HEAD_DIM, dtype=torch.bfloat16)
+            with set_forward_context(meta, runner.vllm_config):
+                # vllm-ascend's own field.
+                context: Any = get_forward_context()
+                context.capturing = False
+                # The rotation leaves new queries and keys; values stay a part of QKV.
+                impl.forward(layer, query.contiguous(), key.contiguous(), value, tuple(cache), meta, output)
+            start = 0
+            for name, count in tokens.items():
+                seen[name] = torch.cat((seen[name], qkv[start : start + count]))
+                q, k, v = (part.unflatten(-1, (-1, HEAD_DIM)) for part in seen[name].split(WIDTHS, dim=-1))
+                expected = attend(q[-count:], k, v, HEAD_DIM**-0.5)
+                torch.testing.assert_close(output[start : start + count], expected, rtol=1e-2, atol=1e-3)
+                start += count
+
+
+# Stack -> text in attention_v1, what it becomes.
+MISTAKES = {
+    "both": [
+        ("scale=self.scale,", "scale=1.0,"),
+        ("scale=self.scale,", "scale=self.scale * 1.1,"),
+        ("sparse_mode=3,", "sparse_mode=0,"),
+        ('input_layout="TND"', 'input_layout="BSH"'),
+        ("block_size=block_size,", "block_size=64,"),
+        ("num_key_value_heads=self.num_kv_heads,", "num_key_value_heads=self.num_heads,"),
+        ("value = self.value_cache.view(", "value = self.key_cache.view("),
+        ("key=key[", "key=value["),
+        ("actual_seq_lengths=attn_metadata.actual_seq_lengths_q,", "actual_seq_lengths=attn_metadata.seq_lens_list,"),
+        ("seq_lens_list=seq_lens.tolist()", "seq_lens_list=(seq_lens - 1).tolist()"),
+        ("slot_mapping=slot_mapping,", "slot_mapping=slot_mapping.flip(0),"),
+        ("slot_mapping=slot_mapping,", "slot_mapping=slot_mapping.long(),"),
+        ("block_tables=block_table,", "block_tables=block_table.flip(1),"),
+        ("block_tables=block_table,", "block_tables=block_table.T,"),
+    ],
+    "0.11.1": [
+        ("mask=mask,", "mask=mask.T,"),
+        ("mask=mask,", "mask=mask.float(),"),
+        ("seq_len=attn_metadata.seq_lens,", "seq_len=attn_metadata.seq_lens.long(),"),
+        ("seq_len=attn_metadata.seq_lens,", "seq_len=attn_metadata.seq_lens.cumsum(0).int(),"),
+        ("context_lens=attn_metadata.seq_lens,", "context_lens=attn_metadata.seq_lens - 1,"),
+        ("scale_value=self.scale,", "scale_value=1.0,"),
+        ("query = query[:num_tokens]", "pass"),
+    ],
+    "0.13.0": [
+        ("actual_seq_lengths_kv = attn_metadata.seq_lens_list", "actual_seq_lengths_kv = list(range(1, 4))"),
+        ("query = query[:num_tokens]", "pass"),
+        # vLLM's filling is in no slot.
+        ("key=key[:attn_metadata.num_actual_tokens],", "key=key,"),
+        ("key = key[:num_tokens]", "pass"),
+    ],
+}
+
+
+def test_every_step_attends_to_all_tokens_so_far(layers, runner):
+    serve(layers("attention.attention_v1"), runner)
+
+
+@pytest.mark.parametrize(("old", "new"), MISTAKES["both"] + MISTAKES[stack_here()], ids=lambda value: value[:50])
+def test_a_mistake_is_found(layers, runner, old: str, new: str):
+    with pytest.raises((AssertionError, ValueError, RuntimeError, TypeError, IndexError)):
+        serve(with_mistake(layers("attention.attention_v1"), old, new), runner)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launcher's arguments become on Ascend: vLLM's own parser and the real NPUPlatform.check_and_update_config.
+
+The command line is the one that an operator's settings lead to; the weights are a config.json with the published sizes.
+What a graph of these sizes costs on a die, and whether it can be captured, needs a die.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.npu.vllm_ascend.conftest import stack_here
+
+# vLLM's sizes for 128 requests at once: twice as many, in steps of 8.
+SIZES = [1, 2, 4, *range(8, 257, 8)]
+WORKERS = {"0.11.1": "vllm_ascend.worker.worker_v1.NPUWorker", "0.13.0": "vllm_ascend.worker.worker.NPUWorker"}
+# VLM_GRAPH_MODE -> mode of the graphs, and whether vLLM compiles the model (for graphs, without inductor).
+GRAPHS = {
+    "": ("PIECEWISE", True),
+    "none": ("NONE", False),
+    "piecewise": ("PIECEWISE", True),
+    "full": ("FULL", True),
+    "full_decode_only": ("FULL_DECODE_ONLY", True),
+    # vllm-ascend captures no two kinds at once.
+    "full_and_piecewise": ("PIECEWISE", True),
+}
+
+
+def graphs(config: Any) -> tuple[str, bool]:
+    compilation = config.compilation_config
+    return compilation.cudagraph_mode.name, compilation.mode.name == "VLLM_COMPILE"
+
+
+def test_our_defaults(engine_config):
+    config = engine_config()
+    assert graphs(config) == GRAPHS[""] and config.compilation_config.use_inductor is False
+    assert sorted(config.compilation_config.cudagraph_capture_sizes) == SIZES
+    assert config.compilation_config.custom_ops == ["all"]
+    assert config.parallel_config.worker_cls == WORKERS[stack_here()]
+    assert (config.cache_config.block_size, config.cache_config.num_gpu_blocks_override) == (128, 4096)
+    assert config.cache_config.gpu_memory_utilization == 0.8 and not config.cache_config.enable_prefix_caching
+    scheduler = config.scheduler_config
+    assert (scheduler.max_num_seqs, scheduler.max_num_batched_tokens) == (128, 16384)
+    assert scheduler.enable_chunked_prefill and config.model_config.max_model_len == 16384
+    assert str(config.model_config.dtype) == "torch.bfloat16" and config.model_config.uses_mrope
+    assert config.model_config.architecture == "PaddleOCRVLForConditionalGeneration"
+
+
+@pytest.mark.parametrize("mode", GRAPHS)
+def test_graph_modes(engine_config, mode: str):
+    config = engine_config(VLM_GRAPH_MODE=mode)
+    assert graphs(config) == GRAPHS[mode]
+    if mode != "none":
+        assert sorted(config.compilation_config.cudagraph_capture_sizes) == SIZES
+
+
+def test_without_graphs(engine_config):
+    config = engine_config(VLM_ENFORCE_EAGER="1")
+    assert graphs(config) == ("NONE", False) and not config.compilation_config.cudagraph_capture_sizes
+
+
+def test_several_replicas_share_a_die(engine_config):
+    cache = engine_config(VLM_REPLICAS_PER_DIE="4").cache_config
+    assert (cache.num_gpu_blocks_override, cache.gpu_memory_utilization) == (1024, 0.2)
+
+
+def test_capture_sizes_follow_the_requests_at_once(engine_config):
+    config = engine_config(VLM_ARGS="--max-num-seqs 16")
+    assert sorted(config.compilation_config.cudagraph_capture_sizes) == [1, 2, 4, 8, 16, 24, 32]
+
+
+def test_the_platform_keeps_its_block_size(engine_config):
+    assert engine_config(VLM_ARGS="--block-size 64").cache_config.block_size == 128
+
+
+def test_chunked_prefill_can_be_left_out(engine_config):
+    config = engine_config(VLM_ARGS="--no-enable-chunked-prefill --block-size 64")
+    assert not config.scheduler_config.enable_chunked_prefill and config.cache_config.block_size == 64
+
+
+def test_chosen_sizes_keep_the_chosen_mode(engine_config):
+    config = engine_config(VLM_GRAPH_MODE="full_decode_only", VLM_ARGS="--cudagraph-capture-sizes 1 8 32")
+    assert graphs(config) == ("FULL_DECODE_ONLY", True)
+    assert sorted(config.compilation_config.cudagraph_capture_sizes) == [1, 8, 32]
