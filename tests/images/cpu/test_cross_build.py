@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.ascend.sources import Stack
+from tests.support.ascend_sources import Stack
 from tests.images.conftest import CA_BUNDLE, stage
 from tests.images.project import Project
 from tests.support.engine import base_image
