@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ascend_sources import Stack
 from tests.images.conftest import CA_BUNDLE, stage
 from tests.images.project import Project
+from tests.support.ascend_sources import Stack
 from tests.support.engine import base_image
 from tests.support.engine.daemon import Engine
 from tests.support.paths import ROOT
