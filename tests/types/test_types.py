@@ -30,6 +30,7 @@ WITH_TORCH = (
     "tests/support/threads.py",
     "tests/support/simulated_npu_kernels.py",
     "tests/support/simulated_language_kernels.py",
+    "tests/support/simulated_cache_kernels.py",
 )
 
 
