@@ -38,12 +38,12 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def drive(url: str, clients: int, seconds: float) -> tuple[list[Call], float]:
-    """All calls of all clients, and how long it took until the last had its answer."""
+    """All calls of all clients, at least one of each, and how long it took until the last had its answer."""
     calls: list[Call] = []
     began, enough = time.monotonic(), threading.Event()
 
     def client() -> None:
-        while not enough.is_set() and time.monotonic() - began < seconds:
+        while not enough.is_set():
             start, error = time.monotonic(), ""
             try:
                 result = parser_client.request(url, PAGE, 1, SECONDS)
@@ -52,7 +52,7 @@ def drive(url: str, clients: int, seconds: float) -> tuple[list[Call], float]:
             except (ToolError, LookupError, TypeError) as problem:
                 error = str(problem) or type(problem).__name__
             calls.append(Call(round(start - began, 3), round(time.monotonic() - start, 3), error))
-            if sum(bool(call.error) for call in list(calls)) >= MOST_FAILURES:
+            if time.monotonic() - began >= seconds or sum(bool(call.error) for call in list(calls)) >= MOST_FAILURES:
                 enough.set()
 
     with ThreadPoolExecutor(clients) as threads:
