@@ -20,6 +20,7 @@ from bundle.acceptance import dies, judging, load, machine, pages, report, servi
 from bundle.acceptance.__main__ import STEPS
 from bundle.acceptance.node import Node, Options
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, Step, take
+from bundle.offline import contents
 from bundle.support.redact import MARK
 from tests.support.paths import ROOT
 from tests.support.simulated_docker import SimulatedDocker
@@ -325,6 +326,12 @@ def test_what_a_step_raises_is_its_failure(parser: SimulatedParser):
     record, outputs = take(Step("broken step", "nothing", broken), 7, node_at(parser))
     assert record.verdict == FAIL and "an answer cannot be understood (KeyError" in record.found
     assert record.files == list(outputs) == ["raw/07-broken-step/error.txt"]
+
+
+def test_the_pages_travel_with_the_offline_archive():
+    carried = set(contents.tree_files())
+    needed = [DATA / name for document in pages.DOCUMENTS for name in (document, f"{Path(document).stem}.json")]
+    assert set(needed) <= carried and len(needed) == 12
 
 
 def test_nothing_passed_is_not_accepted():
