@@ -32,8 +32,10 @@ def dies(devices: Path = Path("/dev")) -> list[int]:
 
 def environment(env: Mapping[str, str], place: int | None, folder: Path) -> dict[str, str]:
     """The environment of the process for the die at `place` among the container's; None on a CPU, and where there is
-    one die, which is number 0 without a variable. CANN writes below `folder`."""
-    own = {"ASCEND_WORK_PATH": folder, "ASCEND_CACHE_PATH": folder, "ASCEND_PROCESS_LOG_PATH": folder / "log"}
+    one die, which is number 0 without a variable. CANN writes below `folder`, its logs to the container's volume, where
+    scripts/support_bundle.sh finds them."""
+    logs = Path(env.get("STATE_DIR") or folder) / "ascend-log/die-check"
+    own = {"ASCEND_WORK_PATH": folder, "ASCEND_CACHE_PATH": folder, "ASCEND_PROCESS_LOG_PATH": logs}
     found = {**env, **{name: str(path) for name, path in own.items()}, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     found.pop("ASCEND_RT_VISIBLE_DEVICES", None)
     return found if place is None else {**found, "ASCEND_RT_VISIBLE_DEVICES": str(place)}
@@ -69,6 +71,8 @@ def check_all(env: Mapping[str, str], devices: Path = Path("/dev")) -> dict[str,
     with tempfile.TemporaryDirectory(prefix="die-check-") as folder:
         for place, die in enumerate(numbers):
             own = environment(env, place if len(numbers) > 1 else None, Path(folder))
+            if kind == "npu":
+                Path(own["ASCEND_PROCESS_LOG_PATH"]).mkdir(parents=True, exist_ok=True)
             found.append(check(kind, die, own, Path(folder)))
             print(f"die check: {place + 1} of {len(numbers)}", file=sys.stderr, flush=True)
     return {"kind": kind, "dies": found}
