@@ -24,6 +24,8 @@ PATTERNS = (
         r"(?P<keep>[\"']?\b[A-Za-z0-9_-]*(?i:key|token|secret|password|passwd|credential|authorization|cookie)"
         r"[A-Za-z0-9_-]*[\"']?\s*[=:]\s*[\"']?)(?!\s|[\"']|null\b|None\b|\$\{)[^\s\"',}]+"
     ),
+    # A program's words, in a list of processes or in VLM_ARGS: --api-key value
+    re.compile(r"(?P<keep>--[A-Za-z0-9-]*(?:key|token|secret|password)[A-Za-z0-9-]*[\"']?[\s,]+[\"']?)(?!-)[^\s\"',]+"),
     # A signed address of a result opens it for everyone.
     re.compile(r"(?P<keep>[?&](?:signature|sig|token|key|expires)=)[^\s&\"']+"),
     # Private keys in PEM form, with all their lines.
