@@ -43,7 +43,7 @@ def drive(url: str, clients: int, seconds: float) -> tuple[list[Call], float]:
     began, enough = time.monotonic(), threading.Event()
 
     def client() -> None:
-        while not enough.is_set():
+        while True:
             start, error = time.monotonic(), ""
             try:
                 result = parser_client.request(url, PAGE, 1, SECONDS)
@@ -54,6 +54,8 @@ def drive(url: str, clients: int, seconds: float) -> tuple[list[Call], float]:
             calls.append(Call(round(start - began, 3), round(time.monotonic() - start, 3), error))
             if time.monotonic() - began >= seconds or sum(bool(call.error) for call in list(calls)) >= MOST_FAILURES:
                 enough.set()
+            if enough.is_set():
+                return
 
     with ThreadPoolExecutor(clients) as threads:
         for running in [threads.submit(client) for _ in range(clients)]:
