@@ -86,7 +86,7 @@ def checked(numbers: list[int | None], **changed: object) -> dict[str, Any]:
         ("write to the cache", "atb", 0.0, 0.0),
         ("decode", "atb", 0.003, 0.016),
     )
-    found = []
+    found: list[dict[str, Any]] = []
     for die in numbers:
         findings: list[dict[str, Any]] = [
             {"name": name, "library": library, "error": error, "tolerance": most, "seconds": 0.1, "words": ""}

@@ -69,8 +69,8 @@ def npu_fused_infer_attention_score(
         raise ValueError(f"lengths {actual_seq_lengths} and {actual_seq_lengths_kv} for {len(query)} tokens")
     found = []
     for row, begin, end, length in zip(block_table, begins, actual_seq_lengths, actual_seq_lengths_kv, strict=True):
-        rows = [gathered(cache, row, length, num_key_value_heads) for cache in (key, value)]
-        found.append(one_sequence(query[begin:end], *rows, scale))
+        keys, values = (gathered(cache, row, length, num_key_value_heads) for cache in (key, value))
+        found.append(one_sequence(query[begin:end], keys, values, scale))
     return torch.cat(found), query.new_empty(0)
 
 
@@ -94,8 +94,8 @@ def npu_paged_attention(
     if query.shape[1] != num_heads or key_cache.shape[2] != num_kv_heads or out.shape != query.shape:
         raise ValueError(f"query {tuple(query.shape)} for {num_heads} heads, cache {tuple(key_cache.shape)}")
     for index, length in enumerate(context_lens.tolist()):
-        rows = [gathered(cache, block_table[index], length, num_kv_heads) for cache in (key_cache, value_cache)]
-        out[index : index + 1] = one_sequence(query[index : index + 1], *rows, scale_value)
+        keys, values = (gathered(cache, block_table[index], length, num_kv_heads) for cache in (key_cache, value_cache))
+        out[index : index + 1] = one_sequence(query[index : index + 1], keys, values, scale_value)
 
 
 def register() -> None:

@@ -164,11 +164,11 @@ def test_a_bad_replica_cannot_hide_behind_the_balancer(two_replicas: Project):
     good, sums = (folder / "model.safetensors").read_bytes(), (folder / "SHA256SUMS").read_bytes()
     tensor = "model.layers.0.self_attn.o_proj.weight"
     bad = negated(good, tensor)
-    digests = [hashlib.sha256(data).hexdigest().encode() for data in (good, bad)]
+    right, wrong = (hashlib.sha256(data).hexdigest().encode() for data in (good, bad))
     try:
         # The manifest agrees with them, so that the launcher serves them.
         replace(folder / "model.safetensors", bad)
-        replace(folder / "SHA256SUMS", sums.replace(*digests))
+        replace(folder / "SHA256SUMS", sums.replace(right, wrong))
         load_again(two_replicas, 1)
     finally:
         replace(folder / "model.safetensors", good)
