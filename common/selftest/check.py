@@ -117,6 +117,15 @@ def check_blocks(server: Server, recorded: dict[str, Any], tolerance: float = LO
     return findings
 
 
+def replica_urls(file: Path) -> list[str]:
+    """The API root of every replica that a VLM container's replicas.json lists. Raises UsageError."""
+    try:
+        ports = json.loads(file.read_text())["ports"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--replicas {file}: {error}; expected the file of a VLM container") from error
+    return [f"http://127.0.0.1:{port}/v1" for port in ports]
+
+
 def check_replicas(urls: list[str], weights: Path | None, values: Path | None, tolerance: float) -> list[Finding]:
     """Ask every replica by itself, all at the same time, so that none can hide behind the balancer.
 
@@ -168,11 +177,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of lines")
     options = parser.parse_args()
     if options.replicas:
-        try:
-            ports = json.loads(options.replicas.read_text())["ports"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"--replicas {options.replicas}: {error}; expected the file of a VLM container") from error
-        urls = [f"http://127.0.0.1:{port}/v1" for port in ports]
+        urls = replica_urls(options.replicas)
         return show(check_replicas(urls, options.weights, options.values, options.tolerance), options.json)
     server = Server(options.vlm)
     weights = options.weights or Path(server.root)

@@ -43,6 +43,7 @@ ROOMS = {
     "preflight": {"compose", "weights"},
     "offline": {"compose", "image_build"},
     "support": set(),
+    "acceptance": {"compose", "support"},
     "demo": {"compose", "environments", "local_mode"},
 }
 # Modules at the top of operations/bundle that are run by a script, not imported by a room.

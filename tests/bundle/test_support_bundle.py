@@ -154,6 +154,8 @@ def test_an_archive_that_cannot_be_written(tmp_path: Path):
         ("prompt_tokens_total 17.0", "prompt_tokens_total 17.0"),
         ("the key was refused", "the key was refused"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nafter", f"{MARK}\nafter"),
+        ("vllm serve --api-key s3cr3t-value --port 8000", f"vllm serve --api-key {MARK} --port 8000"),
+        ("['--api-key', 's3cr3t-value', '--port']", f"['--api-key', '{MARK}', '--port']"),
         ("x=known-secret;", f"x={MARK};"),
     ],
 )

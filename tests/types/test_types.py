@@ -31,6 +31,7 @@ WITH_TORCH = (
     "tests/support/simulated_npu_kernels.py",
     "tests/support/simulated_language_kernels.py",
     "tests/support/simulated_attention_kernels.py",
+    "tests/support/simulated_cache_kernels.py",
 )
 
 

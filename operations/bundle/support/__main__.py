@@ -16,13 +16,14 @@ from pathlib import Path
 
 import npu_smi
 from bundle import parser_client
-from bundle.paths import ENV_FILE, ROOT, VALUES
+from bundle.paths import ENV_FILE, ROOT
 from bundle.progress import say, step
 from bundle.settings import LocalSettings
-from bundle.support.redact import Redactor, secrets
+from bundle.support.archive import archive
+from bundle.support.redact import redactor
 from bundle.support.sources import Source, sources
 from health_probe import OPENER
-from tool_errors import UsageError, run
+from tool_errors import run
 
 # Of one file; the end of a longer text is kept, since what went wrong last stands there.
 MOST_BYTES = 20 << 20
@@ -66,23 +67,13 @@ def plogs() -> Iterator[tuple[str, str]]:
         done = subprocess.run(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PLOG_SECONDS, check=False
         )
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            for member in archive:
-                file = archive.extractfile(member) if member.isfile() else None
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as logs:
+            for member in logs:
+                file = logs.extractfile(member) if member.isfile() else None
                 if file:
                     yield f"plog/{member.name.removeprefix('./')}", file.read()[-MOST_BYTES:].decode("utf-8", "replace")
     except (OSError, subprocess.SubprocessError, tarfile.TarError) as error:
         yield "plog/README.txt", f"no logs of CANN: {error}\n"
-
-
-def redactor() -> Redactor:
-    """Knows the values of secret settings, and the words of the file that PARSER_API_KEYS_FILE names."""
-    file = VALUES.get("PARSER_API_KEYS_FILE")
-    try:
-        contents = [Path(file).read_text(encoding="utf-8", errors="replace")] if file else []
-    except OSError:
-        contents = []  # the container's path; its content is in no output
-    return Redactor(secrets(VALUES, contents))
 
 
 def collect() -> Iterator[tuple[str, str, str]]:
@@ -109,30 +100,13 @@ def collect() -> Iterator[tuple[str, str, str]]:
 
 
 def write(path: Path) -> None:
-    """Write the archive under another name first, readable by its owner only. Raises UsageError."""
-    folder = f"paddleocr-vl-support-{time.strftime('%Y%m%d-%H%M%S')}"
-    partial, clean, contents = path.with_name(path.name + ".part"), redactor(), []
-    try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-
-            def add(name: str, text: str) -> None:
-                data = text.encode("utf-8", "replace")
-                member = tarfile.TarInfo(f"{folder}/{name}")
-                member.size, member.mtime, member.mode = len(data), int(time.time()), 0o600
-                archive.addfile(member, io.BytesIO(data))
-
-            for name, why, text in collect():
-                add(name, clean(text))
-                contents.append(f"{name}: {why}")
-            add("CONTENTS.txt", "\n".join(contents) + "\n")
-        partial.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"--out {path}: {error.strerror}; expected a file in a folder that you can write to"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    """Write the archive, secrets taken out. Raises UsageError."""
+    clean, contents = redactor(), []
+    with archive(path, f"paddleocr-vl-support-{time.strftime('%Y%m%d-%H%M%S')}") as add:
+        for name, why, text in collect():
+            add(name, clean(text))
+            contents.append(f"{name}: {why}")
+        add("CONTENTS.txt", "\n".join(contents) + "\n")
 
 
 def main(words: list[str]) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from bundle.paths import VALUES
 
 MARK = "<removed>"
 # Names of settings whose values are secrets. PARSER_API_KEYS holds hashes; they are removed as well.
@@ -21,6 +24,8 @@ PATTERNS = (
         r"(?P<keep>[\"']?\b[A-Za-z0-9_-]*(?i:key|token|secret|password|passwd|credential|authorization|cookie)"
         r"[A-Za-z0-9_-]*[\"']?\s*[=:]\s*[\"']?)(?!\s|[\"']|null\b|None\b|\$\{)[^\s\"',}]+"
     ),
+    # A program's words, in a list of processes or in VLM_ARGS: --api-key value
+    re.compile(r"(?P<keep>--[A-Za-z0-9-]*(?:key|token|secret|password)[A-Za-z0-9-]*[\"']?[\s,]+[\"']?)(?!-)[^\s\"',]+"),
     # A signed address of a result opens it for everyone.
     re.compile(r"(?P<keep>[?&](?:signature|sig|token|key|expires)=)[^\s&\"']+"),
     # Private keys in PEM form, with all their lines.
@@ -50,3 +55,13 @@ class Redactor:
         for pattern in PATTERNS:
             text = pattern.sub(lambda match: f"{match['keep']}{MARK}", text)
         return text
+
+
+def redactor() -> Redactor:
+    """Knows the values of secret settings, and the words of the file that PARSER_API_KEYS_FILE names."""
+    file = VALUES.get("PARSER_API_KEYS_FILE")
+    try:
+        contents = [Path(file).read_text(encoding="utf-8", errors="replace")] if file else []
+    except OSError:
+        contents = []  # the container's path; its content is in no output
+    return Redactor(secrets(VALUES, contents))

@@ -31,7 +31,6 @@ SOURCES = (
     Source("compose/ps.txt", "containers", (*COMPOSE, "ps", "--all")),
     Source("compose/config.yaml", "settings as compose reads them", (*COMPOSE, "config")),
     Source("compose/images.txt", "images", (*COMPOSE, "images")),
-    Source("compose/events.txt", "the last hour's events", (*COMPOSE, "events", "--since", "1h", "--until", "0s")),
     Source("logs/vlm.log", "the VLM container", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "vlm"), 120),
     Source("logs/parser.log", "the parser", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "parser"), 120),
     Source("vlm/replicas.json", "replicas", (*COMPOSE, "exec", "-T", "vlm", VLM_PYTHON, "-m", "container.status")),
@@ -39,6 +38,12 @@ SOURCES = (
     Source("parser/packages.txt", "Python packages", (*COMPOSE, "exec", "-T", "parser", "python", "-c", PACKAGES)),
     Source("vlm/processes.txt", "processes", (*COMPOSE, "top", "vlm")),
     Source("parser/processes.txt", "processes", (*COMPOSE, "top", "parser")),
+    # The engine's own: `docker compose events` of Compose 2.26 knows no past.
+    Source(
+        "engine/events.txt",
+        "the last hour's events of containers",
+        ("docker", "events", "--since", "1h", "--until", "0s", "--filter", "type=container"),
+    ),
     Source("engine/version.txt", "the container engine", ("docker", "version")),
     Source("engine/info.txt", "the container engine", ("docker", "info")),
     Source("engine/disk.txt", "its disk", ("docker", "system", "df")),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,64 @@ def test_the_self_test_in_containers(bundle: Project):
     status, verdict = selftest("--tolerance", "0")  # bfloat16 is not float32, so some block differs
     assert status == 1 and verdict["passed"] is False, verdict
     assert [finding["passed"] for finding in verdict["findings"]][-1] is True, "the page is not judged by it"
+
+
+def script(bundle: Project, name: str, *words: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of the guide on the running bundle."""
+    env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name, **settings}
+    return subprocess.run(
+        [ROOT / "scripts" / name, *words], env=env, capture_output=True, text=True, timeout=1800, check=False
+    )
+
+
+def unpacked(archive: Path) -> dict[str, str]:
+    """Files of an archive of texts by their names below its folder."""
+    with tarfile.open(archive) as opened:
+        files = {member.name.partition("/")[2]: opened.extractfile(member) for member in opened}
+        return {name: file.read().decode() for name, file in files.items() if file}
+
+
+def test_status_counts_what_really_runs(bundle: Project):
+    done = script(bundle, "status.sh", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = {line["name"]: line for line in json.loads(done.stdout)}
+    assert lines["replicas"]["text"] == "1 of 1 up" and "running, healthy" in lines["vlm"]["text"]
+    assert lines["weights"]["text"].count("(DEMO weights)") == 2 and "vllm 0." in lines["vlm"]["text"]
+    assert lines["queue"]["text"].startswith("0 pages wait") and "GiB free" in lines["disk"]["text"]
+
+
+def test_the_support_bundle_of_a_real_engine(bundle: Project, tmp_path: Path):
+    out, key = tmp_path / "support.tar.gz", "kY7-planted-key-in-plain"
+    done = script(bundle, "support_bundle.sh", "--out", out, PARSER_API_KEY=key)
+    assert done.returncode == 0, done.stderr
+    files = unpacked(out)
+    assert key not in "".join(files.values())
+    assert "DEMO WEIGHTS" in files["logs/vlm.log"] and '"up": true' in files["vlm/replicas.json"]
+    assert "vllm" in files["vlm/packages.txt"] and "paddleocr" in files["parser/packages.txt"]
+    assert "docparser_queue_tasks" in files["parser/metrics.txt"] and "read_only: true" in files["compose/config.yaml"]
+    failed = [name for name, text in files.items() if "\nexit status" in text]
+    # What a machine without a driver lacks, and what its owner may not read.
+    assert {name for name in failed if not name.startswith(("npu/", "host/", "preflight"))} == set()
+
+
+def test_acceptance_runs_whole(bundle: Project, tmp_path: Path):
+    """Every step on the real engine, with a few seconds of load."""
+    out = tmp_path / "acceptance.tar.gz"
+    done = script(bundle, "acceptance.sh", "--minutes", "0.05", "--out", out)
+    files = unpacked(out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(files["report.json"])
+    verdicts = {step["name"]: step["verdict"] for step in found["steps"]}
+    skipped = ("driver", "ATB", "graph capture")
+    assert verdicts == {
+        **dict.fromkeys(verdicts, "pass"),
+        **dict.fromkeys(skipped, "not applicable"),
+        # The demo weights, at least.
+        "preflight": "warn",
+    }, found
+    words = {step["name"]: step["found"] for step in found["steps"]}
+    assert "13 results right" in words["each die alone"] and "10 pages" in words["ten pages"]
+    assert "0 failed" in words["load"] and "1 of 1 up" in words["all dies"]
 
 
 def test_a_pdf_of_three_pages(bundle: Project):

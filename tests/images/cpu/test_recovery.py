@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 import signal
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -122,3 +126,66 @@ def test_a_replica_that_hangs_is_replaced(two_replicas: Project):
     two_replicas.wait_for(lambda: replicas_up(two_replicas) == 2, 900, "another one in its place")
     assert "killing it" in two_replicas.compose("logs", "vlm").stdout
     check_parses(two_replicas)
+
+
+def negated(weights: bytes, name: str) -> bytes:
+    """A safetensors file in which one tensor has the other sign: finite, of the right shape, and wrong."""
+    length = int.from_bytes(weights[:8], "little")
+    entry = json.loads(weights[8 : 8 + length])[name]
+    width = {"BF16": 2, "F16": 2, "F32": 4}[entry["dtype"]]
+    begin, end = (8 + length + offset for offset in entry["data_offsets"])
+    changed = bytearray(weights)
+    changed[begin + width - 1 : end : width] = bytes(byte ^ 0x80 for byte in changed[begin + width - 1 : end : width])
+    return bytes(changed)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """In one step, as a new file: who has the old one open keeps it."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(data)
+    part.chmod(0o644)
+    os.replace(part, path)
+
+
+def load_again(bundle: Project, replica: int) -> None:
+    """Kill a replica's server and wait until another one in its place answers."""
+    before = {
+        pid for pid in bundle.find("vlm", API_SERVER) if f"--port {8100 + replica}" in bundle.processes("vlm")[pid]
+    }
+    assert len(before) == 1, bundle.processes("vlm")
+    os.kill(before.pop(), signal.SIGKILL)
+    bundle.wait_for(lambda: replicas_up(bundle) < 2, 300, "the killed replica is missed")
+    bundle.wait_for(lambda: replicas_up(bundle) == 2, 900, "another one in its place")
+
+
+def test_a_bad_replica_cannot_hide_behind_the_balancer(two_replicas: Project):
+    """One of two replicas computes with changed weights; health, pages and metrics do not show it."""
+    folder = Path(two_replicas.env["MODELS_DIR"]) / "demo/PaddleOCR-VL"
+    good, sums = (folder / "model.safetensors").read_bytes(), (folder / "SHA256SUMS").read_bytes()
+    tensor = "model.layers.0.self_attn.o_proj.weight"
+    bad = negated(good, tensor)
+    right, wrong = (hashlib.sha256(data).hexdigest().encode() for data in (good, bad))
+    try:
+        # The manifest agrees with them, so that the launcher serves them.
+        replace(folder / "model.safetensors", bad)
+        replace(folder / "SHA256SUMS", sums.replace(right, wrong))
+        load_again(two_replicas, 1)
+    finally:
+        replace(folder / "model.safetensors", good)
+        replace(folder / "SHA256SUMS", sums)
+    done = subprocess.run(
+        [ROOT / "scripts/selftest.sh", "--mode", "docker", "--json"],
+        env={**two_replicas.env, "COMPOSE_PROJECT_NAME": two_replicas.name},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    findings = {finding["name"]: finding["passed"] for finding in json.loads(done.stdout)["findings"]}
+    verdicts = [{passed for name, passed in findings.items() if name.startswith(f"replica {n},")} for n in (0, 1)]
+    assert verdicts[0] == {True} and False in verdicts[1], findings
+    words = ("python", "-m", "selftest.read", "--replicas", "/run/paddleocr-vl/replicas.json")
+    answers = json.loads(two_replicas.execute("vlm", *words, check=False).splitlines()[-1])
+    assert [bool(answer["error"]) for answer in answers].count(True) == 1 and answers[0]["text"] != answers[1]["text"]
+    load_again(two_replicas, 1)

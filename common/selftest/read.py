@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m selftest.read --replicas FILE: what each replica by itself reads on one golden block, as a JSON list.
+
+[{"replica", "text", "seconds", "error"}]. It needs no recorded values: the dies of a node compute the same, so their
+texts are the same. The exit status is 1 where a replica does not answer, reads nothing, or reads something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from selftest.check import MAX_NEW_TOKENS, MAX_PIXELS, MIN_PIXELS, OCR_PROMPT, blocks, replica_urls
+from selftest.server import Server
+from tool_errors import FAILED, ToolError, run
+
+BLOCK = "sentence.png"
+
+
+def read(urls: list[str]) -> list[dict[str, Any]]:
+    """Ask every replica, all at the same time. `error` says why an answer is none, or is another than most give."""
+    image = next(path for path in blocks() if path.name == BLOCK).read_bytes()
+
+    def ask(index: int) -> dict[str, Any]:
+        began, text, error = time.monotonic(), "", ""
+        try:
+            text = Server(urls[index]).ask([image], OCR_PROMPT, MAX_NEW_TOKENS, MIN_PIXELS, MAX_PIXELS).text.strip()
+            error = "" if text else "read nothing"
+        except ToolError as problem:
+            error = str(problem)
+        return {"replica": index, "text": text, "seconds": round(time.monotonic() - began, 2), "error": error}
+
+    with ThreadPoolExecutor(len(urls)) as threads:
+        found = list(threads.map(ask, range(len(urls))))
+    texts = Counter(answer["text"] for answer in found if answer["text"])
+    usual = texts.most_common(1)[0][0] if texts else ""
+    for answer in found:
+        if answer["text"] and answer["text"] != usual:
+            answer["error"] = f"reads another text than {texts[usual]} of {len(found)} replicas"
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m selftest.read", description="One block by each replica.")
+    parser.add_argument("--replicas", type=Path, metavar="FILE", required=True, help="the container's replicas.json")
+    found = read(replica_urls(parser.parse_args().replicas))
+    print(json.dumps(found, ensure_ascii=False))
+    return FAILED if any(answer["error"] for answer in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

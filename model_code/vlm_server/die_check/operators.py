@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator of each kind that serving calls: inputs, what they should give, and how far a device may be off.
+
+Tolerance: a result in bfloat16 has 8 significant bits, so each rounding on an operator's way errs by at most 2^-8 of
+the value. `roundings` counts them, products accumulated in float32 (2^-24) left out. What is compared is the largest
+difference over the largest expected value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from . import reference, shapes
+
+ROUNDING = 2.0**-8
+
+
+@dataclass(frozen=True)
+class Operator:
+    """`library` is what holds the device's kernel: `torch` (CANN's own operators through PyTorch's names), `npu`
+    (torch_npu) or `atb`. On a CPU all are PyTorch's."""
+
+    name: str
+    library: str
+    roundings: int
+    inputs: Callable[[], tuple[Tensor, ...]]
+    expected: Callable[..., Tensor]
+
+    @property
+    def tolerance(self) -> float:
+        return self.roundings * ROUNDING
+
+    def error(self, found: Tensor) -> float:
+        """The largest difference from the expected values over the largest of these; infinite where shapes differ."""
+        given = (value.double() if value.is_floating_point() else value for value in self.inputs())
+        expected = self.expected(*given)
+        found = found.detach().cpu().double()
+        if found.shape != expected.shape or not bool(found.isfinite().all()):
+            return float("inf")
+        return float((found - expected).abs().max() / expected.abs().max())
+
+
+def linear() -> tuple[Tensor, ...]:
+    return (
+        shapes.drawn(shapes.TOKENS, shapes.HIDDEN),
+        shapes.drawn(shapes.INTERMEDIATE, shapes.HIDDEN, seed=1, scale=shapes.HIDDEN**-0.5),
+        shapes.drawn(shapes.INTERMEDIATE, seed=2),
+    )
+
+
+def pixels() -> tuple[Tensor, ...]:
+    size = (3, shapes.PATCH, shapes.PATCH)
+    return (
+        shapes.drawn(sum(shapes.IMAGES), *size),
+        shapes.drawn(shapes.VISION_HIDDEN, *size, seed=1, scale=0.05),
+        shapes.drawn(shapes.VISION_HIDDEN, seed=2),
+    )
+
+
+def hidden(vectors: int, matrices: int = 1) -> tuple[Tensor, ...]:
+    """`matrices` of [T, hidden], then `vectors` of [hidden]."""
+    wide = [shapes.drawn(shapes.TOKENS, shapes.HIDDEN, seed=seed) for seed in range(matrices)]
+    return (*wide, *(shapes.drawn(shapes.HIDDEN, seed=10 + seed) for seed in range(vectors)))
+
+
+def rotated() -> tuple[Tensor, ...]:
+    rows = torch.randint(0, 64, (3, shapes.TOKENS), generator=torch.Generator().manual_seed(0))
+    table = torch.cat(shapes.angles(64, shapes.HEAD_DIM // 2), -1).to(shapes.DTYPE)
+    return shapes.drawn(shapes.TOKENS, shapes.HEADS * shapes.HEAD_DIM), rows, table
+
+
+def images() -> tuple[Tensor, ...]:
+    patches = sum(shapes.IMAGES)
+    cos, sin = (torch.cat((x, x), -1)[:, None] for x in shapes.angles(patches, shapes.VISION_HEAD_DIM // 2))
+    return shapes.drawn(patches, 3 * shapes.VISION_HEADS, shapes.VISION_HEAD_DIM), cos, sin
+
+
+def queries(tokens: int) -> tuple[Tensor, ...]:
+    return shapes.drawn(tokens, shapes.HEADS, shapes.HEAD_DIM), *shapes.caches()
+
+
+def tokens_to_keep() -> tuple[Tensor, ...]:
+    size = (len(shapes.SLOTS), shapes.KEY_HEADS, shapes.HEAD_DIM)
+    return shapes.drawn(*size, seed=3), shapes.drawn(*size, seed=4), *shapes.caches()
+
+
+OPERATORS = (
+    # 4 MiB there and back: the die has memory and gives back what it got.
+    Operator("allocate and copy", "torch", 0, lambda: (shapes.drawn(2 << 20),), reference.copy),
+    Operator("linear", "torch", 2, linear, reference.linear),
+    Operator("linear, weight in tiles", "npu", 2, linear, reference.linear),
+    Operator("patch embedding", "torch", 2, pixels, reference.patches),
+    Operator("layer norm", "torch", 3, lambda: hidden(2), reference.layer_norm),
+    Operator("gelu", "torch", 2, lambda: hidden(0), reference.gelu),
+    Operator("rms norm", "npu", 2, lambda: hidden(1), reference.rms_norm),
+    Operator("add and rms norm", "npu", 3, lambda: hidden(1, 2), reference.add_rms_norm),
+    Operator("swiglu", "npu", 3, lambda: hidden(0), reference.swiglu),
+    Operator("rotary, three axes", "npu", 3, rotated, reference.mrope),
+    Operator("tower attention", "npu", 6, images, reference.tower),
+    Operator("tower attention, ATB", "atb", 6, images, reference.tower),
+    Operator("write to the cache", "atb", 0, tokens_to_keep, reference.cache),
+    Operator("attention of a prompt", "npu", 4, lambda: queries(sum(shapes.NEW)), reference.prefill),
+    Operator("attention of one token", "atb", 4, lambda: queries(len(shapes.CONTEXTS)), reference.decode),
+)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shapes of PaddleOCR-VL-0.9B that the operators are tried with, and inputs for them.
+
+All inputs are drawn on the host with a fixed seed and rounded to what the model computes with, so that every die and
+the reference get the same bits.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+DTYPE = torch.bfloat16
+# The language model (ERNIE-4.5).
+HIDDEN, INTERMEDIATE = 1024, 3072
+HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, EPSILON = 16, 2, 128, (16, 24, 24), 1e-5
+# The vision tower.
+VISION_HIDDEN, VISION_HEADS, VISION_HEAD_DIM, PATCH = 1152, 16, 72, 14
+# Patches of the images of a pass, and tokens of a prompt.
+IMAGES, TOKENS = (12, 4, 40, 4), 7
+# Tokens in one block of the cache, and two sequences over it: tokens that are new, and all.
+BLOCK, NEW, CONTEXTS = 128, (5, 1), (133, 40)
+BLOCK_TABLE = ((2, 0), (3, 1))
+# Where the second sequence's first block is written: not in order, as the scheduler gives them out.
+SLOTS = (17, 3, 0, 31, 16, 8, 9)
+
+
+def drawn(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
+    """Normal values of DTYPE."""
+    return (torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * scale).to(DTYPE)
+
+
+def angles(rows: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Cosines and sines [rows, width], float32."""
+    angle = torch.rand(rows, width, generator=torch.Generator().manual_seed(seed)) * 6
+    return angle.cos(), angle.sin()
+
+
+def caches() -> tuple[Tensor, Tensor]:
+    """Keys and values, each [blocks, BLOCK, KEY_HEADS, HEAD_DIM]."""
+    return drawn(4, BLOCK, KEY_HEADS, HEAD_DIM, seed=1), drawn(4, BLOCK, KEY_HEADS, HEAD_DIM, seed=2)
+
+
+def ends(lengths: tuple[int, ...]) -> list[int]:
+    """Cumulative lengths without a leading 0."""
+    return list(accumulate(lengths))

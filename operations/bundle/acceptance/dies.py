@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each die alone: allocation and one operator of each kind, compared with double precision on the host."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bundle.acceptance.node import Node, last_line
+from bundle.acceptance.steps import FAIL, PASS, SKIP, Outcome
+
+# 16 dies one after the other; the first one may compile operators.
+SECONDS = 3600
+
+
+def name(die: dict[str, Any]) -> str:
+    return "the CPU" if die["die"] is None else f"die {die['die']}"
+
+
+def judge(dies: list[dict[str, Any]], library: str = "") -> Outcome:
+    """The verdict over the operators of a library, of all where none is named."""
+    wrong, worst, count = [], (-1.0, ""), 0
+    for die in dies:
+        if die["problem"]:
+            wrong.append(f"{name(die)}: {die['problem']}")
+        for finding in die["findings"]:
+            if library and finding["library"] != library:
+                continue
+            count += 1
+            error, tolerance = finding["error"], finding["tolerance"]
+            if finding["words"]:
+                figures = "" if error is None else f" ({error:.4f}, at most {tolerance:.4f})"
+                wrong.append(f"{name(die)}, {finding['name']}: {finding['words']}{figures}")
+            elif tolerance:
+                worst = max(worst, (error / tolerance, f"{finding['name']}, {name(die)}"))
+    if wrong:
+        return Outcome(FAIL, "; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if wrong[5:] else ""))
+    if not count:
+        return Outcome(FAIL, "no operator was tried")
+    share = f"; the nearest to its tolerance: {worst[1]}, {100 * worst[0]:.0f} %" if worst[1] else ""
+    return Outcome(PASS, f"{count} results right{share}")
+
+
+def alone(node: Node) -> Outcome:
+    done = node.in_vlm("dies.json", "python", "-m", "vlm_server.die_check", timeout=SECONDS)
+    lines = done.stdout.strip().splitlines()
+    if not lines or not lines[-1].startswith("{"):
+        return Outcome(FAIL, f"the check did not run: {last_line(done)}")
+    result = json.loads(lines[-1])
+    node.dies = result["dies"]
+    outcome = judge(node.dies)
+    where = f"{len(node.dies)} dies" if result["kind"] == "npu" else "CPU, PyTorch's kernels (no die)"
+    return Outcome(outcome.verdict, f"{where}: {outcome.found}")
+
+
+def atb(node: Node) -> Outcome:
+    if not node.ascend:
+        return Outcome(SKIP, "HARDWARE=cpu: ATB is a library of CANN")
+    if not node.dies:
+        return Outcome(FAIL, "the dies gave no answer in the step before")
+    outcome = judge(node.dies, "atb")
+    return (
+        Outcome(outcome.verdict, f"the library loads and computes: {outcome.found}")
+        if outcome.verdict == PASS
+        else outcome
+    )

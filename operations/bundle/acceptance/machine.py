@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine before anything serves: preflight, the driver and what it says of the dies."""
+
+from __future__ import annotations
+
+import json
+
+import npu_smi
+from bundle.acceptance.node import Node
+from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
+from bundle.support.sources import sources
+
+
+def preflight(node: Node) -> Outcome:
+    done = node.command("preflight.json", "scripts/preflight.sh", "--json", timeout=900)
+    node.findings = json.loads(done.stdout)
+    levels = {level: [f for f in node.findings if f["level"] == level] for level in ("PASS", "WARN", "FAIL")}
+    counted = ", ".join(f"{len(found)} {level}" for level, found in levels.items())
+    bad = [f"{finding['check']}: {finding['found']}" for level in ("FAIL", "WARN") for finding in levels[level]]
+    verdict = FAIL if levels["FAIL"] else WARN if levels["WARN"] else PASS
+    return Outcome(verdict, "; ".join([counted, *bad]))
+
+
+def driver(node: Node) -> Outcome:
+    if not node.ascend:
+        return Outcome(SKIP, "HARDWARE=cpu: there is no driver")
+    report = npu_smi.parse(node.command("npu-smi.txt", "npu-smi", "info").stdout)
+    if not report.dies:
+        return Outcome(FAIL, "npu-smi info lists no dies; install the driver, see scripts/preflight.sh")
+    for source in sources(len({die.npu for die in report.dies})):
+        if source.name.startswith("npu/") and source.name != "npu/info.txt":
+            node.command(source.name.removeprefix("npu/"), *source.command, timeout=source.timeout)
+    sick = [str(die.number) for die in report.dies if not die.healthy]
+    wrong = sorted({die.generation for die in report.dies if die.generation != "A3"})
+    said = f"npu-smi {report.version or 'of an unknown version'}, {len(report.dies)} dies"
+    if sick or wrong:
+        said += f"; not healthy: die {', '.join(sick)}" if sick else ""
+        return Outcome(FAIL, said + (f"; not A3 but {', '.join(wrong)}" if wrong else ""))
+    of_driver = [finding for finding in node.findings if finding["check"] in ("driver", "firmware", "driver files")]
+    worst = [finding for finding in of_driver if finding["level"] != "PASS"]
+    said += "".join(f"; {finding['check']} {finding['found']}" for finding in of_driver)
+    return Outcome(FAIL if any(f["level"] == "FAIL" for f in worst) else WARN if worst else PASS, said)

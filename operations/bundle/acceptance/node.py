@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node under acceptance, as the steps see it: settings, commands whose output is kept, what earlier steps found."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bundle.compose import project
+from bundle.paths import ROOT
+from tool_errors import ServiceError
+
+# Of one output; the end of a longer one is kept.
+MOST_CHARACTERS = 20 << 20
+ENTRY_POINT = "/opt/paddleocr-vl/operations/container/entrypoint.sh"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller chose: `minutes` of load, 0 for none, and how long the replicas may take to start."""
+
+    minutes: float
+    wait_s: float
+
+
+@dataclass
+class Node:
+    """`outputs` and `commands` are those of the step that runs; `replicas`, `findings` and `dies` what steps found."""
+
+    values: Mapping[str, str]
+    options: Options
+    parser_url: str
+    outputs: dict[str, str] = field(default_factory=dict)
+    commands: list[str] = field(default_factory=list)
+    # Answers of scripts/preflight.sh, of vlm_server.die_check, and of the parser's readiness.
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    dies: list[dict[str, Any]] = field(default_factory=list)
+    weights: dict[str, Any] = field(default_factory=dict)
+    replicas: int = 0
+
+    @property
+    def ascend(self) -> bool:
+        return (self.values.get("HARDWARE") or "ascend") == "ascend"
+
+    @property
+    def demo(self) -> bool:
+        """Whether both models that serve are the demo weights, whose texts are known."""
+        return all((self.weights.get(kind) or {}).get("demo") for kind in ("vlm", "layout"))
+
+    def command(self, name: str, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run a command in the checkout and keep its output as `name`. Raises ServiceError where it cannot run."""
+        self.commands.append(shlex.join(words))
+        try:
+            done = subprocess.run(
+                words,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
+        except OSError as error:
+            raise ServiceError(f"{words[0]} cannot be run ({error.strerror})") from error
+        except subprocess.TimeoutExpired as error:
+            raise ServiceError(f"{shlex.join(words[:4])} gave no answer within {timeout:.0f} s") from error
+        self.keep(name, done.stdout)
+        said = done.stderr + (f"\nexit status {done.returncode}\n" if done.returncode else "")
+        if said:
+            self.keep(f"{name}.stderr", said)
+        return done
+
+    def in_vlm(self, name: str, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run a command with the VLM's environment: in its container, or in a new one where that does not run."""
+        where = ("exec", "-T", "vlm", ENTRY_POINT) if self.running("vlm") else ("run", "--rm", "--no-deps", "-T", "vlm")
+        return self.command(name, "docker", "compose", *where, *words, timeout=timeout)
+
+    def running(self, service: str) -> bool:
+        return project.containers().get(service, {}).get("State") == "running"
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep a raw output for the archive."""
+        self.outputs[name] = text[-MOST_CHARACTERS:]
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command said last, for a reader of the report."""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1][:300] if lines else f"exit status {done.returncode} and no message"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All dies serve: the bundle starts if it does not run, every replica answers, and each has captured its graphs."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+
+from bundle import parser_client
+from bundle.acceptance.node import Node, last_line
+from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
+from bundle.compose import project
+from health_probe import OPENER
+
+START_SECONDS = 1800
+# What vLLM and vllm-ascend write when a replica has captured its graphs.
+CAPTURED = re.compile(r"Graph capturing finished in (\d+) secs")
+STARTED = re.compile(r"replica \d+: \d+ cores from ")
+
+
+def all_dies(node: Node) -> Outcome:
+    started = ""
+    rows = project.containers()
+    if any(rows.get(service, {}).get("State") != "running" for service in ("vlm", "parser")):
+        words = ("docker", "compose", "up", "--detach", "--no-build")
+        done = node.command("up.txt", *words, timeout=START_SECONDS)
+        if done.returncode:
+            return Outcome(FAIL, f"docker compose up: {last_line(done)}")
+        started = "started by this script; "
+    wait = f"{node.options.wait_s:.0f}"
+    done = node.command(
+        "status.json", "scripts/status.sh", "--json", "--wait-all", wait, timeout=node.options.wait_s + 300
+    )
+    if not done.stdout.strip():
+        return Outcome(FAIL, last_line(done))
+    lines = {line["name"]: line for line in json.loads(done.stdout)}
+    if counted := re.match(r"(\d+) of \d+ up", lines.get("replicas", {}).get("text", "")):
+        node.replicas = int(counted[1])
+    bad = [f"{line['name']}: {line['text']}" for line in lines.values() if line["well"] is False]
+    shown = [f"{name} {lines[name]['text']}" for name in ("replicas", "weights", "disk") if name in lines]
+    ready(node)
+    return Outcome(FAIL if bad else PASS, started + "; ".join(bad or shown))
+
+
+def ready(node: Node) -> None:
+    """Learn which weights serve; without an answer, none are known, and no text is compared."""
+    request = urllib.request.Request(f"{node.parser_url}/health/ready", headers=parser_client.headers())
+    try:
+        with OPENER.open(request, timeout=30) as answer:
+            text = answer.read(1 << 20).decode("utf-8", "replace")
+    except OSError as error:
+        node.keep("ready.txt", f"{node.parser_url}/health/ready: {error}\n")
+        return
+    node.keep("ready.json", text)
+    node.weights = json.loads(text).get("result") or {}
+
+
+def graph_capture(node: Node) -> Outcome:
+    if not node.ascend:
+        return Outcome(SKIP, "HARDWARE=cpu: the model runs eagerly there (decision 0103)")
+    mode = node.values.get("VLM_GRAPH_MODE") or ""
+    if node.values.get("VLM_ENFORCE_EAGER") == "1" or mode == "none":
+        return Outcome(SKIP, "VLM_ENFORCE_EAGER or VLM_GRAPH_MODE turns graph mode off")
+    log = node.command("vlm.log", "docker", "compose", "logs", "--no-color", "vlm", timeout=300).stdout
+    seconds = [int(found) for found in CAPTURED.findall(log)]
+    if not node.replicas:
+        return Outcome(FAIL, "no replica answers")
+    if len(seconds) >= node.replicas:
+        return Outcome(PASS, f"{len(seconds)} captures for {node.replicas} replicas, the longest {max(seconds)} s")
+    said = f"{len(seconds)} captures in the log for {node.replicas} replicas"
+    if len(STARTED.findall(log)) < node.replicas:
+        return Outcome(
+            WARN, f"{said}, but the log does not reach back to their start: docker compose restart vlm, and again"
+        )
+    return Outcome(FAIL, f"{said}; the log says why; VLM_ENFORCE_EAGER=1 serves without graphs, STACK=0.13.0 is newer")

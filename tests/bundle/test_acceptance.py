@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/acceptance.sh on a simulated engine and a simulated parser: what fails, what is said, and no secret gets out.
+
+tests/images runs it on the real ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bundle.acceptance import dies, judging, load, machine, pages, report, serving
+from bundle.acceptance.__main__ import STEPS
+from bundle.acceptance.node import Node, Options
+from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, Step, take
+from bundle.offline import contents
+from bundle.support.redact import MARK
+from tests.support.paths import ROOT
+from tests.support.simulated_docker import SimulatedDocker
+from tests.support.simulated_parser import SimulatedParser
+
+KEY, TOKEN = "kY7-planted-key-in-plain", "planted-token-0123456789"
+DATA = ROOT / "tests/data"
+RECORDED = json.loads((ROOT / "models/demo/PaddleOCR-VL/selftest.json").read_text())["page"]
+
+
+class DrawnPages(SimulatedParser):
+    """Gives back what the documents in tests/data hold, or what `text` makes of it."""
+
+    text: Callable[[str], str] = staticmethod(lambda text: text)
+
+    def result(self, number: int, body: dict) -> dict:
+        data = base64.b64decode(body["file"])
+        name = next(path for path in DATA.iterdir() if path.is_file() and path.read_bytes() == data)
+        drawn = json.loads(name.with_suffix(".json").read_text())
+        kept = [
+            " ".join(block["text"] for block in page["blocks"] if block["label"] not in pages.LEFT_OUT)
+            for page in drawn.get("pages", [drawn])
+        ]
+        if name.name == RECORDED["file"]:
+            kept = [RECORDED["text"]]  # the self-test compares this page letter by letter
+        return {"layoutParsingResults": [{"markdown": {"text": self.text(text)}} for text in kept], "docparser": {}}
+
+
+@pytest.fixture
+def parser() -> Iterator[DrawnPages]:
+    found = DrawnPages()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parser: DrawnPages) -> SimulatedDocker:
+    """A bundle of two replicas that is well. Answers have the form of docker 26.1, compose 2.26."""
+    found = SimulatedDocker(tmp_path, monkeypatch)
+    rows = [{"Service": name, "State": "running", "Health": "healthy", "Image": "x"} for name in ("vlm", "parser")]
+    found.say("ps", "".join(json.dumps(row) + "\n" for row in rows))
+    found.say("labels", {})
+    replicas = [{"number": index, "port": 8100 + index, "die": index, "up": True, "detail": ""} for index in (0, 1)]
+    found.say("replicas", {"configured": 2, "replicas": replicas, "missing": ""})
+    found.say("disk", "Filesystem 1024-blocks Used Available Capacity Mounted\n/dev/x 104857600 0 52428800 50% /var\n")
+    found.say("dies", "die check: 1 of 1\n" + json.dumps(checked([None])))
+    found.say("crop", [{"replica": index, "text": "A sentence.", "seconds": 0.5, "error": ""} for index in (0, 1)])
+    found.say("selftest", {"passed": True, "findings": [{"name": "replica 0, a.png", "passed": True, "words": ""}]})
+    found.say("logs", f"vlm-1 | Authorization: Bearer {TOKEN}\n")
+    found.say("version", "26.1.5\n")
+    found.say("compose", "2.26.1\n")
+    found.say("root", f"{tmp_path}\n")
+    for name, value in {"HARDWARE": "cpu", "PARSER_PORT": str(parser.port), "PARSER_API_KEY": KEY}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MODELS_DIR", raising=False)
+    return found
+
+
+def checked(numbers: list[int | None], **changed: object) -> dict[str, Any]:
+    """What vlm_server.die_check answers; `changed` replaces fields of the last die's ATB operator."""
+    kinds = (
+        ("linear", "torch", 0.002, 0.008),
+        ("write to the cache", "atb", 0.0, 0.0),
+        ("decode", "atb", 0.003, 0.016),
+    )
+    found: list[dict[str, Any]] = []
+    for die in numbers:
+        findings: list[dict[str, Any]] = [
+            {"name": name, "library": library, "error": error, "tolerance": most, "seconds": 0.1, "words": ""}
+            for name, library, error, most in kinds
+        ]
+        found.append({"die": die, "seconds": 1.0, "findings": findings, "problem": ""})
+    found[-1]["findings"][-1].update(changed)
+    return {"kind": "cpu" if numbers == [None] else "npu", "dies": found}
+
+
+def node_at(parser: SimulatedParser, **values: str) -> Node:
+    return Node({"HARDWARE": "cpu", **values}, Options(0.001, 0), parser.url, replicas=2)
+
+
+def demo(node: Node) -> Node:
+    node.weights = {kind: {"model": "x", "demo": True} for kind in ("vlm", "layout")}
+    return node
+
+
+@pytest.fixture
+def whole(docker: SimulatedDocker, tmp_path: Path) -> Callable[[], tuple[int, dict[str, str], str]]:
+    """A function: run the script; status, files of the archive, everything that was printed."""
+
+    def run() -> tuple[int, dict[str, str], str]:
+        out = tmp_path / "acceptance.tar.gz"
+        words = [str(ROOT / "scripts/acceptance.sh"), "--minutes", "0.001", "--wait", "0.01", "--out", str(out)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+        assert out.is_file(), done.stderr
+        assert out.stat().st_mode & 0o777 == 0o600
+        with tarfile.open(out) as archive:
+            files = {
+                member.name.partition("/")[2]: archive.extractfile(member).read().decode()  # type: ignore[union-attr]  # a regular file
+                for member in archive
+            }
+        return done.returncode, files, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.mark.server
+def test_a_whole_run_names_each_step_and_keeps_each_output(docker: SimulatedDocker, whole):
+    # The simulated parser has no metrics and says nothing of weights, which is no failure of a step.
+    status, files, printed = whole()
+    found = json.loads(files["report.json"])
+    verdicts = {step["name"]: step["verdict"] for step in found["steps"]}
+    assert list(verdicts) == [step.name for step in STEPS]
+    assert verdicts == {
+        **dict.fromkeys(verdicts, PASS),
+        **dict.fromkeys(("driver", "ATB", "graph capture"), SKIP),
+        "preflight": verdicts["preflight"],
+    }, found
+    assert status == (1 if verdicts["preflight"] == FAIL else 0) and found["accepted"] is (status == 0)
+    assert files["report.md"] in printed and "not judged" in files["report.md"]
+    named = {name for step in found["steps"] for name in step["files"]}
+    assert named == set(files) - {"report.md", "report.json"} and "raw/03-each-die-alone/dies.json" in named
+    assert not any("compose up" in call for call in docker.calls), "it runs already"
+
+
+@pytest.mark.server
+def test_no_planted_secret_gets_out(docker: SimulatedDocker, whole):
+    docker.say("crop", f"PARSER_API_KEY is {KEY}\n", status=1, err=f"Authorization: Bearer {TOKEN}\n")
+    docker.say("dies", "", status=1, err=f"https://me:{TOKEN}@proxy.example refused {KEY}\n")
+    status, files, printed = whole()
+    assert status == 1
+    everything = "".join(files.values()) + printed
+    assert KEY not in everything and TOKEN not in everything
+    assert files["report.md"].count(MARK) >= 1 and MARK in files["raw/03-each-die-alone/dies.json.stderr"]
+    # What came after still ran and still says something.
+    later = {step["name"]: step["verdict"] for step in json.loads(files["report.json"])["steps"]}
+    assert later["each die alone"] == later["one crop"] == FAIL and later["ten pages"] == later["load"] == PASS
+
+
+@pytest.mark.server
+def test_each_die_is_judged(docker: SimulatedDocker, parser: DrawnPages):
+    node = node_at(parser, HARDWARE="ascend")
+    docker.say("dies", checked([0, 5]))
+    assert dies.alone(node) == Outcome(
+        PASS, "2 dies: 6 results right; the nearest to its tolerance: linear, die 5, 25 %"
+    )
+    assert dies.atb(node).verdict == PASS
+    docker.say("dies", checked([0, 5], words="differs", error=0.5))
+    assert dies.alone(node) == Outcome(FAIL, "2 dies: die 5, decode: differs (0.5000, at most 0.0160)")
+    assert dies.atb(node).verdict == FAIL
+    docker.say("dies", checked([0, 5], library="npu", words="RuntimeError: 507018", error=None))
+    assert dies.alone(node).found == "2 dies: die 5, decode: RuntimeError: 507018"
+    assert dies.atb(node).verdict == PASS
+    broken = checked([0, 5])
+    broken["dies"][1] |= {"findings": [], "problem": "the process ended with status -6: no message"}
+    docker.say("dies", broken)
+    assert "die 5: the process ended with status -6" in dies.alone(node).found and dies.atb(node).verdict == FAIL
+    assert all("exec -T vlm /opt/paddleocr-vl" in call for call in docker.calls if "die_check" in call)
+
+
+@pytest.mark.server
+def test_the_dies_are_checked_before_anything_runs(docker: SimulatedDocker, parser: DrawnPages):
+    docker.say("ps", "")
+    assert dies.alone(node_at(parser)).verdict == PASS
+    assert docker.calls[-1] == "compose run --rm --no-deps -T vlm python -m vlm_server.die_check"
+    docker.say("dies", "", status=125, err="docker: no such device /dev/davinci5\n")
+    assert dies.alone(node_at(parser)) == Outcome(FAIL, "the check did not run: docker: no such device /dev/davinci5")
+
+
+@pytest.mark.server
+def test_what_does_not_run_is_started(docker: SimulatedDocker, parser: DrawnPages):
+    docker.say("ps", "")
+    docker.say("up", "", status=1, err="no such image\nfailed\n")
+    found = serving.all_dies(node_at(parser))
+    assert found.verdict == FAIL and "docker compose up: failed" in found.found
+    assert "compose up --detach --no-build" in docker.calls
+
+
+@pytest.mark.server
+def test_a_replica_that_is_down(docker: SimulatedDocker, parser: DrawnPages):
+    replicas = [
+        {"number": index, "port": 8100 + index, "die": index, "up": index > 0, "detail": ""} for index in (0, 1)
+    ]
+    docker.say("replicas", {"configured": 2, "replicas": replicas, "missing": ""})
+    found = serving.all_dies(node_at(parser))
+    assert found == Outcome(FAIL, "replicas: 1 of 2 up; down or loading: 0 (die 0)")
+
+
+CAPTURED = (
+    "(EngineCore pid=7) INFO 01-02 03:04:05 [model_runner_v1.py:3063] Graph capturing finished in {} secs, took\n"
+)
+BOUND = "replica {}: 8 cores from 0 to 7, a share; OMP_NUM_THREADS=8\n"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("log", "values", "verdict", "words"),
+    [
+        (BOUND.format(0) + BOUND.format(1) + CAPTURED.format(9) + CAPTURED.format(12), {}, PASS, "the longest 12 s"),
+        (BOUND.format(0) + BOUND.format(1) + CAPTURED.format(9), {}, FAIL, "1 captures in the log for 2 replicas"),
+        (CAPTURED.format(9), {}, WARN, "does not reach back"),
+        ("", {"VLM_ENFORCE_EAGER": "1"}, SKIP, "turns graph mode off"),
+        ("", {"VLM_GRAPH_MODE": "none"}, SKIP, "turns graph mode off"),
+        ("", {"HARDWARE": "cpu"}, SKIP, "eagerly"),
+    ],
+)
+def test_graphs(docker: SimulatedDocker, parser: DrawnPages, log: str, values: dict, verdict: str, words: str):
+    docker.say("logs", log)
+    found = serving.graph_capture(node_at(parser, **{"HARDWARE": "ascend", **values}))
+    assert found.verdict == verdict and words in found.found
+
+
+@pytest.mark.server
+def test_a_replica_that_reads_something_else(docker: SimulatedDocker, parser: DrawnPages):
+    assert judging.one_crop(node_at(parser)) == Outcome(
+        PASS, "all 2 replicas read the same: 'A sentence.'; at most 0.5 s"
+    )
+    answers = [
+        {"replica": 0, "text": "A sentence.", "seconds": 0.5, "error": ""},
+        {"replica": 1, "text": "B", "seconds": 0.5, "error": "reads another text than 1 of 2 replicas"},
+    ]
+    docker.say("crop", answers, status=1)
+    assert judging.one_crop(node_at(parser)) == Outcome(FAIL, "replica 1: reads another text than 1 of 2 replicas")
+
+
+@pytest.mark.server
+def test_driver_and_dies_by_npu_smi(docker: SimulatedDocker, parser: DrawnPages, tmp_path: Path):
+    table = (DATA / "npu-smi/a3.txt").read_text()
+    program = tmp_path / "docker/bin/npu-smi"
+
+    def say(text: str) -> None:
+        program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+        program.chmod(0o755)
+
+    node = node_at(parser, HARDWARE="ascend")
+    node.findings = [{"check": "driver", "level": "PASS", "found": "25.2.3"}]
+    say(table)
+    found = machine.driver(node)
+    assert found.verdict == PASS and "3 dies; driver 25.2.3" in found.found, found
+    assert {"map.txt", "0-health.txt", "0-ecc.txt"} <= set(node.outputs)
+    say(table.replace("| OK ", "| Alarm ", 1))
+    assert machine.driver(node).verdict == FAIL and "not healthy: die" in machine.driver(node).found
+    say((DATA / "npu-smi/a2.txt").read_text())
+    assert "not A3 but A2" in machine.driver(node).found
+    say("")
+    assert machine.driver(node).verdict == FAIL
+
+
+@pytest.mark.server
+def test_ten_pages(docker: SimulatedDocker, parser: DrawnPages):
+    node = demo(node_at(parser))
+    found = pages.ten_pages(node)
+    assert found.verdict == PASS and "10 pages" in found.found
+    assert len(json.loads(node.outputs["pages.json"])) == 10
+    parser.text = lambda text: text.replace("e", "c")
+    found = pages.ten_pages(node)
+    assert found.verdict == FAIL and "report.png, page 1" in found.found and "handbook.pdf, page 3" in found.found
+    node.weights = {}
+    found = pages.ten_pages(node)
+    assert found.verdict == PASS and "not judged" in found.found
+    parser.text = lambda text: "  "
+    assert "no text" in pages.ten_pages(node).found
+
+
+def test_pages_that_are_missing_or_partial():
+    truth = pages.true_words("handbook.pdf")
+    one = {"markdown": {"text": "x"}}
+    result = {"layoutParsingResults": [one], "docparser": {"partial": True}}
+    _, wrong = pages.check("handbook.pdf", result, demo=False)
+    assert wrong == [f"handbook.pdf: 1 of {len(truth)} pages came back", "handbook.pdf: parts of it failed"]
+
+
+def test_words_of_tables_count_wherever_they_stand():
+    table = "<table><tr><td>Amount</td><td>18.50</td></tr></table>"
+    assert pages.share_found(table, pages.words("18.50 Amount")) == 1
+    assert pages.share_found("a b", pages.words("a a b c")) == 0.5
+
+
+@pytest.mark.server
+def test_load(docker: SimulatedDocker, parser: DrawnPages):
+    node = node_at(parser)
+    found = load.load(node)
+    assert found.verdict == PASS and "from 4 clients" in found.found and found.found.endswith("0 failed"), found
+    calls = json.loads(node.outputs["calls.json"])
+    assert len(calls) >= 4 and {"began", "seconds", "error"} == set(calls[0])
+    parser.script[1] = [500]
+    found = load.load(node)
+    assert found.verdict == FAIL and "1 failed: " in found.found and "told to answer 500" in found.found
+    parser.always = 503
+    found = load.load(Node({}, Options(5, 1), parser.url, replicas=1))
+    assert found.verdict == FAIL and found.found.startswith("no page of "), "it must not go on for five minutes"
+    assert load.load(Node({}, Options(0, 1), parser.url)) == Outcome(SKIP, "--skip-load")
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 2), (0.95, 4), (0.25, 1), (1.0, 4)])
+def test_percentiles_are_values_that_were_seen(share: float, expected: float):
+    assert load.percentile([4, 2, 1, 3], share) == expected
+
+
+def test_what_a_step_raises_is_its_failure(parser: SimulatedParser):
+    def broken(node: Node) -> Outcome:
+        return Outcome(PASS, json.loads("{}")["missing"])
+
+    record, outputs = take(Step("broken step", "nothing", broken), 7, node_at(parser))
+    assert record.verdict == FAIL and "an answer cannot be understood (KeyError" in record.found
+    assert record.files == list(outputs) == ["raw/07-broken-step/error.txt"]
+
+
+def test_the_pages_travel_with_the_offline_archive():
+    carried = set(contents.tree_files())
+    needed = [DATA / name for document in pages.DOCUMENTS for name in (document, f"{Path(document).stem}.json")]
+    assert set(needed) <= carried and len(needed) == 12
+
+
+def test_nothing_passed_is_not_accepted():
+    skipped = take(Step("s", "x", lambda node: Outcome(SKIP, "")), 1, Node({}, Options(0, 0), ""))[0]
+    assert not report.accepted([skipped]) and not report.accepted([])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--minutes", "0"], "--minutes"),
+        (["--minutes", "two"], "--minutes"),
+        (["--minutes", "nan"], "--minutes"),
+        (["--out", "/nowhere/at/all.tar.gz"], "/nowhere/at/all.tar.gz: No such file"),
+    ],
+)
+def test_arguments_that_cannot_be_used(words: list[str], said: str):
+    command = [str(ROOT / "scripts/acceptance.sh"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2 and said in done.stderr

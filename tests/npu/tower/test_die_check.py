@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of a single die: its calls by the real torch_npu's names, and what it finds where a kernel is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from vlm_server.die_check import on_cpu, one
+from vlm_server.die_check.operators import OPERATORS, Operator
+
+CPU = torch.device("cpu")
+BY_NAME = {operator.name: operator for operator in OPERATORS}
+
+
+@pytest.fixture(scope="module")
+def calls(cpu_kernels) -> Iterator[dict]:
+    """What a die is asked, with strict stand-ins behind the operators' names."""
+    from tests.support import simulated_cache_kernels, simulated_language_kernels
+    from vlm_server.die_check import on_npu
+
+    if not simulated_language_kernels.KEPT:
+        simulated_language_kernels.register()
+    simulated_cache_kernels.register()
+    yield {**on_cpu.EVERYWHERE, **on_npu.CALLS}
+    simulated_cache_kernels.KEPT.clear()
+
+
+def test_a_die_is_asked_for_every_operator(calls):
+    assert set(calls) == set(BY_NAME) and len(BY_NAME) == len(OPERATORS)
+    # What the tests of the tower and of vllm-ascend's layers know is called on a die.
+    asked = {operator.library for operator in OPERATORS}
+    assert asked == {"torch", "npu", "atb"}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_calls_give_what_is_expected(calls, name: str):
+    finding = one.check(BY_NAME[name], calls[name], CPU)
+    assert finding["words"] == "" and finding["error"] <= BY_NAME[name].tolerance, finding
+
+
+@pytest.mark.parametrize("name", on_cpu.EVERYWHERE | on_cpu.CALLS)
+def test_a_cpu_gives_what_is_expected(name: str):
+    call = (on_cpu.EVERYWHERE | on_cpu.CALLS)[name]
+    finding = one.check(BY_NAME[name], call, CPU)
+    assert finding["words"] == "" and finding["error"] <= BY_NAME[name].tolerance, finding
+
+
+def one_wrong(found: torch.Tensor) -> torch.Tensor:
+    """The largest value of all is lost."""
+    found = found.clone()
+    found.view(-1)[found.abs().argmax()] = 0
+    return found
+
+
+MISTAKES = {
+    "one value lost": one_wrong,
+    "three per cent too large": lambda found: found * 1.03,
+    "rows in another order": lambda found: found.flip(0),
+    "rows shifted": lambda found: found.roll(1, 0),
+    "not a number": lambda found: torch.where(found == found.max(), torch.nan, found),
+    "cut off": lambda found: found[:-1],
+    "zeros": torch.zeros_like,
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+def test_a_wrong_result_is_found(operator: Operator, mistake: str):
+    given = (value.double() if value.is_floating_point() else value for value in operator.inputs())
+    right = operator.expected(*given).to(torch.bfloat16)
+    assert operator.error(right) <= operator.tolerance
+    assert not operator.error(MISTAKES[mistake](right)) <= operator.tolerance
+
+
+def test_what_a_kernel_raises_is_a_finding():
+    def broken(*_: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("aclnnMatmul failed, 507018")
+
+    finding = one.check(BY_NAME["linear"], broken, CPU)
+    assert finding["words"] == "RuntimeError: aclnnMatmul failed, 507018" and finding["error"] is None
+
+
+# What the language model's calls must not be; each is one edit of on_npu.py.
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SCALE", 1.0), ("TILES", 2)],
+)
+def test_a_wrong_argument_is_found(calls, monkeypatch: pytest.MonkeyPatch, name: str, value: float):
+    from vlm_server.die_check import on_npu
+
+    monkeypatch.setattr(on_npu, name, value)
+    wrong = {operator.name for operator in OPERATORS if one.check(operator, calls[operator.name], CPU)["words"]}
+    assert wrong == (
+        {"attention of a prompt", "attention of one token"} if name == "SCALE" else {"linear, weight in tiles"}
+    )
+
+
+def test_tolerances_are_roundings():
+    assert all(operator.tolerance == operator.roundings / 256 < 0.03 for operator in OPERATORS)
+    assert math.isinf(BY_NAME["gelu"].error(torch.zeros(1)))
