@@ -74,7 +74,7 @@ class BoundedProtocol(H11Protocol):
         if transport.pending == 0:
             self._leaving.restart(now, transport.delivered)
         elif self._leaving.too_slow(now, transport.delivered):
-            return transport.abort()
+            return transport.reset()
         if self._lingers_until is not None:
             if now > self._lingers_until:
                 transport.abort()

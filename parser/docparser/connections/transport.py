@@ -7,6 +7,8 @@ import array
 import asyncio
 import contextlib
 import fcntl
+import socket
+import struct
 import termios
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +29,13 @@ class CountedTransport:
     def close(self) -> None:
         if not self._keeps_open():
             self._transport.close()
+
+    def reset(self) -> None:
+        """Close at once, and let the kernel throw away what it has for a client that does not take it."""
+        with contextlib.suppress(OSError, ValueError):
+            own = self._transport.get_extra_info("socket")
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._transport.abort()
 
     @property
     def pending(self) -> int:
