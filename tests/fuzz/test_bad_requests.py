@@ -33,7 +33,7 @@ from tests.support.processes import children
 from tests.support.simulated_vlm import SimulatedVlm, default_answer
 from tests.support.wait import WAIT_S, wait_for
 
-COUNT = int(os.environ.get("BAD_REQUESTS", "20"))
+COUNT = int(os.environ.get("BAD_REQUESTS", "2000"))
 CLIENTS = 6
 # The service has no room, or its VLM is away: the client is told when to come back.
 ALLOWED = (503, 507)

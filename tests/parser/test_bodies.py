@@ -82,7 +82,7 @@ class TestBodies:
                     while more:
                         message = await again()
                         size, more = size + len(message["body"]), message["more_body"]
-                    assert size == body.size and (await again())["type"] == "http.request"
+                    assert size == body.size and (await again())["type"] == "http.disconnect"
             finally:
                 tracemalloc.stop()
             assert pool.shares.taken == 0
