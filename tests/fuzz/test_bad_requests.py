@@ -91,7 +91,8 @@ class Clients:
                 connection.send(wanted.body)  # a refusal may come before the body is read
             answer = connection.getresponse()
             streamed = "event-stream" in (answer.headers["Content-Type"] or "")
-            return answer.status, answer.read(200 if streamed else -1).decode(errors="replace")
+            # Not read(-1): that waits until the connection is closed.
+            return answer.status, (answer.read(200) if streamed else answer.read()).decode(errors="replace")
         except (TimeoutError, http.client.RemoteDisconnected, http.client.BadStatusLine) as error:
             return -1, repr(error)
         except ConnectionResetError:
