@@ -32,11 +32,15 @@ class _Parser(MultiPartParser):
 
 @contextlib.asynccontextmanager
 async def form_of(request: Request, max_fields: int) -> AsyncIterator[FormData]:
-    """The request's form with at most one file, whose files are open as long as the context. Raises InvalidRequest."""
+    """The request's form with at most one file, whose files are open as long as the context. Raises InvalidRequest.
+
+    A body of another type has no fields.
+    """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind != TYPE:  # nothing else can hold a file
+        yield FormData()
+        return
     try:
-        if kind != TYPE:
-            raise MultiPartException(f"the type is {kind.decode('latin-1')[:100]!r}")
         if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
             raise MultiPartException("its charset is not UTF-8")
         async with contextlib.aclosing(request.stream()) as stream:
