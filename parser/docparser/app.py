@@ -23,9 +23,9 @@ from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
 from docparser.http import api_page, conversion, errors, health, layout_parsing, parse, usage, web
 from docparser.http.admission import Admission, cors
-from docparser.http.body_limit import BodyLimit
 from docparser.http.gate import Gate
 from docparser.http.jobs import capacity, events, result_routes, routes
+from docparser.http.places import Places
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
 from docparser.parsing.metrics import Metrics
@@ -89,6 +89,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.jobs = jobs
     app.state.offload = offload
     app.state.metrics = metrics
+    app.state.event_streams = Places(settings.max_event_streams, "event streams", "PARSER_MAX_EVENT_STREAMS")
     app.state.keys = keys
     app.state.allowance = allowance
     errors.install(app)
@@ -101,8 +102,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(health.router)
     app.include_router(usage.router)
     app.include_router(api_page.router)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_mib << 20)
-    app.add_middleware(Gate, settings=settings, admission=admission, metrics=metrics)  # before the other
+    app.add_middleware(Gate, settings=settings, admission=admission, metrics=metrics)
     if settings.allowed_origin_list:
         # Added last, so it comes first: what a refused page may read is that it was refused, and why.
         app.add_middleware(CORSMiddleware, **cors(settings.allowed_origin_list))

@@ -102,6 +102,12 @@ class QueueFull(ParserError):
     retry_after_s = 30
 
 
+class TooBusy(ParserError):
+    """All places, or the room for bodies of requests, are taken by requests that are arriving or at work."""
+
+    retry_after_s = 10
+
+
 class QuotaExceeded(ParserError):
     """A key has used up a quota, or asks for more than is left of it; see ``clients.usage``.
 

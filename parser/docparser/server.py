@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
+import tempfile
 
 import uvicorn
 from pydantic import ValidationError
 
 from docparser.app import create_app
+from docparser.connections.protocol import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageUnavailable
 from docparser.logs import configure_logging
 from docparser.settings import Settings, variable
@@ -35,8 +38,16 @@ def main() -> int:
         print(f"docparser: {exc}", file=sys.stderr)
         return 2
     configure_logging(settings.log_level, settings.log_format)
+    _raise_descriptors()
+    if settings.spool_dir is not None:
+        tempfile.tempdir = str(settings.spool_dir)  # forms, too: /tmp may be memory
     uvicorn.run(
         app,
+        http=bounded_protocol(settings),
+        ws="none",
+        proxy_headers=bool(settings.trusted_proxy_list),
+        forwarded_allow_ips=",".join(settings.trusted_proxy_list),
+        timeout_keep_alive=settings.keep_alive_s,  # type: ignore[arg-type]  # it is given to loop.call_later
         host=settings.bind,
         port=settings.port,
         log_config=None,
@@ -44,3 +55,11 @@ def main() -> int:
         timeout_graceful_shutdown=10,
     )
     return 0
+
+
+def _raise_descriptors() -> None:
+    """A connection takes a descriptor, and its body another; many systems begin with 1,024 and allow far more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else min(65_536, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

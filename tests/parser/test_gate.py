@@ -133,7 +133,7 @@ class TestQueue:
                 await send({"type": "http.response.start", "status": 200, "headers": []})
                 await send({"type": "http.response.body", "body": b"{}"})
 
-            gate = gated(Settings(max_requests=2), slow)
+            gate = gated(Settings(max_requests=4), slow)
             async with client(gate) as http:
                 first = [asyncio.create_task(http.post("/layout-parsing", json={})) for _ in range(2)]
                 await entered.acquire(), await entered.acquire()

@@ -98,8 +98,14 @@ def site():
 def fetch(url: str, hosts: str, allowed=lambda address: True, **settings) -> bytes:
     async def run():
         source = UrlSource(Settings(url_hosts=hosts, **settings), allowed)
+        found = bytearray()
+
+        async def write(piece: bytes) -> None:
+            found.extend(piece)
+
         try:
-            return await source.fetch(url)
+            await source.fetch(url, write)
+            return bytes(found)
         finally:
             await source.close()
 

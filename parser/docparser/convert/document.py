@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from docparser.convert.characters import writable
 from docparser.convert.safe_names import safe_name
 
 
@@ -45,7 +46,7 @@ class ResultDocument:
     def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:
         """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
         markdowns = [entry["markdown"] for entry in result["layoutParsingResults"]]
-        pages = [Page(markdown["text"], markdown.get("images") or {}) for markdown in markdowns]
+        pages = [Page(writable(markdown["text"]), markdown.get("images") or {}) for markdown in markdowns]
         return cls(stem(file_name), pages, result)
 
     @classmethod
@@ -53,7 +54,7 @@ class ResultDocument:
         """From a ``result`` whose pictures are keys of ``files``. A picture that ``files`` lacks is left out."""
         pages = [
             Page(
-                entry["markdown"]["text"],
+                writable(entry["markdown"]["text"]),
                 {key: files[path] for key, path in entry["markdown"].get("images", {}).items() if path in files},
             )
             for entry in result["layoutParsingResults"]
@@ -70,5 +71,5 @@ def disposition(file_name: str, suffix: str) -> str:
 
 def stem(file_name: str) -> str:
     """A document's name without folders and suffix, as a file may be called on any system."""
-    name = re.split(r"[/\\]", file_name)[-1]
+    name = re.split(r"[/\\]", writable(file_name))[-1]
     return safe_name(re.sub(r"(?<=[^.])\.[^.]*$", "", name)) or "document"

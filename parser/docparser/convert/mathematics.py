@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import latex2mathml.converter
 
+from docparser.convert.characters import writable
 from docparser.convert.formula_scanner import Formula, display_formulas, inline_formulas
 
 MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters, which no parsed page contains
@@ -48,6 +49,7 @@ class Formulas:
 
 def to_mathml(latex: str, display: bool) -> str:
     """The formula as MathML, or as LaTeX source if it cannot be translated."""
+    latex = writable(latex)
     if len(latex) <= MAX_LENGTH:
         try:
             element = latex2mathml.converter.convert_to_element(latex, display="block" if display else "inline")

@@ -6,6 +6,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterable
+from typing import BinaryIO
 
 from docparser.errors import InvalidDocument, InvalidRequest
 from file_types import SUPPORTED, format_of
@@ -33,6 +35,30 @@ def decode(file: str) -> bytes:
     if not data:
         raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED} in base64")
     return data
+
+
+def decode_into(file: BinaryIO, pieces: Iterable[bytes]) -> None:
+    """``decode`` for base64 that comes in pieces, the first of which holds the whole prefix. Raises InvalidRequest."""
+    rest, padded, begun = b"", False, False
+    try:
+        for piece in pieces:
+            if not begun and piece.startswith(b"data:"):
+                head, comma, piece = piece.partition(b",")
+                if not comma or not head.endswith(b";base64"):
+                    raise InvalidRequest("file: a data URL must be of the form data:<type>;base64,<content>")
+            begun = True
+            text = rest + b"".join(piece.split())
+            whole = len(text) // 4 * 4
+            text, rest = text[:whole], text[whole:]
+            if padded and (text or rest):
+                raise ValueError("excess data after padding")
+            padded = text.endswith(b"=")
+            file.write(base64.b64decode(text, validate=True))
+        base64.b64decode(rest, validate=True)
+    except ValueError as exc:
+        raise InvalidRequest(f"file: not base64 ({exc}); send the document's bytes in base64") from None
+    if not file.tell():
+        raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED} in base64")
 
 
 def check_type(data: bytes, file_type: int | None) -> str:

@@ -7,9 +7,9 @@ import contextlib
 import dataclasses
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from docparser.errors import SpoolFull
 
@@ -25,22 +25,33 @@ class Document:
 
 
 @contextlib.contextmanager
-def spooled(content: BinaryIO, format: str, folder: Path | None) -> Iterator[Document]:
-    """The rest of ``content`` as a file that exists as long as the context; only this user can read it.
+def disk_errors() -> Iterator[None]:
+    """Raises SpoolFull for errors of the disk."""
+    try:
+        yield
+    except OSError as exc:
+        raise SpoolFull(f"The parser's disk cannot take the document ({exc.strerror}); see PARSER_SPOOL_DIR.") from None
 
-    Raises SpoolFull.
+
+@contextlib.contextmanager
+def filled(folder: Path | None, fill: Callable[[BinaryIO], object] = lambda file: None) -> Iterator[BinaryIO]:
+    """A file with what ``fill`` writes, which exists as long as the context; only this user can read it.
+
+    Raises SpoolFull, and what ``fill`` raises.
     """
     with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(
-                tempfile.NamedTemporaryFile(prefix="docparser-", suffix=f".{format.lower()}", dir=folder)
-            )
-            shutil.copyfileobj(content, file, CHUNK)
+        with disk_errors():
+            file = cast(BinaryIO, stack.enter_context(tempfile.NamedTemporaryFile(prefix="docparser-", dir=folder)))
+            fill(file)
             file.flush()
-        except OSError as exc:
-            raise SpoolFull(
-                f"The parser's disk cannot take the document ({exc.strerror}); see PARSER_SPOOL_DIR."
-            ) from None
+            file.seek(0)
+        yield file
+
+
+@contextlib.contextmanager
+def spooled(content: BinaryIO, format: str, folder: Path | None) -> Iterator[Document]:
+    """The rest of ``content`` as a document. Raises SpoolFull."""
+    with filled(folder, lambda file: shutil.copyfileobj(content, file, CHUNK)) as file:
         yield Document(file.name, format)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
@@ -22,6 +22,7 @@ from docparser.settings import Settings
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MAX_REDIRECTS = 5
+Write = Callable[[bytes], Awaitable[object]]
 PORTS = {"http": 80, "https": 443}
 
 
@@ -81,15 +82,18 @@ class UrlSource:
         if self._session is not None:
             await self._session.close()
 
-    async def fetch(self, url: str) -> bytes:
-        """The document's bytes. Raises InvalidRequest, InvalidDocument, DocumentTooLarge."""
+    async def fetch(self, url: str, write: Write) -> None:
+        """The document's bytes go to ``write``, piece by piece.
+
+        Raises InvalidRequest, InvalidDocument, DocumentTooLarge, and what ``write`` raises of ParserError.
+        """
         if not self._hosts:
             raise InvalidRequest(
                 "file: this service fetches no URLs; send the document itself, in base64 (PARSER_URL_HOSTS is empty)"
             )
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._follow(url)
+                await self._follow(url, write)
         except TimeoutError:
             raise InvalidDocument(
                 f"file: the URL was not fetched within {self._timeout_s:.0f} s (PARSER_URL_TIMEOUT_S)"
@@ -101,7 +105,7 @@ class UrlSource:
         except (aiohttp.ClientError, ValueError, OSError) as exc:
             raise InvalidDocument(f"file: the URL cannot be fetched ({type(exc).__name__})") from None
 
-    async def _follow(self, url: str) -> bytes:
+    async def _follow(self, url: str, write: Write) -> None:
         for _ in range(MAX_REDIRECTS + 1):
             self._check(url)
             if self._session is None:
@@ -117,17 +121,16 @@ class UrlSource:
                     continue
                 if response.status != 200:
                     raise InvalidDocument(f"file: the URL's host answers {response.status}")
-                return await self._read(response)
+                return await self._read(response, write)
         raise InvalidDocument(f"file: the URL redirects more than {MAX_REDIRECTS} times")
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        parts, size = [], 0
+    async def _read(self, response: aiohttp.ClientResponse, write: Write) -> None:
+        size = 0
         async for part in response.content.iter_chunked(1 << 18):
             size += len(part)
             if size > self._max_bytes:
                 raise DocumentTooLarge(f"file: the URL holds more than {self._max_mib} MiB (PARSER_MAX_BODY_MIB)")
-            parts.append(part)
-        return b"".join(parts)
+            await write(part)
 
     def _check(self, url: str) -> None:
         """Scheme, host and port, before anything is resolved. Raises InvalidRequest."""

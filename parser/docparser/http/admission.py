@@ -20,7 +20,7 @@ from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import Key, shown_time
 from docparser.clients.origins import Origins
 from docparser.errors import QuotaExceeded
-from docparser.http.errors import error_response
+from docparser.http.errors import early_response
 
 PUBLIC_PATHS = ("/", "/health", "/health/ready")
 # Probes come with whatever host their load balancer writes, and nothing can be learned or changed there.
@@ -120,9 +120,7 @@ class Admission:
         foreign = None if scope["path"] in PROBES else self._origins.check(scope["method"], scope["headers"])
         if foreign is not None:
             self._metrics.denied(foreign.reason)
-            raise Refused(
-                foreign.reason, error_response(foreign.status, foreign.words, headers={"Connection": "close"})
-            )
+            raise Refused(foreign.reason, early_response(scope, foreign.status, foreign.words))
 
     def _known(self, scope: Scope, headers: dict[bytes, bytes]) -> Key | None:
         if not self._ring:
@@ -144,9 +142,7 @@ class Admission:
             caller.set(Caller(key.name, key.id, caller.get().address))
             words = f"This key expired at {shown_time(key.expires)}; ask your operator for another one."
         self._metrics.denied(reason)
-        raise Refused(
-            reason, error_response(401, words, headers={"WWW-Authenticate": challenge, "Connection": "close"})
-        )
+        raise Refused(reason, early_response(scope, 401, words, {"WWW-Authenticate": challenge}))
 
     @contextlib.asynccontextmanager
     async def _within_quotas(
@@ -159,13 +155,13 @@ class Admission:
         try:
             allowance.enter(client)
         except QuotaExceeded as exc:
-            raise Refused("quota", quota_response(exc)) from None
+            raise Refused("quota", quota_response(scope, exc)) from None
         try:
             if counted:
                 try:
                     await asyncio.to_thread(self._check_quotas, scope, headers, client, visit.declared)
                 except QuotaExceeded as exc:
-                    raise Refused("quota", quota_response(exc)) from None
+                    raise Refused("quota", quota_response(scope, exc)) from None
                 allowance.arriving(client, visit.declared)
                 visit.arriving = lambda amount: allowance.arriving(client, amount)
             visit.admitted = True
@@ -226,12 +222,13 @@ class _Visit:
         await self._send(message)
 
 
-def quota_response(exc: QuotaExceeded) -> JSONResponse:
-    return error_response(
+def quota_response(scope: Scope, exc: QuotaExceeded) -> JSONResponse:
+    return early_response(
+        scope,
         429,
         str(exc),
-        headers={"Retry-After": str(exc.retry_after_s), "Connection": "close"},
-        more={"quota": {"name": exc.quota, "limit": exc.limit, "used": exc.used}},
+        {"Retry-After": str(exc.retry_after_s)},
+        {"quota": {"name": exc.quota, "limit": exc.limit, "used": exc.used}},
     )
 
 

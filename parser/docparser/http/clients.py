@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sends a request, as far as taking turns with others goes."""
+"""Who sends a request, as far as taking turns with others goes, and sharing what all have together."""
 
 from __future__ import annotations
 
 import hashlib
 
 from fastapi import Request
+from starlette.types import Scope
 
 
 def client_of(request: Request) -> str:
@@ -16,3 +17,9 @@ def client_of(request: Request) -> str:
         return str(key)
     token = hashlib.sha256(request.headers.get("authorization", "").encode()).hexdigest()[:12]
     return f"{request.client.host if request.client else ''} {token}"
+
+
+def holder_of(scope: Scope) -> str:
+    """The client whose share of places and bytes a request takes: the id of its key, else its address. The token that
+    it may send without keys does not count: it can be made up anew for each request."""
+    return str(scope["state"]["key_id"] or (scope["client"][0] if scope.get("client") else ""))

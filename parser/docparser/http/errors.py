@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from docparser import errors
 from docparser.contract.validation import describe_errors
@@ -36,6 +37,7 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.Abandoned: 500,
     errors.InternalError: 500,
     errors.QuotaExceeded: 429,
+    errors.TooBusy: 429,
 }
 
 PHRASES = {
@@ -70,6 +72,16 @@ def error_response(
 ) -> JSONResponse:
     """``more`` are fields beside those of every error."""
     return SafeJSON(error_body(status, message, log_id) | (more or {}), status, headers)
+
+
+def early_response(
+    scope: Scope, status: int, message: str, headers: dict | None = None, more: dict | None = None
+) -> JSONResponse:
+    """An error before a route is asked, in the form of the path's other errors. Whoever still sends a body is not
+    heard, so the connection ends."""
+    if scope["path"].startswith("/api/v2/"):
+        more = {"code": status, "msg": message} | (more or {})
+    return error_response(status, message, None, {"Connection": "close", **(headers or {})}, more)
 
 
 def _log_id_of(body: object) -> str | None:

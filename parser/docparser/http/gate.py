@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admits requests before their body is read: gives each an id, asks who sends it (``admission``), and limits how many
-are at work."""
+"""Admits requests: gives each an id, asks who sends it (``admission``), takes its body in (``bodies``), and limits how
+many are at work (``places``)."""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import logging
 import re
@@ -12,8 +13,12 @@ import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
 from docparser.http.admission import Admission
-from docparser.http.errors import error_response
+from docparser.http.bodies import Bodies, Body
+from docparser.http.clients import holder_of
+from docparser.http.errors import STATUS, early_response, extras
+from docparser.http.places import Places
 from docparser.logs import request_id
 from docparser.parsing.metrics import Metrics
 from docparser.settings import Settings
@@ -23,7 +28,8 @@ log = logging.getLogger("docparser.access")
 SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 COSTLY = ("/layout-parsing", "/restructure-pages", "/parse")
 QUIET = ("/health", "/health/ready", "/metrics")
-BUSY_RETRY_S = 10
+EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
+BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one of them."
 
 
 def _shown(path: str) -> str:
@@ -37,11 +43,10 @@ class Gate:
 
     def __init__(self, app: ASGIApp, *, settings: Settings, admission: Admission, metrics: Metrics) -> None:
         self._app = app
-        self._settings = settings
+        self._bodies = Bodies(settings)
+        self._places = Places(settings.max_requests, "parsing requests at work", "PARSER_MAX_REQUESTS")
         self._admission = admission
         self._metrics = metrics
-        self._requests = 0
-        self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,7 +70,7 @@ class Gate:
         try:
             async with self._admission.admitted(scope, receive, tagged) as way:
                 if way is not None:
-                    await self._place(scope, headers, *way)
+                    await self._with_body(scope, headers, *way)
         finally:
             seconds = time.monotonic() - began
             self._metrics.request(scope["path"], status, seconds)
@@ -73,31 +78,26 @@ class Gate:
                 log.info("%s %s %d %.3f s", scope["method"], _shown(scope["path"]), status, seconds)
             request_id.reset(token)
 
-    async def _place(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST" or scope["path"] not in COSTLY:
-            return await self._app(scope, receive, send)
+    async def _with_body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+        """Nothing is held for a request but its body until that is whole: who sends slowly keeps nobody waiting."""
+        client = holder_of(scope)
         declared = headers.get(b"content-length", b"")
-        size = int(declared) if declared.isdigit() else 0
-        full = self._refusal(size)
-        if full:
-            retry = {"Retry-After": str(BUSY_RETRY_S), "Connection": "close"}
-            return await error_response(429, full, headers=retry)(scope, receive, send)
-        self._requests += 1
-        self._bytes += size
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._requests -= 1
-            self._bytes -= size
-
-    def _refusal(self, size: int) -> str:
-        settings = self._settings
-        if self._requests >= settings.max_requests:
-            return f"{self._requests} requests are being worked on, which is all that is allowed (PARSER_MAX_REQUESTS)."
-        if self._requests and self._bytes + size > settings.max_bodies_mib << 20:
-            return f"The requests that are being worked on have {settings.max_bodies_mib} MiB (PARSER_MAX_BODIES_MIB)."
-        return ""
-
-    @property
-    def requests(self) -> int:
-        return self._requests
+        costly = scope["method"] == "POST" and scope["path"] in COSTLY
+        with contextlib.ExitStack() as held:
+            try:
+                if declared and b"transfer-encoding" in headers:
+                    # One of two servers in a row would see a request that the other does not (RFC 9112, 6.1).
+                    return await early_response(scope, 400, BOTH_LENGTHS)(scope, receive, send)
+                if costly:
+                    self._places.check(client)
+                body = held.enter_context(Body(self._bodies, client))
+                body.check(int(declared) if declared.isdigit() else 0)
+                if not await body.arrive(receive):
+                    return None
+                if costly:
+                    held.enter_context(self._places.taken(client))
+            except EARLY as exc:
+                status = STATUS[type(exc)]
+                return await early_response(scope, status, str(exc), *extras(exc, status))(scope, receive, send)
+            scope["state"]["body"] = body
+            await self._app(scope, body.replay(receive), send)

@@ -16,7 +16,7 @@ from docparser.contract.schemas import ParseRequest, RestructureRequest
 from docparser.errors import RequestTimeout
 from docparser.http.clients import client_of
 from docparser.http.errors import new_log_id
-from docparser.http.strict_route import StrictRoute
+from docparser.http.strict_route import StrictRoute, body_of, field
 from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
 
@@ -51,9 +51,10 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 async def layout_parsing(body: ParseRequest, request: Request) -> Response:
     """Parses an image or a PDF, every page of it."""
     request.state.log_id = body.logId or new_log_id()
+    file = field(request, body.file)
 
     async def work() -> ParseResult:
-        async with request.app.state.intake.from_field(body.file, body.fileType) as document:
+        async with request.app.state.intake.from_field(file, body.fileType, body_of(request).charge) as document:
             parse = request.app.state.service.parse
             return await parse(document, body, request_id.get(), client_of(request), pages_of(request))
 

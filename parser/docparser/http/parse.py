@@ -10,7 +10,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
 
 from docparser.contract import strict_json
 from docparser.contract.schemas import ParseOptions
@@ -21,6 +20,7 @@ from docparser.errors import InvalidRequest
 from docparser.http.clients import client_of
 from docparser.http.conversion import converted
 from docparser.http.errors import new_log_id
+from docparser.http.forms import form_of
 from docparser.http.layout_parsing import CLIENT_GONE, json_answer, pages_of, wait_for
 from docparser.http.layout_parsing import RESPONSES as PARSING_RESPONSES
 from docparser.logs import request_id
@@ -76,12 +76,8 @@ async def parse(request: Request, format: Format = "md") -> Response:
 @contextlib.asynccontextmanager
 async def _upload(request: Request, format: Format) -> AsyncIterator[tuple[str, ParseOptions, Document]]:
     """The file's name, the options, and the document, which exists as long as the context. Raises InvalidRequest."""
-    try:
-        form = await request.form(max_files=1, max_fields=10, max_part_size=1 << 20)
-    except HTTPException as exc:
-        raise InvalidRequest(f"body: not multipart/form-data as expected ({exc.detail})") from None
     async with contextlib.AsyncExitStack() as stack:
-        try:
+        async with form_of(request, max_fields=10) as form:
             file = form.get("file")
             if not isinstance(file, UploadFile):
                 raise InvalidRequest(
@@ -93,8 +89,6 @@ async def _upload(request: Request, format: Format) -> AsyncIterator[tuple[str, 
             except ValidationError as exc:
                 raise InvalidRequest(f"options: {describe_errors(exc.errors())}") from None
             document = await stack.enter_async_context(request.app.state.intake.from_upload(file.file))
-        finally:
-            await form.close()
         yield file.filename or "document", options, document
 
 

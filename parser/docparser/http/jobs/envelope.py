@@ -20,6 +20,7 @@ from docparser.contract.validation import describe_errors
 from docparser.errors import ParserError
 from docparser.http.errors import STATUS as GENERAL_STATUS
 from docparser.http.errors import SafeJSON, error_body, extras, new_log_id
+from docparser.http.jobs.submission import is_json
 from docparser.http.strict_route import StrictRequest
 
 STATUS: dict[type[ParserError], int] = {
@@ -44,7 +45,10 @@ class JobRoute(APIRoute):
 
         async def handle_named(request: Request) -> Response:
             try:
-                return await handle(StrictRequest(request.scope, request.receive))
+                strict = StrictRequest(request.scope, request.receive)
+                if is_json(request):
+                    await strict.read("fileUrl")
+                return await handle(strict)
             except ParserError as exc:
                 return error(exc)
             except RequestValidationError as exc:

@@ -14,11 +14,14 @@ from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from docparser.errors import InvalidJob, StorageUnavailable
+from docparser.http.clients import holder_of
 from docparser.http.jobs.clients import identity, jobs_of
 from docparser.http.jobs.envelope import JobRoute
 from docparser.http.jobs.routes import RESPONSES
+from docparser.http.places import Places
 from docparser.jobs.result import describe
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Step
@@ -38,7 +41,21 @@ async def events(job_id: str, request: Request) -> StreamingResponse:
     owner, _ = identity(request)
     after = _last_event(request)
     await asyncio.to_thread(jobs.store.job, job_id, owner)  # 404 before the stream begins
-    return StreamingResponse(_stream(jobs, job_id, owner, after), media_type="text/event-stream", headers=HEADERS)
+    places: Places = request.app.state.event_streams
+    places.check(holder_of(request.scope))
+    return _Stream(places, _stream(jobs, job_id, owner, after))
+
+
+class _Stream(StreamingResponse):
+    """Has its place as long as it is sent, also where the client leaves before the first event."""
+
+    def __init__(self, places: Places, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers=HEADERS)
+        self._places = places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._places.taken(holder_of(scope)):
+            await super().__call__(scope, receive, send)
 
 
 def _last_event(request: Request) -> int:

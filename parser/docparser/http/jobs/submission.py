@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from docparser.contract import strict_json
 from docparser.documents.intake import DocumentIntake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
+from docparser.http.forms import form_of
+from docparser.http.strict_route import body_of, field
 from docparser.jobs.submission import Submission, check_submission
 
 
@@ -22,42 +22,44 @@ from docparser.jobs.submission import Submission, check_submission
 async def read(request: Request, served_model: str, intake: DocumentIntake) -> AsyncIterator[Submission]:
     """The submission in ``request``; its document is open as long as the context. Raises InvalidJob."""
     key = request.headers.get("idempotency-key")
-    if request.headers.get("content-type", "").startswith("application/json"):
+    if is_json(request):
         fields = await _json(request)
-        with io.BytesIO(await _fetch(fields.get("fileUrl"), intake)) as document:
+        async with _document(request, fields, intake) as document:
             name = _last_part(fields["fileUrl"])
             yield check_submission(fields, document, file_name=name, idempotency_key=key, served_model=served_model)
         return
-    try:
-        form = await request.form(max_files=1, max_fields=50, max_part_size=1 << 20)
-    except HTTPException as exc:
-        raise InvalidJob(f"body: not multipart/form-data as expected ({exc.detail})") from None
-    try:
+    async with form_of(request, max_fields=50) as form:
         file = form.get("file")
         if not isinstance(file, UploadFile):
             raise InvalidJob("file: missing; send multipart/form-data with a part `file`, or JSON with `fileUrl`")
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         name = file.filename or "document"
         yield check_submission(fields, file.file, file_name=name, idempotency_key=key, served_model=served_model)
-    finally:
-        await form.close()
+
+
+def is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").startswith("application/json")
 
 
 async def _json(request: Request) -> dict[str, Any]:
     try:
-        fields = strict_json.loads(await request.body())
-    except ValueError as exc:
-        raise InvalidJob(f"body: not valid JSON ({exc})") from None
+        fields = await request.json()
+    except (ValueError, HTTPException) as exc:
+        raise InvalidJob(f"body: not valid JSON ({getattr(exc, 'detail', exc)})") from None
     if not isinstance(fields, dict):
         raise InvalidJob("body: expected a JSON object")
     return fields
 
 
-async def _fetch(url: Any, intake: DocumentIntake) -> bytes:
-    if not isinstance(url, str) or not url:
-        raise InvalidJob("fileUrl: missing; expected the address of a document, or send it as multipart `file`")
+@asynccontextmanager
+async def _document(request: Request, fields: dict[str, Any], intake: DocumentIntake) -> AsyncIterator[BinaryIO]:
+    url = fields.get("fileUrl")
     try:
-        return await intake.read_field(url)
+        file = field(request, url) if isinstance(url, str) else ""
+        if file == "":
+            raise InvalidJob("fileUrl: missing; expected the address of a document, or send it as multipart `file`")
+        async with intake.opened(file, body_of(request).charge) as document:
+            yield document
     except (InvalidRequest, InvalidDocument) as exc:
         raise InvalidJob(f"fileUrl: {str(exc).removeprefix('file: ')}") from None
 

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""uvicorn's HTTP/1.1 protocol with bounds on time: for heads, bodies, answers, and for what follows a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import ClassVar, cast
+
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from docparser.connections.answers import error_answer
+from docparser.connections.pace import Pace
+from docparser.connections.table import ConnectionTable
+from docparser.connections.transport import CountedTransport
+from docparser.settings import Settings
+
+LINGER_S = 30.0  # how long a refused client may go on sending
+
+
+def bounded_protocol(settings: Settings) -> type[BoundedProtocol]:
+    """The class that uvicorn makes one object of for each connection; all share one table."""
+    return type("Protocol", (BoundedProtocol,), {"table": ConnectionTable(settings)})
+
+
+class BoundedProtocol(H11Protocol):
+    """``look`` is called by the table's clock: no request arms timers of its own.
+
+    A client that is refused while it sends gets its answer, and what it still sends is thrown away: a connection that
+    is closed with unread bytes is reset, and then the client's machine may discard the answer (RFC 9112, 9.6).
+    """
+
+    table: ClassVar[ConnectionTable]
+    transport: CountedTransport  # type: ignore[assignment]  # uvicorn calls what both have
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        counted = CountedTransport(transport, self._goes_on_reading)
+        super().connection_made(cast(asyncio.Transport, counted))
+        settings = self.table.settings
+        self._settings = settings
+        self._head_since: float | None = self.loop.time()
+        self._body_since = 0.0
+        self._received = 0  # bytes
+        self._seen: RequestResponseCycle | None = None
+        self._arriving = Pace(settings.least_rate, settings.stall_timeout_s)
+        self._leaving = Pace(settings.least_rate, settings.stall_timeout_s)
+        self._lingers_until: float | None = None
+        self._thrown_away = 0  # bytes
+        refusal = self.table.enter(self, self.client[0] if self.client else "", self.loop)
+        if refusal is not None:
+            self._end(refusal.status, refusal.words) if refusal.words else transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.table.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._lingers_until is not None:
+            self._thrown_away += len(data)
+            if self._thrown_away > 2 * self._settings.max_body_mib << 20:
+                self.transport.abort()
+            return
+        self._received += len(data)
+        cycle = self.cycle
+        if self._head_since is None and (cycle is None or cycle.response_complete):
+            self._head_since = self.loop.time()
+        super().data_received(data)
+        if self.cycle is not cycle:
+            self._head_since = None
+
+    def look(self, now: float) -> None:
+        """Ends the connection if its client is late."""
+        transport, cycle = self.transport, self.cycle
+        if transport.pending == 0:
+            self._leaving.restart(now, transport.delivered)
+        elif self._leaving.too_slow(now, transport.delivered):
+            return transport.reset()
+        if self._lingers_until is not None:
+            if now > self._lingers_until:
+                transport.abort()
+            return None
+        if transport.is_closing():
+            return None
+        if self._head_since is not None:
+            if now - self._head_since > self._settings.header_timeout_s:
+                self._head_is_late()
+        elif cycle is not None and cycle.more_body and not cycle.response_complete:
+            self._look_at_body(now, cycle)
+        return None
+
+    def _head_is_late(self) -> None:
+        if self._received == 0:  # there is nothing to answer
+            return self.transport.close()
+        limit = f"{self._settings.header_timeout_s:g} s (PARSER_HEADER_TIMEOUT_S)"
+        return self._end(408, f"The head of the request did not arrive within {limit}.")
+
+    def _look_at_body(self, now: float, cycle: RequestResponseCycle) -> None:
+        if cycle is not self._seen:
+            self._seen, self._body_since = cycle, now
+            self._arriving.restart(now, self._received)
+        settings = self._settings
+        if now - self._body_since > settings.request_timeout_s:
+            limit = f"{settings.request_timeout_s:g} s (PARSER_REQUEST_TIMEOUT_S)"
+            self._end(408, f"The body of the request did not arrive within {limit}.")
+        elif self.flow.read_paused or cycle.waiting_for_100_continue:  # the service is the one that is late
+            self._arriving.restart(now, self._received)
+        elif self._arriving.too_slow(now, self._received):
+            self._end(
+                408,
+                f"The body of the request arrives too slowly: less than {settings.least_rate} bytes a second within "
+                f"{settings.stall_timeout_s:g} s (PARSER_LEAST_RATE, PARSER_STALL_TIMEOUT_S).",
+            )
+
+    def _end(self, status: int, words: str) -> None:
+        """Answer in the application's place, which learns that the client has left."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                return self.transport.abort()
+        self.transport.write(error_answer(status, words))
+        return self._linger()
+
+    def _goes_on_reading(self) -> bool:
+        """Whether the connection stays open, although it shall be closed: its client is still sending."""
+        cycle = self.cycle
+        if self._lingers_until is not None or cycle is None or not (cycle.response_complete and cycle.more_body):
+            return False
+        self._linger()
+        return True
+
+    def _linger(self) -> None:
+        self._lingers_until = self.loop.time() + LINGER_S
+        self._unset_keepalive_if_required()
+        self.flow.resume_reading()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def on_response_complete(self) -> None:
+        if self._lingers_until is None and self.cycle.more_body and not self.transport.is_closing():
+            self._linger()
+        if self._lingers_until is None:
+            return super().on_response_complete()
+        self.server_state.total_requests += 1
+        return None
+
+    def send_400_response(self, msg: str) -> None:
+        """uvicorn's answer to what is no HTTP; called while it handles h11's error, which has the status."""
+        error = sys.exception()
+        status = getattr(error, "error_status_hint", 400)
+        self._end(status, f"This is no request in HTTP/1.1: {str(error or msg)[:200]}.")
+
+    def shutdown(self) -> None:
+        if self._lingers_until is not None:
+            return self.transport.abort()
+        return super().shutdown()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of requests: counted as they arrive, on the disk beyond a small size, whole before anything else begins."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import BinaryIO, TypeVar, cast
+
+from starlette.types import Message, Receive
+
+from docparser.clients.shares import Shares
+from docparser.documents.spool import disk_errors
+from docparser.errors import DocumentTooLarge, TooBusy
+from docparser.settings import Settings
+
+IN_MEMORY = 1 << 20  # bytes; a larger body goes to the disk
+CHUNK = 1 << 18
+T = TypeVar("T")
+
+
+class Bodies:
+    """All bodies that arrive or are worked on. Bytes count once, wherever they are: PARSER_MAX_BODIES_MIB bounds the
+    disk that they take, and the memory."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.folder: Path | None = settings.spool_dir
+        most = settings.max_bodies_mib << 20
+        self.longest = min(settings.max_body_mib << 20, most)
+        self.shares = Shares(most, max((most + 1) // 2, self.longest))
+
+
+class Body:
+    """One request's body, as a context; at its end nothing of it is left. Not counted before it comes: who announces
+    much and sends nothing keeps nobody out."""
+
+    def __init__(self, bodies: Bodies, client: str) -> None:
+        self._bodies = bodies
+        self._client = client
+        self._charged = 0
+        self.size = 0
+        self._kept = contextlib.ExitStack()
+        place = str(bodies.folder) if bodies.folder else None
+        spool = tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="docparser-", dir=place)  # noqa: SIM115
+        self.file = cast(BinaryIO, self._kept.enter_context(spool))
+
+    def __enter__(self) -> Body:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
+        self._bodies.shares.give_back(self._client, self._charged)
+
+    def keep(self, context: contextlib.AbstractContextManager[T]) -> T:
+        """Something that ends with the body."""
+        return self._kept.enter_context(context)
+
+    def check(self, size: int) -> None:
+        """Raises DocumentTooLarge and TooBusy for a body of ``size`` bytes, of which some may have come."""
+        if size > self._bodies.longest:
+            raise DocumentTooLarge(
+                f"The request is larger than {self._bodies.longest >> 20} MiB (PARSER_MAX_BODY_MIB)."
+            )
+        self._check_room(size - self._charged)
+
+    def charge(self, memory: int) -> None:
+        """Count what the body takes in memory, where that is more than its size. Raises as ``check`` does."""
+        more = memory - self._charged
+        if more > 0:
+            if memory > self._bodies.shares.own:
+                raise DocumentTooLarge(
+                    f"The JSON would take {memory >> 20} MiB of memory beside its document; one client may have "
+                    f"{self._bodies.shares.own >> 20} (PARSER_MAX_BODIES_MIB). Send it in parts."
+                )
+            self._check_room(more)
+            self._bodies.shares.take(self._client, more)
+            self._charged += more
+
+    def _check_room(self, more: int) -> None:
+        shares = self._bodies.shares
+        if shares.bound(self._client, more) is not None:
+            whose = "requests" if shares.taken + more > shares.most else "requests of this client"
+            raise TooBusy(
+                f"The {whose} that are arriving or at work leave no room for {more} bytes (PARSER_MAX_BODIES_MIB is "
+                f"{shares.most >> 20}; one client has {shares.own >> 20})."
+            )
+
+    async def arrive(self, receive: Receive) -> bool:
+        """Take the whole body in; False if the client left. Raises DocumentTooLarge, TooBusy, SpoolFull."""
+        waiting = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return False
+            piece = message.get("body", b"")
+            more = message.get("more_body", False)
+            if piece:
+                self.check(self.size + len(piece))
+                self.size += len(piece)
+                self.charge(self.size)
+                waiting += piece
+            if len(waiting) > CHUNK:
+                await self._write(waiting)
+                waiting = bytearray()
+        await self._write(waiting)
+        with disk_errors():
+            self.file.seek(0)
+        return True
+
+    async def _write(self, data: bytearray) -> None:
+        with disk_errors():
+            if self.size <= IN_MEMORY:
+                self.file.write(data)
+            else:
+                await asyncio.to_thread(self.file.write, data)
+
+    def replay(self, receive: Receive) -> Receive:
+        """What gives the body again, and after it whatever ``receive`` gives: that the client has left."""
+        over = False
+
+        async def again() -> Message:
+            nonlocal over
+            if over:
+                return await receive()
+            piece = await self.read(CHUNK)
+            over = self.file.tell() >= self.size
+            if over:
+                await asyncio.to_thread(self.free)  # a form has its parts in files of their own
+            return {"type": "http.request", "body": piece, "more_body": not over}
+
+        return again
+
+    def free(self) -> None:
+        """Give the disk back, once what is needed lies elsewhere."""
+        if self.size > IN_MEMORY:
+            self.file.truncate(0)
+
+    async def read(self, size: int = -1) -> bytes:
+        if self.size <= IN_MEMORY:
+            return self.file.read(size)
+        return await asyncio.to_thread(self.file.read, size)

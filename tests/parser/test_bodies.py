@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares, paces, bodies in the spool, and documents taken out of JSON without reading it. No service is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import tracemalloc
+
+import pytest
+
+from docparser.clients.shares import Shares
+from docparser.connections.pace import Pace
+from docparser.contract import long_member
+from docparser.documents import source
+from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
+from docparser.http.bodies import Bodies, Body
+from docparser.http.places import Places
+from docparser.settings import Settings
+
+MIB = 1 << 20
+
+
+class Pieces:
+    """`receive` of a request whose body comes in pieces; it notes what is held after each."""
+
+    def __init__(self, *pieces: bytes, left: bool = False) -> None:
+        self._messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+        self._messages.append({"type": "http.disconnect"} if left else {"type": "http.request"})
+
+    async def __call__(self):
+        return self._messages.pop(0) if self._messages else {"type": "http.disconnect"}
+
+
+def bodies(folder, **settings) -> Bodies:
+    return Bodies(Settings(spool_dir=folder, **settings))
+
+
+class TestShares:
+    def test_one_client_has_half(self):
+        places = Places(4, "requests", "PARSER_MAX_REQUESTS")
+        with places.taken("a"), places.taken("a"):
+            with pytest.raises(TooBusy, match=r"2 requests for this client.*half of PARSER_MAX_REQUESTS"):
+                places.check("a")
+            with places.taken("b"), places.taken("b"), pytest.raises(TooBusy, match="4 requests, which is all"):
+                places.check("c")
+        places.check("a")
+
+    def test_what_is_given_back_is_forgotten(self):
+        shares = Shares(10, own=7)
+        shares.take("a", 7)
+        assert shares.bound("a") == 7 and shares.bound("b", 3) is None and shares.bound("b", 4) == 10
+        shares.give_back("a", 7)
+        assert shares.taken == shares.of("a") == 0 and shares.bound("a", 7) is None
+
+
+class TestPace:
+    def test_each_window_is_judged_by_itself(self):
+        pace = Pace(rate=100, window_s=10)
+        pace.restart(0, 0)
+        assert not pace.too_slow(9.9, 0), "the window is not over"
+        assert not pace.too_slow(10, 1_000_000)
+        assert pace.too_slow(20, 1_000_999), "what came before does not count"
+        assert not pace.too_slow(30, 1_001_999)
+
+
+class TestBodies:
+    def test_a_large_body_is_on_the_disk_and_gone_afterwards(self, tmp_path):
+        async def scenario():
+            pool = bodies(tmp_path)
+            pieces = Pieces(*[bytes(MIB // 4)] * 128)
+            tracemalloc.start()
+            try:
+                with Body(pool, "a") as body:
+                    assert await body.arrive(pieces)
+                    _, peak = tracemalloc.get_traced_memory()
+                    assert body.size == 32 * MIB == pool.shares.taken and peak < 5 * MIB
+                    again = body.replay(Pieces(left=True))
+                    size, more = 0, True
+                    while more:
+                        message = await again()
+                        size, more = size + len(message["body"]), message["more_body"]
+                    assert size == body.size and (await again())["type"] == "http.disconnect"
+            finally:
+                tracemalloc.stop()
+            assert pool.shares.taken == 0
+
+        asyncio.run(scenario())
+
+    def test_chunks_count_as_they_come(self, tmp_path):
+        async def scenario():
+            pool = bodies(tmp_path, max_body_mib=4, max_bodies_mib=12)
+            with Body(pool, "a") as first, Body(pool, "a") as second, Body(pool, "b") as other:
+                assert await first.arrive(Pieces(bytes(4 * MIB)))
+                with pytest.raises(TooBusy, match="requests of this client .*PARSER_MAX_BODIES_MIB is 12"):
+                    await second.arrive(Pieces(bytes(2 * MIB), bytes(MIB)))
+                assert await other.arrive(Pieces(bytes(4 * MIB)))
+                with Body(pool, "c") as third, pytest.raises(TooBusy, match="The requests that"):
+                    await third.arrive(Pieces(*[bytes(MIB)] * 4))
+            with Body(pool, "c") as long, pytest.raises(DocumentTooLarge, match="PARSER_MAX_BODY_MIB"):
+                await long.arrive(Pieces(*[bytes(MIB // 2)] * 9))
+            assert pool.shares.taken == 0
+
+        asyncio.run(scenario())
+
+    def test_an_announcement_holds_nothing(self, tmp_path):
+        pool = bodies(tmp_path)
+        with Body(pool, "a") as body:
+            body.check(200 * MIB)
+            assert pool.shares.taken == 0
+
+    def test_json_counts_as_much_as_its_values_take(self, tmp_path):
+        pool = bodies(tmp_path, max_body_mib=4, max_bodies_mib=64)
+        with Body(pool, "a") as body:
+            body.charge(long_member.memory(b'{"file": "x"}'))
+            with pytest.raises(DocumentTooLarge, match="MiB of memory"):
+                body.charge(long_member.memory(b"[[]" + b",[]" * MIB + b"]"))
+
+    def test_a_client_that_leaves(self, tmp_path):
+        async def scenario():
+            with Body(bodies(tmp_path), "a") as body:
+                assert not await body.arrive(Pieces(b"x", left=True))
+
+        asyncio.run(scenario())
+
+    def test_a_full_disk_is_named(self, tmp_path):
+        async def scenario():
+            with Body(bodies(tmp_path / "missing"), "a") as body, pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"):
+                await body.arrive(Pieces(bytes(3 * MIB)))
+
+        asyncio.run(scenario())
+
+
+DOCUMENT = bytes(range(256)) * 1000
+TEXT = base64.b64encode(DOCUMENT).decode()
+
+
+def taken_out(body: bytes) -> bytes | None:
+    place = long_member.find(body, "file")
+    if place is None:
+        return None
+    with io.BytesIO() as file:
+        source.decode_into(file, long_member.pieces(body, *place))
+        rest = json.loads(body[: place[0]] + body[place[1] :])
+        assert rest["file"] == "" and rest.get("logId", "1") == "1"
+        return file.getvalue()
+
+
+class TestLongMember:
+    @pytest.mark.parametrize(
+        "body",
+        [
+            '{"file":"%s"}',
+            ' \n{"logId" : "1", "x": {"file": "no", "y": ["\\"file\\":", {"file": 1}]}, "file"\t: "%s", "z": null}',
+            '\ufeff{"a": "\\\\", "b\\"": "}", "file": "data:application/pdf;base64,%s"}',
+            '{"\\u0066ile": "%s"}',
+            '{"file": "short", "logId": "1", "FILE": "%s"}',
+        ],
+    )
+    def test_found_where_a_reader_finds_it(self, body):
+        data = (body % TEXT).encode()
+        assert taken_out(data) == (None if "FILE" in body else DOCUMENT)
+
+    @pytest.mark.parametrize("chunk", [997, 1000, 1003])
+    def test_escapes_at_the_edge_of_a_piece(self, monkeypatch, chunk):
+        monkeypatch.setattr(long_member, "CHUNK", chunk)
+        lines = "\\r\\n".join(TEXT[at : at + 76] for at in range(0, len(TEXT), 76))
+        text = lines.replace("/", "\\/").replace("+", "\\u002b")
+        assert taken_out(b'{"file": "%s"}' % text.encode()) == DOCUMENT
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'["%s"]' % TEXT.encode(),
+            b'{"x": {"file": "%s"}}' % TEXT.encode(),
+            b'{"file": "%s' % TEXT.encode(),
+            b"[" * 200_000 + TEXT.encode(),
+            b'{"file": "' + b"\\" * 100_000 + b'"}',
+            b'{"file": "' + b'\\"' * 200_000 + b'"}',
+        ],
+    )
+    def test_anything_else_is_left_to_the_reader(self, body):
+        assert long_member.find(body, "file") is None
+
+    def test_twice_is_an_error(self):
+        with pytest.raises(ValueError, match="twice"):
+            long_member.find(b'{"file": "%s", "file": "%s"}' % ((TEXT.encode(),) * 2), "file")
+
+    @pytest.mark.parametrize("text", ["%%%%", "QUI=QUI=", "QUJ", "QUI=" + "QUJD", "", "data:x,QUJD", "é"])
+    def test_what_is_no_base64_is_none_in_pieces_either(self, text):
+        with pytest.raises(InvalidRequest) as whole:
+            source.decode(text)
+        with io.BytesIO() as file, pytest.raises(InvalidRequest) as parts:
+            head, data = (text[:6], text[6:]) if text.startswith("data") else ("", text)
+            source.decode_into(file, [head.encode() + data.encode()[:4], data.encode()[4:]])
+        assert str(whole.value).partition("(")[0] == str(parts.value).partition("(")[0]

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that idle, trickle, flood, do not read, or lie, against a real service with short time-outs.
+
+Clients are told apart by their address on loopback: 127.0.0.2, 127.0.0.3 and so on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import select
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pydantic import ValidationError
+
+from docparser.settings import Settings
+from tests.support import samples
+from tests.support.parser_process import ParserProcess
+from tests.support.wait import WAIT_S, wait_for
+
+JOBS = "/api/v2/ocr/jobs"
+STRANGER, OTHER, PROXY = "127.0.0.2", "127.0.0.3", "127.0.0.9"
+LIMITS = {
+    "PARSER_MAX_CONNECTIONS": "80",
+    "PARSER_MAX_REQUESTS": "4",
+    "PARSER_MAX_BODY_MIB": "8",
+    "PARSER_MAX_BODIES_MIB": "24",
+    "PARSER_MAX_EVENT_STREAMS": "4",
+    "PARSER_HEADER_TIMEOUT_S": "3",
+    "PARSER_STALL_TIMEOUT_S": "3",
+    "PARSER_KEEP_ALIVE_S": "6",
+    "PARSER_TRUSTED_PROXIES": PROXY,
+}
+PAGE = samples.save(samples.picture((240, 320)), "PNG")
+
+
+@pytest.fixture(scope="module")
+def parser(tmp_path_factory, layout_model, _vlm) -> Iterator[ParserProcess]:
+    _vlm.reset()
+    folder = tmp_path_factory.mktemp("connections")
+    running = ParserProcess(folder, VLM_URL=_vlm.url, LAYOUT_MODEL_DIR=str(layout_model), **LIMITS)
+    try:
+        yield running.wait()
+    finally:
+        running.end()
+
+
+def connect(parser: ParserProcess, address: str, data: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", parser.port), timeout=WAIT_S, source_address=(address, 0))
+    with contextlib.suppress(ConnectionError):
+        connection.sendall(data)
+    return connection
+
+
+def answer(connection: socket.socket) -> tuple[int, dict]:
+    """Status and JSON of the answer on a connection."""
+    found = http.client.HTTPResponse(connection)
+    found.begin()
+    return found.status, json.loads(found.read())
+
+
+def ask(parser: ParserProcess, address: str, method: str, path: str, body: bytes = b"", **headers: str):
+    """Status and body of a request on a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", parser.port, timeout=WAIT_S, source_address=(address, 0))
+    try:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, names)
+        found = connection.getresponse()
+        return found.status, found.read()
+    finally:
+        connection.close()
+
+
+def form(*texts: tuple[str, bytes], file: bytes = PAGE) -> dict:
+    parts = b"".join(
+        b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (n.encode(), t) for n, t in texts
+    )
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="page.png"\r\n\r\n'
+    return {"body": parts + head + file + b"\r\n--x--\r\n", "content_type": "multipart/form-data; boundary=x"}
+
+
+def good_work(parser: ParserProcess, address: str) -> None:
+    """A form, a page in JSON and a job of this client are taken."""
+    assert ask(parser, address, "POST", "/parse", **form())[0] == 200
+    body = json.dumps({"file": samples.encode(PAGE)}).encode()
+    assert ask(parser, address, "POST", "/layout-parsing", body, content_type="application/json")[0] == 200
+    status, text = ask(parser, address, "POST", JOBS, **form(("model", b"PaddleOCR-VL-1.6")))
+    assert status == 200, text
+    ask(parser, address, "DELETE", f"{JOBS}/{json.loads(text)['data']['jobId']}?purge=true")
+
+
+def head(path: str, *lines: str) -> bytes:
+    return "\r\n".join((f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *lines, "", "")).encode()
+
+
+TRICKLED = head("/parse", "Content-Type: multipart/form-data; boundary=x", "Content-Length: 1000000") + b"--x\r\n"
+
+
+def test_many_idle_and_trickling_connections_keep_nobody_else_out(parser):
+    begun = (b"", b"GET /health HT", TRICKLED)
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(connect(parser, STRANGER, begun[number % 3])) for number in range(300)]
+        good_work(parser, OTHER)
+        told = {}
+        for one in opened:
+            with contextlib.suppress(OSError, http.client.HTTPException):  # it waits, or was one too many to be told
+                if select.select([one], [], [], 0)[0]:
+                    status, words = answer(one)
+                    told[status] = words["msg"]
+        assert "PARSER_MAX_CONNECTIONS" in told[429]
+    good_work(parser, OTHER)
+
+
+def test_a_head_or_body_that_does_not_come_is_408(parser):
+    with contextlib.ExitStack() as stack:
+        silent, part, trickled, kept = (
+            stack.enter_context(connect(parser, STRANGER, data))
+            for data in (b"", b"GET /health HTTP/1.1\r\n", TRICKLED, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        )
+        stop = stack.enter_context(trickling(part, trickled))
+        status, words = answer(part)
+        assert (status, words["errorCode"], words["code"]) == (408, 408, 408)
+        assert "PARSER_HEADER_TIMEOUT_S" in words["msg"] == words["errorMsg"]
+        status, words = answer(trickled)
+        assert status == 408 and "PARSER_LEAST_RATE" in words["errorMsg"]
+        stop()
+        assert silent.recv(1) == b"", "there was nothing to answer"
+        assert answer(kept)[0] == 200 and kept.recv(1) == b"", "an idle connection is closed"
+
+
+@contextlib.contextmanager
+def trickling(*connections: socket.socket) -> Iterator:
+    """A byte now and then on each, until the body ends or calls what it is given."""
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.wait(0.2):
+            for connection in connections:
+                with contextlib.suppress(OSError):
+                    connection.send(b"a")
+
+    thread = threading.Thread(target=send)
+    thread.start()
+
+    def stop() -> None:
+        over.set()
+        thread.join()
+
+    try:
+        yield stop
+    finally:
+        stop()
+
+
+def test_bytes_count_as_they_arrive_and_a_refused_client_sees_why(parser):
+    """Three chunked bodies of 7 MiB do not fit into 12, the half of 24; the clients send on all the same."""
+    piece = b"%x\r\n%s\r\n" % (1 << 20, bytes(1 << 20))
+    begun = head(JOBS, "Content-Type: multipart/form-data; boundary=x", "Transfer-Encoding: chunked") + piece * 5
+    with contextlib.ExitStack() as stack:
+        first = [stack.enter_context(connect(parser, STRANGER, begun)) for _ in range(3)]
+        readable, _, _ = select.select(first, [], [], WAIT_S)
+        with contextlib.suppress(ConnectionError):
+            readable[0].sendall(piece * 3)
+        status, words = answer(readable[0])
+        assert status == words["code"] == 429 and "PARSER_MAX_BODIES_MIB" in words["msg"]
+        good_work(parser, OTHER)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("Content-Length: 12000000", 413, "PARSER_MAX_BODY_MIB"),
+        ("Host: elsewhere.example\r\nContent-Length: 12000000", 400, "Host"),
+        ("Origin: http://evil.example\r\nContent-Length: 12000000", 403, "PARSER_ALLOWED_ORIGINS"),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 12000000", 400, "Transfer-Encoding"),
+        ("Content-Length: 12000000\r\nContent-Length: 5", 400, "HTTP/1.1"),
+        ("bad header\r\nContent-Length: 12000000", 400, "HTTP/1.1"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/layout-parsing", JOBS])
+def test_a_refused_client_may_send_its_whole_body_first(parser, path, line, status, words):
+    with connect(parser, STRANGER, head(path, line)) as connection:
+        for _ in range(12):
+            piece = bytes(1_000_000)
+            connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece) if "chunked" in line else piece)
+        found, text = answer(connection)
+    assert found == status == text["errorCode"] and words in text["errorMsg"]
+    assert path != JOBS or (text["code"], text["msg"]) == (status, text["errorMsg"])
+
+
+def test_a_client_that_does_not_read_is_cut_off(parser):
+    asked = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 500
+    with socket.socket() as deaf, socket.socket() as slow:
+        for one in (deaf, slow):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.bind((STRANGER, 0))
+            one.settimeout(WAIT_S)
+            one.connect(("127.0.0.1", parser.port))
+            one.sendall(asked)
+        gone = select.poll()
+        gone.register(deaf, 0)  # errors and hang-ups alone
+
+        def cut_off() -> bool:
+            assert slow.recv(1 << 15), "who reads, however slowly, is served on"
+            return bool(gone.poll(0))
+
+        wait_for(cut_off, WAIT_S, "the connection was ended")
+
+
+def test_streams_of_events_are_bounded(parser, _vlm):
+    with _vlm.holding(), contextlib.ExitStack() as stack:
+        status, text = ask(parser, OTHER, "POST", JOBS, **form(("model", b"PaddleOCR-VL-1.6")))
+        job = json.loads(text)["data"]["jobId"]
+        asked = f"GET {JOBS}/{job}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+        def stream(address: str) -> socket.socket:
+            connection = stack.enter_context(connect(parser, address, asked))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            return connection
+
+        first = stream(STRANGER)
+        stream(STRANGER)
+        with connect(parser, STRANGER, asked) as third:
+            status, words = answer(third)
+        assert status == words["code"] == 429 and "PARSER_MAX_EVENT_STREAMS" in words["msg"]
+        stream(OTHER)
+        first.close()
+
+        def again() -> bool:
+            with connect(parser, STRANGER, asked) as connection:
+                return connection.recv(12) == b"HTTP/1.1 200"
+
+        wait_for(again, WAIT_S, "the place of the one that left")
+        ask(parser, OTHER, "DELETE", f"{JOBS}/{job}?purge=true")
+
+
+def test_only_a_trusted_proxy_says_who_the_client_is(parser):
+    def seen(address: str, request: str) -> str:
+        body = b'{"file": "!"}'
+        headers = {"X_Forwarded_For": "198.51.100.9, 203.0.113.7", "X_Request_Id": request}
+        assert (
+            ask(parser, address, "POST", "/layout-parsing", body, content_type="application/json", **headers)[0] == 422
+        )
+        lines: list[dict] = []
+
+        def logged() -> list[dict]:
+            records = [json.loads(line) for line in parser.log.read_text().splitlines() if request in line]
+            lines[:] = [record for record in records if record.get("event") == "document.submitted"]
+            return lines
+
+        wait_for(logged, WAIT_S, "a line of the audit log")
+        return lines[0]["address"]
+
+    assert seen(PROXY, "by-proxy") == "203.0.113.7"
+    assert seen(STRANGER, "by-stranger") == STRANGER
+
+
+@pytest.mark.parametrize("value", ["proxy.example", "10.0.0.1/8", "*"])
+def test_a_proxy_that_is_no_address_is_refused(value):
+    with pytest.raises(ValidationError, match="expected addresses and networks"):
+        Settings(trusted_proxies=value)
+
+
+def test_texts_of_forms_are_utf_8(parser):
+    status, text = ask(parser, OTHER, "POST", "/parse", **form(("options", b"\xff{}")))
+    assert status == 422 and "'options' is not UTF-8" in json.loads(text)["errorMsg"]
+    status, text = ask(parser, OTHER, "POST", JOBS, **form(("model", b"PaddleOCR-VL-1.6"), ("batchId", b"\xe9")))
+    assert status == json.loads(text)["code"] == 400 and "'batchId' is not UTF-8" in json.loads(text)["msg"]
+
+
+def test_long_documents_in_json_are_read_like_short_ones(parser):
+    """2 MB of base64, which never become text in memory."""
+    file = samples.image("BMP", (640, 800))
+    body = json.dumps({"file": file, "visualize": False, "logId": "long"}).encode()
+    status, text = ask(parser, OTHER, "POST", "/layout-parsing", body, content_type="application/json")
+    found = json.loads(text)
+    assert status == 200 and found["logId"] == "long" and len(body) > 2_000_000
+    assert found["result"]["dataInfo"]["width"] == 640
+
+    bad = body.replace(file[-40:].encode(), b"!" * 40)
+    status, text = ask(parser, OTHER, "POST", "/layout-parsing", bad, content_type="application/json")
+    assert status == 422 and json.loads(text) == json.loads(text) | {"logId": "long"}
+    assert "file: not base64" in json.loads(text)["errorMsg"]
+
+    job = {"model": "PaddleOCR-VL-1.6", "fileUrl": "data:image/bmp;base64," + file}
+    status, text = ask(parser, OTHER, "POST", JOBS, json.dumps(job).encode(), content_type="application/json")
+    assert status == 200, text
+    ask(parser, OTHER, "DELETE", f"{JOBS}/{json.loads(text)['data']['jobId']}?purge=true")
