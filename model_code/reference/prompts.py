@@ -10,12 +10,14 @@ PLACEHOLDER = "<|IMAGE_PLACEHOLDER|>"
 IMAGE = f"<|IMAGE_START|>{PLACEHOLDER}<|IMAGE_END|>"
 BEGIN = "<|begin_of_sentence|>"
 
-# The words the model was trained with (PaddleOCR-VL-0.9B's model card).
+# The words the models were trained with; config/models.yaml says which version knows which (PaddleX 3.7.2).
 TASKS = {
     "ocr": OCR_PROMPT,
     "table": "Table Recognition:",
     "formula": "Formula Recognition:",
     "chart": "Chart Recognition:",
+    "seal": "Seal Recognition:",
+    "spotting": "Spotting:",
 }
 
 
