@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/fetch_weights.sh: weights from a model hub, a folder or a tar archive, put in place only when they are whole.
 
-The script collects everything beside its final place (`.PaddleOCR-VL.part`), checks there that it is whole and the very
-model, and then renames it: the services never see a half-written folder. The next call continues what an interrupted one
-began.
+The script collects everything beside its final place (`.PaddleOCR-VL.part`), checks there that it is whole and the
+very model, and then renames it: the services never see a half-written folder. The next call continues what an
+interrupted one began.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def download(hub: str, repository: str, part: Path) -> None:
 
 
 def from_folder(source: Path, part: Path) -> None:
-    """Copy file by file; files that an earlier call copied completely are kept."""
+    """Copy file by file; files that an earlier call copied completely are kept, what it had from elsewhere is not."""
+    for path in sorted(part.rglob("*"), reverse=True):
+        if not (source / path.relative_to(part)).exists():
+            path.rmdir() if path.is_dir() else path.unlink()
     for path in sorted(source.rglob("*")):
         target = part / path.relative_to(source)
         if path.is_dir():
