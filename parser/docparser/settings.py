@@ -71,6 +71,9 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("VLM_MODEL_NAME", "vlm_model_name"),
         description="The VLM's name at its server; default: as models.yaml serves VLM_MODEL.",
     )
+    strict_model: bool = Field(
+        default=False, description="Jobs that ask for another version than the served one are refused, not noted."
+    )
     pipeline_config: Path | None = Field(
         default=None, description="PaddleX's pipeline; default: the file that models.yaml names for VLM_MODEL."
     )

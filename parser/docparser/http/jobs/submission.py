@@ -16,17 +16,18 @@ from docparser.contract import strict_json
 from docparser.documents.intake import DocumentIntake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.jobs.submission import Submission, check_submission
+from docparser.models.served_model import ServedModel
 
 
 @asynccontextmanager
-async def read(request: Request, served_model: str, intake: DocumentIntake) -> AsyncIterator[Submission]:
+async def read(request: Request, served: ServedModel, intake: DocumentIntake) -> AsyncIterator[Submission]:
     """The submission in ``request``; its document is open as long as the context. Raises InvalidJob."""
     key = request.headers.get("idempotency-key")
     if request.headers.get("content-type", "").startswith("application/json"):
         fields = await _json(request)
         with io.BytesIO(await _fetch(fields.get("fileUrl"), intake)) as document:
             name = _last_part(fields["fileUrl"])
-            yield check_submission(fields, document, file_name=name, idempotency_key=key, served_model=served_model)
+            yield check_submission(fields, document, file_name=name, idempotency_key=key, served=served)
         return
     try:
         form = await request.form(max_files=1, max_fields=50, max_part_size=1 << 20)
@@ -38,7 +39,7 @@ async def read(request: Request, served_model: str, intake: DocumentIntake) -> A
             raise InvalidJob("file: missing; send multipart/form-data with a part `file`, or JSON with `fileUrl`")
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         name = file.filename or "document"
-        yield check_submission(fields, file.file, file_name=name, idempotency_key=key, served_model=served_model)
+        yield check_submission(fields, file.file, file_name=name, idempotency_key=key, served=served)
     finally:
         await form.close()
 
