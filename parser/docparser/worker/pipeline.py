@@ -21,6 +21,7 @@ from docparser.vlm.failures import BlockNote
 from docparser.weights import find_layout_model, pipeline_file, served_model
 from docparser.worker.answers import Answers, AnswerTap
 from docparser.worker.block_client import NOTE_MARK, BlockClient, PageCalls
+from docparser.worker.shapes import BOXES_ONLY, with_boxes_at_least
 from served_weights.catalog import Model
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,10 @@ class PagePipeline:
             raise NotReady(f"The pipeline cannot be set up with the layout model in {layout.path}: {exc}") from exc
         self._inner = self._pipeline.paddlex_pipeline._pipeline
         self._layout_model, self._inner.layout_det_model = self._inner.layout_det_model, self._find_layout
+        drop_overlaps = self._inner._paddleocr_vl_filter_overlap_boxes
+        self._inner._paddleocr_vl_filter_overlap_boxes = lambda layout, shape_mode: with_boxes_at_least(
+            lambda mode: drop_overlaps(layout, mode), shape_mode
+        )
         if self._inner.use_doc_preprocessor:
             preprocess = self._inner.doc_preprocessor_pipeline
             self._inner.doc_preprocessor_pipeline = lambda *args, **kwargs: self._in_paddle(preprocess, *args, **kwargs)
@@ -74,9 +79,11 @@ class PagePipeline:
     def _in_paddle(self, model: Callable[..., Iterable[Any]], *args: Any, **kwargs: Any) -> list:
         return self._paddle.submit(lambda: list(model(*args, **kwargs))).result()
 
-    def _find_layout(self, *args: Any, **kwargs: Any) -> list:
+    def _find_layout(self, pages: list[np.ndarray], layout_shape_mode: str = BOXES_ONLY, **kwargs: Any) -> list:
         began = time.monotonic()
-        found = self._in_paddle(self._layout_model, *args, **kwargs)
+        found = with_boxes_at_least(
+            lambda mode: self._in_paddle(self._layout_model, pages, layout_shape_mode=mode, **kwargs), layout_shape_mode
+        )
         self.client.note_layout(time.monotonic() - began)
         return found
 
