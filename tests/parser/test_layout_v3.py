@@ -89,7 +89,7 @@ def test_each_shape_mode_gives_its_shapes(service: ParserProcess, vlm: Simulated
     assert len(outlines[2]) == 6, "the L keeps its six corners"
     x, y = zip(*outlines[2], strict=True)
     assert (min(x), max(x), min(y), max(y)) == pytest.approx((80, 720, 450, 750), abs=8)
-    # What lies outside of a shape is white in the crop that the VLM reads: nothing of the title's box, a third of the L's.
+    # What lies outside of a shape is white in the crop that the VLM reads: nothing of the title, a third of the L.
     shares = sorted(map(white_share, vlm.requests))
     assert shares[0] < 0.05 and shares[1] == pytest.approx(1 / 3, abs=0.05) and shares[2] < 0.8
     simplest = polygons(parsed(service, vlm))  # auto is the default

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from shapely.errors import ShapelyError
+from shapely.errors import ShapelyError  # type: ignore[import-untyped]  # it comes without types
 
 log = logging.getLogger(__name__)
 BOXES_ONLY = "rect"
