@@ -62,8 +62,8 @@ def test_a_templates_output_is_paddlexs_byte_by_byte(version: str, conversation:
     expected = render(theirs.read_text(encoding="utf-8"), messages, **values)
     assert render(ours.read_text(encoding="utf-8"), messages, **values) == expected
     # The tokenizer's own tokens are passed as well, as the published tokenizers have them.
-    values = {**values, "cls_token": "<|begin_of_sentence|>", "eos_token": "</s>"}
-    assert render(ours.read_text(encoding="utf-8"), messages, **values) == expected
+    more: dict[str, Any] = {**values, "cls_token": "<|begin_of_sentence|>", "eos_token": "</s>"}
+    assert render(ours.read_text(encoding="utf-8"), messages, **more) == expected
 
 
 @pytest.mark.parametrize("version", VERSIONS)
