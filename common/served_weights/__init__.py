@@ -5,6 +5,7 @@ Launcher, parser, preflight and self-test ask here, so that they agree:
 
     settings   what the operator says: MODELS_DIR, VLM_MODEL, HARDWARE, LAYOUT_MODEL_DIR
     catalog    config/models.yaml: which models there are
+    identity   what tells the weights of one entry from another's
     vlm        the weights of the VLM
     layout     the weights of the layout model
     demo       whether weights are the demo's

@@ -12,19 +12,34 @@ from typing import Any
 from tool_errors import UsageError
 
 from . import yaml_subset
+from .identity import Signs
 
 DEFAULT_FILE = Path(__file__).resolve().parents[2] / "config" / "models.yaml"
-KEYS = ("served_name", "path", "demo")
+TEXTS = ("served_name", "path", "demo", "repository", "tasks", "layout", "layout_repository", "pipeline")
+REQUIRED = ("served_name", "path")
+WEIGHTS = "weights"  # what tells the weights from those of other entries
+KEYS = (*TEXTS, WEIGHTS)
 
 
 @dataclass(frozen=True)
 class Model:
-    """One model. ``path`` and ``demo`` count from MODELS_DIR; ``demo`` is None where there are no demo weights."""
+    """One model. ``path`` and ``demo`` count from MODELS_DIR; ``demo`` is None where there are no demo weights.
+
+    ``repository`` and ``layout_repository`` are where the hubs have the weights, the latter None where the former
+    brings the layout model. ``tasks`` are the prompts that the model knows, None where nobody says it. ``layout`` is
+    the layout model that belongs to it, ``pipeline`` the parser's configuration, a file beside models.yaml.
+    """
 
     name: str
     served_name: str
     path: str
     demo: str | None = None
+    repository: str | None = None
+    tasks: tuple[str, ...] | None = None
+    layout: str | None = None
+    layout_repository: str | None = None
+    pipeline: str | None = None
+    signs: Signs = Signs()
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,10 @@ class Catalog:
         if not isinstance(default, str) or default not in models:
             raise UsageError(f"{name}: default is {default!r}; expected one of {', '.join(models)}")
         return cls(default, models)
+
+    def by_served_name(self, served_name: str) -> Model | None:
+        """The model that is served under this name, or None."""
+        return next((model for model in self.models.values() if model.served_name == served_name), None)
 
 
 @lru_cache(maxsize=8)
@@ -83,7 +102,7 @@ def wanted(keys: tuple[str, ...]) -> bool:
     """Whether the catalog needs the value of a key, given with the keys above it."""
     if keys[0] != "models":
         return keys == ("default",)
-    return len(keys) < 3 or (len(keys) == 3 and keys[2] in KEYS)
+    return len(keys) < 3 or (keys[2] in KEYS and len(keys) <= 3 + (keys[2] == WEIGHTS))
 
 
 def _model(file: str, name: Any, entry: Any) -> Model:
@@ -91,14 +110,16 @@ def _model(file: str, name: Any, entry: Any) -> Model:
         raise UsageError(f"{file}: models has the key {name!r}; expected a text")
     if not isinstance(entry, dict):
         raise UsageError(f"{file}: models.{name} is {entry!r}; expected a mapping")
-    demo = None if entry.get("demo") is None else _text(file, name, entry, "demo")
-    return Model(name, _text(file, name, entry, "served_name"), _text(file, name, entry, "path"), demo)
-
-
-def _text(file: str, name: str, entry: dict[Any, Any], key: str) -> str:
-    value = entry.get(key)
-    if value is None:
-        raise UsageError(f"{file}: models.{name} lacks the key {key!r}")
-    if not isinstance(value, str):
-        raise UsageError(f"{file}: models.{name}.{key} is {value!r}; expected a text")
-    return value
+    where = f"{file}: models.{name}"
+    for key in REQUIRED:
+        if entry.get(key) is None:
+            raise UsageError(f"{where} lacks the key {key!r}")
+    texts = {key: value for key, value in entry.items() if key in TEXTS and value is not None}
+    for key, value in texts.items():
+        if not isinstance(value, str):
+            raise UsageError(f"{where}.{key} is {value!r}; expected a text")
+    tasks = tuple(texts.pop("tasks").split()) if "tasks" in texts else None
+    weights = entry.get(WEIGHTS) or {}
+    if not isinstance(weights, dict):
+        raise UsageError(f"{where}.{WEIGHTS} is {weights!r}; expected a mapping")
+    return Model(name=name, tasks=tasks, signs=Signs.from_entry(weights, f"{where}.{WEIGHTS}"), **texts)

@@ -7,52 +7,73 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import manifest
+from .catalog import Model
 from .demo import FOLDER, is_demo
 from .errors import WeightsError
+from .identity import model_name
 from .settings import REPOSITORY, WeightSettings
 from .vlm import named
 
-NAME = "PP-DocLayoutV2"
+DEFAULT = "PP-DocLayoutV2"  # of an entry of models.yaml that names none
 FILES = ("inference.json", "inference.pdiparams", "inference.yml")
 # An image for offline nodes may carry the model there (Dockerfiles: context layout_model).
-CARRIED = REPOSITORY / "layout_model" / NAME
+CARRIED = REPOSITORY / "layout_model"
 
 
 @dataclass(frozen=True)
 class LayoutWeights:
-    """The folder, and whether it holds the small model that the project made itself."""
+    """The model's name, its folder, and whether it is the small one that the project made itself."""
 
+    name: str
     path: Path
     demo: bool
+
+
+def name_of(model: Model) -> str:
+    """The layout model that belongs to a VLM."""
+    return model.layout or DEFAULT
 
 
 def candidates(settings: WeightSettings, carried: Path | None = None) -> list[Path]:
     """The folders that may hold the model, the first one that does counts. Raises UsageError for a wrong models.yaml.
 
     LAYOUT_MODEL_DIR alone if it is set. Else the folder inside the VLM's, the one under MODELS_DIR, the one that the
-    image carries (``carried``, by default CARRIED), and the demo's: on CPU only, and only where VLM_MODEL names no
-    other weights.
+    image carries (a folder of ``carried``, by default CARRIED), and the demo's: on CPU only, and only where VLM_MODEL
+    names no other weights. The folder's name is the layout model's that belongs to the VLM.
     """
     if settings.layout_model_dir is not None:
         return [settings.layout_model_dir]
-    _, vlm = named(settings)
-    folders = [vlm / NAME, settings.models_dir / NAME, carried or CARRIED]
+    model, vlm = named(settings)
+    name = name_of(model)
+    folders = [vlm / name, settings.models_dir / name, (carried or CARRIED) / name]
     if settings.hardware == "cpu" and (settings.vlm_model is None or is_demo(vlm)):
-        folders.append(settings.models_dir / FOLDER / NAME)
+        folders.append(settings.models_dir / FOLDER / name)
     return folders
 
 
 def find_layout(settings: WeightSettings, carried: Path | None = None) -> LayoutWeights:
-    """Choose the folder; see ``candidates``. Raises WeightsError that names every folder it looked into."""
-    folders = candidates(settings, carried)
+    """Choose the folder; see ``candidates``. Raises WeightsError that names every folder it looked into, and for one
+    whose inference.yml names another layout model."""
+    name, folders = name_of(named(settings)[0]), candidates(settings, carried)
     for folder in folders:
         if is_complete(folder):
-            return LayoutWeights(folder, is_demo(folder))
+            check_name(folder, name)
+            return LayoutWeights(name, folder, is_demo(folder))
     looked = ", ".join(map(str, folders))
     raise WeightsError(
-        f"The layout model {NAME} was not found: looked for {', '.join(FILES)} in {looked}. "
+        f"The layout model {name} was not found: looked for {', '.join(FILES)} in {looked}. "
         "Set LAYOUT_MODEL_DIR, or put the published weights under MODELS_DIR."
     )
+
+
+def check_name(folder: Path, name: str) -> None:
+    """Raise WeightsError where inference.yml names another model: its outputs and thresholds are others."""
+    said = model_name(folder)
+    if said not in (None, name):
+        raise WeightsError(
+            f"{folder} holds {said}, but {name} belongs to the VLM that is served; copy {name} there, or set VLM_MODEL "
+            f"to the VLM of {said}"
+        )
 
 
 def is_complete(folder: Path) -> bool:

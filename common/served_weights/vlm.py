@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .catalog import Model
+from . import identity
+from .catalog import Catalog, Model
 from .demo import FOLDER, is_demo
 from .errors import WeightsError
 from .settings import WeightSettings
@@ -47,15 +48,43 @@ def check_complete(folder: Path) -> None:
 def named(settings: WeightSettings) -> tuple[Model, Path]:
     """The model and the folder that the settings name, whether anything is there or not.
 
-    VLM_MODEL is a name in models.yaml, or a folder under MODELS_DIR that is served like the default model. Raises
-    UsageError for a models.yaml that cannot be used.
+    VLM_MODEL is a name in models.yaml, or a folder under MODELS_DIR that is served like the model whose weights it
+    holds. Raises UsageError for a models.yaml that cannot be used.
     """
     catalog = settings.catalog
     name = settings.vlm_model or catalog.default
     if name in catalog.models:
         model = catalog.models[name]
         return model, settings.models_dir / model.path
-    return catalog.models[catalog.default], (settings.models_dir / name).resolve()
+    folder = (settings.models_dir / name).resolve()
+    return recognised(folder, catalog), folder
+
+
+def recognised(folder: Path, catalog: Catalog) -> Model:
+    """The first model of the catalog, the default before the others, whose weights may lie in ``folder``; the default
+    where none fits."""
+    default = catalog.models[catalog.default]
+    fits = (model for model in (default, *catalog.models.values()) if not why_other(folder, model, catalog))
+    return next(fits, default)
+
+
+def why_other(folder: Path, model: Model, catalog: Catalog) -> str | None:
+    """Why the weights in ``folder`` are not the model's, in words; None if they are. Raises WeightsError."""
+    return identity.why_other(folder, model.signs, [other.signs for other in catalog.models.values()])
+
+
+def check_identity(folder: Path, model: Model, catalog: Catalog) -> None:
+    """Raise WeightsError unless the weights in ``folder`` are the model's: another version's prompt spoils them."""
+    why = why_other(folder, model, catalog)
+    if why is None and identity.lacks_token(folder, model.signs.token):
+        why = f"tokenizer.json lacks {model.signs.token}"
+    if why is None:
+        return
+    true = recognised(folder, catalog)
+    remedy = (
+        "copy the right weights there" if true == model else f"set VLM_MODEL={true.name}, and copy them to its folder"
+    )
+    raise WeightsError(f"the weights in {folder} are not {model.name}: {why}; {remedy}")
 
 
 def find_vlm(settings: WeightSettings) -> VlmWeights:
@@ -64,7 +93,8 @@ def find_vlm(settings: WeightSettings) -> VlmWeights:
     Demo weights are served in place of others only on CPU and only where VLM_MODEL is unset.
     """
     model, folder = named(settings)
-    models = settings.catalog.models
+    catalog = settings.catalog
+    models = catalog.models
     is_folder = settings.vlm_model is not None and settings.vlm_model not in models
     if is_folder and not (folder.is_relative_to(settings.models_dir) and folder.is_dir()):
         raise WeightsError(
@@ -73,6 +103,7 @@ def find_vlm(settings: WeightSettings) -> VlmWeights:
         )
     if not is_absent(folder):
         check_complete(folder)
+        check_identity(folder, model, catalog)
         return VlmWeights(model, folder, is_demo(folder))
     remedy = f"copy the published weights to {folder}"
     if settings.vlm_model:
@@ -85,4 +116,5 @@ def find_vlm(settings: WeightSettings) -> VlmWeights:
         )
     demo = settings.models_dir / model.demo
     check_complete(demo)
+    check_identity(demo, model, catalog)
     return VlmWeights(model, demo, is_demo(demo))

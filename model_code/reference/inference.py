@@ -48,7 +48,7 @@ def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, 
 
     check_pixels(options)
     text = options.prompt if options.prompt is not None else prompts.TASKS[options.task]
-    conversations = prompts.split(text, len(files))
+    conversations = prompts.split(text, len(files), prompts.answer_of(options.model_path))
     images = [pictures.read(path) for path in files]
     return [
         (

@@ -32,8 +32,8 @@ def main() -> int:
 
     model = ReferenceModel(options.model_path, Device("cpu"), "float32")
     recorded = []
+    ((prompt, _),) = prompts.split(prompts.TASKS["ocr"], 1, prompts.answer_of(options.model_path))
     for path in blocks():
-        prompt = prompts.split(prompts.TASKS["ocr"], 1)[0][0]
         case = Case(prompt, [pictures.read(path)], MIN_PIXELS, MAX_PIXELS)
         case.answer = model.generate(case, MAX_NEW_TOKENS)
         result = model.logits(case)

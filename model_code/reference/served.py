@@ -20,8 +20,9 @@ def answer(server: Server, case: Case, max_new_tokens: int) -> Answer:
 
 def question(case: Case) -> str:
     """The text behind the images of a case whose prompt is one user's turn. Raises UsageError for any other."""
-    head, tail = f"{prompts.BEGIN}User: {prompts.IMAGE * len(case.images)}", "\nAssistant: "
-    if not (case.prompt.startswith(head) and case.prompt.endswith(tail)):
+    head = f"{prompts.BEGIN}User: {prompts.IMAGE * len(case.images)}"
+    tail = next(filter(case.prompt.endswith, prompts.ANSWERS.values()), None)
+    if tail is None or not case.prompt.startswith(head):
         raise UsageError(
             "--prompt: a served candidate takes images first, then text, in one turn; leave the image places out"
         )

@@ -15,7 +15,7 @@ from tool_errors import UsageError
 
 from .banner import demo_banner
 from .command import build_command, build_environment, max_num_seqs
-from .serving import Serving
+from .serving import Serving, running_stack
 from .settings import Settings
 
 
@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> int:
         if options.print_weights:
             print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
             return 0
+        serving.models[weights.model.name].check_stack(weights.model.name, running_stack())
         command = build_command(settings, serving, weights, extra)
         if options.print_command:
             print(shlex.join(command))
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
-            print(json.dumps({"max_num_seqs": max_num_seqs(command)}))
+            print(json.dumps({"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}))
             return 0
         os.execve(command[0], command, build_environment(settings, serving, weights, os.environ))
     except UsageError as error:

@@ -11,7 +11,6 @@ from typing import Any
 
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
-from vlm_models.paddleocr_vl.chat_template import chat_template_path
 
 from .host import Host
 from .serving import Serving
@@ -37,6 +36,8 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
     """argv of the server; VLM_ARGS, then `extra` words, are appended, so that they win over models.yaml."""
     model, hardware = serving.models[weights.model.name], serving.hardware[settings.weights.hardware]
     merged = {**serving.common, **model.arguments, **hardware.arguments}
+    if model.sampling:
+        merged["override-generation-config"] = dict(model.sampling)
     if settings.enforce_eager:
         merged["enforce-eager"] = True
     if settings.memory_utilization is not None:
@@ -53,10 +54,11 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         "--port",
         str(settings.port),
         "--served-model-name",
-        weights.model.served_name,
+        # Names of this very model, never of another version: the server answers 404 to a request for one.
+        *dict.fromkeys((weights.model.served_name, weights.model.name)),
         # Pinned: a checkpoint's own template may insert image tokens where there is no image.
         "--chat-template",
-        str(chat_template_path()),
+        str(model.chat_template_file),
         "--chat-template-content-format",
         "openai",
         *flags(Host.measure().fill(merged)),

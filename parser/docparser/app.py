@@ -18,6 +18,7 @@ from docparser.clients.key_ring import KeyRing
 from docparser.clients.origins import Origins
 from docparser.clients.usage import FILE as USAGE_FILE
 from docparser.clients.usage import UsageLedger
+from docparser.contract.tasks import Tasks
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
@@ -28,6 +29,7 @@ from docparser.http.jobs import capacity, events, result_routes, routes
 from docparser.http.places import Places
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
+from docparser.models.served_model import ServedModel
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -39,7 +41,8 @@ from docparser.settings import Settings
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The service. Its workers start with the server (ASGI lifespan), not here.
 
-    Raises NotReady if its keys are wrong; StorageUnavailable or DataDirFull if the data directory cannot be used.
+    Raises NotReady if its keys or its model are wrong; StorageUnavailable or DataDirFull if the data directory cannot
+    be used.
     """
     settings = settings or Settings()
     keys = KeyRing.of(settings)
@@ -48,13 +51,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     metrics = Metrics(pool, scheduler)
     readiness = Readiness(settings, pool)
     intake = DocumentIntake(settings.spool_dir, UrlSource(settings))
-    service = ParseService(settings, scheduler, metrics)
+    model = ServedModel.of(settings)
+    service = ParseService(settings, scheduler, metrics, Tasks(model.name, model.tasks))
     client_metrics = ClientMetrics(metrics.registry)
     ledger = UsageLedger(settings.data_dir.expanduser().absolute() / USAGE_FILE)
     allowance = Allowance(keys, ledger, client_metrics)
     audit = AuditLog(settings.audit_log)
     admission = Admission(keys, Origins.of(settings), allowance, audit, client_metrics)
-    jobs = JobService(settings, service, readiness, allowance, audit)
+    jobs = JobService(settings, service, readiness, allowance, audit, model)
     offload = Offload(settings, conversion.JOBS)
 
     @contextlib.asynccontextmanager

@@ -16,7 +16,7 @@ from docparser.connections.protocol import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageUnavailable
 from docparser.logs import configure_logging
 from docparser.settings import Settings, variable
-from docparser.weights import find_layout_model
+from docparser.weights import find_layout_model, served_model
 
 
 def main() -> int:
@@ -32,6 +32,7 @@ def main() -> int:
             )
         return 2
     try:
+        served_model(settings)
         find_layout_model(settings, verify=True)
         app = create_app(settings)
     except (NotReady, StorageUnavailable, DataDirFull) as exc:

@@ -7,9 +7,14 @@ import ipaddress
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from pydantic import AliasChoices, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from served_weights.settings import WeightSettings
+from served_weights.vlm import named
+from tool_errors import UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -45,9 +50,6 @@ class Settings(BaseSettings):
 
     # The VLM server and the models.
     vlm_url: str = Field(default="http://127.0.0.1:8000/v1", validation_alias=AliasChoices("VLM_URL", "vlm_url"))
-    vlm_model_name: str = Field(
-        default="PaddleOCR-VL-0.9B", validation_alias=AliasChoices("VLM_MODEL_NAME", "vlm_model_name")
-    )
     vlm_min_replicas: int = Field(
         default=1,
         ge=1,
@@ -65,7 +67,17 @@ class Settings(BaseSettings):
     models_config: Path = Field(
         default=REPOSITORY / "config" / "models.yaml", description="Tells which folder a name in VLM_MODEL means."
     )
-    pipeline_config: Path = REPOSITORY / "config" / "pipeline.yaml"
+    vlm_model_name: str = Field(
+        default_factory=lambda known: _served_name(known),
+        validation_alias=AliasChoices("VLM_MODEL_NAME", "vlm_model_name"),
+        description="The VLM's name at its server; default: as models.yaml serves VLM_MODEL.",
+    )
+    strict_model: bool = Field(
+        default=False, description="Jobs that ask for another version than the served one are refused, not noted."
+    )
+    pipeline_config: Path | None = Field(
+        default=None, description="PaddleX's pipeline; default: the file that models.yaml names for VLM_MODEL."
+    )
 
     # How pages are worked on.
     workers: int = Field(
@@ -291,6 +303,16 @@ class Settings(BaseSettings):
     @classmethod
     def _expand(cls, path: Path) -> Path:
         return path.expanduser()
+
+
+def _served_name(known: dict[str, Any]) -> str:
+    """The name that the launcher gives the model that the fields so far lead to; what is wrong with them is said when
+    the weights are looked for."""
+    fields = ("models_dir", "hardware", "vlm_model", "models_config")
+    try:
+        return named(WeightSettings(**{name: known[name] for name in fields}))[0].served_name
+    except (KeyError, UsageError):
+        return "PaddleOCR-VL-0.9B"
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -3,15 +3,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from bundle import archives
-from bundle.weights.fetch import fetch
+from bundle.weights import fetch as module
+from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.manifest import NAME, verify
 from tool_errors import UsageError
+
+CATALOG = Catalog.load(DEFAULT_FILE)
+
+
+def fetch(source: str, models: Path, model: str = "PaddleOCR-VL") -> None:
+    module.fetch(source, models, CATALOG.models[model], CATALOG)
 
 
 @pytest.fixture
@@ -20,6 +28,7 @@ def published(tmp_path: Path) -> Path:
     folder = tmp_path / "carried/PaddleOCR-VL"
     (folder / "PP-DocLayoutV2").mkdir(parents=True)
     (folder / "config.json").write_text("{}")
+    (folder / "chat_template.jinja").write_text("{{ 'Assistant: ' }}")
     (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     for name in ("inference.json", "inference.pdiparams", "inference.yml"):
         (folder / "PP-DocLayoutV2" / name).write_text(name)
@@ -29,8 +38,8 @@ def published(tmp_path: Path) -> Path:
 def test_a_folder_is_copied_and_listed(published: Path, tmp_path: Path):
     models = tmp_path / "models"
     fetch(str(published), models)
-    assert verify(models / "PaddleOCR-VL") == 5
-    assert len((models / "PaddleOCR-VL" / NAME).read_text().splitlines()) == 5
+    assert verify(models / "PaddleOCR-VL") == 6
+    assert len((models / "PaddleOCR-VL" / NAME).read_text().splitlines()) == 6
     assert [path.name for path in models.iterdir()] == ["PaddleOCR-VL"]
     (published / "config.json").unlink()
     fetch(str(published), models)  # is there and whole: nothing is touched
@@ -106,3 +115,38 @@ def test_a_python_without_filters_unpacks_only_what_stays_inside(
     with pytest.raises(UsageError, match="not a plain file"):
         archives.unpack(bad, tmp_path / "to")
     assert not (tmp_path / "outside").exists()
+
+
+def test_another_versions_weights_never_get_its_name(published: Path, tmp_path: Path):
+    with pytest.raises(UsageError, match="are not PaddleOCR-VL-1.6: the chat template begins an answer with a blank"):
+        fetch(str(published), tmp_path / "models", "PaddleOCR-VL-1.6")
+    (published / "chat_template.jinja").write_text("{{ 'Assistant:\\n' }}")
+    with pytest.raises(UsageError, match="the weights lack PP-DocLayoutV3/inference.json; expected the VLM's folder"):
+        fetch(str(published), tmp_path / "models", "PaddleOCR-VL-1.6")
+    inside = (published / "PP-DocLayoutV2").rename(published / "PP-DocLayoutV3")
+    (inside / "inference.yml").write_text("Global:\n  model_name: PP-DocLayoutV2\n")
+    with pytest.raises(UsageError, match="holds PP-DocLayoutV2, but PP-DocLayoutV3 belongs to the VLM"):
+        fetch(str(published), tmp_path / "models", "PaddleOCR-VL-1.6")
+    (inside / "inference.yml").write_text("Global:\n  model_name: PP-DocLayoutV3\n")
+    fetch(str(published), tmp_path / "models", "PaddleOCR-VL-1.6")
+    assert verify(tmp_path / "models/PaddleOCR-VL-1.6") == 6
+
+
+def test_a_hub_is_asked_for_each_repository_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The hub's own client is replaced: what it is asked for, and where it puts it."""
+    asked: list[list[str]] = []
+    monkeypatch.setattr(module, "run_logged", lambda words, *_: asked.append(words[-4:]))
+    monkeypatch.setattr(module, "ensure_uv", lambda: Path("uv"))
+    for hub, model in (("hf", "PaddleOCR-VL"), ("hf", "PaddleOCR-VL-1.5"), ("modelscope", "PaddleOCR-VL-1.6")):
+        module.from_hub(hub, CATALOG.models[model], tmp_path)
+    layout = ["PaddlePaddle/PP-DocLayoutV3", "--local-dir", f"{tmp_path}/PP-DocLayoutV3"]
+    assert asked == [
+        ["download", "PaddlePaddle/PaddleOCR-VL", "--local-dir", str(tmp_path)],
+        ["download", "PaddlePaddle/PaddleOCR-VL-1.5", "--local-dir", str(tmp_path)],
+        ["download", *layout],
+        ["--model", "PaddlePaddle/PaddleOCR-VL-1.6", "--local_dir", str(tmp_path)],
+        ["--model", layout[0], "--local_dir", layout[2]],
+    ]
+    nowhere = dataclasses.replace(CATALOG.models["PaddleOCR-VL"], repository=None)
+    with pytest.raises(UsageError, match=r"models\.PaddleOCR-VL lacks the key 'repository', so hf cannot be asked"):
+        module.from_hub("hf", nowhere, tmp_path)

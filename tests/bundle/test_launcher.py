@@ -68,7 +68,7 @@ def test_bad_settings(env: dict[str, str], message: str):
     ("text", "message"),
     [
         ("default: x\nmodels: {}\nhardware: {}\n", "default is 'x'"),
-        ("default: x\nmodels: {x: {path: p}}\nhardware: {}\n", "models.x lacks the key 'served_name'"),
+        ("default: x\nmodels: {x: {path: p}}\nhardware: {}\n", "models.x lacks the key 'chat_template'"),
         ("default: x\nmodels: {x: {path: p, served_name: s, flags: 1}}\nhardware: {}\n", "unknown key 'flags'"),
         ("models: [", "is not YAML"),
         ("- a", "expected a mapping"),
@@ -107,6 +107,7 @@ def test_command_has_what_the_client_and_the_model_need(tmp_path: Path, hardware
     command = build_command(chosen, SERVING, weights, ["--max-num-seqs", "3"])
     assert command[1:3] == ["serve", str(weights.path)]
     assert value(command, "--served-model-name") == "PaddleOCR-VL-0.9B"
+    assert json.loads(value(command, "--override-generation-config")) == {"temperature": 0}
     assert value(command, "--host") == "127.0.0.1" and value(command, "--port") == "8123"
     # 4096 output tokens and an image of 3600 must fit; one step must hold the largest image's encoder output.
     assert int(value(command, "--max-model-len")) >= 8192

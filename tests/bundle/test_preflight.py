@@ -51,11 +51,12 @@ class Node(Machine):
         if sample:
             self.answers["npu-smi",] = (SAMPLES / f"{sample}.txt").read_text()
         model = folder / "models/PaddleOCR-VL"
-        (model / layout.NAME).mkdir(parents=True)
+        (model / layout.DEFAULT).mkdir(parents=True)
         for file in layout.FILES:
-            (model / layout.NAME / file).write_text(file)
-        manifest.write(model / layout.NAME)
+            (model / layout.DEFAULT / file).write_text(file)
+        manifest.write(model / layout.DEFAULT)
         (model / "config.json").write_text("{}")
+        (model / "inference.yml").write_text("Global:\n  model_name: PaddleOCR-VL-0.9B\n")
         (model / "model.safetensors").write_bytes(bytes(8) + b"{}")
         manifest.write(model)
 

@@ -117,8 +117,8 @@ def test_manifest(tmp_path: Path):
 
 def test_weights_are_hashed_once_and_watched_from_first_use(tmp_path: Path, capsys):
     folder, state = make_weights(tmp_path / "w"), tmp_path / "state"
-    assert verify(folder, state) == 2 and "has no SHA256SUMS" in capsys.readouterr().err
-    assert verify(folder, state) == 2 and capsys.readouterr().err == ""
+    assert verify(folder, state) == 3 and "has no SHA256SUMS" in capsys.readouterr().err
+    assert verify(folder, state) == 3 and capsys.readouterr().err == ""
     with (folder / "config.json").open("a") as stream:
         stream.write(" ")
     with pytest.raises(WeightsError, match="replaced on purpose"):
@@ -147,39 +147,39 @@ def test_models_yaml_is_respected(tmp_path: Path, catalog: str):
         find_vlm(second)
     make_weights(tmp_path / "deep/B")
     assert find_vlm(second).model.served_name == "b"
-    inside = make_layout(tmp_path / "deep/B" / layout.NAME)
+    inside = make_layout(tmp_path / "deep/B" / layout.DEFAULT)
     assert find_layout(second).path == inside
     with pytest.raises(WeightsError, match="was not found"):
         find_layout(asked)
 
 
 def test_where_the_layout_model_is_looked_for(tmp_path: Path):
-    asked, carried = settings(tmp_path), tmp_path / "image" / layout.NAME
+    asked, carried = settings(tmp_path), tmp_path / "image"
     places = [
-        tmp_path / "demo" / layout.NAME,
-        carried,
-        tmp_path / layout.NAME,
-        tmp_path / "PaddleOCR-VL" / layout.NAME,
+        tmp_path / "demo" / layout.DEFAULT,
+        carried / layout.DEFAULT,
+        tmp_path / layout.DEFAULT,
+        tmp_path / "PaddleOCR-VL" / layout.DEFAULT,
     ]
     for place in places:
         make_layout(place)
         assert find_layout(asked, carried).path == place, "each goes before those that were there"
     other = settings(tmp_path, LAYOUT_MODEL_DIR=str(make_layout(tmp_path / "other")))
     assert find_layout(other, carried).path == tmp_path / "other"
-    assert not find_layout(other, carried).demo and find_layout(settings(tmp_path / "demo"), places[0]).demo
+    assert not find_layout(other, carried).demo and find_layout(settings(tmp_path / "demo"), tmp_path / "demo").demo
 
 
 @pytest.mark.parametrize("env", [{"HARDWARE": "ascend"}, {"VLM_MODEL": "PaddleOCR-VL"}])
 def test_the_demo_layout_model_never_stands_in_where_a_model_is_wanted(tmp_path: Path, env: dict[str, str]):
-    make_layout(tmp_path / "demo" / layout.NAME)
-    with pytest.raises(WeightsError, match=f"{layout.NAME} was not found.*LAYOUT_MODEL_DIR"):
+    make_layout(tmp_path / "demo" / layout.DEFAULT)
+    with pytest.raises(WeightsError, match=f"{layout.DEFAULT} was not found.*LAYOUT_MODEL_DIR"):
         find_layout(settings(tmp_path, **env))
 
 
 def test_what_says_that_weights_are_the_demo(tmp_path: Path):
     assert is_demo("/models/demo/PaddleOCR-VL"), "on another machine the folder says it"
     assert not is_demo("/demo/models/PaddleOCR-VL") and not is_demo("/models/PaddleOCR-VL")
-    for name in ("PaddleOCR-VL", layout.NAME):
+    for name in ("PaddleOCR-VL", layout.DEFAULT):
         tracked = ROOT / "models/demo" / name
         copied = tmp_path / name
         copied.mkdir()
@@ -193,7 +193,7 @@ def test_what_says_that_weights_are_the_demo(tmp_path: Path):
 
 
 def test_the_layout_model_is_compared_with_its_manifest(tmp_path: Path):
-    folder = make_layout(tmp_path / layout.NAME)
+    folder = make_layout(tmp_path / layout.DEFAULT)
     assert verify_layout(folder) == 0
     write(folder)
     assert verify_layout(folder) == 3
@@ -216,7 +216,7 @@ def test_preflight_says_what_up_would_do(tmp_path: Path, catalog: str):
     assert preflight(tmp_path / "absent")["weights"].startswith("FAIL MODELS_DIR: ")
     assert "demo weights" in preflight(tmp_path)["weights"] and preflight(tmp_path)["weights"].startswith("FAIL ")
     make_weights(tmp_path / "demo/PaddleOCR-VL")
-    make_layout(tmp_path / "demo" / layout.NAME)
+    make_layout(tmp_path / "demo" / layout.DEFAULT)
     found = preflight(tmp_path)
     assert found["weights"].startswith("WARN ") and "demo/PaddleOCR-VL would be served" in found["weights"]
     assert found["layout model"].startswith("WARN ")
@@ -224,10 +224,10 @@ def test_preflight_says_what_up_would_do(tmp_path: Path, catalog: str):
     make_weights(tmp_path / "A")
     found = preflight(tmp_path, MODELS_CONFIG=catalog)
     assert found["weights"] == f"PASS {tmp_path / 'A'}, no SHA256SUMS to compare with"
-    write(tmp_path / "demo" / layout.NAME)
-    (tmp_path / "demo" / layout.NAME / "inference.pdiparams").write_text("changed")
+    write(tmp_path / "demo" / layout.DEFAULT)
+    (tmp_path / "demo" / layout.DEFAULT / "inference.pdiparams").write_text("changed")
     assert preflight(tmp_path, MODELS_CONFIG=catalog)["layout model"].startswith("FAIL ")
-    carried = make_layout(tmp_path / "source" / layout.NAME)
+    carried = make_layout(tmp_path / "source" / layout.DEFAULT)
     assert preflight(tmp_path, LAYOUT_MODEL_SOURCE=str(carried.parent))["layout model"].startswith(f"PASS {carried}")
     for values in ({"HARDWARE": "gpu"}, {"MODELS_CONFIG": "absent.yaml"}):
         assert preflight(tmp_path, **values)["weights"].startswith("FAIL ")

@@ -28,7 +28,7 @@ ALLOWED = {
     ),
     "parser": (
         *EVERY,
-        "config/pipeline.yaml",
+        "config/pipelines/",
         "config/supervisor/parser.conf",
         # Empty but for a mark, unless the build was given LAYOUT_MODEL_SOURCE.
         "layout_model/",

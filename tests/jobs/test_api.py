@@ -25,7 +25,7 @@ def test_a_job_from_submission_to_result(parser):
     first, second = parser.lines(state["resultUrl"]["jsonUrl"])
     assert first["dataInfo"] == {"type": "pdf", "numPages": 2, "pages": [{"width": 100, "height": 140}] * 2}
     assert second["docparser"]["pages"] == [{"page": 3}] and second["docparser"]["partial"] is False
-    assert second["docparser"]["models"]["vlm"]["model"] == "PaddleOCR-VL-0.9B"
+    assert second["docparser"]["models"]["vlm"]["model"] == state["docparser"]["model"] == "PaddleOCR-VL-0.9B"
     (page,) = second["layoutParsingResults"]
     assert page["markdown"]["text"] == f'job-{job_id} page 3 <img src="page_0003_a.jpg">'
     for url in (page["inputImage"], *page["outputImages"].values(), *page["markdown"]["images"].values()):
@@ -33,9 +33,27 @@ def test_a_job_from_submission_to_result(parser):
         assert picture.headers["content-type"] == "image/jpeg" and picture.content.startswith(b"\xff\xd8")
 
 
+def test_another_version_than_asked_for_is_never_silent(parser):
+    """PaddleOCR-VL-1.6 is what the SDKs ask for by default; version 1 is loaded."""
+    words = "PaddleOCR-VL-1.6 was asked for, but PaddleOCR-VL-0.9B is served here and reads the pages."
+    answer = parser.submit(pdf(1), model="PaddleOCR-VL-1.6").json()["data"]
+    assert answer["docparser"] == {"model": "PaddleOCR-VL-0.9B", "notes": [words]}
+    for state in (parser.state(answer["jobId"]), parser.ended(answer["jobId"])):
+        assert state["docparser"]["model"] == "PaddleOCR-VL-0.9B" and state["docparser"]["notes"] == [words]
+    wait_for(lambda: f"job {answer['jobId']}: {words}" in parser.log.read_text(), what="the line in the log")
+    for own in ("PaddleOCR-VL", "PaddleOCR-VL-0.9B"):
+        answer = parser.submit(pdf(1), model=own).json()["data"]
+        assert answer["docparser"] == {"model": "PaddleOCR-VL-0.9B", "notes": []}
+        assert parser.ended(answer["jobId"])["docparser"]["notes"] == []
+
+
 @pytest.mark.parametrize(
     "fields, words",
     [
+        (
+            {"optionalPayload": '{"promptLabel": "spotting"}'},
+            "promptLabel: 'spotting' is no task of PaddleOCR-VL, which is served here and knows ocr, table, formula",
+        ),
         ({"model": "PP-OCRv5"}, "'PP-OCRv5' is not served"),
         ({"model": "PP-StructureV3"}, "'PP-StructureV3' is not served"),
         ({"pageRanges": "3-1"}, "pageRanges"),

@@ -125,6 +125,8 @@ def test_weknora(service, vlm):
     response = service.client.post("/layout-parsing", json=body)
     assert response.status_code == 200, response.text
     assert "block of" in response.json()["result"]["layoutParsingResults"][0]["markdown"]["text"]
+    (note,) = response.json()["result"]["docparser"]["notes"]
+    assert note.startswith("useSealRecognition: true has no effect, such blocks stay pictures: seal is no task of Pad")
     assert vlm.requests[0]["mm_processor_kwargs"] == {"min_pixels": 147384, "max_pixels": 2822400}
     assert vlm.requests[0]["repetition_penalty"] == 1
     assert vlm.requests[0]["top_p"] == 1

@@ -36,9 +36,10 @@ ALLOWED: dict[str, set[str]] = {
     "jobs": {"clients", "contract", "documents", "errors", "jobs.storage", "models", "parsing", "settings"},
     "web": set(),
     "http": {"clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings"},
-    "http.jobs": {"contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage"},
+    "http.jobs": {"contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models"},
     "app": {
         "clients",
+        "contract",
         "docparser",
         "documents",
         "http",

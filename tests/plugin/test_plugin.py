@@ -19,7 +19,6 @@ from transformers import AutoConfig, AutoImageProcessor, AutoProcessor
 
 import vlm_models
 from tests.plugin.checkpoints import name_remote_code
-from vlm_models.paddleocr_vl.chat_template import chat_template_path
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor
 from vlm_models.paddleocr_vl.processing import image_processor_values
@@ -127,7 +126,11 @@ def test_processors_of_a_checkpoint_that_names_remote_code(demo_weights, tmp_pat
         processor(images=[image], text="OCR:")
 
 
-def render(messages: list[dict], **values) -> str:
+# Version -> how its answers begin.
+TEMPLATES = {"chat_template.jinja": "Assistant: ", "chat_template_1.5.jinja": "Assistant:\n"}
+
+
+def render(messages: list[dict], template: str = "chat_template.jinja", **values) -> str:
     """As vLLM renders a template (transformers' environment)."""
 
     def refuse(message: str):
@@ -135,7 +138,8 @@ def render(messages: list[dict], **values) -> str:
 
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.globals["raise_exception"] = refuse
-    return environment.from_string(chat_template_path().read_text()).render(messages=messages, **values)
+    text = Path(vlm_models.__file__).with_name("paddleocr_vl").joinpath(template).read_text()
+    return environment.from_string(text).render(messages=messages, **values)
 
 
 def user(*content) -> dict:
@@ -145,30 +149,33 @@ def user(*content) -> dict:
 IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
 
 
-def test_chat_template_puts_images_first():
-    text = {"type": "text", "text": "OCR:"}
-    expected = f"<|begin_of_sentence|>User: {IMAGE}OCR:\nAssistant: "
-    assert render([user({"type": "image"}, text)], add_generation_prompt=True) == expected
-    assert render([user(text, {"type": "image"})], add_generation_prompt=True) == expected
-    assert render([{"role": "user", "content": "OCR:"}]) == "<|begin_of_sentence|>User: OCR:\nAssistant: "
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_chat_template_puts_images_first(template: str):
+    text, answer = {"type": "text", "text": "OCR:"}, TEMPLATES[template]
+    expected = f"<|begin_of_sentence|>User: {IMAGE}OCR:\n{answer}"
+    assert render([user({"type": "image"}, text)], template, add_generation_prompt=True) == expected
+    assert render([user(text, {"type": "image"})], template, add_generation_prompt=True) == expected
+    assert render([{"role": "user", "content": "OCR:"}], template) == f"<|begin_of_sentence|>User: OCR:\n{answer}"
 
 
-def test_chat_template_of_several_turns():
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_chat_template_of_several_turns(template: str):
     turns = [
         {"role": "system", "content": "Be brief."},
         user({"type": "image"}),
         {"role": "assistant", "content": "yes"},
     ]
-    expected = f"<|begin_of_sentence|>Be brief.\nUser: {IMAGE}\nAssistant: yes</s>"
-    assert render(turns, add_generation_prompt=False) == expected
+    expected = f"<|begin_of_sentence|>Be brief.\nUser: {IMAGE}\n{TEMPLATES[template]}yes</s>"
+    assert render(turns, template, add_generation_prompt=False) == expected
 
 
+@pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("role", ["user", "assistant", "system"])
 @pytest.mark.parametrize("token", ["<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"])
-def test_chat_template_refuses_image_tokens(role, token):
+def test_chat_template_refuses_image_tokens(role, token, template):
     for content in (f"a {token}", [{"type": "text", "text": f"a {token}"}]):
         with pytest.raises(jinja2.TemplateError, match="reserved"):
-            render([{"role": role, "content": content}])
+            render([{"role": role, "content": content}], template)
 
 
 def test_image_processor_values_in_both_files(tmp_path):

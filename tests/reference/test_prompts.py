@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from reference import prompts
+from reference import prompts, served
+from reference.cases import Case
 from tests.reference.golden import PROMPT
 from tool_errors import UsageError
 
@@ -44,3 +48,11 @@ def test_a_complete_prompt_is_left_as_it_is():
 def test_wrong_numbers_of_placeholders_name_the_cure(text, images, cure):
     with pytest.raises(UsageError, match=cure.replace("|", r"\|")):
         prompts.split(text, images)
+
+
+def test_the_prompt_of_each_version(tmp_path: Path):
+    assert prompts.answer_of(tmp_path) == "\nAssistant: ", "the demo's and version 1's"
+    (tmp_path / "chat_template.jinja").write_text('{{- "Assistant:\\n" -}}')
+    ((prompt, _),) = prompts.split("OCR:", 1, prompts.answer_of(tmp_path))
+    assert prompt == f"<|begin_of_sentence|>User: {prompts.IMAGE}OCR:\nAssistant:\n"
+    assert served.question(Case(prompt, [np.zeros((1, 1, 3), np.uint8)])) == "OCR:"

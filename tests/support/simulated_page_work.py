@@ -3,7 +3,7 @@
 
 HTTP, jobs, scheduler, worker processes and the reading of documents are real. Simulated is what Paddle does with a
 page, which takes seconds to load and is tested elsewhere. The VLM may answer with JSON: `{"text": Markdown, "blocks":
-[...]}`.
+[...], "pruned": {...}}`.
 
 Run in the environment `parser`: `python -m tests.support.simulated_page_work`.
 """
@@ -77,7 +77,7 @@ class PageWork:
         said: dict[str, Any] = json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/a.jpg">'}
         blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}])]
         entry: dict[str, Any] = {
-            "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks},
+            "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks, **said.get("pruned", {})},
             "markdown": {"text": said["text"], "images": {"imgs/a.jpg": self._picture}},
         }
         if task.options.answer.visualize:

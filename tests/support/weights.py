@@ -8,9 +8,10 @@ from pathlib import Path
 SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
 
 
-def make_weights(folder: Path) -> Path:
-    """A new folder with a config.json and an empty safetensors file."""
+def make_weights(folder: Path, model: str = "PaddleOCR-VL-0.9B") -> Path:
+    """A new folder with a config.json, an empty safetensors file, and an inference.yml that names the model."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(SAFETENSORS)
+    (folder / "inference.yml").write_text(f"Global:\n  model_name: {model}\n")
     return folder

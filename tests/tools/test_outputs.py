@@ -18,6 +18,8 @@ from PIL import Image, ImageChops
 
 import file_types
 from batch import arguments, outputs, pages
+from batch.outputs import word
+from batch.outputs.blocks import Block
 from batch.outputs.picture_pdf import PicturePdf, as_jpeg
 from docparser.convert import xlsx_workbook
 from docparser.convert.document import ResultDocument
@@ -69,6 +71,15 @@ def test_word(results):
     table = document.tables[0]
     assert [cell.text for cell in table.rows[1].cells] == ["Paper", "A4", "12.50"]
     assert table.cell(0, 0)._tc is table.cell(0, 1)._tc, "cells that span are merged"
+
+
+def test_a_seal_that_was_read_is_a_picture_and_text_in_word(tmp_path: Path):
+    Image.new("RGB", (20, 20), "red").save(tmp_path / "seal.jpg")
+    document = docx.Document()
+    word.add_block(document, Block("seal", "Ministry of Wells", "seal.jpg"), tmp_path)
+    word.add_block(document, Block("image", "", "seal.jpg"), tmp_path)
+    assert len(document.inline_shapes) == 2
+    assert [paragraph.text for paragraph in document.paragraphs if paragraph.text] == ["Ministry of Wells"]
 
 
 def test_drawn_pages(results, tmp_path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 WAIT_MS = 120_000  # busy machines draw slowly
 
@@ -24,6 +25,10 @@ TEXT = (
 )
 
 
-def page_of(text: str | None = None) -> str:
-    blocks = [{"block_label": label, "block_bbox": box, "block_content": content} for label, box, content in BLOCKS]
-    return json.dumps({"text": text or TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "blocks": blocks})
+def page_of(text: str | None = None, outlines: dict[int, list] | None = None, **pruned: Any) -> str:
+    """``outlines``: polygons of blocks by their index. ``pruned``: further keys of the page's prunedResult."""
+    blocks = [
+        {"block_label": label, "block_bbox": box, "block_content": content, "block_polygon_points": outline}
+        for (label, box, content), outline in zip(BLOCKS, map((outlines or {}).get, range(len(BLOCKS))), strict=True)
+    ]
+    return json.dumps({"text": text or TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "blocks": blocks, "pruned": pruned})

@@ -79,6 +79,24 @@ def test_boxes_lie_over_their_blocks(site, file):
         assert found == pytest.approx((left, top, right - left, bottom - top), abs=0.5)
 
 
+def test_outlines_are_drawn_where_blocks_have_them(site, says, file):
+    slanted, straight = [[10, 30], [88, 24], [90, 44], [12, 50]], [[10, 54], [90, 54], [90, 90], [10, 90]]
+    spotted = {"rec_polys": [[[10, 8], [90, 8], [90, 20], [10, 20]]] * 2, "rec_texts": ["Wells", "Valley"]}
+    says(page_of(outlines={1: slanted, 2: straight}, spotting_res=spotted))
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator(".box")).to_have_count(len(BLOCKS))
+    expect(page.locator(".box polygon")).to_have_count(1)  # a straight outline is the box itself
+    drawn = page.locator('.box[data-index="1"] polygon')
+    expect(drawn).to_have_attribute("points", "10,30 88,24 90,44 12,50")
+    frame, place = page.locator("#sheet img").bounding_box(), drawn.bounding_box()
+    found = (place["x"] - frame["x"]) / frame["width"] * 100, (place["y"] - frame["y"]) / frame["height"] * 140
+    assert found == pytest.approx((10, 24), abs=1.5)
+    expect(page.locator("#sheet > .outline polygon")).to_have_count(2)
+    page.locator("#boxes").uncheck()
+    expect(page.locator("#sheet polygon").first).to_be_hidden()
+
+
 def test_hostile_markdown_is_harmless(site, says, file):
     says(page_of(HOSTILE))
     page = site.open()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# Left out of the Markdown by default (markdown_ignore_labels in config/pipeline.yaml), so here as well.
+# Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so here as well.
 DECORATION = frozenset({"number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text"})
 # XML 1.0 allows no other control characters; Office files are XML.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

@@ -44,9 +44,10 @@ def add_block(document: Document, block: Block, folder: Path) -> None:
     if tables:
         for table in tables:
             add_table(document, table)
-    elif block.picture and (folder / block.picture).is_file():
-        add_picture(document, folder / block.picture)
     else:
+        if block.picture and (folder / block.picture).is_file():
+            add_picture(document, folder / block.picture)
+        # A seal that was read has both.
         for paragraph in filter(None, map(str.strip, re.split(r"\n\s*\n", block.content))):
             document.add_paragraph(plain(MARKS.sub("", paragraph)), style=STYLES.get(block.label))
 

@@ -12,7 +12,7 @@ from bundle.preflight.machine import Finding, Machine, passed
 from served_weights import layout, manifest
 from served_weights.errors import WeightsError
 from served_weights.settings import WeightSettings
-from served_weights.vlm import VlmWeights, find_vlm
+from served_weights.vlm import VlmWeights, find_vlm, named
 from tool_errors import UsageError
 
 FETCH = "scripts/fetch_weights.sh, or copy the folder there"
@@ -72,11 +72,11 @@ def layout_model(settings: WeightSettings, machine: Machine) -> tuple[Finding, P
     directory, source = settings.layout_model_dir, machine.values.get("LAYOUT_MODEL_SOURCE")
     if directory and directory.is_relative_to(MOUNTED):
         settings = replace(settings, layout_model_dir=settings.models_dir / directory.relative_to(MOUNTED))
-    carried = (ROOT / source).resolve() / layout.NAME if source else None
+    carried = (ROOT / source).resolve() if source else None
     try:
         weights = layout.find_layout(settings, carried)
     except WeightsError as error:
-        return layout_missing(error, machine), None
+        return layout_missing(error, layout.name_of(named(settings)[0]), machine), None
     return layout_finding(weights, settings), weights.path
 
 
@@ -90,32 +90,29 @@ def layout_finding(weights: layout.LayoutWeights, settings: WeightSettings) -> F
             "WARN",
             "layout model",
             f"the demo's in {weights.path} would be used",
-            f"the published {layout.NAME}",
+            f"the published {weights.name}",
             "scripts/fetch_weights.sh",
         )
     return passed("layout model", f"{weights.path}" + ("" if count else f", no {manifest.NAME} to compare with"))
 
 
-def layout_missing(error: WeightsError, machine: Machine) -> Finding:
+def layout_missing(error: WeightsError, name: str, machine: Machine) -> Finding:
     """A layout model that is not on this machine: a mistake, unless the image carries it, which cannot be seen here."""
     directory, source = machine.values.get("LAYOUT_MODEL_DIR"), machine.values.get("LAYOUT_MODEL_SOURCE")
     if (directory and not Path(directory).is_relative_to(MOUNTED)) or (source and not directory):
         return Finding(
             "WARN",
             "layout model",
-            f"{directory or source} is not there, or holds no {layout.NAME}",
-            f"an image that carries {layout.NAME}",
+            f"{directory or source} is not there, or holds no {name}",
+            f"an image that carries {name}",
             "nothing, where the image was built with LAYOUT_MODEL_SOURCE",
         )
     return Finding(
         "FAIL",
         "layout model",
         str(error),
-        f"the folder {layout.NAME} with {', '.join(layout.FILES)}",
-        (
-            f"copy {layout.NAME} into the VLM's folder, as it is published, or build it into the image "
-            "(LAYOUT_MODEL_SOURCE)"
-        ),
+        f"the folder {name} with {', '.join(layout.FILES)}",
+        (f"copy {name} into the VLM's folder, as it is published, or build it into the image (LAYOUT_MODEL_SOURCE)"),
     )
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/fetch_weights.sh: weights from a model hub, a folder or a tar archive, put in place only when they are whole.
 
-The script collects everything beside its final place (`.PaddleOCR-VL.part`), checks it there, and then renames it: the
-services never see a half-written folder. The next call continues what an interrupted one began.
+The script collects everything beside its final place (`.PaddleOCR-VL.part`), checks there that it is whole and the
+very model, and then renames it: the services never see a half-written folder. The next call continues what an
+interrupted one began.
 """
 
 from __future__ import annotations
@@ -17,25 +18,36 @@ from bundle.environments.uv import ensure_uv, registry_environment
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say, step
 from served_weights import layout, vlm
+from served_weights.catalog import DEFAULT_FILE, Catalog, Model
 from served_weights.errors import WeightsError
 from served_weights.manifest import NAME, digest, verify, write
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
-MODEL = "PaddleOCR-VL"  # the name of its folder too
-REPOSITORY = f"PaddlePaddle/{MODEL}"
 # Both clients go on with files that were begun. Their hubs' addresses are their own; HF_ENDPOINT names a mirror.
+# {0} is the repository, {1} the folder.
 HUBS = {
-    "hf": ("huggingface_hub[cli]==0.36.0", ["hf", "download", REPOSITORY, "--local-dir"]),
-    "modelscope": ("modelscope==1.33.0", ["modelscope", "download", "--model", REPOSITORY, "--local_dir"]),
+    "hf": ("huggingface_hub[cli]==0.36.0", "hf download {0} --local-dir {1}"),
+    "modelscope": ("modelscope==1.33.0", "modelscope download --model {0} --local_dir {1}"),
 }
 
 
-def from_hub(hub: str, part: Path) -> None:
-    """Download with the hub's own client, in an environment that is gone afterwards."""
+def from_hub(hub: str, model: Model, part: Path) -> None:
+    """Download with the hub's own client. Raises UsageError where the entry names no repository."""
+    if model.repository is None:
+        raise UsageError(f"models.yaml: models.{model.name} lacks the key 'repository', so {hub} cannot be asked")
+    download(hub, model.repository, part)
+    inside = part / layout.name_of(model)
+    if model.layout_repository and not layout.is_complete(inside):
+        inside.mkdir(exist_ok=True)
+        download(hub, model.layout_repository, inside)
+
+
+def download(hub: str, repository: str, part: Path) -> None:
+    """Download one repository in an environment that is gone afterwards."""
     package, command = HUBS[hub]
     log = RUN_DIR / "logs" / "fetch-weights.log"
-    words = [str(ensure_uv()), "tool", "run", "--from", package, *command, str(part)]
-    if run_logged(words, log, f"downloading {REPOSITORY} from {hub}", registry_environment()):
+    words = [str(ensure_uv()), "tool", "run", "--from", package, *(w.format(repository, part) for w in command.split())]
+    if run_logged(words, log, f"downloading {repository} from {hub}", registry_environment()):
         raise EnvironmentSetupError(
             f"{hub}: the download failed (log: {shown(log)}); run the same command to go on, or carry "
             "the folder here and give its path"
@@ -45,7 +57,10 @@ def from_hub(hub: str, part: Path) -> None:
 
 
 def from_folder(source: Path, part: Path) -> None:
-    """Copy file by file; files that an earlier call copied completely are kept."""
+    """Copy file by file; files that an earlier call copied completely are kept, what it had from elsewhere is not."""
+    for path in sorted(part.rglob("*"), reverse=True):
+        if not (source / path.relative_to(part)).exists():
+            path.rmdir() if path.is_dir() else path.unlink()
     for path in sorted(source.rglob("*")):
         target = part / path.relative_to(source)
         if path.is_dir():
@@ -54,27 +69,27 @@ def from_folder(source: Path, part: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def from_archive(source: Path, part: Path) -> None:
+def from_archive(source: Path, model: Model, part: Path) -> None:
     """Unpack a tar archive; a single folder around everything is taken away."""
     shutil.rmtree(part)
     part.mkdir()
     unpack(source, part)
     inside = list(part.iterdir())
-    if len(inside) == 1 and inside[0].is_dir() and inside[0].name != layout.NAME:
+    if len(inside) == 1 and inside[0].is_dir() and inside[0].name != layout.name_of(model):
         for path in inside[0].iterdir():
             path.rename(part / path.name)
         inside[0].rmdir()
 
 
-def check_whole(part: Path) -> None:
-    """Raise WeightsError unless the folder holds a model, the layout model, and what its manifest lists."""
+def check_whole(part: Path, model: Model, catalog: Catalog) -> None:
+    """Raise WeightsError unless the folder holds the model, its layout model, and what its manifest lists."""
     vlm.check_complete(part)
+    vlm.check_identity(part, model, catalog)
+    inside = layout.name_of(model)
     for name in layout.FILES:
-        if not (part / layout.NAME / name).is_file():
-            raise WeightsError(
-                f"the weights lack {layout.NAME}/{name}; expected the folder as it is published, with {layout.NAME} "
-                "inside"
-            )
+        if not (part / inside / name).is_file():
+            raise WeightsError(f"the weights lack {inside}/{name}; expected the VLM's folder with {inside} inside")
+    layout.check_name(part / inside, inside)
     verify(part)
 
 
@@ -98,26 +113,26 @@ def put_in_place(part: Path, target: Path) -> None:
     shutil.rmtree(former, ignore_errors=True)
 
 
-def fetch(source: str, models: Path) -> None:
-    """Bring the weights from `source` to `models`/PaddleOCR-VL. Raises UsageError, WeightsError,
+def fetch(source: str, models: Path, model: Model, catalog: Catalog) -> None:
+    """Bring the model's weights from `source` to its folder in `models`. Raises UsageError, WeightsError,
     EnvironmentSetupError."""
-    target, part = models / MODEL, models / f".{MODEL}.part"
+    target = models / model.path
+    part = target.with_name(f".{target.name}.part")
     if is_whole(target):
         say(f"{shown(target)} is there and agrees with its manifest; remove it to fetch it anew")
         return
-    models.mkdir(parents=True, exist_ok=True)
-    part.mkdir(exist_ok=True)
+    part.mkdir(parents=True, exist_ok=True)
     if source in HUBS:
-        from_hub(source, part)
+        from_hub(source, model, part)
     elif Path(source).is_dir():
         with step(f"copying {source}"):
             from_folder(Path(source), part)
     elif Path(source).is_file():
         with step(f"unpacking {source}"):
-            from_archive(Path(source), part)
+            from_archive(Path(source), model, part)
     else:
         raise UsageError(f"{source}: expected {', '.join(HUBS)}, a folder or a tar archive")
-    check_whole(part)
+    check_whole(part, model, catalog)
     if not (part / NAME).is_file():
         count = write(part)
         say(
@@ -130,10 +145,22 @@ def fetch(source: str, models: Path) -> None:
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="scripts/fetch_weights.sh", description="Bring the published weights here.")
+    parser = argparse.ArgumentParser(prog="scripts/fetch_weights.sh", description="Bring published weights here.")
     parser.add_argument("source", metavar="hf|modelscope|PATH", help="a model hub, or a folder or tar archive")
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", help="an entry of config/models.yaml (default: its default)"
+    )
     options = parser.parse_args(words)
-    return run(lambda: fetch(options.source, (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve()), RESUMABLE)
+
+    def command() -> None:
+        catalog = Catalog.load(DEFAULT_FILE)
+        name = options.model or catalog.default
+        if name not in catalog.models:
+            raise UsageError(f"{name}: expected one of {', '.join(catalog.models)}")
+        models = (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve()
+        fetch(options.source, models, catalog.models[name], catalog)
+
+    return run(command, RESUMABLE)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
+from typing import Any
+
+from pydantic import ValidationError
 
 from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
-from docparser.errors import InvalidJob, NotReady
+from docparser.contract.schemas import ParseOptions
+from docparser.errors import InvalidJob, InvalidRequest, NotReady, StorageDamaged, StorageUnavailable
 from docparser.jobs.changes import Changes
 from docparser.jobs.links import Links
 from docparser.jobs.result import Results
@@ -22,10 +27,11 @@ from docparser.jobs.storage.leftovers import remove_leftovers
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.retention import Retention, remove_job
-from docparser.jobs.storage.states import Job, JobState
+from docparser.jobs.storage.states import Job, JobState, Step, StepState
 from docparser.jobs.storage.store import JobStore, QueueLimits
 from docparser.jobs.submission import Submission
 from docparser.models.readiness import Readiness
+from docparser.models.served_model import ServedModel
 from docparser.parsing.service import ParseService
 from docparser.settings import Settings
 
@@ -44,12 +50,15 @@ class JobService:
         readiness: Readiness,
         allowance: Allowance,
         audit: AuditLog,
+        model: ServedModel,
     ) -> None:
         """Opens the data directory. Raises StorageUnavailable, DataDirFull, NotReady if it cannot be used."""
         root = settings.data_dir.expanduser().absolute()
         self._settings = settings
+        self._service = service
         self.allowance = allowance
         self.audit = audit
+        self.model = model
         try:
             self.files = JobFiles(root, settings.min_free_mib)
             self._database = repair.open_database(self.files)
@@ -114,9 +123,11 @@ class JobService:
     def keep(self, submission: Submission, owner: str, flow: str) -> str:
         """Keep a submission; when this returns, it survives whatever its disk survives. Returns the job's id.
 
-        Raises StorageUnavailable, DataDirFull, QueueFull, KeyReused, QuotaExceeded.
+        Raises InvalidRequest for a task that the VLM does not know; StorageUnavailable, DataDirFull, QueueFull,
+        KeyReused, QuotaExceeded.
         """
         self.keeper.check()
+        self._service.notes(ParseOptions.model_validate(submission.options))
         earlier = self.store.find_key(owner, submission.idempotency_key, submission.fingerprint)
         if earlier:
             self.audit.record("job.submitted", job=earlier, outcome="repeated")
@@ -159,9 +170,21 @@ class JobService:
         if kept != job.id:  # another request with the same key was faster
             self.allowance.give_back(owner, "jobs")
             self.files.remove(job.id)
+        log.info("job %s: %s", kept, self.model.note(submission.model) or f"{self.model.served_name} reads the pages.")
         self.audit.record("job.submitted", job=kept, outcome="accepted" if kept == job.id else "repeated", bytes=size)
         return kept
 
-    @property
-    def served_model(self) -> str:
-        return self._settings.vlm_model_name
+    def notes(self, model: str, options: dict[str, Any]) -> list[str]:
+        """What a client is told of the model that it asked for, and of options without effect."""
+        with contextlib.suppress(InvalidRequest, ValidationError):  # of a job that was kept with another model
+            told = self._service.notes(ParseOptions.model_validate(options))
+            return [*filter(None, [self.model.note(model)]), *told]
+        return []
+
+    def read_by(self, job: Job, steps: list[Step]) -> str:
+        """The VLM that reads the job's pages, or that read the first one of a job that has ended."""
+        done = next((step for step in steps if step.state is StepState.DONE), None) if job.state.ended else None
+        if done is not None and done.folder is not None:
+            with contextlib.suppress(StorageDamaged, StorageUnavailable, KeyError):
+                return self.files.page(job.id, done.folder, done.sha256)["models"]["vlm"]["model"]
+        return self.model.served_name

@@ -16,7 +16,8 @@ from docparser.contract.schemas import ParseOptions
 from docparser.contract.validation import describe_errors
 from docparser.documents import source
 from docparser.errors import InvalidDocument, InvalidJob
-from docparser.jobs import model_names, page_ranges
+from docparser.jobs import page_ranges
+from docparser.models.served_model import SDK_NAMES, ServedModel
 from file_types import HEAD_BYTES, SUPPORTED
 
 MAX_NAME = 200
@@ -40,7 +41,7 @@ class Submission:
 
 
 def check_submission(
-    fields: dict[str, Any], document: BinaryIO, *, file_name: str, idempotency_key: str | None, served_model: str
+    fields: dict[str, Any], document: BinaryIO, *, file_name: str, idempotency_key: str | None, served: ServedModel
 ) -> Submission:
     """``fields`` are those of the request besides the document. Raises InvalidJob."""
     for field, value in fields.items():
@@ -49,8 +50,8 @@ def check_submission(
             raise InvalidJob(f"{field[:40]!r}: expected text; it has half of a surrogate pair")
     model = fields.get("model")
     if not isinstance(model, str) or not model:
-        raise InvalidJob("model: missing; expected one of " + ", ".join((*model_names.ALIASES, served_model)))
-    model_names.check(model, served_model)
+        raise InvalidJob("model: missing; expected one of " + ", ".join((*SDK_NAMES, served.served_name)))
+    served.check(model)
     ranges = _text(fields, "pageRanges", 10_000)
     if ranges is not None:
         page_ranges.check(ranges)

@@ -82,7 +82,7 @@ class VlmProbe:
         if self._model not in served:
             raise VlmUnavailable(
                 f"The VLM server at {self._url} serves {', '.join(served) or 'nothing'}, not {self._model}; "
-                "set VLM_MODEL_NAME to what it serves."
+                "set VLM_MODEL to the model that is served, or VLM_MODEL_NAME where its server names it otherwise."
             )
         proof = max(self._last_answer(), self._last_tiny)
         if time.monotonic() - proof > PROOF_S or proof <= self._last_loss():

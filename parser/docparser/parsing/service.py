@@ -15,6 +15,7 @@ from docparser.contract.options import (
     restructure_options,
 )
 from docparser.contract.schemas import ParseOptions, RestructureRequest
+from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
 from docparser.errors import (
     BoundExceeded,
@@ -50,16 +51,32 @@ PAGE_ERRORS = (
     WorkerLost,
     InternalError,
 )
+ALL_TASKS = Tasks("the VLM", None)
 
 
 class ParseService:
     """``request_id`` in the methods goes to the VLM with each call. A ``Flow`` takes turns with other flows."""
 
-    def __init__(self, settings: Settings, scheduler: PageScheduler, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        scheduler: PageScheduler,
+        metrics: Metrics,
+        tasks: Tasks = ALL_TASKS,
+    ) -> None:
+        """``tasks`` are those that the VLM was trained to do."""
         self._settings = settings
         self._scheduler = scheduler
         self._metrics = metrics
         self._slow_documents = SlowDocuments()
+        self._tasks = tasks
+
+    def notes(self, options: ParseOptions) -> list[str]:
+        """What a client is told of options without effect. Raises InvalidRequest for a task that the VLM does not know:
+        it would answer with something."""
+        if refusal := self._tasks.refusal(options):
+            raise InvalidRequest(refusal)
+        return self._tasks.without_unknown(options)[1]
 
     def watches(self, client: str) -> bool:
         """Whether this client has, or had a moment ago, documents that are slow to read."""
@@ -78,6 +95,7 @@ class ParseService:
 
         ``counted`` is called in a thread with the number of pages before any is parsed, and may raise.
         """
+        told = self.notes(options)
         flow, store = Flow(client), EntryStore(self._settings.spool_dir)
         work = self._page_options(options)
         try:
@@ -101,7 +119,8 @@ class ParseService:
         except BaseException:
             store.close()
             raise
-        return ParseResult(store, {"dataInfo": report.data_info(), "docparser": report.as_dict()})
+        said = report.as_dict() | ({"notes": told} if told else {})
+        return ParseResult(store, {"dataInfo": report.data_info(), "docparser": said})
 
     async def page(
         self, document: Document, index: int, options: ParseOptions, flow: Flow, request_id: str = ""
@@ -110,6 +129,7 @@ class ParseService:
 
         With ``restructurePages`` the page is not finished before ``join``.
         """
+        self.notes(options)
         return await self._page(document, index, self._page_options(options), flow, request_id)
 
     async def count_pages(self, document: Document, flow: Flow) -> int:
@@ -167,6 +187,7 @@ class ParseService:
         return ParseResult(store, {"docparser": {}})
 
     def _page_options(self, options: ParseOptions) -> PageOptions:
+        options, _ = self._tasks.without_unknown(options)
         return page_options(options, visualize_by_default=self._settings.visualize)
 
     async def _pages(

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from docparser.errors import InternalError, InvalidRequest, NotReady
 from docparser.settings import Settings
 from docparser.vlm.client import VlmClient
 from docparser.vlm.failures import BlockNote
-from docparser.weights import find_layout_model
+from docparser.weights import find_layout_model, pipeline_file, served_model
 from docparser.worker.answers import Answers, AnswerTap
 from docparser.worker.block_client import NOTE_MARK, BlockClient, PageCalls
+from docparser.worker.shapes import BOXES_ONLY, with_boxes_at_least
+from served_weights.catalog import Model
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +38,12 @@ class PagePipeline:
         # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
         self.client = BlockClient(VlmClient(settings), settings.vlm_model_name)
-        layout = find_layout_model(settings)
+        layout, model, file = find_layout_model(settings), served_model(settings), pipeline_file(settings)
         try:
-            config = yaml.safe_load(settings.pipeline_config.read_text(encoding="utf-8"))
             self._pipeline = self._paddle.submit(
                 PaddleOCRVL,
-                pipeline_version="v1",
-                paddlex_config=config,
+                paddlex_config=load_config(file, model),
+                layout_detection_model_name=layout.model,
                 layout_detection_model_dir=layout.path,
                 vl_rec_backend="vllm-server",
                 vl_rec_server_url=settings.vlm_url,
@@ -51,11 +53,15 @@ class PagePipeline:
                 enable_mkldnn=settings.mkldnn,
             ).result()
         except OSError as exc:
-            raise NotReady(f"PARSER_PIPELINE_CONFIG: {settings.pipeline_config} cannot be read ({exc})") from exc
+            raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} cannot be read ({exc})") from exc
         except Exception as exc:  # Paddle raises any exception for a bad model file
             raise NotReady(f"The pipeline cannot be set up with the layout model in {layout.path}: {exc}") from exc
         self._inner = self._pipeline.paddlex_pipeline._pipeline
         self._layout_model, self._inner.layout_det_model = self._inner.layout_det_model, self._find_layout
+        drop_overlaps = self._inner._paddleocr_vl_filter_overlap_boxes
+        self._inner._paddleocr_vl_filter_overlap_boxes = lambda layout, shape_mode: with_boxes_at_least(
+            lambda mode: drop_overlaps(layout, mode), shape_mode
+        )
         if self._inner.use_doc_preprocessor:
             preprocess = self._inner.doc_preprocessor_pipeline
             self._inner.doc_preprocessor_pipeline = lambda *args, **kwargs: self._in_paddle(preprocess, *args, **kwargs)
@@ -73,9 +79,11 @@ class PagePipeline:
     def _in_paddle(self, model: Callable[..., Iterable[Any]], *args: Any, **kwargs: Any) -> list:
         return self._paddle.submit(lambda: list(model(*args, **kwargs))).result()
 
-    def _find_layout(self, *args: Any, **kwargs: Any) -> list:
+    def _find_layout(self, pages: list[np.ndarray], layout_shape_mode: str = BOXES_ONLY, **kwargs: Any) -> list:
         began = time.monotonic()
-        found = self._in_paddle(self._layout_model, *args, **kwargs)
+        found = with_boxes_at_least(
+            lambda mode: self._in_paddle(self._layout_model, pages, layout_shape_mode=mode, **kwargs), layout_shape_mode
+        )
         self.client.note_layout(time.monotonic() - began)
         return found
 
@@ -99,6 +107,15 @@ class PagePipeline:
         if len(results) != 1:
             raise InternalError(f"the pipeline gave {len(results)} results for one page")
         return results[0], self._answers.take(), _take_marks(results[0], calls.notes)
+
+
+def load_config(file: Path, model: Model) -> dict[str, Any]:
+    """The pipeline's configuration, with PaddleX's names for the model's version. Raises OSError, yaml.YAMLError."""
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if name := model.signs.model_name:
+        config["SubModules"]["VLRecognition"]["model_name"] = name
+        config["pipeline_name"] = name.removesuffix("-0.9B")
+    return config
 
 
 def _take_marks(result: Any, notes: list[BlockNote]) -> list[dict]:

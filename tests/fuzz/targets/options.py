@@ -18,12 +18,14 @@ from docparser.documents import source
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.http.errors import error_response
 from docparser.jobs.submission import check_submission
+from docparser.models.served_model import ServedModel
 from tests.fuzz.choices import Choices, dumped
 from tests.fuzz.verdict import Broken
 from vlm_models import fields as vlm_fields
 
 FIELDS = tuple(ParseRequest.model_fields) + tuple(RestructureRequest.model_fields)
 JOB_FIELDS = ("model", "fileUrl", "optionalPayload", "pageRanges", "batchId", "file", "fileType")
+SERVED = ServedModel("PaddleOCR-VL", "m", ("ocr",), strict=False)
 WORDS = (
     *(*LABELS[:6], "0", "24", "25", "large", "union", "rect", "auto", "ocr", "table", "docx", "true", "null"),
     *("data:image/png;base64,", "QUJD", "http://", "file:///", "PaddleOCR-VL", "PaddleOCR-VL-0.9B", "1,2-", "\\ud800"),
@@ -84,7 +86,7 @@ def submit(fields: dict[str, Any], choices: Choices) -> None:
     fields = {"model": "PaddleOCR-VL", **fields}
     try:
         found = check_submission(
-            fields, document, file_name=choices.text(longest=300), idempotency_key=key, served_model="m"
+            fields, document, file_name=choices.text(longest=300), idempotency_key=key, served=SERVED
         )
     except InvalidJob as error:
         error_response(400, str(error))

@@ -82,10 +82,11 @@ async def submit(request: Request) -> Response:
     jobs = jobs_of(request)
     owner, flow = identity(request)
     await asyncio.to_thread(jobs.check_room)
-    async with submission.read(request, jobs.served_model, request.app.state.intake) as submitted:
+    async with submission.read(request, jobs.model, request.app.state.intake) as submitted:
         job_id = await asyncio.to_thread(jobs.keep, submitted, owner, flow)
     jobs.runner.wake()
-    return answer({"jobId": job_id})
+    told = jobs.notes(submitted.model, submitted.options)
+    return answer({"jobId": job_id, "docparser": {"model": jobs.model.served_name, "notes": told}})
 
 
 @router.get("/batch/{batch_id}", responses=RESPONSES)
@@ -111,6 +112,8 @@ def _state(jobs: JobService, request: Request, job_id: str) -> dict:
     job, counts, steps, _ = jobs.store.look(job_id, identity(request)[0])
     done = job.state is JobState.DONE
     data = describe(job, counts, steps, result_url(request, job_id) if done else None)
+    data["docparser"]["model"] = jobs.read_by(job, steps)
+    data["docparser"]["notes"] = jobs.notes(job.model, job.options)
     if counts.ended and not done:
         data["docparser"]["partialUrl"] = result_url(request, job_id)
     if not job.state.ended and jobs.runner.paused_by:

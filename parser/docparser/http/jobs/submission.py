@@ -16,17 +16,18 @@ from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.http.forms import form_of
 from docparser.http.strict_route import body_of, field
 from docparser.jobs.submission import Submission, check_submission
+from docparser.models.served_model import ServedModel
 
 
 @asynccontextmanager
-async def read(request: Request, served_model: str, intake: DocumentIntake) -> AsyncIterator[Submission]:
+async def read(request: Request, served: ServedModel, intake: DocumentIntake) -> AsyncIterator[Submission]:
     """The submission in ``request``; its document is open as long as the context. Raises InvalidJob."""
     key = request.headers.get("idempotency-key")
     if is_json(request):
         fields = await _json(request)
         async with _document(request, fields, intake) as document:
             name = _last_part(fields["fileUrl"])
-            yield check_submission(fields, document, file_name=name, idempotency_key=key, served_model=served_model)
+            yield check_submission(fields, document, file_name=name, idempotency_key=key, served=served)
         return
     async with form_of(request, max_fields=50) as form:
         file = form.get("file")
@@ -34,7 +35,7 @@ async def read(request: Request, served_model: str, intake: DocumentIntake) -> A
             raise InvalidJob("file: missing; send multipart/form-data with a part `file`, or JSON with `fileUrl`")
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         name = file.filename or "document"
-        yield check_submission(fields, file.file, file_name=name, idempotency_key=key, served_model=served_model)
+        yield check_submission(fields, file.file, file_name=name, idempotency_key=key, served=served)
 
 
 def is_json(request: Request) -> bool:

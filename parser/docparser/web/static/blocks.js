@@ -10,6 +10,7 @@ const KINDS = [
 ];
 
 export const kind = (label) => KINDS.find(([pattern]) => pattern.test(label))?.[1] ?? "text";
+const SVG = "http://www.w3.org/2000/svg";
 const words = (label) => label.replaceAll("_", " ");
 
 /** One button per block, placed in per cent of the page. */
@@ -30,8 +31,38 @@ export function boxes(pruned) {
     tag.className = "tag";
     tag.textContent = words(block.block_label);
     box.append(tag);
+    if (!isBox(block.block_polygon_points, block.block_bbox)) {
+      box.dataset.outlined = true;
+      box.append(drawing([left, top, right - left, bottom - top], [block.block_polygon_points]));
+    }
     return box;
   });
+}
+
+/** The outlines of the texts that were spotted on the page, or null. */
+export function spotted(pruned) {
+  const outlines = pruned.spotting_res?.rec_polys;
+  return outlines?.length ? drawing([0, 0, pruned.width, pruned.height], outlines) : null;
+}
+
+/** Outlines in pixels of the page, drawn over the part of it that `area` (left, top, width, height) names. */
+function drawing(area, outlines) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.classList.add("outline");
+  svg.setAttribute("viewBox", area.map(Number).join(" "));
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  for (const points of outlines) {
+    const polygon = document.createElementNS(SVG, "polygon");
+    polygon.setAttribute("points", points.map((point) => point.map(Number).join(",")).join(" "));
+    svg.append(polygon);
+  }
+  return svg;
+}
+
+/** Whether the outline, if there is one, says no more than the box. */
+function isBox(points, [left, top, right, bottom]) {
+  return !points || (points.length === 4 && points.every(([x, y]) => [left, right].includes(x) && [top, bottom].includes(y)));
 }
 
 const letters = (text) => text.replace(/<[^<>]*>/g, "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "").slice(0, 60);

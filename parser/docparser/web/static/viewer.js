@@ -141,7 +141,8 @@ export class Viewer {
 
   #show(entry, fragment) {
     const image = Object.assign(document.createElement("img"), { alt: `Page ${this.#number}`, src: api.picture(entry.inputImage ?? "") });
-    by("sheet").replaceChildren(image, ...blocks.boxes(entry.prunedResult));
+    const outlines = blocks.spotted(entry.prunedResult);
+    by("sheet").replaceChildren(image, ...blocks.boxes(entry.prunedResult), ...(outlines ? [outlines] : []));
     this.#markdown = entry.markdown.text;
     by("text").replaceChildren(fragment);
     if (!by("text").textContent.trim() && !by("text").querySelector("img")) this.#say(by("text"), "Nothing was read on this page.");

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of a request that ask the VLM for a task which not every version of it was trained to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from docparser.contract.schemas import ParseOptions
+
+# What clients set for every document, whether it has such blocks or not (paddleocr-mcp and WeKnora the seals).
+SWITCHES = {"useChartRecognition": "chart", "useSealRecognition": "seal"}
+
+
+class Tasks:
+    """The tasks that ``model`` knows; ``known`` is None where nobody says which, and then it knows all."""
+
+    def __init__(self, model: str, known: Collection[str] | None) -> None:
+        self._model, self._known = model, known
+
+    def refusal(self, options: ParseOptions) -> str | None:
+        """Why a request cannot be met: the task of its whole page is not known. None if it can."""
+        task = options.promptLabel
+        if task is None or self._knows(task):
+            return None
+        return f"promptLabel: {task!r} is no task of {self._words()}. Ask a service that has PaddleOCR-VL-1.5 or newer"
+
+    def without_unknown(self, options: ParseOptions) -> tuple[ParseOptions, list[str]]:
+        """The options with those switches off whose blocks the model cannot read, which then stay pictures; and a note
+        for each."""
+        off = [field for field, task in SWITCHES.items() if getattr(options, field) and not self._knows(task)]
+        notes = [
+            f"{field}: true has no effect, such blocks stay pictures: {SWITCHES[field]} is no task of {self._words()}."
+            for field in off
+        ]
+        return options.model_copy(update=dict.fromkeys(off, False)), notes
+
+    def _knows(self, task: str) -> bool:
+        return self._known is None or task in self._known
+
+    def _words(self) -> str:
+        return f"{self._model}, which is served here and knows {', '.join(self._known or ())}"

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model that this service reads with, and what a request for another one gets."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from docparser.errors import InvalidJob
+from docparser.settings import Settings
+from docparser.weights import served_model
+
+# Names that the SDKs send for the PaddleOCR-VL pipeline (paddleocr 3.7, `_api_client/models.py`); PaddleOCR-VL-1.6 is
+# what they send where nobody names one.
+SDK_NAMES = ("PaddleOCR-VL", "PaddleOCR-VL-1.5", "PaddleOCR-VL-1.6")
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedModel:
+    """``name`` is the entry in models.yaml, ``served_name`` what results call it. ``tasks``: None where nobody says
+    which it knows. ``strict``: a request for another version is refused."""
+
+    name: str
+    served_name: str
+    tasks: tuple[str, ...] | None
+    strict: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> ServedModel:
+        """Raises NotReady for settings that lead to no model."""
+        model = served_model(settings)
+        return cls(model.name, settings.vlm_model_name, model.tasks, settings.strict_model)
+
+    def check(self, asked: str) -> None:
+        """Raises InvalidJob for a pipeline that is not served here, like PP-OCRv5, and with ``strict`` for another
+        version of this one."""
+        own = (self.served_name, self.name)
+        if asked in own:
+            return
+        if asked not in SDK_NAMES:
+            raise InvalidJob(
+                f"model: {asked!r} is not served here; expected one of {', '.join(dict.fromkeys((*own, *SDK_NAMES)))}. "
+                f"{self.served_name} reads for all of them; the answer and the result name it."
+            )
+        if self.strict:
+            raise InvalidJob(
+                f"model: {asked!r} is not served here, and PARSER_STRICT_MODEL lets no other version read in its "
+                f"place; send {' or '.join(dict.fromkeys(own))}"
+            )
+
+    def note(self, asked: str) -> str | None:
+        """What a client is told whose request names another version than the one that reads; None for its own."""
+        if asked in (self.served_name, self.name):
+            return None
+        return f"{asked} was asked for, but {self.served_name} is served here and reads the pages."
