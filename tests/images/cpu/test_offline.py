@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from bundle.image_build.bill import NAME, bill, component
-from bundle.offline import bills
+from bundle.offline import bills, contents
 from tests.images.bill import valid_bill
 from tests.images.project import Project
 from tests.support.engine import base_image
 from tests.support.paths import ROOT
+from tests.support.processes import free_port
 
 IMAGE = "paddleocr-vl/offline-test:1"
 
@@ -46,11 +47,12 @@ def archive(build_environment: dict[str, str], tmp_path: Path) -> Path:
     return path
 
 
-def load(archive: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def load(archive: Path, env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """Load as on a node, where nothing but a file `.env` says what the hardware is."""
     return subprocess.run(
-        [ROOT / "scripts/offline_bundle.sh", "load", archive],
+        [ROOT / "scripts/offline_bundle.sh", "load", archive, *words],
         cwd=archive.parent,
-        env=env,
+        env={name: value for name, value in env.items() if name not in ("HARDWARE", "STACK", "MODELS_DIR")},
         capture_output=True,
         text=True,
         check=False,
@@ -58,15 +60,23 @@ def load(archive: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]
 
 
 def test_what_was_saved_is_there_again_and_preflight_has_the_last_word(
-    archive: Path, build_environment: dict[str, str]
+    archive: Path, build_environment: dict[str, str], tmp_path: Path
 ):
-    result = load(archive, build_environment)
+    """A folder in use lends its settings: its port shows that preflight reads them."""
+    port = str(free_port())
+    old = tmp_path / "paddleocr-vl-0"
+    old.mkdir()
+    (old / "compose.yaml").touch()
+    (old / ".env").write_text(f"HARDWARE=cpu\nSTACK={build_environment['STACK']}\nPARSER_PORT={port}\n")
+    result = load(archive, build_environment, "--from", str(old))
     project = Project("paddleocr-vl-offline", build_environment)
     try:
         assert project.docker("image", "inspect", IMAGE, check=False).returncode == 0
         assert result.returncode == 0, result.stdout + result.stderr
         assert "PASS  engine" in result.stdout and "0 FAIL" in result.stdout
-        folder = archive.parent / "paddleocr-vl"
+        assert f"PASS  port: {port} on" in result.stdout
+        folder = archive.parent / contents.folder_name()
+        assert (folder / ".env").read_text() == (old / ".env").read_text()
         assert (folder / "compose.yaml").is_file() and (folder / "docker-compose").is_file()
         carried = {path.name: valid_bill(path.read_text()) for path in (folder / "bills").iterdir()}
         assert set(carried) == {"archive.cdx.json", "paddleocr-vl_offline-test_1.cdx.json"}
@@ -92,6 +102,7 @@ def test_a_damaged_archive_loads_nothing(archive: Path, build_environment: dict[
             if not member.name.endswith("compose.yaml"):
                 part.addfile(member, whole.extractfile(member))
     result = load(damaged, build_environment)
+    assert list(damaged.parent.iterdir()) == [damaged], "no part of a folder"
     assert result.returncode == 2 and "compose.yaml is missing or damaged" in result.stderr
     assert Project("x", build_environment).docker("image", "inspect", IMAGE, check=False).returncode != 0
 
