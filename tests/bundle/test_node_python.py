@@ -17,7 +17,7 @@ import pytest
 from bundle.offline import contents
 from tests.support.paths import ROOT
 
-MODULES = ("preflight", "weights.fetch", "offline", "compose.dies", "selftest", "status", "support")
+MODULES = ("preflight", "weights.fetch", "offline", "compose.dies", "compose.upgrade", "selftest", "status", "support")
 OLD = next(
     (
         found

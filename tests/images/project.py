@@ -85,6 +85,12 @@ class Project:
             os.kill(pid, signum)
         return found
 
+    def replicas_up(self) -> int:
+        """How many replicas of the service `vlm` answer."""
+        words = ("/opt/venv/supervisor/bin/python", "-m", "container.status")
+        answer = self.compose("exec", "-T", "vlm", *words, check=False)
+        return sum(replica["up"] for replica in json.loads(answer.stdout)["replicas"]) if not answer.returncode else 0
+
     def wait_healthy(self, service: str, seconds: float = READY_SECONDS) -> None:
         """Wait until the engine calls a service's container healthy."""
         self.wait_for(
