@@ -27,6 +27,10 @@ def test_a_backup_of_a_running_service_is_restored_without_the_database(start):
         env = child_environment(PARSER_DATA_DIR=str(data))
         subprocess.run(["bash", "-euc", command], cwd=start.folder, env=env, check=True, timeout=60)
 
+    data.mkdir()
+    keys = "# clients of this service\n"
+    (data / "api_keys").write_text(keys)
+    (data / "api_keys").chmod(0o600)
     vlm = start.vlm(0.0)
     parser = start.parser(PARSER_PAGES_IN_FLIGHT="2").wait()
     done, cancelled = parser.job(blank_pages(2)), parser.job(blank_pages(1))
@@ -46,6 +50,7 @@ def test_a_backup_of_a_running_service_is_restored_without_the_database(start):
     shutil.rmtree(data)
     run(RESTORE)
     parser = start.parser().wait()
+    assert (data / "api_keys").read_text() == keys
     assert parser.ended(done)["docparser"]["pages"]["done"] == 2
     assert parser.ended(half)["docparser"]["pages"]["done"] == 3
     assert parser.state(stopped)["docparser"]["cancelled"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another version of the VLM on half of the replicas by the guide's commands, taken back and promoted, while a client
-asks for page after page: every answer is a page."""
+"""Another version of the VLM on half of the replicas by the guide's commands, while a client asks for page after page:
+a broken one is taken back, a good one promoted, and every answer is a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.support.docs import blocks
 from tests.support.paths import ROOT
 
 LETTER = ROOT / "tests/data/letter.png"
-MADE_OF = "paddleocr-vl.test-version"
+NEXT = "LABEL paddleocr-vl.test-version=next"
+BROKEN = 'ENTRYPOINT ["sh", "-c", "echo error: this version is broken; exit 1"]'
 
 
 def upgrade(bundle: Project, verb: str, status: int = 0) -> str:
@@ -59,12 +60,12 @@ class Client(threading.Thread):
 
 
 @contextmanager
-def another_version(bundle: Project, image: str) -> Iterator[str]:
-    """A newer image under the name that compose uses; its id. The name is given back at the end."""
+def another_version(bundle: Project, image: str, instruction: str) -> Iterator[str]:
+    """An image with one instruction more under the name that compose uses; its id. The name is given back."""
     before = f"{image.rpartition(':')[0]}:before-upgrade"
     bundle.docker("tag", image, before)
     try:
-        text = f"FROM {before}\nLABEL {MADE_OF}=next\n"
+        text = f"FROM {before}\n{instruction}\n"
         done = subprocess.run(
             ["docker", "build", "--quiet", "--tag", image, "-"],
             env=bundle.env,
@@ -98,8 +99,13 @@ def test_an_upgrade_by_halves_fails_no_request(two_replicas: Project, cpu_images
     old = bundle.inspect("vlm")["Image"]
     client = Client(bundle)
     try:
-        with another_version(bundle, cpu_images["vlm"]) as new:
-            client.start()
+        client.start()
+        with another_version(bundle, cpu_images["vlm"], BROKEN):
+            assert "error: this version is broken" in upgrade(bundle, "start", status=4)
+            assert "is there already" in upgrade(bundle, "start", status=2)
+        upgrade(bundle, "back")
+        assert "vlm-next" not in bundle.states() and bundle.inspect("vlm")["Image"] == old
+        with another_version(bundle, cpu_images["vlm"], NEXT) as new:
             upgrade(bundle, "start")
             assert (bundle.inspect("vlm")["Image"], bundle.inspect("vlm-next")["Image"]) == (old, new)
             asked = {service: served(bundle, service) for service in ("vlm", "vlm-next")}
@@ -108,12 +114,8 @@ def test_an_upgrade_by_halves_fails_no_request(two_replicas: Project, cpu_images
                 300,
                 "both versions answer requests of the parser",
             )
-            upgrade(bundle, "back")
-            assert "vlm-next" not in bundle.states() and bundle.inspect("vlm")["Image"] == old
-            upgrade(bundle, "start")
             upgrade(bundle, "promote")
             assert "vlm-next" not in bundle.states() and bundle.inspect("vlm")["Image"] == new
-            bundle.wait_for(lambda: bundle.replicas_up() == 2, 900, "all replicas of the new version")
     finally:
         client.end()
     say(f"  {client.pages} pages while versions changed")
