@@ -73,6 +73,9 @@ def test_pip_settings_reach_uv(tmp_path: Path, monkeypatch):
         assert env["UV_FIND_LINKS"] == "/wheels,/more-wheels"
         assert env["SSL_CERT_FILE"] == "/certs/ca.pem"
         assert "--no-index" not in uv.pip_command(Path("python"), ["sync", "lock.txt"])
+        monkeypatch.setenv("PIP_FIND_LINKS", "/carried")
+        uv.registry_environment.cache_clear()
+        assert uv.registry_environment()["UV_FIND_LINKS"] == "/carried", "the environment wins over the file"
         lock = uv.registry_environment(mirrors_only=True)
         assert "UV_INDEX" not in lock and lock["UV_DEFAULT_INDEX"] == "file:///mirror/simple"
     finally:

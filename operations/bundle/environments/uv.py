@@ -45,9 +45,9 @@ def registry_environment(*, mirrors_only: bool = False) -> dict[str, str]:
         check=False,
     )
     settings: dict[str, str] = {}
-    for line in listed.stdout.splitlines():
+    # ":env:.cert", "global.cert", "install.cert": sorted by name. A variable of the environment is the strongest source.
+    for line in sorted(listed.stdout.splitlines(), key=lambda line: line.startswith(":env:")):
         key, _, value = line.partition("=")
-        # ":env:.cert", "global.cert", "install.cert": pip prints the strongest source last.
         settings[key.rpartition(".")[2]] = value.strip("'\"").replace("\\n", " ").strip()
     for name, variable in PIP_TO_UV.items():
         if mirrors_only and name in ("extra-index-url", "find-links"):
