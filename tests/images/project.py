@@ -23,16 +23,18 @@ READY_SECONDS = 900  # generous: two busy cores
 
 @dataclass
 class Project:
-    """`env` reaches the engine and holds the settings; `name` keeps the project apart from others on this machine."""
+    """`env` reaches the engine and holds the settings; `name` keeps the project apart from others on this machine.
+    `folder` has the compose files."""
 
     name: str
     env: dict[str, str]
+    folder: Path = ROOT
 
     def docker(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run `docker WORDS`, stderr beside stdout; fails with its output unless `check` is false."""
         result = subprocess.run(
             ["docker", *words],
-            cwd=ROOT,
+            cwd=self.folder,
             env={**self.env, "COMPOSE_PROJECT_NAME": self.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

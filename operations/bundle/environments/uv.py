@@ -45,7 +45,7 @@ def registry_environment(*, mirrors_only: bool = False) -> dict[str, str]:
         check=False,
     )
     settings: dict[str, str] = {}
-    # ":env:.cert", "global.cert", "install.cert": sorted by name. A variable of the environment is the strongest source.
+    # ":env:.cert", "global.cert", "install.cert", the strongest last; only the environment's, which win, come first.
     for line in sorted(listed.stdout.splitlines(), key=lambda line: line.startswith(":env:")):
         key, _, value = line.partition("=")
         settings[key.rpartition(".")[2]] = value.strip("'\"").replace("\\n", " ").strip()
