@@ -88,7 +88,7 @@ class Reader:
         networks = self.project.inspect("parser")["NetworkSettings"]["Networks"]
         address = networks[f"{self.project.name}_default"]["IPAddress"]
         self._curl(f'connect-to = "{HOST}:443:{address}:443"', f'cacert = "{files / "ocr.pem"}"')
-        wait_for(lambda: self.status(f"https://{HOST}/health/live") == "200", 60)
+        wait_for(lambda: self.status(f"https://{HOST}/health") == "200", 60)
 
     def status(self, url: str) -> str:
         """HTTP status of a GET, `000` where nobody answers."""
@@ -137,8 +137,8 @@ def reader(build_environment: dict[str, str], cpu_images: dict[str, str], tmp_pa
             project.docker("rmi", f"{image.rpartition(':')[0]}:before", check=False)
 
 
-def check_page(markdown: str) -> None:
-    assert markdown.startswith("# ") and "water" in markdown.lower(), markdown
+def check_page(said: str) -> None:
+    assert re.search(r"^# .*water", said, re.MULTILINE | re.IGNORECASE), said
 
 
 def check_readme(reader: Reader) -> None:
@@ -149,7 +149,7 @@ def check_readme(reader: Reader) -> None:
     page, document, _ = blocks(ROOT / "README.md", "Call it")[0].splitlines()  # the third needs another environment
     check_page(reader.run(page))
     reader.run(document)
-    assert "handbook.md" in zipfile.ZipFile(reader.checkout / "handbook.zip").namelist()
+    assert any(name.endswith(".md") for name in zipfile.ZipFile(reader.checkout / "handbook.zip").namelist())
 
 
 def follow(reader: Reader, block: Block) -> None:
@@ -159,7 +159,7 @@ def follow(reader: Reader, block: Block) -> None:
         return
     said = reader.run(block.text)
     if "curl" in block.text:
-        check_page(said[said.index("# ") :])
+        check_page(said)
     if block.section == "Install on a CPU machine":
         assert "0 FAIL" in said and "self-test passed" in said
         check_readme(reader)
