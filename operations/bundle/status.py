@@ -77,6 +77,8 @@ def replicas() -> Line:
     ]
     text = f"{up} of {found['configured']} up"
     text += f"; down or loading: {', '.join(down)}" if down else ""
+    if found.get("half"):
+        text += f"; the {found['half']} half of the dies, the other one is vlm-next's (scripts/upgrade.sh)"
     text += f"; left out at the last start: die {found['missing']}" if found["missing"] else ""
     return Line("replicas", text, not down and not found["missing"])
 
@@ -116,6 +118,8 @@ def look() -> list[Line]:
     parser = LocalSettings.load(os.environ).parser_url
     rows = project.containers()
     lines = [container(name, rows.get(name)) for name in ("vlm", "parser")]
+    if "vlm-next" in rows:
+        lines.append(container("vlm-next", rows["vlm-next"]))
     if rows.get("vlm", {}).get("State") == "running":
         lines.append(replicas())
     code, body = get(f"{parser}/health/ready")

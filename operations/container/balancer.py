@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from container import replicas
+from health_probe import probe
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "config" / "haproxy.cfg"
 PLACES = ("    # maxconn\n", "    # replicas\n")
@@ -29,13 +31,21 @@ def render(template: str, ports: list[int], max_num_seqs: int) -> str:
     return template.replace(PLACES[0], f"    maxconn {connections}\n").replace(PLACES[1], servers)
 
 
+def wait_for_a_replica(ports: list[int]) -> None:
+    """Return when one replica answers. Until then nobody listens, so that a client who knows the address of another
+    container too takes that one at once, and gets no 503 (decision 0415)."""
+    while not any(probe(f"http://127.0.0.1:{port}/health").healthy for port in ports):
+        time.sleep(1)
+
+
 def main() -> None:
     ports = [replicas.port(os.environ, index) for index in range(int(os.environ["VLM_REPLICAS"]))]
+    wait_for_a_replica(ports)
     path = Path(os.environ["RUN_DIR"]) / "haproxy.cfg"
     path.write_text(render(TEMPLATE.read_text(encoding="utf-8"), ports, int(os.environ["VLM_MAX_NUM_SEQS"])))
     env = {
         "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin",
-        **{name: os.environ[name] for name in ("VLM_HOST", "VLM_PORT", "METRICS_PORT")},
+        **{name: os.environ[name] for name in ("VLM_HOST", "VLM_PORT", "METRICS_PORT", "RUN_DIR")},
     }
     # Quiet: its log goes to stdout already.
     os.execvpe("haproxy", ["haproxy", "-db", "-q", "-f", str(path)], env)

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from container import replicas
+from container import halves, replicas
 
 TIMEOUT_SECONDS = 5
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -52,15 +52,17 @@ def merge(pages: Mapping[str, list[Metric] | None]) -> list[Metric]:
 
 
 class Replicas:
-    """A collector: the pages of all replicas, asked for at the same time whenever it is read."""
+    """A collector: the pages of all replicas that are to serve, asked for at the same time whenever it is read."""
 
     def collect(self) -> Iterator[Metric]:
-        addresses = replicas.urls(os.environ)
+        addresses = {
+            str(index): url for index, url in enumerate(replicas.urls(os.environ)) if halves.serves(os.environ, index)
+        }
         with ThreadPoolExecutor(len(addresses)) as threads:
-            pages = list(threads.map(fetch, addresses))
+            pages = dict(zip(addresses, threads.map(fetch, addresses.values())))
         missing = [die for die in (os.environ.get("NPU_MISSING") or "").split(",") if die]
         yield GaugeMetricFamily("vlm_dies_missing", "Dies of NPU_IDS that are not there.", len(missing))
-        yield from merge({str(index): page for index, page in enumerate(pages)})
+        yield from merge(pages)
 
 
 REGISTRY = CollectorRegistry()

@@ -14,9 +14,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from container import cores, folders, replicas, threads
+from container import cores, folders, halves, replicas, threads
 from health_probe import probe
 
 # The most that a replica waits for the one before it: starting all at once would read the weights as many times at
@@ -24,6 +25,11 @@ from health_probe import probe
 TURN_SECONDS = 60
 # On a die that another one shares: vLLM measures the free memory of the die while it starts.
 SHARED_DIE_TURN_SECONDS = 600
+
+
+def record(env: Mapping[str, str], index: int) -> Path:
+    """The file that names the process group of a replica's server, there as long as the replica is to serve."""
+    return Path(env["RUN_DIR"]) / f"replica-{index}"
 
 
 def processes_of_group(group: int) -> list[int]:
@@ -48,10 +54,10 @@ def processes_of_group(group: int) -> list[int]:
     return found
 
 
-def end_previous(record: Path) -> None:
-    """Kill what is left of the process group that the replica's previous process wrote to `record`."""
+def end_previous(file: Path) -> None:
+    """Kill what is left of the process group that the replica's previous process wrote to its record."""
     try:
-        group = int(record.read_text())
+        group = int(file.read_text())
     except (OSError, ValueError):
         return
     if group != os.getpgrp():
@@ -61,6 +67,8 @@ def end_previous(record: Path) -> None:
 
 def wait_for_turn(index: int) -> None:
     """Wait until the replica before this one answers, but no longer than its turn takes: it may be broken."""
+    if index and not halves.serves(os.environ, index - 1):
+        return
     shares = replicas.place(os.environ, index) == replicas.place(os.environ, index - 1)
     deadline = time.monotonic() + (SHARED_DIE_TURN_SECONDS if shares else TURN_SECONDS) * index
     while index and time.monotonic() < deadline:
@@ -72,9 +80,12 @@ def wait_for_turn(index: int) -> None:
 def main() -> int:
     """Returns 2 where a setting is wrong, with one line on stderr; else this process becomes the server."""
     index = int(sys.argv[1])
-    record = Path(os.environ["RUN_DIR"]) / f"replica-{index}"
-    end_previous(record)
+    own_record = record(os.environ, index)
+    end_previous(own_record)
+    own_record.unlink(missing_ok=True)
+    halves.wait_until_chosen(os.environ, index)
     wait_for_turn(index)
+    halves.wait_until_chosen(os.environ, index)  # a turn takes minutes
     try:
         bound, why = cores.of_replica(os.environ, index, sorted(os.sched_getaffinity(0)))
         own = {**replicas.environment(os.environ, index), **threads.environment(os.environ, len(bound))}
@@ -86,7 +97,7 @@ def main() -> int:
     print(f"replica {index}: {len(bound)} cores from {bound[0]} to {bound[-1]}, {why}; {pools}", flush=True)
     own |= folders.make(os.environ, index)
     os.chdir(own["ASCEND_WORK_PATH"])
-    record.write_text(f"{os.getpgrp()}\n")
+    own_record.write_text(f"{os.getpgrp()}\n")
     python = f"{os.environ['ENVS_DIR']}/vlm/bin/python"
     os.execve(python, [python, "-m", "vlm_server"], {**os.environ, **own})
 

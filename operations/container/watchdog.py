@@ -13,13 +13,12 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
 
 from container import folders, replicas
 from container.metrics import fetch
-from container.replica import processes_of_group
+from container.replica import processes_of_group, record
 
 WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", "request_success")}
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -62,7 +61,7 @@ class Watch:
     def check(self) -> None:
         """Probe once; kill the replica after too many failures in a row."""
         try:
-            group = int((Path(os.environ["RUN_DIR"]) / f"replica-{self._index}").read_text())
+            group = int(record(os.environ, self._index).read_text())
         except (OSError, ValueError):
             return
         if group != self._group:

@@ -65,9 +65,10 @@ def test_rules_name_metrics_that_there_are():
             assert stem in code or stem.rpartition("_")[0] in code, f"{name} reads {metric}, which nothing writes"
 
 
-def test_what_the_parser_reads_is_what_the_container_writes(monkeypatch: pytest.MonkeyPatch):
+def test_what_the_parser_reads_is_what_the_container_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """docparser.models.replicas reads these lines; tests/parser holds the same sample."""
     monkeypatch.setenv("NPU_MISSING", "5")
+    monkeypatch.setenv("RUN_DIR", str(tmp_path))
     monkeypatch.setattr(metrics.replicas, "urls", lambda env: ["http://127.0.0.1:1"])
     page = metrics.generate_latest(metrics.REGISTRY).decode()
     sample = re.search(r'PAGE = """(.*?)"""', (ROOT / "tests/parser/test_replicas.py").read_text(), re.DOTALL)

@@ -17,7 +17,17 @@ import pytest
 from bundle.offline import contents
 from tests.support.paths import ROOT
 
-MODULES = ("preflight", "weights.fetch", "offline", "compose.dies", "selftest", "status", "support", "acceptance")
+MODULES = (
+    "preflight",
+    "weights.fetch",
+    "offline",
+    "compose.dies",
+    "compose.upgrade",
+    "selftest",
+    "status",
+    "support",
+    "acceptance",
+)
 OLD = next(
     (
         found

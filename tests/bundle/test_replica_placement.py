@@ -238,7 +238,7 @@ def test_the_oldest_logs_are_removed(tmp_path: Path):
     assert folders.work(env, 0).is_dir(), "nothing but logs is removed"
 
 
-def test_a_replica_on_a_shared_die_waits_longer_for_its_turn(monkeypatch: pytest.MonkeyPatch):
+def test_a_replica_on_a_shared_die_waits_longer_for_its_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """vLLM measures the die's free memory while it starts."""
     waited: list[float] = []
     clock = [0.0]
@@ -249,6 +249,7 @@ def test_a_replica_on_a_shared_die_waits_longer_for_its_turn(monkeypatch: pytest
     monkeypatch.setattr(replica.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(replica.time, "sleep", sleep)
     monkeypatch.setenv("VLM_REPLICA_PORT", "1")
+    monkeypatch.setenv("RUN_DIR", str(tmp_path))
     for per_die in ("1", "2"):
         monkeypatch.setenv("VLM_REPLICAS_PER_DIE", per_die)
         clock[0] = 0.0

@@ -72,10 +72,37 @@ def test_pip_settings_reach_uv(tmp_path: Path, monkeypatch):
         assert env["UV_INDEX"].split() == ["file:///more", "file:///most"]
         assert env["UV_FIND_LINKS"] == "/wheels,/more-wheels"
         assert env["SSL_CERT_FILE"] == "/certs/ca.pem"
+        assert "--no-index" not in uv.pip_command(Path("python"), ["sync", "lock.txt"])
+        monkeypatch.setenv("PIP_FIND_LINKS", "/carried")
+        uv.registry_environment.cache_clear()
+        assert uv.registry_environment()["UV_FIND_LINKS"] == "/carried", "the environment wins over the file"
         lock = uv.registry_environment(mirrors_only=True)
         assert "UV_INDEX" not in lock and lock["UV_DEFAULT_INDEX"] == "file:///mirror/simple"
     finally:
         uv.registry_environment.cache_clear()
+
+
+def test_without_an_index_nothing_but_the_folder_of_wheels_is_asked(tmp_path: Path, monkeypatch):
+    """Every package of a lock is missing then, and uv says so without a word about a connection."""
+    uv.ensure_uv()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    lock = tmp_path / "lock.txt"
+    lock.write_text("absent-package==1.0\n")
+    # Nobody listens there: whoever asks an index fails with a connection's error.
+    for name, value in {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path),
+        "PIP_INDEX_URL": "http://127.0.0.1:9/",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    uv.registry_environment.cache_clear()
+    try:
+        command = uv.pip_command(tmp_path / "venv/bin/python", ["sync", str(lock)])
+        done = subprocess.run(command, env=uv.registry_environment(), capture_output=True, text=True, check=False)
+    finally:
+        uv.registry_environment.cache_clear()
+    assert done.returncode and "absent-package" in done.stderr and "127.0.0.1" not in done.stderr, done.stderr
 
 
 def test_stamp(tmp_path: Path):

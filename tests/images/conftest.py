@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from bundle.progress import say, step
-from tests.images.project import Project
+from tests.images.project import READY_SECONDS, Project
 from tests.support.engine import base_image, daemon
 from tests.support.engine.packages import EngineError
 from tests.support.paths import ROOT
@@ -132,3 +132,12 @@ def bundle(
         if any(project.states()):
             sys.stderr.write(project.compose("logs", "--tail", "60", check=False).stdout)
         project.compose("down", "--volumes", "--timeout", "60", check=False, timeout=300)
+
+
+@pytest.fixture(scope="session")
+def two_replicas(bundle: Project) -> Project:
+    """The same bundle with two replicas and a watchdog that is in a hurry."""
+    bundle.env |= {"VLM_REPLICAS": "2", "WATCHDOG_INTERVAL_S": "3", "WATCHDOG_TIMEOUT_S": "10"}
+    bundle.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
+    bundle.wait_for(lambda: bundle.replicas_up() == 2, READY_SECONDS, "both replicas answer")
+    return bundle

@@ -23,16 +23,18 @@ READY_SECONDS = 900  # generous: two busy cores
 
 @dataclass
 class Project:
-    """`env` reaches the engine and holds the settings; `name` keeps the project apart from others on this machine."""
+    """`env` reaches the engine and holds the settings; `name` keeps the project apart from others on this machine.
+    `folder` has the compose files."""
 
     name: str
     env: dict[str, str]
+    folder: Path = ROOT
 
     def docker(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run `docker WORDS`, stderr beside stdout; fails with its output unless `check` is false."""
         result = subprocess.run(
             ["docker", *words],
-            cwd=ROOT,
+            cwd=self.folder,
             env={**self.env, "COMPOSE_PROJECT_NAME": self.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -84,6 +86,12 @@ class Project:
         for pid in found:
             os.kill(pid, signum)
         return found
+
+    def replicas_up(self) -> int:
+        """How many replicas of the service `vlm` answer."""
+        words = ("/opt/venv/supervisor/bin/python", "-m", "container.status")
+        answer = self.compose("exec", "-T", "vlm", *words, check=False)
+        return sum(replica["up"] for replica in json.loads(answer.stdout)["replicas"]) if not answer.returncode else 0
 
     def wait_healthy(self, service: str, seconds: float = READY_SECONDS) -> None:
         """Wait until the engine calls a service's container healthy."""

@@ -4,11 +4,39 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
+
+# A heading, or a block with the comment before it, which says who runs it or why nobody does.
+PARTS = re.compile(
+    r"^## (?P<title>[^\n]+)$|(?:^<!-- (?P<mark>(?:not )?run by .+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a guide: its section, its language, its text, and its mark (empty: tests/images/cpu/test_guide.py)."""
+
+    section: str
+    language: str
+    text: str
+    mark: str
+
+
+def all_blocks(path: Path) -> list[Block]:
+    """All blocks of a guide, in order."""
+    found, section = [], ""
+    for match in PARTS.finditer(path.read_text(encoding="utf-8")):
+        if match["title"]:
+            section = match["title"]
+        else:
+            found.append(Block(section, match["language"], match["text"], match["mark"] or ""))
+    return found
 
 
 def blocks(path: Path, section: str) -> list[str]:
     """The shell blocks of the section with this title."""
-    _, found, rest = path.read_text().partition(f"\n## {section}\n")
-    assert found, f"{path} has no section {section!r}"
-    return re.findall(r"^```sh\n(.*?)^```$", rest.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    found = [block.text for block in all_blocks(path) if block.section == section and block.language == "sh"]
+    assert found, f"{path} has no section {section!r} with commands"
+    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bundle.environments.environment import Environment, install_plan, locked
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
-from bundle.environments.uv import ensure_uv, registry_environment
+from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say, step
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
@@ -114,7 +114,7 @@ def set_up(environment: Environment) -> None:
     requirements = environment.home / "requirements.txt"
     requirements.write_text(locked(environment))
     for what, arguments in install_plan(environment, requirements):
-        command = [uv, "pip", arguments[0], "--python", str(environment.python), *arguments[1:]]
+        command = pip_command(environment.python, arguments)
         if run_logged(command, log, f"environment {environment.name}: installing {what}", env):
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
     if environment.probe:

@@ -14,6 +14,8 @@ from bundle.paths import ENVS_DIR, REQUIREMENTS, RUN_DIR, shown
 from bundle.progress import run_logged
 from tool_errors import EnvironmentSetupError
 
+# Ours: uv has the option --no-index, but no variable for it.
+NO_INDEX = "BUNDLE_NO_INDEX"
 # pip's setting -> the variable through which uv takes the same thing.
 PIP_TO_UV = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -21,7 +23,7 @@ PIP_TO_UV = {
     "find-links": "UV_FIND_LINKS",
     "cert": "SSL_CERT_FILE",
     "trusted-host": "UV_INSECURE_HOST",
-    "no-index": "UV_NO_INDEX",
+    "no-index": NO_INDEX,
 }
 
 
@@ -43,9 +45,9 @@ def registry_environment(*, mirrors_only: bool = False) -> dict[str, str]:
         check=False,
     )
     settings: dict[str, str] = {}
-    for line in listed.stdout.splitlines():
+    # ":env:.cert", "global.cert", "install.cert", the strongest last; only the environment's, which win, come first.
+    for line in sorted(listed.stdout.splitlines(), key=lambda line: line.startswith(":env:")):
         key, _, value = line.partition("=")
-        # ":env:.cert", "global.cert", "install.cert": pip prints the strongest source last.
         settings[key.rpartition(".")[2]] = value.strip("'\"").replace("\\n", " ").strip()
     for name, variable in PIP_TO_UV.items():
         if mirrors_only and name in ("extra-index-url", "find-links"):
@@ -56,6 +58,13 @@ def registry_environment(*, mirrors_only: bool = False) -> dict[str, str]:
     env.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     env.setdefault("UV_HTTP_TIMEOUT", "180")
     return env
+
+
+def pip_command(python: Path, arguments: list[str]) -> list[str]:
+    """The words of `uv pip ARGUMENTS` for the environment of this Python. Run them in `registry_environment`."""
+    without_index = registry_environment().get(NO_INDEX, "").lower() in ("1", "true", "yes", "on")
+    options = ["--no-index"] if without_index else []
+    return [str(ensure_uv()), "pip", arguments[0], *options, "--python", str(python), *arguments[1:]]
 
 
 def ensure_uv() -> Path:

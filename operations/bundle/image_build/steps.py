@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from bundle.environments.environment import Environment, install_plan, locked, own_packages, source_lock
-from bundle.environments.uv import ensure_uv, registry_environment
+from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.image_build.cuda_stubs import without_cuda, write
 from bundle.paths import ENVS_DIR, ROOT
 from bundle.progress import say, step
@@ -45,7 +45,7 @@ def use_site_settings() -> None:
 
 def pip(environment: Environment, what: str, arguments: list[str]) -> None:
     """Run one `uv pip` command with its output shown; raises EnvironmentSetupError."""
-    command = [str(ensure_uv()), "pip", arguments[0], "--python", str(environment.python), *arguments[1:]]
+    command = pip_command(environment.python, arguments)
     with step(f"{environment.name}: {what}"):
         if subprocess.run(command, env=registry_environment(), check=False).returncode:
             raise EnvironmentSetupError(f"{environment.name}: {what} could not be installed")

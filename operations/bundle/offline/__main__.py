@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from bundle.offline import takeover
 from bundle.offline.engine import images
 from bundle.offline.load import load, unpack_here
 from bundle.offline.save import save
@@ -26,6 +27,13 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     saving.add_argument("--images", nargs="+", metavar="IMAGE", help="default: the two images of HARDWARE and STACK")
     loading = verbs.add_parser("load", help="load an archive, or the folder that it was unpacked to")
     loading.add_argument("archive", type=Path, nargs="?")
+    loading.add_argument(
+        "--from",
+        dest="old",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder in use: .env, compose.override.yaml, chosen dies and weights are taken over from it",
+    )
     return parser.parse_args(words)
 
 
@@ -37,7 +45,12 @@ def main(words: list[str]) -> int:
         if options.verb == "save":
             save(options.archive.absolute(), options.images or images(), options.weights)
             return 0
-        return load(unpack_here(options.archive) if options.archive else ROOT)
+        old = options.old.absolute() if options.old else None
+        if old:
+            takeover.check_folder(old, Path.cwd() if options.archive else ROOT)
+        if options.archive:
+            return load(unpack_here(options.archive), old, checked=True)
+        return load(ROOT, old)
     except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

@@ -13,7 +13,6 @@ from typing import Any
 from bundle.image_build.bill import NAME, bill, component
 from bundle.offline import contents
 from bundle.offline.engine import docker
-from bundle.paths import ROOT
 from served_weights.manifest import digest
 from tool_errors import EnvironmentSetupError
 
@@ -48,14 +47,7 @@ def of_archive(images: Mapping[str, str], weights: Iterable[tuple[Path, str]]) -
         if path.suffix in (".safetensors", ".pdiparams"):
             hashes = [{"alg": "SHA-256", "content": digest(path)}]
             parts.append(component("machine-learning-model", name, "", hashes=hashes))
-    return bill("paddleocr-vl", version(), parts)
-
-
-def version() -> str:
-    """The bundle's version, as the images are tagged with it."""
-    file = ROOT / "Dockerfile.cpu"  # an unpacked archive has none
-    found = re.search(r"^ARG BUNDLE_VERSION=(\S+)$", file.read_text(), re.MULTILINE) if file.is_file() else None
-    return found[1] if found else ""
+    return bill("paddleocr-vl", contents.version(), parts)
 
 
 def write(folder: Path, bills: Mapping[str, dict[str, Any]]) -> list[tuple[Path, str]]:

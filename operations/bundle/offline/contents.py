@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the archive holds: one folder, `paddleocr-vl/`, that works where it is unpacked."""
+"""What the archive holds: one folder, `paddleocr-vl-VERSION/`, that works where it is unpacked."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from bundle.paths import ROOT, VALUES
 from tool_errors import UsageError
 
-FOLDER = "paddleocr-vl"
 # Names in that folder: ids of the images and digests of all files; the images; the Compose plugin; bills of materials.
 MANIFEST, IMAGES, PLUGIN, BILLS = "offline.json", "images.tar", "docker-compose", "bills"
 # Files and folders of the checkout that travel: what compose mounts, what the scripts for a node run, and the guides.
@@ -29,6 +29,18 @@ TREE = (
     # What the self-test and the acceptance send.
     "tests/data",
 )
+
+
+def version() -> str:
+    """The bundle's version, as the images are tagged with it."""
+    file = ROOT / "Dockerfile.cpu"  # an unpacked archive has none
+    found = re.search(r"^ARG BUNDLE_VERSION=(\S+)$", file.read_text(), re.MULTILINE) if file.is_file() else None
+    return found[1] if found else ""
+
+
+def folder_name() -> str:
+    """The archive's folder. Versions unpacked side by side do not touch each other."""
+    return f"paddleocr-vl-{version()}"
 
 
 def tree_files() -> list[Path]:

@@ -1,32 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpack and check the archive, load its images, and look at the machine."""
+"""Unpack and check the archive, take over settings, load its images, and look at the machine."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
+from bundle import envfile
 from bundle.archives import unpack
-from bundle.offline import contents
+from bundle.offline import contents, takeover
 from bundle.offline.engine import docker, install_plugin
-from bundle.progress import step
+from bundle.progress import say, step
 from served_weights.manifest import digest
 from tool_errors import EnvironmentSetupError, UsageError
 
 
 def unpack_here(archive: Path) -> Path:
-    """Unpack an archive into the current folder; returns the bundle's folder."""
-    with step(f"unpacking {archive}"):
-        unpack(archive, Path.cwd())
-    return Path.cwd() / contents.FOLDER
+    """Unpack an archive into the current folder and check it; returns the bundle's folder.
 
-
-def load(folder: Path) -> int:
-    """Check every file against its digest, load the images and compare their ids; returns preflight's exit status.
-
-    Raises UsageError for a damaged file, EnvironmentSetupError for an image that is not the one that was saved.
+    The folder gets its name only when every file in it is right. Raises UsageError for a damaged archive, and where
+    the folder is there already.
     """
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".offline-") as scratch:
+        with step(f"unpacking {archive}"):
+            unpack(archive, Path(scratch))
+        found = sorted(Path(scratch).iterdir())
+        if len(found) != 1 or not found[0].name.startswith("paddleocr-vl"):
+            raise UsageError(f"{archive} does not hold one folder paddleocr-vl-VERSION; give the archive of `save`")
+        target = Path.cwd() / found[0].name
+        if target.exists():
+            raise UsageError(f"{target} is there already; remove it, or run {target}/scripts/offline_bundle.sh load")
+        read_checked(found[0])
+        shutil.move(str(found[0]), target)
+    return target
+
+
+def read_checked(folder: Path) -> dict[str, Any]:
+    """Return the manifest of an unpacked archive after every file was compared with it. Raises UsageError."""
     try:
         manifest = json.loads((folder / contents.MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -37,10 +51,28 @@ def load(folder: Path) -> int:
         for name, expected in manifest["files"].items():
             if not (folder / name).is_file() or digest(folder / name) != expected:
                 raise UsageError(f"{folder / name} is missing or damaged; copy the archive again")
+    return manifest
+
+
+def load(folder: Path, old: Path | None, checked: bool = False) -> int:
+    """Check every file unless that was done, take over what `old` has, load the images and compare their ids; returns
+    preflight's exit status.
+
+    Raises UsageError for a damaged file and for an `old` that cannot be taken over, EnvironmentSetupError for an image
+    that is not the one that was saved.
+    """
+    manifest = json.loads((folder / contents.MANIFEST).read_text()) if checked else read_checked(folder)
+    if old:
+        takeover.take_over(old, folder, manifest["files"])
+    takeover.begin(folder, manifest["settings"])
     with step("loading the images"):
         docker("load", "--input", str(folder / contents.IMAGES))
     for image, expected in manifest["images"].items():
         if docker("image", "inspect", "--format", "{{.Id}}", image) != expected:
             raise EnvironmentSetupError(f"{image} is not the image that was saved; remove it and load again")
     install_plugin(folder / contents.PLUGIN)
-    return subprocess.run([folder / "scripts/preflight.sh"], check=False).returncode
+    values = envfile.merged(folder / ".env")
+    for name, made_for in manifest["settings"].items():
+        if values.get(name) and values[name] != made_for:
+            say(f"WARNING: {name} is {values[name]}, but the archive's images are for {made_for}; mend {folder}/.env")
+    return subprocess.run([folder / "scripts/preflight.sh"], cwd=folder, check=False).returncode

@@ -9,11 +9,14 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from bundle.compose.containers import hardware
 from bundle.offline import bills, contents
 from bundle.offline.engine import docker, find_plugin
-from bundle.paths import ROOT
+from bundle.paths import ROOT, VALUES
 from bundle.progress import say, step
 from served_weights.manifest import digest
+
+STACK = "0.11.1"  # compose's default
 
 
 def save(archive: Path, images: list[str], weights: bool) -> None:
@@ -22,6 +25,7 @@ def save(archive: Path, images: list[str], weights: bool) -> None:
     ids = {image: docker("image", "inspect", "--format", "{{.Id}}", image) for image in images}
     stored = archive.with_name(f"{archive.name}.images")
     files = [(path, str(path.relative_to(ROOT))) for path in contents.tree_files()]
+    root = contents.folder_name()
     if weights:
         files += contents.weight_files()
     if plugin := find_plugin():
@@ -38,12 +42,13 @@ def save(archive: Path, images: list[str], weights: bool) -> None:
             # The manifest comes first, so that a look at the archive shows what it is.
             # The images' digest takes minutes. The others' are taken after it: somebody may edit a file meanwhile.
             listed = {name: digest(path) for path, name in reversed(files)}
-            text = json.dumps({"images": ids, "files": listed}, indent=1).encode()
-            info = tarfile.TarInfo(f"{contents.FOLDER}/{contents.MANIFEST}")
+            made_for = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or STACK}
+            text = json.dumps({"settings": made_for, "images": ids, "files": listed}, indent=1).encode()
+            info = tarfile.TarInfo(f"{root}/{contents.MANIFEST}")
             info.size = len(text)
             tar.addfile(info, io.BytesIO(text))
             for path, name in files:
-                tar.add(path, f"{contents.FOLDER}/{name}")
+                tar.add(path, f"{root}/{name}")
     finally:
         folder.cleanup()
         stored.unlink(missing_ok=True)

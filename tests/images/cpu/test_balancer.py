@@ -94,6 +94,8 @@ class Balancer:
             "--env",
             f"VLM_PORT={self.port}",
             "--env",
+            "RUN_DIR=/tmp",
+            "--env",
             "METRICS_PORT=9",
             "--entrypoint",
             "haproxy",

@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from bundle.image_build.bill import NAME, bill, component
-from bundle.offline import bills
+from bundle.offline import bills, contents
 from tests.images.bill import valid_bill
 from tests.images.project import Project
+from tests.support.docs import blocks
 from tests.support.engine import base_image
 from tests.support.paths import ROOT
+from tests.support.processes import free_port
 
 IMAGE = "paddleocr-vl/offline-test:1"
+SAVE, LOAD, UPGRADE, _ = blocks(ROOT / "docs/operations.md", "Without network")
 
 
 @pytest.fixture
@@ -34,14 +37,10 @@ def archive(build_environment: dict[str, str], tmp_path: Path) -> Path:
     project.docker("commit", container, IMAGE)
     project.docker("rm", container)
     path = tmp_path / "bundle.tar"
-    result = subprocess.run(
-        [ROOT / "scripts/offline_bundle.sh", "save", path, "--images", IMAGE],
-        env=build_environment,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = follow(
+        SAVE.replace("--weights", f"--images {IMAGE}"), ROOT, build_environment, {"paddleocr-vl.tar": str(path)}
     )
-    assert result.returncode == 0, result.stderr
+    assert done.returncode == 0, done.stderr
     project.docker("rmi", IMAGE)
     return path
 
@@ -57,16 +56,34 @@ def load(archive: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]
     )
 
 
+def follow(commands: str, folder: Path, env: dict[str, str], names: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a block of the guide, with the reader's own `names` for those in it."""
+    for name, own in names.items():
+        commands = commands.replace(name, own)
+    return subprocess.run(["bash", "-euc", commands], cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
 def test_what_was_saved_is_there_again_and_preflight_has_the_last_word(
     archive: Path, build_environment: dict[str, str]
 ):
-    result = load(archive, build_environment)
-    project = Project("paddleocr-vl-offline", build_environment)
+    """First on a node that has nothing, then beside the folder in use; no setting comes from the environment."""
+    env = {name: value for name, value in build_environment.items() if name not in ("HARDWARE", "STACK", "MODELS_DIR")}
+    project = Project("paddleocr-vl-offline", env)
+    home, name, port = archive.parent, contents.folder_name(), str(free_port())
+    names = {"paddleocr-vl.tar": archive.name, "paddleocr-vl-VERSION": name, "paddleocr-vl-BEFORE": "paddleocr-vl-0"}
     try:
+        result = follow(LOAD, home, env | {"PARSER_PORT": port}, names)
         assert project.docker("image", "inspect", IMAGE, check=False).returncode == 0
         assert result.returncode == 0, result.stdout + result.stderr
-        assert "PASS  engine" in result.stdout and "0 FAIL" in result.stdout
-        folder = archive.parent / "paddleocr-vl"
+        assert "PASS  engine" in result.stdout and "0 FAIL" in result.stdout and "npu-smi" not in result.stdout
+        old = (home / name).rename(home / "paddleocr-vl-0")
+        with (old / ".env").open("a") as settings:
+            settings.write(f"PARSER_PORT={port}\n")
+        result = follow(UPGRADE, home, env, names)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert f"PASS  port: {port} on" in result.stdout, "preflight reads the settings that were taken over"
+        folder = home / name
+        assert (folder / ".env").read_text() == (old / ".env").read_text()
         assert (folder / "compose.yaml").is_file() and (folder / "docker-compose").is_file()
         carried = {path.name: valid_bill(path.read_text()) for path in (folder / "bills").iterdir()}
         assert set(carried) == {"archive.cdx.json", "paddleocr-vl_offline-test_1.cdx.json"}
@@ -92,6 +109,7 @@ def test_a_damaged_archive_loads_nothing(archive: Path, build_environment: dict[
             if not member.name.endswith("compose.yaml"):
                 part.addfile(member, whole.extractfile(member))
     result = load(damaged, build_environment)
+    assert list(damaged.parent.iterdir()) == [damaged], "no part of a folder"
     assert result.returncode == 2 and "compose.yaml is missing or damaged" in result.stderr
     assert Project("x", build_environment).docker("image", "inspect", IMAGE, check=False).returncode != 0
 

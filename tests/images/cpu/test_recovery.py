@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -68,29 +67,6 @@ def test_a_container_whose_init_is_killed_comes_back(bundle: Project, service: s
     check_parses(bundle)
 
 
-@pytest.fixture(scope="module")
-def two_replicas(bundle: Project) -> Project:
-    """The same bundle with two replicas and a watchdog that is in a hurry."""
-    bundle.env |= {"VLM_REPLICAS": "2", "WATCHDOG_INTERVAL_S": "3", "WATCHDOG_TIMEOUT_S": "10"}
-    bundle.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
-    bundle.wait_for(lambda: len(bundle.find("vlm", API_SERVER)) == 2, 300, "two replicas")
-    bundle.wait_for(lambda: replicas_up(bundle) == 2, 900, "both replicas answer")
-    return bundle
-
-
-def replicas_up(bundle: Project) -> int:
-    page = bundle.execute(
-        "vlm",
-        "/opt/venv/supervisor/bin/python",
-        "-m",
-        "health_probe",
-        "http://127.0.0.1:8000/metrics",
-        check=False,
-    )
-    # The probe prints the beginning of the page, which holds these samples.
-    return len(re.findall(r'^vlm_replica_up\{replica="\d+"\} 1\.0$', page, re.MULTILINE))
-
-
 def test_cores_are_shared_out(two_replicas: Project):
     """With two cores or more, no core belongs to both replicas."""
     shares = [
@@ -115,7 +91,7 @@ def test_killing_one_replica_under_load_fails_no_request(two_replicas: Project):
         two_replicas.kill("vlm", str(two_replicas.processes("vlm")[victim]))
         for answer in answers:
             answer.result(timeout=900)
-    two_replicas.wait_for(lambda: replicas_up(two_replicas) == 2, 900, "the killed replica is back")
+    two_replicas.wait_for(lambda: two_replicas.replicas_up() == 2, 900, "the killed replica is back")
 
 
 def test_a_replica_that_hangs_is_replaced(two_replicas: Project):
@@ -123,7 +99,7 @@ def test_a_replica_that_hangs_is_replaced(two_replicas: Project):
     two_replicas.kill("vlm", two_replicas.processes("vlm")[stopped], signal.SIGSTOP)
     check_parses(two_replicas)
     two_replicas.wait_for(lambda: stopped not in two_replicas.processes("vlm"), 300, "the watchdog kills it")
-    two_replicas.wait_for(lambda: replicas_up(two_replicas) == 2, 900, "another one in its place")
+    two_replicas.wait_for(lambda: two_replicas.replicas_up() == 2, 900, "another one in its place")
     assert "killing it" in two_replicas.compose("logs", "vlm").stdout
     check_parses(two_replicas)
 
@@ -154,8 +130,8 @@ def load_again(bundle: Project, replica: int) -> None:
     }
     assert len(before) == 1, bundle.processes("vlm")
     os.kill(before.pop(), signal.SIGKILL)
-    bundle.wait_for(lambda: replicas_up(bundle) < 2, 300, "the killed replica is missed")
-    bundle.wait_for(lambda: replicas_up(bundle) == 2, 900, "another one in its place")
+    bundle.wait_for(lambda: bundle.replicas_up() < 2, 300, "the killed replica is missed")
+    bundle.wait_for(lambda: bundle.replicas_up() == 2, 900, "another one in its place")
 
 
 def test_a_bad_replica_cannot_hide_behind_the_balancer(two_replicas: Project):

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who runs the blocks of the guides: tests/images/cpu/test_guide.py runs those without a mark, other tests those that
+name them, and this is the list of those that nobody runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.docs import Block, all_blocks
+from tests.support.paths import ROOT
+
+GUIDES = (ROOT / "README.md", ROOT / "docs/operations.md")
+TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
+# First line of each block that no test runs, and what it needs.
+NOT_RUN = {
+    "scripts/test.sh": "it runs the tests",
+    "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
+    "git fetch && git checkout NEW": "no other version",
+    "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL --candidate npu --test_images a.png b.png": "a die",
+    "scripts/select_npus.sh present": "a node with dies",
+    "PIP_NO_INDEX=1 PIP_FIND_LINKS=/path/of/the/folder scripts/setup_env.sh client": "a machine without network",
+}
+
+
+def commands(block: Block) -> list[str]:
+    """The lines of a block without comments."""
+    return [line.partition("  #")[0].strip() for line in block.text.splitlines() if line.strip()]
+
+
+def shell_blocks(path: Path) -> list[Block]:
+    return [block for block in all_blocks(path) if block.language in ("sh", "bash")]
+
+
+def test_every_block_that_no_test_runs_is_listed_with_its_reason():
+    found = [block for path in GUIDES for block in shell_blocks(path) if block.mark.startswith("not run by ")]
+    assert [commands(block)[0].partition(" --output")[0] for block in found] == list(NOT_RUN)
+    for block in found:
+        assert re.match(r"not run by the tests: .{15}", block.mark), f"{block.mark}: expected a reason"
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+def test_a_block_with_a_mark_is_run_by_the_test_that_it_names(path: Path):
+    for block in shell_blocks(path):
+        named = TESTS.findall(block.mark)
+        assert named or not block.mark.startswith("run by"), f"{block.mark}: expected a file below tests/"
+        for name in named:
+            assert (ROOT / name).exists(), f"{block.mark}: there is no {name}"
+        if block.mark.startswith("run by") and path.name == "operations.md":
+            test = ROOT / named[0]
+            assert re.search(rf'"{re.escape(block.section)}"', test.read_text()), (
+                f"{named[0]} takes no block of {block.section}"
+            )
+
+
+def test_the_guides_runner_takes_blocks_without_a_mark_and_the_readmes_take_none():
+    ours = [block for block in shell_blocks(GUIDES[1]) if not block.mark]
+    sections = ["Install on a CPU machine", "Upgrade and rollback", "Keys, quotas and the audit log", "TLS in front"]
+    assert {*sections, "Removal"} <= {block.section for block in ours} and ours[-1].section == "Removal"
+    assert [block.text for block in shell_blocks(GUIDES[0]) if not block.mark] == []
+
+
+def test_both_guides_show_the_same_commands():
+    english, chinese = (shell_blocks(ROOT / f"docs/{name}") for name in ("operations.md", "operations.zh-CN.md"))
+    assert [commands(block) for block in chinese] == [commands(block) for block in english]

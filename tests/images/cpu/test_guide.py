@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guide's commands for a CPU machine, word for word and in order, as a reader pastes them in a checkout: start,
+keys, TLS, removal. tests/bundle/test_guide.py holds which blocks are marked for other tests, or for none."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bundle.progress import step
+from tests.images.project import Project
+from tests.support.docs import Block, all_blocks, blocks
+from tests.support.engine import base_image
+from tests.support.paths import ROOT
+from tests.support.processes import free_port
+from tests.support.wait import wait_for
+
+GUIDE = ROOT / "docs/operations.md"
+KEY = re.compile(r"^[\w-]{43}$", re.MULTILINE)
+HOST = "ocr.example.org"
+PROXY = "paddleocr-vl/test-nginx"
+
+
+class Reader:
+    """Runs blocks in a checkout. What is the reader's own is told by a curlrc: the port, and where the name leads."""
+
+    def __init__(self, project: Project, checkout: Path, images: dict[str, str]) -> None:
+        self.project, self.checkout, self.images = project, checkout, images
+        self._home = checkout.parent / "home"
+        self._home.mkdir()
+        self._curl('noproxy = "*"', f'connect-to = "127.0.0.1:8080:127.0.0.1:{project.env["PARSER_PORT"]}"')
+        self._proxy = ""
+
+    def _curl(self, *lines: str) -> None:
+        with (self._home / ".curlrc").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def run(self, commands: str) -> str:
+        """What the commands print; each of them must succeed."""
+        env = {**self.project.env, "COMPOSE_PROJECT_NAME": self.project.name, "CURL_HOME": str(self._home)}
+        with step(commands.strip().splitlines()[0][:100]):
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", commands.replace(" IMAGE ", f" {self.images['parser']} ")],
+                cwd=self.checkout,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=1500,
+            )
+        assert done.returncode == 0, f"{commands}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def use_key(self, key: str) -> None:
+        self.project.env["PARSER_API_KEY"] = key
+
+    def start_proxy(self, server: str) -> None:
+        """nginx of Debian with the guide's server, in the parser's network, where loopback and port 443 are its own."""
+        files = self.checkout.parent / "proxy"
+        files.mkdir()
+        (files / "ocr.conf").write_text(server)
+        subject = ("-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}", "-days", "2", "-nodes")
+        pair = ("-keyout", str(files / "ocr.key"), "-out", str(files / "ocr.pem"))
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", *subject, *pair], check=True, capture_output=True
+        )
+        text = f"FROM {base_image.NAME}\nRUN apt-get update && apt-get install -y --no-install-recommends nginx-light\n"
+        built = subprocess.run(
+            ["docker", "build", "--quiet", "--network", "host", "--tag", PROXY, "-"],
+            env=self.project.env,
+            input=text,
+            capture_output=True,
+            text=True,
+        )
+        assert built.returncode == 0, built.stderr
+        places = {"ocr.conf": "/etc/nginx/conf.d", "ocr.pem": "/etc/ssl", "ocr.key": "/etc/ssl"}
+        mounts = [word for name, place in places.items() for word in ("-v", f"{files / name}:{place}/{name}:ro")]
+        network = ("--network", f"container:{self.project.container('parser')}")
+        words = (*network, *mounts, PROXY, "nginx", "-g", "daemon off;")
+        self._proxy = self.project.docker("run", "--detach", *words).stdout.strip()
+        networks = self.project.inspect("parser")["NetworkSettings"]["Networks"]
+        address = networks[f"{self.project.name}_default"]["IPAddress"]
+        self._curl(f'connect-to = "{HOST}:443:{address}:443"', f'cacert = "{files / "ocr.pem"}"')
+        wait_for(lambda: self.status(f"https://{HOST}/health") == "200", 60)
+
+    def status(self, url: str) -> str:
+        """HTTP status of a GET, `000` where nobody answers."""
+        words = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url]
+        env = {**self.project.env, "CURL_HOME": str(self._home)}
+        return subprocess.run(words, env=env, capture_output=True, text=True).stdout
+
+    def end_proxy(self) -> None:
+        if self._proxy:
+            self.project.docker("rm", "--force", self._proxy, check=False)
+        self._proxy = ""
+
+
+def copy_checkout(folder: Path) -> Path:
+    """The files that git would give to a reader, readable by everyone, as a clone's are."""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    for name in names.stdout.splitlines():
+        source, target = ROOT / name, folder / name
+        if source.is_file() and not source.is_symlink():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def reader(build_environment: dict[str, str], cpu_images: dict[str, str], tmp_path: Path) -> Iterator[Reader]:
+    """A reader without settings of our own: HARDWARE comes from the `.env` that the guide makes."""
+    env = {name: value for name, value in build_environment.items() if name not in ("HARDWARE", "MODELS_DIR")}
+    project = Project(
+        "paddleocr-vl-guide", env | {"PARSER_PORT": str(free_port())}, copy_checkout(tmp_path / "checkout")
+    )
+    # The removal takes the images' names away, which other tests use.
+    kept = {image: f"{image.rpartition(':')[0]}:kept-by-test" for image in cpu_images.values()}
+    for image, name in kept.items():
+        project.docker("tag", image, name)
+    found = Reader(project, project.folder, cpu_images)
+    try:
+        yield found
+    finally:
+        found.end_proxy()
+        project.compose("down", "--volumes", "--timeout", "10", check=False)
+        for image, name in kept.items():
+            project.docker("tag", name, image)
+            project.docker("rmi", name)
+            project.docker("rmi", f"{image.rpartition(':')[0]}:before", check=False)
+
+
+def check_page(said: str) -> None:
+    assert re.search(r"^# .*water", said, re.MULTILINE | re.IGNORECASE), said
+
+
+def check_readme(reader: Reader) -> None:
+    """The README's commands for containers with HARDWARE=cpu before them, and its requests."""
+    _, *commands = blocks(ROOT / "README.md", "An A3 node")[0].splitlines()  # the first one fetches weights
+    for command in commands:
+        reader.run(f"HARDWARE=cpu {command}")
+    page, document, _ = blocks(ROOT / "README.md", "Call it")[0].splitlines()  # the third needs another environment
+    check_page(reader.run(page))
+    reader.run(document)
+    assert any(name.endswith(".md") for name in zipfile.ZipFile(reader.checkout / "handbook.zip").namelist())
+
+
+def follow(reader: Reader, block: Block) -> None:
+    """Run a block, and look at what a reader would look at."""
+    if block.language == "nginx":
+        reader.start_proxy(block.text)
+        return
+    said = reader.run(block.text)
+    if "curl" in block.text:
+        check_page(said)
+    if block.section == "Install on a CPU machine":
+        assert "0 FAIL" in said and "self-test passed" in said
+        check_readme(reader)
+    if "docparser.api_keys" in block.text:
+        made = KEY.findall(said)
+        assert len(made) == 3, said  # two are made, one is rotated
+        wait_for(lambda: reader.status("http://127.0.0.1:8080/metrics") == "401", 60)
+        reader.use_key(made[0])
+    if "bom.cdx.json" in block.text:
+        assert json.loads((reader.checkout / "bom.cdx.json").read_text())["bomFormat"] == "CycloneDX"
+    if block.section == "TLS in front" and "curl" in block.text:
+        assert reader.status(f"https://{HOST}/metrics") == "401", "the key is asked for"
+        reader.end_proxy()
+
+
+def test_the_commands_of_the_guide_run_as_they_stand(reader: Reader):
+    ours = [block for block in all_blocks(GUIDE) if block.language in ("sh", "nginx") and not block.mark]
+    for block in ours:
+        follow(reader, block)
+    assert ours[-1].section == "Removal"
+    label = f"label=com.docker.compose.project={reader.project.name}"
+    for kind in (("ps", "--all"), ("volume", "ls"), ("network", "ls")):
+        assert reader.project.docker(*kind, "--quiet", "--filter", label).stdout == "", kind
+    for image in reader.images.values():
+        assert reader.project.docker("image", "inspect", image, check=False).returncode != 0
