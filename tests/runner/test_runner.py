@@ -199,11 +199,11 @@ import pytest
 
 @pytest.fixture
 def service():
-    print("started", flush=True)
     yield
     (__import__("pathlib").Path(__file__).parent / "stopped").touch()
 
 def test_that_takes_long(service):
+    print("started", flush=True)
     time.sleep(60)
     (__import__("pathlib").Path(__file__).parent / "finished").touch()
 """
