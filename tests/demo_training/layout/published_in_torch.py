@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transformers class on the weights that ``published_layout.py`` wrote: ``published_in_torch.py FOLDER``.
+"""The transformers class on the weights that ``demo_training/layout/published_shape.py`` wrote: ``published_in_torch.py FOLDER``.
 
 Runs in the environment `reference`. Prints one JSON object: the largest distances of its raw outputs from the Paddle
 class's, and the anchors that only one of the two takes for inside the page.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +19,9 @@ from transformers import PPDocLayoutV2ForObjectDetection
 
 def main(folder: Path) -> None:
     raw = np.load(folder / "raw.npz")
-    model, loaded = PPDocLayoutV2ForObjectDetection.from_pretrained(folder, output_loading_info=True)
+    # Annotated for one model; with its loading info there are two.
+    opened: Any = PPDocLayoutV2ForObjectDetection.from_pretrained(folder, output_loading_info=True)
+    model, loaded = opened
     model.double().eval()
     grids = ((100, 100), (50, 50), (25, 25))
     anchors, inside = model.model.generate_anchors(grids)
