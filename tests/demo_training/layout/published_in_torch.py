@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transformers class on the weights that ``demo_training/layout/published_shape.py`` wrote: ``published_in_torch.py FOLDER``.
+"""The transformers class on the weights that ``published_shape.py`` wrote: ``published_in_torch.py FOLDER``.
 
 Runs in the environment `reference`. Prints one JSON object: the largest distances of its raw outputs from the Paddle
 class's, and the anchors that only one of the two takes for inside the page.
