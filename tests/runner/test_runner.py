@@ -82,7 +82,7 @@ def test_what_an_engine_needs_is_named(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_groups_and_options_of_pytest_are_told_apart(monkeypatch: pytest.MonkeyPatch):
-    ran = []
+    ran: list[tuple[str, list[str]]] = []
     monkeypatch.setattr(
         runner.Run, "lane", lambda run, lane, aside: ran.extend((group.name, run._options) for group in lane)
     )

@@ -34,7 +34,7 @@ def free_port() -> int:
 
 def children(pid: int) -> list[int]:
     """Worker processes of a service. Python's resource tracker is a child as well, and left out."""
-    found = []
+    found: list[int] = []
     # A thread or a child may end between the listing and the reading.
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -125,7 +125,8 @@ def build_v3(folder: Path) -> Path:
     for order, (label, outline) in enumerate(SHAPES):
         x, y = zip(*outline, strict=True)
         rows.append([LABELS.index(label), 0.9, min(x), min(y), max(x), max(y), order])
-        cv2.fillPoly(masks[order], [np.array([(200 * px, 200 * py) for px, py in outline], np.int32)], 1)
+        corners = np.array([(200 * px, 200 * py) for px, py in outline], np.int32)
+        cv2.fillPoly(masks[order], [corners], (1,))
 
     class Simulated(paddle.nn.Layer):
         def __init__(self):

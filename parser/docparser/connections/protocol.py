@@ -33,6 +33,7 @@ class BoundedProtocol(H11Protocol):
     table: ClassVar[ConnectionTable]
     transport: CountedTransport  # type: ignore[assignment]  # uvicorn calls what both have
 
+    # uvicorn names the subclass of transports that asyncio gives a TCP server.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         counted = CountedTransport(transport, self._goes_on_reading)
         super().connection_made(cast(asyncio.Transport, counted))

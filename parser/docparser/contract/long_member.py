@@ -86,6 +86,7 @@ def _members(data: Buffer) -> Iterator[tuple[tuple[int, int], int, int]]:
         else:
             start, end = at, _end(data, at)
             at = end + 1
+            # As above: a mapped file has the buffer protocol.
             colon = COLON.match(data, at) if depth == 1 else None  # type: ignore[call-overload]
             if colon is not None:
                 key, at = (start, end), colon.end()

@@ -38,7 +38,7 @@ def build(engine: Engine) -> Callable[..., str]:
     base_image.make_arm64(engine)
     names = ["supervisor", "parser", "vlm", STACK.environment]
     with stage("the wheels for aarch64"):
-        command = [ROOT / "scripts/fetch_wheels.sh", "--platform", "aarch64", "--images", *names]
+        command = [str(ROOT / "scripts/fetch_wheels.sh"), "--platform", "aarch64", "--images", *names]
         subprocess.run(command, check=True)
     project = Project("paddleocr-vl-cross", {**engine.environment, "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"})
 
