@@ -147,7 +147,7 @@ def test_pixels_are_the_same_in_strips(make_reader, keep, monkeypatch):
 
 def test_a_slow_page_steps_aside_and_others_are_read_meanwhile(make_reader, keep, renderers):
     reader, slow = make_reader(render_timeout_s=4.0), threading.Event()
-    document, ended = keep(bombs.nested_forms()), []
+    document, ended = keep(bombs.function_shading()), []
 
     def read() -> None:
         try:
@@ -168,7 +168,7 @@ def test_a_slow_page_steps_aside_and_others_are_read_meanwhile(make_reader, keep
 def test_a_page_that_nobody_waits_for_is_ended(make_reader, keep, renderers):
     reader, slow = make_reader(render_timeout_s=60.0, max_pages=5), threading.Event()
     with pytest.raises(Abandoned):
-        reader.read_page(keep(bombs.nested_forms()), 0, Reading(on_slow=slow.set, cancelled=slow.is_set))
+        reader.read_page(keep(bombs.function_shading()), 0, Reading(on_slow=slow.set, cancelled=slow.is_set))
     assert gone(renderers[0].pid)
 
 
@@ -207,7 +207,7 @@ def test_a_page_that_ends_a_renderer_late_is_not_tried_again(make_reader, keep, 
     reader = make_reader(render_timeout_s=60.0)
     with pytest.raises(InvalidDocument, match=r"\(SIGSEGV\)"):
         crash = Reading(on_slow=lambda: os.kill(renderers[0].pid, signal.SIGSEGV))
-        reader.read_page(keep(bombs.nested_forms()), 0, crash)
+        reader.read_page(keep(bombs.function_shading()), 0, crash)
 
 
 def test_an_answer_that_comes_with_the_first_line_is_read(make_reader, keep, monkeypatch):
@@ -247,7 +247,7 @@ def test_a_renderer_gets_none_of_the_services_secrets(make_reader, monkeypatch, 
 
 
 def test_renderers_end_with_a_worker_that_is_killed(tmp_path):
-    (tmp_path / "bomb").write_bytes(bombs.nested_forms())
+    (tmp_path / "bomb").write_bytes(bombs.function_shading())
     program = """
 import sys, docparser.documents.reader as reader
 from docparser.documents.limits import DocumentLimits
@@ -275,4 +275,4 @@ def test_the_kernel_ends_a_renderer_whose_worker_is_stuck(keep, make_reader, mon
     monkeypatch.setattr(Renderer, "_cpu_s", lambda self: 0.0)
     reader = make_reader(render_timeout_s=1.0)
     with pytest.raises(DocumentTooSlow):
-        reader.read_page(keep(bombs.nested_forms()), 0)
+        reader.read_page(keep(bombs.function_shading()), 0)

@@ -51,7 +51,7 @@ def times_given_up(service: ParserProcess) -> int:
 
 def test_a_slow_page_is_refused_with_the_limits_name_and_not_rendered_again(impatient, vlm):
     before, workers = times_given_up(impatient), children(impatient.process.pid)
-    bomb = samples.encode(bombs.nested_forms())
+    bomb = samples.encode(bombs.function_shading())
     first, second = impatient.parse(bomb), impatient.parse(bomb)
     for answer in (first, second):
         assert answer.status_code == 413, answer.text
@@ -76,7 +76,7 @@ def test_other_pages_of_the_document_and_of_the_worker_are_parsed(impatient, vlm
 
 def test_a_jobs_slow_page_fails_with_the_reason_and_is_not_tried_again(impatient, vlm):
     before = times_given_up(impatient)
-    document = bombs.beside_good_pages(bombs.nested_forms(depth=8))
+    document = bombs.beside_good_pages(bombs.function_shading(steps=19_000))
     job = submit(impatient, document, "Bearer third", wait=True)
 
     def state() -> dict:
@@ -95,7 +95,7 @@ def test_twenty_slow_documents_of_one_client_do_not_keep_another_waiting(impatie
     answered: list[int] = []
 
     def send(number: int) -> None:
-        bomb = bombs.nested_forms() + b"%% %s %d\n" % (how.encode(), number)
+        bomb = bombs.function_shading() + b"%% %s %d\n" % (how.encode(), number)
         with contextlib.suppress(httpx.TransportError):
             if how == "jobs":
                 submit(impatient, bomb, "Bearer first")
