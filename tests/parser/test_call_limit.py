@@ -65,6 +65,22 @@ def test_who_leaves_while_waiting_takes_no_place():
     asyncio.run(run())
 
 
+def test_a_place_that_comes_free_while_a_caller_is_cancelled_goes_to_the_next():
+    async def run():
+        one = limit(start=1, lowest=1)
+        await one.acquire()
+        leaving, staying = asyncio.create_task(one.acquire()), asyncio.create_task(one.acquire())
+        await asyncio.sleep(0)
+        leaving.cancel()
+        one.release()
+        (left,) = await asyncio.gather(leaving, return_exceptions=True)
+        assert isinstance(left, asyncio.CancelledError), "and not an error about the queue"
+        await asyncio.wait_for(staying, 1)
+        assert one.in_flight == 1 and one.waiting == 0
+
+    asyncio.run(run())
+
+
 def test_it_grows_while_the_first_token_comes_soon_and_calls_want_more():
     async def run():
         grows = limit()

@@ -50,8 +50,8 @@ def form_of_itself(width: int = 10) -> bytes:
 
 
 def function_shading(steps: int = 20_000) -> bytes:
-    """A shading whose colour at each pixel is a PostScript function of ``steps`` operations. It takes time, and no memory
-    that grows with it."""
+    """A shading whose colour at each pixel is a PostScript function of ``steps`` operations: time, and no memory that
+    grows with it."""
     function = b"{ " + b"sin cos exch " * steps + b"pop }"
     shading = b"<< /ShadingType 1 /ColorSpace /DeviceGray /Domain [0 595 0 842] /Function 6 0 R >>"
     return pdf_of(

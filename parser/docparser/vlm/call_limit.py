@@ -47,7 +47,7 @@ class CallLimit:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()  # the caller had its turn and does not use it
-            else:
+            elif turn in self._waiting:  # `_wake` may have passed it over already
                 self._waiting.remove(turn)
             raise
 
