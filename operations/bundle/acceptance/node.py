@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bundle.compose import project
-from bundle.paths import ROOT
-from tool_errors import ServiceError
 
 # Of one output; the end of a longer one is kept.
 MOST_CHARACTERS = 20 << 20
@@ -53,21 +51,7 @@ class Node:
     def command(self, name: str, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a command in the checkout and keep its output as `name`. Raises ServiceError where it cannot run."""
         self.commands.append(shlex.join(words))
-        try:
-            done = subprocess.run(
-                words,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=timeout,
-                check=False,
-            )
-        except OSError as error:
-            raise ServiceError(f"{words[0]} cannot be run ({error.strerror})") from error
-        except subprocess.TimeoutExpired as error:
-            raise ServiceError(f"{shlex.join(words[:4])} gave no answer within {timeout:.0f} s") from error
+        done = project.call(*words, timeout=timeout)
         self.keep(name, done.stdout)
         said = done.stderr + (f"\nexit status {done.returncode}\n" if done.returncode else "")
         if said:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from typing import Any
 
@@ -24,11 +23,15 @@ def compose(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProces
 
 def docker(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
     """Run `docker WORDS`, as `compose` does."""
+    return call("docker", *words, timeout=timeout)
+
+
+def call(*words: str, timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run any command in the checkout, as `compose` does."""
     try:
         return subprocess.run(
-            ["docker", *words],
+            words,
             cwd=ROOT,
-            env=dict(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -37,9 +40,9 @@ def docker(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess
             check=False,
         )
     except OSError as error:
-        raise ServiceError(f"docker cannot be run ({error.strerror})") from error
+        raise ServiceError(f"{words[0]} cannot be run ({error.strerror})") from error
     except subprocess.TimeoutExpired as error:
-        raise ServiceError(f"docker {' '.join(words[:3])} gave no answer within {timeout:.0f} s") from error
+        raise ServiceError(f"{' '.join(words[:4])} gave no answer within {timeout:.0f} s") from error
 
 
 def containers() -> dict[str, dict[str, Any]]:
