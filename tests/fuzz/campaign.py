@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coverage-guided fuzzing of one family of targets: `python -m tests.fuzz.campaign FAMILY --seconds N --out FOLDER`.
 
+One `--seed` tries the same inputs in the same order (with PYTHONHASHSEED set), so far as its seconds reach.
+
 Runs with the parser's Python, beside which the environment `fuzz` brings atheris (libFuzzer for Python). A finding does
 not end it: the smallest input that was reached goes to FOLDER/findings, and the search goes on. Exit status 1 says that
 there are findings. A crash or a hang inside native code ends the process; libFuzzer then leaves the input in FOLDER.
@@ -70,6 +72,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz.campaign", description=__doc__.splitlines()[0])
     parser.add_argument("family")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(words)
 
@@ -95,7 +98,13 @@ def main(words: list[str]) -> int:
         recorder.one(data)
 
     # Its own limit of memory counts what the kernel has not taken back yet; limit_memory does the work.
-    flags = [f"-max_len={LONGEST_INPUT}", "-len_control=20", f"-timeout={HANG_SECONDS}", "-rss_limit_mb=0"]
+    flags = [
+        f"-max_len={LONGEST_INPUT}",
+        "-len_control=20",
+        f"-timeout={HANG_SECONDS}",
+        "-rss_limit_mb=0",
+        f"-seed={options.seed}",
+    ]
     atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={options.out}/native-", str(corpus)], one)
     atheris.Fuzz()
     return 2  # not reached
