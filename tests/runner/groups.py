@@ -86,6 +86,7 @@ GROUPS = {
         # Without pytest's capture: they take minutes, and each stage says what it took.
         Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
         Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
+        Group("images-chaos", "tools", ("tests/images/chaos",), engine=True, options=("-s", "-v")),
     )
 }
 

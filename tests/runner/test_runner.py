@@ -176,7 +176,7 @@ def test_containers_have_a_lane_beside_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     lanes = runner.lanes_of(list(groups.GROUPS.values()))
-    assert [group.name for group in lanes[1]] == ["images", "images-ascend"] and len(lanes) == 2
+    assert [group.name for group in lanes[1]] == ["images", "images-ascend", "images-chaos"] and len(lanes) == 2
     assert len(runner.lanes_of([groups.GROUPS["bundle"], groups.GROUPS["jobs"]])) == 1
     monkeypatch.setattr(runner, "set_up", lambda environment: None)
     monkeypatch.setattr(runner, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})

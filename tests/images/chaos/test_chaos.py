@@ -2,7 +2,7 @@
 """Every action of the chaos tool does what it says and ends; and minutes of trouble for a bundle of its own with the
 demo weights: nothing that was accepted is lost.
 
-Longer: `CHAOS_MINUTES=60 scripts/test.sh images -k chaos`. CHAOS_SEED gives another plan. The report, the journal and
+Longer: `CHAOS_MINUTES=60 scripts/test.sh images-chaos`. CHAOS_SEED gives another plan. The report, the journal and
 the containers' logs stay in .run/chaos.
 """
 
@@ -35,7 +35,6 @@ AROUND_S = 3600
 # Two cores compute the VLM, the layout model and the clients' load at once; on a node with cores of its own for the
 # parser the tool's default of 1 s is right.
 HEALTH_S = "5"
-
 
 # Processes with the names of the bundle's, which only sleep.
 NAMES = {
