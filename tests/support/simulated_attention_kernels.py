@@ -16,6 +16,14 @@ from tests.support.simulated_language_kernels import KEPT, packed, rows
 DTYPES = (torch.float16, torch.bfloat16)
 # The mask that sparse_mode 3 wants: its upper triangle is left out, aligned to the last token of each request.
 COMPRESSED = (2048, 2048)
+TILES = 29  # ACL's number of the layout in memory that weights and caches are cast to
+
+
+def npu_format_cast(value, acl_format, customize_dtype=None):
+    """Only the layout in memory changes; here it stays."""
+    if acl_format != TILES or value.dtype not in DTYPES or customize_dtype is not None:
+        raise ValueError(f"acl_format {acl_format} for {value.dtype}; one of {DTYPES} in format {TILES} is expected")
+    return value.clone()
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -148,7 +156,7 @@ def npu_fused_infer_attention_score(
         parts = [(key[a:b], value[a:b]) for a, b in zip(starts, ends, strict=True)]
     else:
         packed(query=query, key=key, value=value, block_table=block_table)
-        if key.shape != value.shape or key.shape[1:] != (block_size, width) or block_size % 16:
+        if key.shape != value.shape or key.shape[1:] != (block_size, width) or block_size % 128:
             raise ValueError(f"caches {tuple(key.shape)}, {tuple(value.shape)} with blocks of {block_size}")
         check_table(block_table, len(kv))
         heads = (num_key_value_heads, query.shape[2])
@@ -165,6 +173,7 @@ def npu_fused_infer_attention_score(
 def register() -> None:
     """Put the kernels behind the wheel's own operators, which keep their schemas."""
     npu, atb = torch.library.Library("npu", "IMPL"), torch.library.Library("atb", "IMPL")
+    npu.impl("npu_format_cast", npu_format_cast, "CPU")
     npu.impl("npu_fused_infer_attention_score", npu_fused_infer_attention_score, "CPU")
     atb.impl("_npu_flash_attention", npu_flash_attention, "CPU")
     atb.impl("_npu_paged_attention", npu_paged_attention, "CPU")

@@ -31,7 +31,6 @@ WITH_TORCH = (
     "tests/support/simulated_npu_kernels.py",
     "tests/support/simulated_language_kernels.py",
     "tests/support/simulated_attention_kernels.py",
-    "tests/support/simulated_cache_kernels.py",
 )
 
 

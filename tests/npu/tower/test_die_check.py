@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -17,16 +16,15 @@ BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
 @pytest.fixture(scope="module")
-def calls(cpu_kernels) -> Iterator[dict]:
+def calls(cpu_kernels) -> dict:
     """What a die is asked, with strict stand-ins behind the operators' names."""
-    from tests.support import simulated_cache_kernels, simulated_language_kernels
+    from tests.support import simulated_attention_kernels, simulated_language_kernels
     from vlm_server.die_check import on_npu
 
     if not simulated_language_kernels.KEPT:
         simulated_language_kernels.register()
-    simulated_cache_kernels.register()
-    yield {**on_cpu.EVERYWHERE, **on_npu.CALLS}
-    simulated_cache_kernels.KEPT.clear()
+        simulated_attention_kernels.register()
+    return {**on_cpu.EVERYWHERE, **on_npu.CALLS}
 
 
 def test_a_die_is_asked_for_every_operator(calls):
