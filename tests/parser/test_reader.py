@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import os
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import termios
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, Inval
 from docparser.settings import Settings
 from file_types import format_of
 from tests.support import bombs, samples
+from tests.support.paths import ROOT
 from tests.support.processes import child_environment, gone
 from tests.support.wait import wait_for
 
@@ -143,6 +146,18 @@ def test_pixels_are_the_same_in_strips(make_reader, keep, monkeypatch):
         monkeypatch.undo()
         assert (whole == strips).all(), channels
         assert (make_reader().read_page(document, 0) == whole).all(), channels
+
+
+def test_a_chunk_that_claims_a_gigabyte_takes_no_memory(keep):
+    """A PNG of 43 bytes whose pixels are said to be 1.1 GB long; found by fuzzing."""
+    document = keep((ROOT / "tests/fuzz/findings/pictures/png-chunk-of-a-gigabyte").read_bytes())
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(InvalidDocument):
+            images.read_frame(document, 0, DocumentLimits.of(Settings()))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_slow_page_steps_aside_and_others_are_read_meanwhile(make_reader, keep, renderers):

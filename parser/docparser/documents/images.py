@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,19 +25,33 @@ STRIP_PIXELS = 4 << 20
 DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError)
 
 
+class _File(io.BufferedReader):
+    """Takes memory for what is there. Python's own takes it for what is asked, and a damaged file may ask for
+    gigabytes."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(io.FileIO(path))
+        self._size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(self._size - self.tell(), 0)
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
 @contextlib.contextmanager
 def _opened(document: Document) -> Iterator[Image.Image]:
     formats = ["JPEG", "MPO"] if document.format == "JPEG" else [document.format]
-    try:
-        image = Image.open(document.path, formats=formats)
-    except UnidentifiedImageError:
-        raise InvalidDocument(
-            f"file: begins like a {document.format} but cannot be read as one; expected {SUPPORTED}"
-        ) from None
-    except DECODE_ERRORS as exc:
-        raise InvalidDocument(f"file: the {document.format} is damaged ({exc})") from None
-    with image:
-        yield image
+    with _File(document.path) as file:
+        try:
+            image = Image.open(file, formats=formats)
+        except UnidentifiedImageError:
+            raise InvalidDocument(
+                f"file: begins like a {document.format} but cannot be read as one; expected {SUPPORTED}"
+            ) from None
+        except DECODE_ERRORS as exc:
+            raise InvalidDocument(f"file: the {document.format} is damaged ({exc})") from None
+        with image:
+            yield image
 
 
 def count_frames(document: Document, limits: DocumentLimits) -> int:
