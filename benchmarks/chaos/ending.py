@@ -88,6 +88,8 @@ def judge_jobs(url: str, jobs: Sequence[Job], readings: Readings, journal: Journ
             verdict.add("job lost for a time", f"{job.id}: unknown at {job.lost_s:.0f} s, and known again")
         if state == "failed":
             verdict.add("job failed", f"{job.id}: {job.state.get('errorMsg')}")
+        elif state != "done":
+            verdict.add("job without an end", f"{job.id}: {state or 'nobody says its state'}")
         if state != "done":
             continue
         lines = lines_of(url, job, journal)

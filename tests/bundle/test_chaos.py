@@ -286,7 +286,7 @@ class JobServer(SimulatedServer):
 
 
 @pytest.mark.server
-def test_a_lost_a_failed_and_a_whole_job(tmp_path: Path, readings: Readings):
+def test_a_lost_a_failed_an_endless_and_a_whole_job(tmp_path: Path, readings: Readings):
     line = {"layoutParsingResults": [entry("Dear reader,", "the river")], "docparser": {"pages": [{"page": 1}]}}
     with contextlib.closing(JobServer()) as server, Journal(tmp_path / "journal.jsonl") as journal:
         url = f"http://127.0.0.1:{server.port}"
@@ -294,13 +294,15 @@ def test_a_lost_a_failed_and_a_whole_job(tmp_path: Path, readings: Readings):
         server.pages = {
             "/api/v2/ocr/jobs/whole": (200, {"data": done}),
             "/api/v2/ocr/jobs/failed": (200, {"data": {"state": "failed", "errorMsg": "no page"}}),
+            "/api/v2/ocr/jobs/endless": (200, {"data": {"state": "pending"}}),
+            "/api/v2/ocr/jobs/silent": (503, {}),
             "/lines?a=b": (200, {"result": line}),
         }
-        jobs = [Job(name, LETTER, name, 0.0) for name in ("whole", "failed", "lost")]
+        jobs = [Job(name, LETTER, name, 0.0) for name in ("whole", "failed", "lost", "endless", "silent")]
         found = judge_jobs(url, jobs, readings, journal)
         away = Job("whole", LETTER, "whole", 0.0, lost_s=7.0)
         again = judge_jobs(url, [away], readings, journal)
-    assert kinds(found) == ["job failed", "job lost"] and found.whole == 1
+    assert kinds(found) == ["job failed", "job lost", "job without an end", "job without an end"] and found.whole == 1
     assert kinds(again) == ["job lost for a time"] and again.whole == 1
     assert journal.violations == []
 
