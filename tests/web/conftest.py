@@ -74,8 +74,21 @@ class Site:
         self.troubles: list[str] = []
         self.foreign: list[str] = []
 
-    def open(self, width: int = 1280, height: int = 860, scheme: Literal["light", "dark"] = "light") -> Page:
-        context = self._browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
+    def open(
+        self,
+        width: int = 1280,
+        height: int = 860,
+        scheme: Literal["light", "dark"] = "light",
+        language: str = "en-GB",
+        motion: Literal["reduce", "no-preference"] = "no-preference",
+    ) -> Page:
+        context = self._browser.new_context(
+            color_scheme=scheme,
+            viewport={"width": width, "height": height},
+            locale=language,
+            timezone_id="UTC",
+            reduced_motion=motion,
+        )
         context.set_default_timeout(WAIT_MS)
         page = context.new_page()
         page.on("console", self._note_message)
@@ -84,6 +97,10 @@ class Site:
         page.on("request", lambda request: self._note(request.url))
         page.goto(self._url + "/")
         return page
+
+    def forgive(self, *words: str) -> None:
+        """Takes out the troubles that name one of ``words``: what the test itself has caused."""
+        self.troubles = [trouble for trouble in self.troubles if not any(one in trouble for one in words)]
 
     def _note_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.parser_process import PYTHON
-from tests.support.processes import child_environment
+from tests.web.by_service import by_service
 from tests.web.pages import page_of
 
 PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "_")
@@ -39,7 +35,7 @@ CUT = """async (html) => {
     return [...root.querySelectorAll("td")].map((cell) => [cell.rowSpan, cell.colSpan]);
 }"""
 
-# The same of the service's own code, which is not in the environment of the browser.
+# The same of the service's own code.
 SCAN_BY_SERVICE = """
 from docparser.convert.formula_scanner import display_formulas, inline_formulas
 finds = (display_formulas, inline_formulas)
@@ -49,20 +45,6 @@ CUT_BY_SERVICE = """
 from docparser.convert.html_tables import read_tables
 answer = [[cell.rows, cell.columns] for cell in read_tables(given)[0].cells]
 """
-
-
-def by_service(code: str, given: Any) -> Any:
-    """``answer`` of the code, which knows ``given``."""
-    code = f"import json, sys\ngiven = json.load(sys.stdin)\n{code}\nprint(json.dumps(answer))"
-    done = subprocess.run(
-        [PYTHON, "-c", code],
-        input=json.dumps(given),
-        env=child_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
 
 
 def test_formulas_are_those_of_the_service(site):

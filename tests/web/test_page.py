@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FileChooser, Page, expect
 
+from tests.web.accessibility import tab_to
 from tests.web.pages import BLOCKS, WAIT_MS, page_of
 
 HOSTILE = """# Harmless <script>document.title = "run"</script>
@@ -64,11 +65,12 @@ def test_boxes_lie_over_their_blocks(site, file):
     page = site.open()
     page.set_input_files("#files", file())
     expect(page.locator(".box")).to_have_count(len(BLOCKS))
-    page.wait_for_function("document.querySelector('#sheet img').naturalWidth > 0")
+    expect(page.locator("#sheet img")).to_have_js_property("complete", True)
     frame = page.locator("#sheet img").bounding_box()
     for index, (label, (left, top, right, bottom), _) in enumerate(BLOCKS):
         box = page.locator(f'.box[data-index="{index}"]')
-        assert label.replace("_", " ") in box.get_attribute("aria-label")
+        words = {"doc_title": "document title"}.get(label, label)
+        assert box.get_attribute("aria-label") == f"{words}, block {index + 1}"
         place = box.bounding_box()
         found = (
             (place["x"] - frame["x"]) / frame["width"] * 100,
@@ -112,7 +114,7 @@ def test_hostile_markdown_is_harmless(site, says, file):
     assert found == []
     assert page.locator("#text a[href]").count() == 0
     # The sanitiser reads it in a document that runs nothing, and the policy says no there too.
-    site.troubles = [words for words in site.troubles if "Content Security Policy" not in words]
+    site.forgive("Content Security Policy")
     picture(page, "hostile")
 
 
@@ -141,10 +143,7 @@ def test_with_the_keyboard_alone(site, file):
     page.on("filechooser", lambda chooser: choosers.append(chooser))
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
-    for _ in range(10):
-        if page.evaluate("document.activeElement.id") == "files":
-            break
-        page.keyboard.press("Tab")
+    tab_to(page, "#files")
     page.keyboard.press("Enter")
     deadline = time.monotonic() + WAIT_MS / 1000
     while not choosers and time.monotonic() < deadline:
@@ -155,9 +154,24 @@ def test_with_the_keyboard_alone(site, file):
     page.keyboard.press("ArrowRight")
     expect(page.locator('#strip [aria-current="page"]')).to_have_text("2")
     expect(page.locator("#sheet img")).to_have_attribute("alt", "Page 2")
-    page.locator(".box").first.focus()
+    tab_to(page, "#downloads summary")
+    page.keyboard.press("Enter")
+    tab_to(page, '[data-format="html"]')
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert download.value.suggested_filename == "wells.html"
+    expect(page.locator("#downloads summary")).to_be_focused()
+    tab_to(page, '#strip [data-page="1"]')
+    page.keyboard.press("Enter")
+    expect(page.locator("#sheet img")).to_have_attribute("alt", "Page 1")
+    tab_to(page, '.box[data-index="0"]')
     expect(page.locator("#text h1")).to_have_attribute("data-lit", "true")
-    page.locator("#tab-text").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator('#text [data-lit="true"]')).to_contain_text("0.048")
+    page.keyboard.press("Tab")  # the boxes are one stop
+    assert page.locator(".box:focus").count() == 0
+    expect(page.locator("#tab-text")).to_be_focused()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#source")).to_contain_text("# Wells of the Lower Valley")
 
@@ -167,7 +181,7 @@ def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
     refuse.write_text("2")
     page = site.open()
     page.set_input_files("#files", file(2))
-    expect(page.locator("#notice")).to_contain_text("1 of 2 pages failed")
+    expect(page.locator("#notice")).to_contain_text("1 page could not be parsed.")
     page.locator("#next").click()
     expect(page.locator("#sheet")).to_contain_text("the VLM refused this page")
     refuse.unlink()
@@ -187,7 +201,8 @@ def test_download_reload_and_remove(site, file):
     page.reload()
     expect(page.locator("#text table")).to_be_visible()
     page.locator("#remove").click()
-    expect(page.locator("#main")).to_be_hidden()
+    expect(page.locator("#viewer")).to_be_hidden()
+    expect(page.locator("#files")).to_be_focused()
     expect(page.locator("#documents li")).to_have_count(0)
 
 
@@ -196,8 +211,10 @@ def test_what_is_no_document_is_said(site, tmp_path):
     path.write_text("no document")
     page = site.open()
     page.set_input_files("#files", str(path))
-    expect(page.locator("#problem")).to_contain_text("notes.txt: file: neither an image nor a PDF")
-    site.troubles = [words for words in site.troubles if "400" not in words]
+    expect(page.locator("#problem .about")).to_have_text("notes.txt")
+    expect(page.locator("#problem .says")).to_have_text("The service cannot take this.")
+    expect(page.locator("#problem")).to_contain_text("file: neither an image nor a PDF")
+    site.forgive("400")
 
 
 def test_narrow_and_dark(site, file):

@@ -5,6 +5,7 @@ const JOBS = "api/v2/ocr/jobs";
 const KEY = "docparser.key";
 const RETRY_MS = [500, 1000, 2000, 5000];
 
+/** `status` of the service's answer, 0 if there was none; `message` are its words, which may be empty. */
 export class ApiError extends Error {
   constructor(status, message) {
     super(message);
@@ -28,11 +29,13 @@ async function call(path, options = {}) {
   for (;;) {
     const headers = new Headers(options.headers);
     if (key.get()) headers.set("Authorization", `Bearer ${key.get()}`);
-    const response = await fetch(path, { ...options, headers });
+    const response = await fetch(path, { ...options, headers }).catch((error) => {
+      throw error.name === "AbortError" ? error : new ApiError(0, "");
+    });
     if (response.ok) return response;
     if (response.status === 401 && (await askForKey())) continue;
     const body = await response.json().catch(() => ({}));
-    throw new ApiError(response.status, body.msg ?? body.errorMsg ?? `The service answered ${response.status}.`);
+    throw new ApiError(response.status, body.msg ?? body.errorMsg ?? "");
   }
 }
 
@@ -90,7 +93,7 @@ export async function watch(id, on, signal) {
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof ApiError && error.status < 500 && error.status !== 429) throw error;
+      if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
     }
     if (!ended) await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]));
   }

@@ -3,7 +3,13 @@
 
 import * as api from "./api.js";
 import { Documents } from "./documents.js";
+import * as downloads from "./downloads.js";
+import { failure, showIn } from "./failures.js";
+import * as key from "./key.js";
+import * as languages from "./languages.js";
+import * as news from "./news.js";
 import { Sidebar } from "./sidebar.js";
+import * as theme from "./theme.js";
 import { Viewer } from "./viewer.js";
 
 const by = (id) => document.getElementById(id);
@@ -16,13 +22,15 @@ documents.addEventListener("change", ({ detail }) => {
   if (viewer.entry && !documents.list.includes(viewer.entry)) choose(documents.list[0] ?? null);
   else if (!viewer.entry && documents.list.length) choose(documents.list[0]);
   else if (detail.document && detail.document === viewer.entry) viewer.update();
+  if (detail.document) news.follow(detail.document);
   refresh();
 });
 
-documents.addEventListener("trouble", ({ detail }) => problem(detail.message));
+documents.addEventListener("trouble", ({ detail }) => problem(detail));
 
 function refresh() {
   by("layout").dataset.empty = String(!documents.list.length);
+  by("skip").hash = documents.list.length ? "viewer" : "files";
   sidebar.show(documents.list, viewer.entry);
 }
 
@@ -31,13 +39,10 @@ function choose(entry) {
   refresh();
 }
 
-function problem(words) {
-  by("problem").hidden = !words;
-  by("problem").textContent = words;
-}
+const problem = (error) => showIn(by("problem"), error ? [failure(error)] : []);
 
 async function take(files) {
-  problem("");
+  problem(null);
   const settings = {
     pageRanges: by("pages").value.trim(),
     options: { visualize: true, restructurePages: by("join").checked, useChartRecognition: by("charts").checked || null },
@@ -47,10 +52,10 @@ async function take(files) {
     try {
       choose(await documents.add(file, settings));
     } catch (error) {
-      troubles.push(`${file.name}: ${error.message}`);
+      troubles.push(failure(error, file.name));
     }
   }
-  problem(troubles.join("\n"));
+  showIn(by("problem"), troubles);
 }
 
 by("files").onchange = (event) => {
@@ -76,96 +81,45 @@ addEventListener("drop", (event) => {
 
 /** A click handler whose errors are shown to the user. */
 function onClick(id, action) {
-  by(id).onclick = async () => {
-    problem("");
-    try {
-      await action(viewer.entry);
-    } catch (error) {
-      problem(error.message);
-    }
+  by(id).onclick = () => {
+    problem(null);
+    action(viewer.entry).catch(problem);
   };
 }
 
 onClick("cancel", (entry) => api.cancel(entry.id));
 onClick("retry", async (entry) => {
   await api.retry(entry.id);
-  documents.follow(entry).catch((error) => problem(error.message));
+  documents.follow(entry).catch(problem);
 });
 onClick("remove", async (entry) => {
   await api.remove(entry.id).catch((error) => {
     if (error.status !== 404) throw error;
   });
   documents.forget(entry);
+  (viewer.entry ? by("viewer") : by("files")).focus(); // the button may be gone
 });
-for (const button of by("downloads").querySelectorAll("button")) {
-  button.onclick = async () => {
-    by("downloads").open = false;
-    try {
-      const { blob, name } = await api.download(viewer.entry.id, button.dataset.format);
-      const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    } catch (error) {
-      problem(error.message);
-    }
-  };
-}
-addEventListener("click", (event) => event.target.closest("#downloads") ?? (by("downloads").open = false));
-addEventListener("keydown", (event) => {
-  if (event.key !== "Escape" || !by("downloads").open) return;
-  by("downloads").open = false;
-  by("downloads").firstElementChild.focus();
-});
-
-// Colours.
-const THEMES = { auto: "Auto", light: "Light", dark: "Dark" };
-function theme(name) {
-  if (name === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = name;
-  by("theme").textContent = THEMES[name];
-  by("theme").setAttribute("aria-label", `Colours: ${name === "auto" ? "as the system" : name}`);
-  localStorage.setItem("docparser.theme", name);
-}
-theme(localStorage.getItem("docparser.theme") in THEMES ? localStorage.getItem("docparser.theme") : "auto");
-by("theme").onclick = () => {
-  const names = Object.keys(THEMES);
-  theme(names[(names.indexOf(localStorage.getItem("docparser.theme")) + 1) % names.length]);
-};
-
-// The API key, if the service asks for one.
-let asking = null;
-function ask() {
-  by("key").hidden = false;
-  return (asking ??= new Promise((done) => {
-    const dialog = by("keydialog");
-    by("keyvalue").value = "";
-    dialog.returnValue = "";
-    dialog.onclose = () => {
-      asking = null;
-      const given = by("keyvalue").value.trim();
-      if (given) api.key.set(given);
-      done(Boolean(given));
-    };
-    dialog.showModal();
-  }));
-}
-api.onKeyNeeded(ask);
-by("key").onclick = async () => (await ask()) && location.reload();
+downloads.connect(by("downloads"), () => viewer.entry, problem);
+theme.connect(by("theme"));
+languages.connect(by("language"));
 
 async function capacity() {
-  if (document.visibilityState === "visible" && !asking) {
+  if (document.visibilityState === "visible" && !key.open()) {
     try {
       const { pages, waitsFor } = await api.capacity();
-      const busy = pages.queued + pages.running;
-      by("capacity").textContent = waitsFor ? "The models are not ready yet" : busy ? `${busy} ${busy === 1 ? "page" : "pages"} in work` : "Ready";
+      const count = pages.queued + pages.running;
+      if (waitsFor) languages.say(by("capacity"), "capacity.waits");
+      else if (count) languages.say(by("capacity"), "capacity.busy", { count });
+      else languages.say(by("capacity"), "capacity.ready");
       by("capacity").title = waitsFor ?? "";
     } catch (error) {
-      by("capacity").textContent = error.status ? error.message : "The service does not answer";
+      languages.say(by("capacity"), ...failure(error).says);
+      by("capacity").title = error.message;
     }
   }
   setTimeout(capacity, CAPACITY_MS);
 }
 
 refresh();
-documents.restore().catch((error) => problem(error.message));
+documents.restore().catch(problem);
 capacity();

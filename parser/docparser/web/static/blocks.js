@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The blocks of a page: boxes over its picture, and the piece of text that belongs to each.
 
+import { knows, say } from "./languages.js";
+
 const KINDS = [
   [/title/, "title"],
   [/table/, "table"],
@@ -11,9 +13,10 @@ const KINDS = [
 
 export const kind = (label) => KINDS.find(([pattern]) => pattern.test(label))?.[1] ?? "text";
 const SVG = "http://www.w3.org/2000/svg";
-const words = (label) => label.replaceAll("_", " ");
+// A label that has no text is shown as the layout model has it.
+const inWords = (label) => (knows(`label.${label}`) ? [`label.${label}`] : label.replaceAll("_", " "));
 
-/** One button per block, placed in per cent of the page. */
+/** One button per block, placed in per cent of the page. Together they are one stop of the Tab key. */
 export function boxes(pruned) {
   return pruned.parsing_res_list.map((block, index) => {
     const [left, top, right, bottom] = block.block_bbox;
@@ -21,15 +24,17 @@ export function boxes(pruned) {
     box.type = "button";
     box.className = "box";
     box.dataset.index = index;
+    box.tabIndex = index ? -1 : 0;
     box.dataset.kind = kind(block.block_label);
     box.style.left = `${(100 * left) / pruned.width}%`;
     box.style.top = `${(100 * top) / pruned.height}%`;
     box.style.width = `${(100 * (right - left)) / pruned.width}%`;
     box.style.height = `${(100 * (bottom - top)) / pruned.height}%`;
-    box.setAttribute("aria-label", `${words(block.block_label)}, block ${index + 1}`);
+    const label = inWords(block.block_label);
+    say(box, "block", { label, number: index + 1 }, "label");
     const tag = document.createElement("span");
     tag.className = "tag";
-    tag.textContent = words(block.block_label);
+    say(tag, "block.tag", { label });
     box.append(tag);
     if (!isBox(block.block_polygon_points, block.block_bbox)) {
       box.dataset.outlined = true;
@@ -84,13 +89,15 @@ export function match(article, pruned) {
   }
 }
 
-/** Highlights a box and its text when either is pointed at or focused. Call it once for the two panes. */
-export function link(sheet, article) {
+/** Highlights a box and its text when either is pointed at or focused; `choose` is called when a box is pressed. Call it
+ * once for the two panes. */
+export function link(sheet, article, choose) {
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const light = (index, on, scroll) => {
     for (const [root, selector] of [[sheet, `.box[data-index="${index}"]`], [article, `[data-block="${index}"]`]]) {
       for (const element of root.querySelectorAll(selector)) {
         element.dataset.lit = on;
-        if (on && root === scroll) element.scrollIntoView({ block: "nearest", behavior: "smooth" });
+        if (on && root === scroll) element.scrollIntoView({ block: "nearest", behavior: calm.matches ? "instant" : "smooth" });
       }
     }
   };
@@ -105,4 +112,25 @@ export function link(sheet, article) {
   };
   connect(sheet, ".box", (element) => element.dataset.index, article);
   connect(article, "[data-block]", (element) => element.dataset.block, sheet);
+  sheet.addEventListener("click", (event) => {
+    const box = event.target.closest(".box");
+    if (!box) return;
+    choose();
+    light(box.dataset.index, true, article); // the text may have been hidden until now
+  });
+  sheet.addEventListener("keydown", (event) => rove(sheet, event));
+}
+
+const STEPS = { ArrowUp: (at) => at - 1, ArrowDown: (at) => at + 1, Home: () => 0, End: (_, last) => last };
+
+/** Moves the focus from box to box. */
+function rove(sheet, event) {
+  const boxes = [...sheet.querySelectorAll(".box")];
+  const at = boxes.indexOf(event.target);
+  if (at < 0 || !(event.key in STEPS)) return;
+  event.preventDefault();
+  const next = boxes[Math.min(Math.max(STEPS[event.key](at, boxes.length - 1), 0), boxes.length - 1)];
+  boxes[at].tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
 }

@@ -73,18 +73,18 @@ export class Documents extends EventTarget {
   }
 }
 
-/** A document's state in words. */
+/** A document's state, as the key of a text and its values. */
 export function describe({ job }) {
-  if (!job) return "…";
+  if (!job) return ["state.unknown"];
   const { pages, cancelled } = job.docparser;
   const progress = job.extractProgress;
-  if (cancelled) return "cancelled";
-  if (job.state === "failed") return "failed";
-  if (job.state === "done") return pages.failed ? `${pages.done} of ${progress.totalPages} pages` : plural(pages.done);
-  if (job.docparser.waitsFor) return "waiting for the service";
-  if (!progress) return "waiting";
-  return `${pages.done + pages.failed} of ${plural(progress.totalPages)}`;
+  if (cancelled) return ["state.cancelled"];
+  if (job.state === "failed") return ["state.failed"];
+  if (job.state === "done" && !pages.failed) return ["state.done", { count: pages.done }];
+  if (job.state === "done") return ["state.partly", { read: pages.done, count: progress.totalPages }];
+  if (job.docparser.waitsFor) return ["state.paused"];
+  if (!progress) return ["state.waiting"];
+  return ["state.progress", { read: pages.done + pages.failed, count: progress.totalPages }];
 }
 
-const plural = (count) => `${count} ${count === 1 ? "page" : "pages"}`;
 export const ended = (document) => ["done", "failed"].includes(document.job?.state);

@@ -4,6 +4,7 @@
 import markdownit from "./vendor/markdown-it/markdown-it.esm.min.mjs";
 import DOMPurify from "./vendor/dompurify/purify.es.mjs";
 import { Formulas } from "./formulas.js";
+import { say } from "./languages.js";
 import { cutSpans } from "./tables.js";
 
 const reader = markdownit({ html: true }); // tables come as HTML
@@ -32,6 +33,7 @@ export async function render(text, pictures) {
     if (address) {
       image.src = address;
       image.loading = "lazy";
+      if (!image.alt) say(image, "content.picture", {}, "alt");
     } else {
       image.replaceWith(image.alt ? `[${image.alt}]` : "");
     }
@@ -46,6 +48,7 @@ export async function render(text, pictures) {
     }
   }
   cutSpans(fragment);
+  level(fragment);
   for (const table of fragment.querySelectorAll("table")) {
     const box = document.createElement("div");
     box.className = "tablebox";
@@ -54,4 +57,13 @@ export async function render(text, pictures) {
   }
   await formulas.draw(fragment);
   return fragment;
+}
+
+/** The document's headings stand below the page's own two, for those who go by headings, and no level is left out. */
+function level(fragment) {
+  let above = 2;
+  for (const heading of fragment.querySelectorAll("h1, h2, h3, h4, h5, h6")) {
+    above = Math.min(Number(heading.localName[1]) + 2, above + 1);
+    heading.setAttribute("aria-level", above);
+  }
 }

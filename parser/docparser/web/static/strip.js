@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages of a document: one button each, and steps to the previous and the next.
+
+import { say } from "./languages.js";
+
+const by = (id) => document.getElementById(id);
+
+export class Strip {
+  #numbers = [];
+  #chosen = null;
+  #go;
+
+  /** `go(number)` is called with the page that is asked for. */
+  constructor(go) {
+    this.#go = go;
+    by("previous").onclick = () => this.step(-1);
+    by("next").onclick = () => this.step(1);
+    by("strip").onclick = (event) => event.target.dataset.page && go(Number(event.target.dataset.page));
+  }
+
+  /** `pages`: number -> `{state}`; `chosen` is on the screen. */
+  show(pages, chosen) {
+    const strip = by("strip");
+    this.#numbers = [...pages.keys()].sort((one, other) => one - other);
+    while (strip.children.length > this.#numbers.length) strip.lastChild.remove();
+    this.#numbers.forEach((number, index) => {
+      const button = strip.children[index]?.firstChild ?? this.#add(strip);
+      const { state } = pages.get(number);
+      button.dataset.page = number;
+      button.dataset.state = state;
+      say(button, "page.number", { number });
+      say(button, `page.${state}`, { number }, "label");
+      if (number === chosen) button.setAttribute("aria-current", "page");
+      else button.removeAttribute("aria-current");
+    });
+    const at = this.#numbers.indexOf(chosen);
+    by("previous").disabled = at <= 0;
+    by("next").disabled = at < 0 || at === this.#numbers.length - 1;
+    strip.parentElement.hidden = this.#numbers.length < 2;
+    if (chosen !== this.#chosen) strip.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.#chosen = chosen;
+  }
+
+  step(by_) {
+    const next = this.#numbers[this.#numbers.indexOf(this.#chosen) + by_];
+    if (next !== undefined) this.#go(next);
+  }
+
+  #add(strip) {
+    const item = document.createElement("li");
+    item.append(Object.assign(document.createElement("button"), { type: "button" }));
+    strip.append(item);
+    return item.firstChild;
+  }
+}

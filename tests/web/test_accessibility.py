@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page for everybody: no finding of axe in any state, progress that is heard, and no motion where none is wanted.
+The way of the keyboard is in test_page.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.accessibility import violations
+from tests.web.pages import BLOCKS, page_of
+
+SLANTED = [[10, 30], [88, 24], [90, 44], [12, 50]]
+# Headings that leave out levels, a table and a formula that are wider than a telephone.
+WIDE = "\n\n".join(
+    (
+        "### Wells",
+        "###### Depth",
+        "# Again",
+        "<table><tr>" + "".join(f"<td>column{n}</td>" for n in range(30)) + "</tr></table>",
+        "$$" + "+".join(f"x_{{{n}}}" for n in range(90)) + "$$",
+        '<img src="imgs/a.jpg">',
+    )
+)
+MOTION = "() => document.getAnimations().map(one => one.animationName ?? one.transitionProperty)"
+LISTEN = """() => {
+    window.heard = [];
+    const live = document.getElementById("news");
+    new MutationObserver(() => window.heard.push(live.textContent)).observe(live, { childList: true });
+}"""
+LOOKS: dict[str, dict[str, Any]] = {
+    "wide": {"language": "en-GB"},
+    "narrow": {"language": "zh-CN", "width": 375, "height": 780},
+}
+
+
+def check(page: Page, state: str) -> None:
+    assert violations(page) == [], state
+    page.emulate_media(color_scheme="dark")
+    assert violations(page, "color-contrast") == [], f"{state}, dark"
+    page.emulate_media(color_scheme="light")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
+    says(page_of(WIDE, outlines={1: SLANTED}))
+    refuse = service.log.parent / "refuse"
+    page = site.open(**LOOKS[look], motion="reduce")  # half-way through a transition no colour is what it will be
+    expect(page.locator("#capacity")).not_to_be_empty()
+    check(page, "start")
+    page.locator(".options summary").click()
+    check(page, "options")
+    refuse.write_text("2")
+    with vlm.holding():
+        page.set_input_files("#files", file(3))
+        expect(page.locator('#strip [data-state="running"]')).to_be_visible()
+        check(page, "busy")
+    expect(page.locator("#text table")).to_be_attached()
+    expect(page.locator("#notice .says")).to_be_visible()
+    expect(page.locator(".box polygon")).to_have_count(1)
+    expect(page.locator(".box")).to_have_count(len(BLOCKS))
+    check(page, "result with polygons, and its failure")
+    if page.locator(".switch").is_visible():
+        page.locator('.switch [data-pane="reading"]').click()
+    expect(page.locator("#text .tablebox")).to_have_attribute("tabindex", "0")
+    check(page, "text")
+    page.locator("#tab-source").click()
+    check(page, "Markdown")
+    page.locator("#downloads summary").click()
+    check(page, "downloads")
+    page.keyboard.press("Escape")
+    page.locator('#strip [data-page="2"]').click()
+    expect(page.locator("#sheet .says")).to_be_attached()
+    check(page, "failed page")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no document")
+    page.set_input_files("#files", [str(notes), file(1, "second.pdf")])
+    expect(page.locator("#documents li")).to_have_count(2)
+    expect(page.locator("#problem .says")).to_be_visible()
+    check(page, "error, and the list of jobs")
+    page.locator("#keydialog").evaluate("dialog => dialog.showModal()")
+    check(page, "key")
+    site.forgive("400")
+
+
+def test_axe_finds_what_is_there_to_find(site):
+    page = site.open()
+    page.evaluate(
+        "document.documentElement.removeAttribute('lang'); document.querySelector('.lead').style.color = '#ddd'"
+    )
+    found = [line.split(" at ")[0] for line in violations(page)]
+    assert sorted(found) == ["serious: color-contrast", "serious: html-has-lang"]
+
+
+def test_progress_is_heard_by_quarters(site, vlm, file):
+    page = site.open()
+    expect(page.locator("#news")).to_have_attribute("role", "status")
+    page.evaluate(LISTEN)
+    with vlm.holding():
+        page.set_input_files("#files", file(9))
+        expect(page.locator("#news")).to_have_text("wells.pdf: 0 of 9 pages")
+    expect(page.locator("#news")).to_have_text("wells.pdf: 9 pages")
+    heard = page.evaluate("() => window.heard")
+    assert len(heard) <= 6, heard
+
+
+def test_what_is_over_is_not_told_again(site, file):
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator("#news")).to_have_text("wells.pdf: 1 page")
+    page.reload()
+    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator("#news")).to_be_empty()
+
+
+def test_nothing_moves_where_no_motion_is_wanted(site, vlm, file):
+    """A page that is read breathes in the strip; with less motion it does not, and boxes lead to their text at once."""
+    page = site.open()
+    with vlm.holding():
+        page.set_input_files("#files", file(2))
+        page.locator("#next").click()  # what is chosen keeps still
+        expect(page.locator('#strip [data-state="running"]:not([aria-current])')).to_be_visible()
+        assert "breathe" in page.evaluate(MOTION)
+        page.emulate_media(reduced_motion="reduce")
+        assert page.evaluate(MOTION) == []
+    expect(page.locator(".box").first).to_be_visible()
+    page.evaluate("() => { Element.prototype.scrollIntoView = function ({ behavior }) { window.way = behavior; }; }")
+    page.locator(".box").first.focus()
+    assert page.evaluate("window.way") == "instant" and page.evaluate(MOTION) == []
+    page.emulate_media(reduced_motion="no-preference")
+    page.locator(".box").first.blur()
+    page.locator(".box").first.focus()
+    assert page.evaluate("window.way") == "smooth"
+
+
+def test_headings_of_a_document_stand_below_its_name(site, says, file):
+    says(page_of(WIDE))
+    page = site.open()
+    page.set_input_files("#files", file())
+    headings = page.locator("#text :is(h1, h3, h6)")
+    expect(headings).to_have_count(3)
+    assert [one.get_attribute("aria-level") for one in headings.all()] == ["3", "4", "3"]
