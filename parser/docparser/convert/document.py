@@ -16,6 +16,14 @@ from docparser.convert.safe_names import safe_name
 
 
 @dataclasses.dataclass(frozen=True)
+class Source:
+    """The document as it was submitted; ``format`` is ``PDF`` or Pillow's name of an image format."""
+
+    path: Path
+    format: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Page:
     """``text`` is Markdown. ``pictures`` maps the paths in ``text`` to pictures: base64, or the file that has them."""
 
@@ -35,12 +43,15 @@ class Page:
 class ResultDocument:
     """``stem`` is the name of its files without suffix; ``result`` is that of ``/layout-parsing``, written as JSON.
 
-    Pictures that are files stand in ``result`` with their paths, others in base64.
+    Pictures that are files stand in ``result`` with their paths, others in base64. ``source`` is the document as it was
+    submitted, ``numbers`` which of its pages these are (from 1; None: all).
     """
 
     stem: str
     pages: list[Page]
     result: dict[str, Any]
+    source: Source | None = None
+    numbers: list[int] | None = None
 
     @classmethod
     def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:

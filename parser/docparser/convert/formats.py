@@ -9,19 +9,21 @@ import json
 import zipfile
 from typing import BinaryIO, Literal
 
-from docparser.convert import to_html, xlsx_workbook
+from docparser.convert import searchable_pdf, to_html, xlsx_workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.markdown_tables import find_tables
 from docparser.convert.safe_names import is_safe_path
 
-Format = Literal["md", "json", "html", "xlsx", "zip"]
+Format = Literal["md", "json", "html", "xlsx", "pdf", "zip"]
 FORMATS: dict[str, str] = {
     "md": "text/markdown; charset=utf-8",
     "json": "application/json",
     "html": "text/html; charset=utf-8",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "pdf": "application/pdf",
     "zip": "application/zip",
 }
+SHOWN = ("md", "json", "html")  # by browsers; they save others
 PAGE_BREAK = "\n\n"
 
 
@@ -33,7 +35,7 @@ def convert(document: ResultDocument, format: Format) -> bytes:
 
 def write(document: ResultDocument, format: Format, sink: BinaryIO) -> None:
     """Text and archives page by page; a workbook is made as a whole. ``sink`` can seek, for the archive."""
-    {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "zip": _zip}[format](document, sink)
+    {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "pdf": _pdf, "zip": _zip}[format](document, sink)
 
 
 def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
@@ -53,6 +55,15 @@ def _html(document: ResultDocument, sink: BinaryIO) -> None:
 
 def _xlsx(document: ResultDocument, sink: BinaryIO) -> None:
     sink.write(xlsx_workbook.render(document))
+
+
+def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
+    """Raises UneditablePdf."""
+    assert document.source is not None, "a searchable PDF is made from the document"
+    entries = document.result["layoutParsingResults"]
+    numbers = document.numbers or range(1, len(entries) + 1)
+    pages = [(number, entry["prunedResult"]) for number, entry in zip(numbers, entries, strict=True)]
+    searchable_pdf.write(document.source, pages, sink)
 
 
 def _zip(document: ResultDocument, sink: BinaryIO) -> None:

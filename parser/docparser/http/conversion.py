@@ -10,7 +10,8 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 from docparser.convert.document import disposition
-from docparser.convert.formats import FORMATS, Format
+from docparser.convert.formats import FORMATS, SHOWN, Format
+from docparser.documents.spool import Document
 from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.offload import Offload
 
@@ -25,13 +26,14 @@ async def converted(
     name: str,
     format: Format,
     headers: Mapping[str, str],
+    source: Document,
     *,
     download: bool = True,
 ) -> StreamingResponse:
     """``answer``: pieces of the JSON of an answer of /layout-parsing with so many ``pages``; a thread reads them.
 
-    ``name`` is the document's. A browser shows the answer, unless it is a ``download``. Raises BoundExceeded,
-    UnreadableText, SpoolFull.
+    ``name`` is the document's, ``source`` the document. A browser shows the answer, unless it cannot or it is a
+    ``download``. Raises BoundExceeded, UnreadableText, SpoolFull.
     """
 
     def fill(source: BinaryIO) -> None:
@@ -40,7 +42,7 @@ async def converted(
 
     offload: Offload = request.app.state.offload
     bounds = Bounds.of(request.app.state.settings).for_pages(pages)
-    args = {"name": name, "format": format}
+    args = {"name": name, "format": format, "source": (source.path, source.format)}
     output = await offload.run("convert", args, fill, bounds, f"format: this document cannot be had as {format}")
     try:
         length = output.seek(0, 2)
@@ -54,6 +56,6 @@ async def converted(
             while piece := output.read(CHUNK):
                 yield piece
 
-    named = {"Content-Disposition": disposition(name, format)} if download else {}
+    named = {"Content-Disposition": disposition(name, format)} if download or format not in SHOWN else {}
     headers = {"Content-Length": str(length), **headers, **named}
     return StreamingResponse(send(), media_type=FORMATS[format], headers=headers)

@@ -46,7 +46,7 @@ BODY = {
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
     **PARSING_RESPONSES,
-    200: {"description": "The document as Markdown, JSON, HTML, a workbook, or a ZIP."},
+    200: {"description": "The document as Markdown, JSON, HTML, a workbook, a searchable PDF, or a ZIP."},
 }
 NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
@@ -59,17 +59,17 @@ async def parse(request: Request, format: Format = "md") -> Response:
         parse = request.app.state.service.parse
         parsing = parse(document, options, request_id.get(), client_of(request), pages_of(request))
         result = await wait_for(request, parsing)
-    if result is None:
-        return Response(status_code=CLIENT_GONE)
-    models = await request.app.state.readiness.models_in_use()
-    if format == "json":
-        return json_answer(result, request.state.log_id, models, NO_SNIFFING)
-    try:
-        _, pieces = result.body(request.state.log_id, models)
-        work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, download=format in ("xlsx", "zip"))
-        answer = await wait_for(request, work)
-    finally:
-        result.close()
+        if result is None:
+            return Response(status_code=CLIENT_GONE)
+        models = await request.app.state.readiness.models_in_use()
+        if format == "json":
+            return json_answer(result, request.state.log_id, models, NO_SNIFFING)
+        try:
+            _, pieces = result.body(request.state.log_id, models)
+            work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, document, download=False)
+            answer = await wait_for(request, work)
+        finally:
+            result.close()
     return answer or Response(status_code=CLIENT_GONE)
 
 
