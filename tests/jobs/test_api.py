@@ -6,14 +6,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import zipfile
+from base64 import b64decode
 from io import BytesIO
 
 import httpx
+import pypdfium2
 import pytest
 
+from docparser.convert.formats import FORMATS
 from tests.support.jobs import JOBS
+from tests.support.paths import ROOT
 from tests.support.samples import blank_pages as pdf
+from tests.support.samples import image
 from tests.support.wait import wait_for
 
 
@@ -170,6 +176,39 @@ def test_results_in_other_formats(parser):
     assert {"a.md", "a.html", "a.json", "page_0001_a.jpg", "page_0002_a.jpg"} == set(names)
     assert len(answers["json"].json()["layoutParsingResults"]) == 2
     assert parser.client.get(f"{JOBS}/{job_id}/result?format=exe").status_code == 400
+
+
+def test_a_searchable_pdf_of_a_jobs_pages_and_of_an_upload(parser):
+    job_id = parser.job(pdf(3), pageRanges="1,3")
+    parser.ended(job_id)
+    answer = parser.client.get(f"{JOBS}/{job_id}/result?format=pdf")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "application/pdf"
+    assert "filename*=UTF-8''a.pdf" in answer.headers["content-disposition"]
+    found = [page.get_textpage().get_text_bounded() for page in pypdfium2.PdfDocument(answer.content)]
+    assert [text.split()[-2:] for text in found] == [["page", "1"], ["page", "3"]]
+    answer = parser.client.post("/parse?format=pdf", files={"file": ("scan.png", b64decode(image(size=(100, 140))))})
+    assert answer.status_code == 200 and "scan.pdf" in answer.headers["content-disposition"]
+    (page,) = pypdfium2.PdfDocument(answer.content)
+    assert "page 1" in " ".join(page.get_textpage().get_text_bounded().split())
+    assert not list((parser.log.parent / "spool").iterdir())
+
+
+def test_a_pdf_that_cannot_be_changed_is_refused_in_this_format_alone(parser):
+    """PDFium believes the number of pages that the file says; qpdf counts them."""
+    odd = pdf(2).replace(b"/Count 2", b"/Count 3")
+    answer = parser.client.post("/parse?format=pdf", files={"file": ("odd.pdf", odd)})
+    assert answer.status_code == 422 and "ask for another format" in answer.json()["errorMsg"]
+    job_id = parser.job(odd, pageRanges="1-2")
+    parser.ended(job_id)
+    answer = parser.client.get(f"{JOBS}/{job_id}/result?format=pdf")
+    assert answer.status_code == 422 and "it has 3 pages or 2" in answer.json()["msg"]
+    assert parser.client.get(f"{JOBS}/{job_id}/result?format=md").status_code == 200
+    assert not list((parser.log.parent / "spool").iterdir())
+
+
+def test_the_web_page_offers_every_format():
+    page = (ROOT / "parser/docparser/web/static/index.html").read_text()
+    assert set(re.findall('data-format="([a-z]+)"', page)) == set(FORMATS)
 
 
 def test_parse_prints_markdown(parser):

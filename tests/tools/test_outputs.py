@@ -82,6 +82,22 @@ def test_a_seal_that_was_read_is_a_picture_and_text_in_word(tmp_path: Path):
     assert [paragraph.text for paragraph in document.paragraphs if paragraph.text] == ["Ministry of Wells"]
 
 
+def test_searchable_pages(results, tmp_path):
+    pdf = pypdfium2.PdfDocument(results / "book.pdf")
+    assert [round(page.get_width()) for page in pdf] == [601, 602, 603]
+    for number, page in enumerate(pdf, 1):
+        found = page.get_textpage().get_text_bounded().split()
+        assert found[:2] == ["Page", str(number)] and {"Second", "left", "out"} <= set(found)
+    assert (results / "book.pdf").stat().st_size < (tmp_path / "book.pdf").stat().st_size + 8000
+
+
+def test_a_document_that_cannot_be_made_searchable_is_reported(parse, tmp_path):
+    (tmp_path / "odd.pdf").write_bytes(numbered_pdf(2).replace(b"/Count 2", b"/Count 3"))
+    done = parse("odd.pdf", "--formats", "md,pdf")
+    assert done.returncode == 1 and "the results cannot be written" in done.stdout and "pages or 2" in done.stdout
+    assert (tmp_path / "out/odd.pdf/odd.md").is_file() and not (tmp_path / "out/odd.pdf/odd.pdf").exists()
+
+
 def test_drawn_pages(results, tmp_path):
     pdf = pypdfium2.PdfDocument(results / "book.layout.pdf")
     assert [tuple(map(round, page.get_size())) for page in pdf] == [(601, 800), (602, 800), (603, 800)]
