@@ -71,7 +71,7 @@ OUTSIDE: dict[str, set[str]] = {
     "requests": set(),
 }
 # The batch tool uses `convert` without the service, in an environment that lacks everything else.
-CONVERT_NEEDS = {"PIL", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2"}
+CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2"}
 
 Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names
 

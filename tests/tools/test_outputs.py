@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import docx
@@ -18,11 +20,10 @@ from PIL import Image, ImageChops
 
 import file_types
 from batch import arguments, outputs, pages
-from batch.outputs import word
-from batch.outputs.blocks import Block
 from batch.outputs.picture_pdf import PicturePdf, as_jpeg
 from docparser.convert import xlsx_workbook
 from docparser.convert.document import ResultDocument
+from docparser.convert.formats import convert
 from tests.support.numbered_pages import numbered_pdf
 from tests.support.paths import ROOT
 
@@ -63,9 +64,8 @@ def test_the_service_writes_the_same_spreadsheet(results):
 
 def test_word(results):
     document = docx.Document(str(results / "book.docx"))
-    titles = [p.text for p in document.paragraphs if p.style and p.style.name == "Title"]
+    titles = [p.text for p in document.paragraphs if p.style and p.style.name == "Heading 1"]
     assert titles == ["Page 1", "Page 2", "Page 3"]
-    assert "Second paragraph." in [p.text for p in document.paragraphs]
     assert "left out" not in "".join(p.text for p in document.paragraphs)
     assert len(document.tables) == 3 and len(document.inline_shapes) == 3
     table = document.tables[0]
@@ -73,13 +73,34 @@ def test_word(results):
     assert table.cell(0, 0)._tc is table.cell(0, 1)._tc, "cells that span are merged"
 
 
-def test_a_seal_that_was_read_is_a_picture_and_text_in_word(tmp_path: Path):
-    Image.new("RGB", (20, 20), "red").save(tmp_path / "seal.jpg")
-    document = docx.Document()
-    word.add_block(document, Block("seal", "Ministry of Wells", "seal.jpg"), tmp_path)
-    word.add_block(document, Block("image", "", "seal.jpg"), tmp_path)
-    assert len(document.inline_shapes) == 2
-    assert [paragraph.text for paragraph in document.paragraphs if paragraph.text] == ["Ministry of Wells"]
+def test_the_service_writes_the_same_word_file(results):
+    records = [json.loads(record.read_bytes()) for record in sorted((results / ".parse/pages").glob("*.json"))]
+    answer = {
+        "layoutParsingResults": [
+            {
+                "markdown": {
+                    "text": record["markdown"]["text"],
+                    "images": {
+                        name: base64.b64encode((results / name).read_bytes()).decode()
+                        for name in record["markdown"]["images"].values()
+                    },
+                }
+            }
+            for record in records
+        ]
+    }
+    theirs = zipfile.ZipFile(io.BytesIO(convert(ResultDocument.from_answer("book.pdf", answer), "docx")))
+    ours = zipfile.ZipFile(results / "book.docx")
+    assert ours.read("word/document.xml") == theirs.read("word/document.xml")
+
+
+def test_a_missing_page_is_said_in_word(parse, tmp_path, parser):
+    (tmp_path / "book.pdf").write_bytes(numbered_pdf(2))
+    parser.script[2] = [422]
+    assert parse("book.pdf", "--formats", "docx").returncode == 1
+    document = docx.Document(str(tmp_path / "out/book.pdf/book.docx"))
+    (said,) = [p.text for p in document.paragraphs if p.style and p.style.name == "Quote"]
+    assert said.startswith("Page 2 is missing: ")
 
 
 def test_searchable_pages(results, tmp_path):

@@ -9,20 +9,22 @@ import json
 import zipfile
 from typing import BinaryIO, Literal
 
-from docparser.convert import searchable_pdf, to_html, xlsx_workbook
+from docparser.convert import searchable_pdf, to_html, word_document, xlsx_workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.markdown_tables import find_tables
 from docparser.convert.safe_names import is_safe_path
 
-Format = Literal["md", "json", "html", "xlsx", "pdf", "zip"]
+Format = Literal["md", "json", "html", "xlsx", "docx", "pdf", "zip"]
 FORMATS: dict[str, str] = {
     "md": "text/markdown; charset=utf-8",
     "json": "application/json",
     "html": "text/html; charset=utf-8",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     "pdf": "application/pdf",
     "zip": "application/zip",
 }
+WITH_PICTURES = ("json", "html", "docx", "zip")  # the others have no use for those in the text
 SHOWN = ("md", "json", "html")  # by browsers; they save others
 PAGE_BREAK = "\n\n"
 
@@ -34,8 +36,10 @@ def convert(document: ResultDocument, format: Format) -> bytes:
 
 
 def write(document: ResultDocument, format: Format, sink: BinaryIO) -> None:
-    """Text and archives page by page; a workbook is made as a whole. ``sink`` can seek, for the archive."""
-    {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "pdf": _pdf, "zip": _zip}[format](document, sink)
+    """Text and archives page by page, the others as a whole. ``sink`` can seek, for the archive."""
+    {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf, "zip": _zip}[format](
+        document, sink
+    )
 
 
 def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
@@ -55,6 +59,10 @@ def _html(document: ResultDocument, sink: BinaryIO) -> None:
 
 def _xlsx(document: ResultDocument, sink: BinaryIO) -> None:
     sink.write(xlsx_workbook.render(document))
+
+
+def _docx(document: ResultDocument, sink: BinaryIO) -> None:
+    word_document.render(document.pages, sink)
 
 
 def _pdf(document: ResultDocument, sink: BinaryIO) -> None:

@@ -14,7 +14,7 @@ from starlette.datastructures import FormData, UploadFile
 from docparser.contract import strict_json
 from docparser.contract.schemas import ParseOptions
 from docparser.contract.validation import describe_errors
-from docparser.convert.formats import Format
+from docparser.convert.formats import WITH_PICTURES, Format
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.clients import client_of
@@ -46,7 +46,7 @@ BODY = {
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
     **PARSING_RESPONSES,
-    200: {"description": "The document as Markdown, JSON, HTML, a workbook, a searchable PDF, or a ZIP."},
+    200: {"description": "The document as Markdown, JSON, HTML, a workbook, a Word file, a searchable PDF, or a ZIP."},
 }
 NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
@@ -83,7 +83,7 @@ async def _upload(request: Request, format: Format) -> AsyncIterator[tuple[str, 
                 raise InvalidRequest(
                     "file: missing; send multipart/form-data with a part `file`, like curl -F file=@page.png"
                 )
-            defaults = {"visualize": False, "returnMarkdownImages": format in ("json", "html", "zip")}
+            defaults = {"visualize": False, "returnMarkdownImages": format in WITH_PICTURES}
             try:
                 options = ParseOptions.model_validate(defaults | _options(form))
             except ValidationError as exc:

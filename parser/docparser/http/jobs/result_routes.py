@@ -92,7 +92,7 @@ async def page(job_id: str, number: int, request: Request) -> Response:
 
 @router.get("/{job_id}/result", responses=CONVERTING)
 async def result(job_id: str, request: Request, format: Format = "md") -> Response:
-    """The pages that have ended, in another format: md, json, html, xlsx, pdf, zip."""
+    """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, zip."""
     jobs = jobs_of(request)
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
