@@ -61,7 +61,7 @@ WORDS = (
     "bytes=0-,5-,-1",
     "..%2f..%2f",
 )
-FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "zip", "exe", "", "\0")
+FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip", "exe", "", "\0")
 VLM_WORDS = (
     *(
         "<fcel>",
@@ -119,7 +119,7 @@ def page_of_any_text(choices: Choices, number: int, jobs: list[str]) -> BadReque
         }
         return BadRequest("good page", "POST", "/layout-parsing", as_json(choices), dumped(body))
     content, type = multipart(choices, damaged_file=False, number=number)
-    path = f"/parse?format={quote(choices.one(FORMATS[:7]))}"
+    path = f"/parse?format={quote(choices.one(FORMATS[:8]))}"
     return BadRequest("good page", "POST", path, ((b"content-type", type),), content)
 
 

@@ -193,6 +193,28 @@ def test_a_searchable_pdf_of_a_jobs_pages_and_of_an_upload(parser):
     assert not list((parser.log.parent / "spool").iterdir())
 
 
+def test_chunks_and_word_files_of_a_job_and_of_an_upload(parser):
+    job_id = parser.job(pdf(3), pageRanges="2-3")
+    parser.ended(job_id)
+    address = f"{JOBS}/{job_id}/result"
+    answer = parser.client.get(address, params={"format": "chunks"})
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("application/x-ndjson")
+    assert "filename*=UTF-8''a.chunks.jsonl" in answer.headers["content-disposition"]
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert {number for line in lines for number in line["pages"]} == {2, 3} and "page 2" in lines[0]["text"]
+    word = parser.client.get(address, params={"format": "docx"})
+    assert zipfile.ZipFile(BytesIO(word.content)).testzip() is None and "a.docx" in word.headers["content-disposition"]
+    for query in ({"format": "docx"}, {"format": "chunks", "chunkTokens": 32}):
+        answer = parser.client.post("/parse", params=query, files={"file": ("a.pdf", pdf(1))})
+        assert answer.status_code == 200 and answer.content
+    for wrong in ("31", "8193", "x", ""):
+        query = {"format": "chunks", "chunkTokens": wrong}
+        answer = parser.client.post("/parse", params=query, files={"file": ("a.pdf", pdf(1))})
+        assert answer.status_code == 422 and "chunkTokens" in answer.json()["errorMsg"]
+        answer = parser.client.get(address, params=query)
+        assert answer.status_code == 400 and "chunkTokens" in answer.json()["msg"]
+
+
 def test_a_pdf_that_cannot_be_changed_is_refused_in_this_format_alone(parser):
     """PDFium believes the number of pages that the file says; qpdf counts them."""
     odd = pdf(2).replace(b"/Count 2", b"/Count 3")

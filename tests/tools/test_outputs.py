@@ -119,6 +119,28 @@ def test_a_document_that_cannot_be_made_searchable_is_reported(parse, tmp_path):
     assert (tmp_path / "out/odd.pdf/odd.md").is_file() and not (tmp_path / "out/odd.pdf/odd.pdf").exists()
 
 
+def test_chunks(results):
+    lines = [json.loads(line) for line in (results / "book.chunks.jsonl").read_text().splitlines()]
+    assert {line["headings"][0] for line in lines} == {"Page 1", "Page 2", "Page 3"}
+    tables = [line for line in lines if line["kind"] == "table"]
+    assert len(tables) == 3 and tables[1]["pages"] == [2] and "| Paper | A4 | 12.50 |" in tables[1]["text"]
+
+
+def test_tables_over_pages_are_one_in_the_outputs(parse, tmp_path, parser):
+    """Each page ends with the table that the next one begins with."""
+    (tmp_path / "book.pdf").write_bytes(numbered_pdf(3))
+    parser.only_tables = True
+    assert parse("book.pdf", "--formats", "md,xlsx,docx,chunks").returncode == 0
+    out = tmp_path / "out/book.pdf"
+    text = (out / "book.md").read_text()
+    assert text.count("<table") == text.count("Item") == 1 and text.count("Paper") == 3
+    assert len(openpyxl.load_workbook(out / "book.xlsx").sheetnames) == 1
+    assert len(docx.Document(str(out / "book.docx")).tables) == 1
+    assert len((out / "book.chunks.jsonl").read_text().splitlines()) == 1
+    assert parse("book.pdf", "--formats", "md", "--options", '{"mergeTables": false}').returncode == 0
+    assert (out / "book.md").read_text().count("<table") == 3
+
+
 def test_drawn_pages(results, tmp_path):
     pdf = pypdfium2.PdfDocument(results / "book.layout.pdf")
     assert [tuple(map(round, page.get_size())) for page in pdf] == [(601, 800), (602, 800), (603, 800)]

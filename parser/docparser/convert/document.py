@@ -58,7 +58,7 @@ class ResultDocument:
         """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
         markdowns = [entry["markdown"] for entry in result["layoutParsingResults"]]
         pages = [Page(writable(markdown["text"]), markdown.get("images") or {}) for markdown in markdowns]
-        return cls(stem(file_name), pages, result)
+        return cls(stem(file_name), with_own_pictures(pages), result)
 
     @classmethod
     def from_files(cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path]) -> ResultDocument:
@@ -71,6 +71,27 @@ class ResultDocument:
             for entry in result["layoutParsingResults"]
         ]
         return cls(stem(file_name), pages, result)
+
+
+def with_own_pictures(pages: list[Page]) -> list[Page]:
+    """The pages, with a name of its own for each picture: PaddleX names them by their boxes, so pictures in the same
+    place of two pages have one name (PaddleOCR#18305)."""
+    taken: set[str] = set()
+    own = []
+    for number, page in enumerate(pages, 1):
+        names = {path: _numbered(path, number) for path in page.pictures if path in taken}
+        if names:
+            text = re.sub("|".join(map(re.escape, names)), lambda match: names[match[0]], page.text)
+            pictures = {names.get(path, path): content for path, content in page.pictures.items()}
+            page = Page(text, pictures)
+        taken |= page.pictures.keys()
+        own.append(page)
+    return own
+
+
+def _numbered(path: str, number: int) -> str:
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}page_{number:04d}_{name}"
 
 
 def disposition(file_name: str, suffix: str) -> str:

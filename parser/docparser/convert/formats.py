@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import zipfile
-from typing import BinaryIO, Literal
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Literal
 
-from docparser.convert import searchable_pdf, to_html, word_document, xlsx_workbook
+from docparser.convert import chunks, searchable_pdf, to_html, word_document, xlsx_workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.markdown_tables import find_tables
 from docparser.convert.safe_names import is_safe_path
+from docparser.convert.table_joins import joined_pages
 
-Format = Literal["md", "json", "html", "xlsx", "docx", "pdf", "zip"]
+Format = Literal["md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip"]
 FORMATS: dict[str, str] = {
     "md": "text/markdown; charset=utf-8",
     "json": "application/json",
@@ -22,24 +25,45 @@ FORMATS: dict[str, str] = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     "pdf": "application/pdf",
+    "chunks": "application/x-ndjson",
     "zip": "application/zip",
 }
+SUFFIXES: dict[str, str] = {name: name for name in FORMATS} | {"chunks": "chunks.jsonl"}
 WITH_PICTURES = ("json", "html", "docx", "zip")  # the others have no use for those in the text
 SHOWN = ("md", "json", "html")  # by browsers; they save others
 PAGE_BREAK = "\n\n"
 
 
-def convert(document: ResultDocument, format: Format) -> bytes:
+@dataclasses.dataclass(frozen=True)
+class How:
+    """What a client may choose: ``chunk_tokens`` of the longest chunk; whether a table that goes on on the next page
+    becomes one (in every format but JSON and PDF, which show pages)."""
+
+    chunk_tokens: int = chunks.DEFAULT_TOKENS
+    join_tables: bool = True
+
+
+def convert(document: ResultDocument, format: Format, how: How = How()) -> bytes:
     with io.BytesIO() as buffer:
-        write(document, format, buffer)
+        write(document, format, buffer, how)
         return buffer.getvalue()
 
 
-def write(document: ResultDocument, format: Format, sink: BinaryIO) -> None:
+def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = How()) -> None:
     """Text and archives page by page, the others as a whole. ``sink`` can seek, for the archive."""
-    {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf, "zip": _zip}[format](
-        document, sink
-    )
+    if format == "chunks":
+        chunks.write(document.stem, _entries(document), how.chunk_tokens, how.join_tables, sink)
+        return
+    if how.join_tables:
+        document = dataclasses.replace(document, pages=list(joined_pages(document.pages)))
+    writers = {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf, "zip": _zip}
+    writers[format](document, sink)
+
+
+def _entries(document: ResultDocument) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The pages' numbers and entries."""
+    entries = document.result["layoutParsingResults"]
+    return zip(document.numbers or range(1, len(entries) + 1), entries, strict=True)
 
 
 def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
@@ -68,9 +92,7 @@ def _docx(document: ResultDocument, sink: BinaryIO) -> None:
 def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
     """Raises UneditablePdf."""
     assert document.source is not None, "a searchable PDF is made from the document"
-    entries = document.result["layoutParsingResults"]
-    numbers = document.numbers or range(1, len(entries) + 1)
-    pages = [(number, entry["prunedResult"]) for number, entry in zip(numbers, entries, strict=True)]
+    pages = ((number, entry["prunedResult"]) for number, entry in _entries(document))
     searchable_pdf.write(document.source, pages, sink)
 
 

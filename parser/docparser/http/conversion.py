@@ -3,20 +3,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
+from docparser.convert.chunks import DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS
 from docparser.convert.document import disposition
-from docparser.convert.formats import FORMATS, SHOWN, Format
+from docparser.convert.formats import FORMATS, SHOWN, SUFFIXES, Format, How
 from docparser.documents.spool import Document
 from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.offload import Offload
 
 JOBS = {"convert": "docparser.convert.job:convert_answer"}
 CHUNK = 1 << 18
+ChunkTokens = Annotated[
+    int,
+    Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
+]
+__all__ = ["DEFAULT_TOKENS", "JOBS", "ChunkTokens", "converted"]
 
 
 async def converted(
@@ -27,6 +34,7 @@ async def converted(
     format: Format,
     headers: Mapping[str, str],
     source: Document,
+    how: How,
     *,
     download: bool = True,
 ) -> StreamingResponse:
@@ -42,7 +50,7 @@ async def converted(
 
     offload: Offload = request.app.state.offload
     bounds = Bounds.of(request.app.state.settings).for_pages(pages)
-    args = {"name": name, "format": format, "source": (source.path, source.format)}
+    args = {"name": name, "format": format, "how": dataclasses.asdict(how), "source": (source.path, source.format)}
     output = await offload.run("convert", args, fill, bounds, f"format: this document cannot be had as {format}")
     try:
         length = output.seek(0, 2)
@@ -56,6 +64,6 @@ async def converted(
             while piece := output.read(CHUNK):
                 yield piece
 
-    named = {"Content-Disposition": disposition(name, format)} if download or format not in SHOWN else {}
+    named = {"Content-Disposition": disposition(name, SUFFIXES[format])} if download or format not in SHOWN else {}
     headers = {"Content-Length": str(length), **headers, **named}
     return StreamingResponse(send(), media_type=FORMATS[format], headers=headers)

@@ -14,11 +14,11 @@ from starlette.datastructures import FormData, UploadFile
 from docparser.contract import strict_json
 from docparser.contract.schemas import ParseOptions
 from docparser.contract.validation import describe_errors
-from docparser.convert.formats import WITH_PICTURES, Format
+from docparser.convert.formats import WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.clients import client_of
-from docparser.http.conversion import converted
+from docparser.http.conversion import DEFAULT_TOKENS, ChunkTokens, converted
 from docparser.http.errors import new_log_id
 from docparser.http.forms import form_of
 from docparser.http.layout_parsing import CLIENT_GONE, json_answer, pages_of, wait_for
@@ -46,13 +46,13 @@ BODY = {
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
     **PARSING_RESPONSES,
-    200: {"description": "The document as Markdown, JSON, HTML, a workbook, a Word file, a searchable PDF, or a ZIP."},
+    200: {"description": "The document in the format that was asked for."},
 }
 NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 @router.post("/parse", responses=RESPONSES, openapi_extra=BODY, response_class=Response)
-async def parse(request: Request, format: Format = "md") -> Response:
+async def parse(request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS) -> Response:
     """Parses one file. `curl -sF file=@page.png http://127.0.0.1:8080/parse` prints its Markdown."""
     request.state.log_id = new_log_id()
     async with _upload(request, format) as (name, options, document):
@@ -66,7 +66,8 @@ async def parse(request: Request, format: Format = "md") -> Response:
             return json_answer(result, request.state.log_id, models, NO_SNIFFING)
         try:
             _, pieces = result.body(request.state.log_id, models)
-            work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, document, download=False)
+            how = How(chunk_tokens, options.mergeTables)
+            work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, document, how, download=False)
             answer = await wait_for(request, work)
         finally:
             result.close()

@@ -12,10 +12,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
-from docparser.convert.formats import Format
+from docparser.convert.formats import Format, How
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet
-from docparser.http.conversion import converted
+from docparser.http.conversion import DEFAULT_TOKENS, ChunkTokens, converted
 from docparser.http.jobs.clients import identity, jobs_of, result_url
 from docparser.http.jobs.envelope import JobRoute
 from docparser.http.jobs.routes import RESPONSES
@@ -91,15 +91,19 @@ async def page(job_id: str, number: int, request: Request) -> Response:
 
 
 @router.get("/{job_id}/result", responses=CONVERTING)
-async def result(job_id: str, request: Request, format: Format = "md") -> Response:
-    """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, zip."""
+async def result(
+    job_id: str, request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS
+) -> Response:
+    """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, chunks, zip."""
     jobs = jobs_of(request)
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
     pieces = _answer(jobs, job, steps, await request.app.state.readiness.models_in_use())
     source = Document(str(jobs.files.document(job_id)), job.format)
-    answer = await wait_for(request, converted(request, pieces, counts.ended, job.file_name, format, SAFE, source))
+    how = How(chunk_tokens, job.options.get("mergeTables") is not False)
+    work = converted(request, pieces, counts.ended, job.file_name, format, SAFE, source, how)
+    answer = await wait_for(request, work)
     return answer or Response(status_code=CLIENT_GONE)
 
 
