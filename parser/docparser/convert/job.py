@@ -15,7 +15,7 @@ from docparser.errors import UnreadableText
 
 
 def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
-    """``args``: ``name`` of the document's file, ``format``, ``how`` (fields of How), ``source`` (the document's path and
+    """``args``: ``name`` of the document's file, ``format``, ``how`` (fields of How), and ``source`` (its path and
     format).
 
     ``source``: JSON with the ``result`` of an answer; where its pictures are keys of files, also with ``files``: their

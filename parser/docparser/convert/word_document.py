@@ -60,7 +60,7 @@ class _Writer(HTMLParser):
         self._document, self._page, self._formulas = document, page, formulas
         self._paragraph: Paragraph | None = None
         self._style: str | None = None
-        self._fonts: list[str] = []
+        self._fonts: set[str] = set()
         self._lists: list[str] = []
         self._centred = 0
         self._literal = 0
@@ -87,12 +87,13 @@ class _Writer(HTMLParser):
             if self._paragraph is not None:
                 self._paragraph.add_run().add_break()
         elif tag in FONTS:
-            self._fonts.append(tag)
+            self._fonts.add(tag)
         elif tag in BLOCKS:
             self._begin(tag, values)
 
     def _begin(self, tag: str, values: dict[str, str]) -> None:
         self._paragraph = None
+        self._fonts.clear()  # a model leaves tags open
         if tag in HEADINGS:
             self._style = HEADINGS[tag]
         elif tag in ("ul", "ol"):
@@ -116,8 +117,7 @@ class _Writer(HTMLParser):
         elif tag in UNSEEN:
             self._unseen = max(0, self._unseen - 1)
         elif tag in FONTS:
-            if tag in self._fonts:
-                self._fonts.remove(tag)
+            self._fonts.discard(tag)
         elif tag in BLOCKS:
             self._paragraph = None
             if tag in HEADINGS or tag in ("li", "blockquote"):
@@ -136,8 +136,8 @@ class _Writer(HTMLParser):
         text = data if self._literal else re.sub(r"\s+", " ", data)
         if self._unseen or (not text.strip() and self._paragraph is None):
             return
-        paragraph = self._current()
-        self._write(paragraph, text if paragraph.runs else text.lstrip(), self._fonts)
+        begins = self._paragraph is None
+        self._write(self._current(), text.lstrip() if begins else text, self._fonts)
 
     def close(self) -> None:
         super().close()
@@ -151,7 +151,7 @@ class _Writer(HTMLParser):
                 self._paragraph.alignment = WD_ALIGN_PARAGRAPH.CENTER
         return self._paragraph
 
-    def _write(self, paragraph: Paragraph, text: str, fonts: list[str]) -> None:
+    def _write(self, paragraph: Paragraph, text: str, fonts: set[str]) -> None:
         """Text with marks of formulas and pictures."""
         at = 0
         for mark in SPECIAL.finditer(text):
@@ -163,7 +163,7 @@ class _Writer(HTMLParser):
                 self._put_picture(paragraph, mark[2], 0.2)
         self._run(paragraph, text[at:], fonts)
 
-    def _run(self, paragraph: Paragraph, text: str, fonts: list[str]) -> None:
+    def _run(self, paragraph: Paragraph, text: str, fonts: set[str]) -> None:
         if text:
             run = paragraph.add_run(text)
             for tag in fonts:
@@ -210,10 +210,10 @@ class _Writer(HTMLParser):
                 self._document.add_paragraph()  # Word joins tables that touch
 
     def _fill(self, element: Any, cell: Cell) -> None:
-        self._write(Paragraph(element, self._document._body), cell.text, ["b"] if cell.header else [])
+        self._write(Paragraph(element, self._document._body), cell.text, {"b"} if cell.header else set())
 
     def _wide(self, table: Table) -> None:
         """As lines with tabs."""
         for row in range(table.height):
             cells = [cell.text for cell in table.cells if cell.row == row]
-            self._write(self._document.add_paragraph(), "\t".join(cells), [])
+            self._write(self._document.add_paragraph(), "\t".join(cells), set())
