@@ -149,6 +149,15 @@ def test_tables_over_pages_become_one_in_every_format():
     assert json.loads(convert(whole, "json"))["layoutParsingResults"] == list(CONTINUED), "pages as they were parsed"
 
 
+def test_only_a_header_is_left_out_where_it_is_printed_again():
+    same = row("0", "0")
+    both = document(page(("table", table(HEAD, same))), page(("table", table(HEAD, same))))
+    assert convert(both, "md").decode().count("<td>0</td>") == 4, "rows below it that are alike stay"
+    blank = row("", "")
+    both = document(page(("table", table(blank, same))), page(("table", table(blank, row("1", "1")))))
+    assert convert(both, "md").decode().count("<td></td>") == 4
+
+
 def test_tables_stay_apart_where_that_is_asked_for():
     whole, how = document(*CONTINUED), How(join_tables=False)
     assert convert(whole, "md", how).decode().count("<table") == 3

@@ -24,13 +24,16 @@ ROW = re.compile(r"<tr\b[^<>]*>.*?</tr>", re.IGNORECASE | re.DOTALL)
 
 
 def goes_on(first: Table, second: Table) -> int | None:
-    """How many rows of ``second`` repeat the header of ``first``; None if it is another table."""
+    """How many rows of ``second`` repeat the header of ``first``; None if it is another table.
+
+    Where no cell says that it is a header, the rows are that with which both begin, but empty ones.
+    """
     if first.width != second.width or not second.height:
         return None
-    ours, theirs = _rows(first), _rows(second)
+    headers = {cell.row for cell in first.cells if cell.header}
     same = 0
-    for mine, other in zip(ours[:MOST_HEADERS], theirs[:MOST_HEADERS], strict=False):
-        if mine != other:
+    for row, (mine, other) in enumerate(zip(_rows(first), _rows(second), strict=False)):
+        if mine != other or (headers and row not in headers) or not any(words for _, _, words in mine):
             break
         same += 1
     return min(same, second.height - 1)
