@@ -7,6 +7,8 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
 import zipfile
 from base64 import b64decode
 from io import BytesIO
@@ -15,9 +17,10 @@ import httpx
 import pypdfium2
 import pytest
 
-from docparser.convert.formats import FORMATS
+from docparser.convert.format_names import FORMATS
 from tests.support.jobs import JOBS
 from tests.support.paths import ROOT
+from tests.support.processes import child_environment
 from tests.support.samples import blank_pages as pdf
 from tests.support.samples import image
 from tests.support.wait import wait_for
@@ -226,6 +229,16 @@ def test_a_pdf_that_cannot_be_changed_is_refused_in_this_format_alone(parser):
     assert answer.status_code == 422 and "it has 3 pages or 2" in answer.json()["msg"]
     assert parser.client.get(f"{JOBS}/{job_id}/result?format=md").status_code == 200
     assert not list((parser.log.parent / "spool").iterdir())
+
+
+def test_the_service_itself_loads_no_library_of_the_formats():
+    """They are for its child processes: strangers' texts meet them there, and the service stays small."""
+    code = (
+        "import sys, docparser.app; print(*{'pikepdf', 'docx', 'openpyxl', 'nh3', 'latex2mathml'} & sys.modules.keys())"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=child_environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_the_web_page_offers_every_format():

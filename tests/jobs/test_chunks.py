@@ -12,7 +12,8 @@ import openpyxl
 import pytest
 
 from docparser.convert.document import ResultDocument
-from docparser.convert.formats import FORMATS, How, convert
+from docparser.convert.format_names import FORMATS, How
+from docparser.convert.formats import convert
 from docparser.convert.tokens import estimate
 from tests.support.paths import DATA
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docparser.convert.chunks import DEFAULT_TOKENS
 from docparser.convert.chunks import write as write_chunks
+from docparser.convert.format_names import DEFAULT_TOKENS
 
 from .. import files
 from ..state import DocumentState, Trouble

@@ -16,7 +16,6 @@ from docparser.convert.html_tables import Table
 from docparser.convert.sections import Item, Place, items_of
 from docparser.convert.tokens import estimate
 
-LEAST_TOKENS, DEFAULT_TOKENS, MOST_TOKENS = 32, 512, 8192
 SENTENCES = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n+")
 WORDS = re.compile(r"(?<=\s)|(?<=[\u2e80-\u9fff])")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formats that a result can be asked for in."""
+"""A result in each of the formats."""
 
 from __future__ import annotations
 
@@ -9,47 +9,25 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from docparser.convert import chunks, searchable_pdf, to_html, word_document, xlsx_workbook
 from docparser.convert.document import ResultDocument
+from docparser.convert.format_names import AS_USUAL, Format, How
 from docparser.convert.markdown_tables import find_tables
 from docparser.convert.safe_names import is_safe_path
 from docparser.convert.table_joins import joined_pages
 
-Format = Literal["md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip"]
-FORMATS: dict[str, str] = {
-    "md": "text/markdown; charset=utf-8",
-    "json": "application/json",
-    "html": "text/html; charset=utf-8",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "pdf": "application/pdf",
-    "chunks": "application/x-ndjson",
-    "zip": "application/zip",
-}
-SUFFIXES: dict[str, str] = {name: name for name in FORMATS} | {"chunks": "chunks.jsonl"}
-WITH_PICTURES = ("json", "html", "docx", "zip")  # the others have no use for those in the text
-SHOWN = ("md", "json", "html")  # by browsers; they save others
 PAGE_BREAK = "\n\n"
 
 
-@dataclasses.dataclass(frozen=True)
-class How:
-    """What a client may choose: ``chunk_tokens`` of the longest chunk; whether a table that goes on on the next page
-    becomes one (in every format but JSON and PDF, which show pages)."""
-
-    chunk_tokens: int = chunks.DEFAULT_TOKENS
-    join_tables: bool = True
-
-
-def convert(document: ResultDocument, format: Format, how: How = How()) -> bytes:
+def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> bytes:
     with io.BytesIO() as buffer:
         write(document, format, buffer, how)
         return buffer.getvalue()
 
 
-def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = How()) -> None:
+def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = AS_USUAL) -> None:
     """Text and archives page by page, the others as a whole. ``sink`` can seek, for the archive."""
     if format == "chunks":
         chunks.write(document.stem, _entries(document), how.chunk_tokens, how.join_tables, sink)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.convert.document import ResultDocument, Source
-from docparser.convert.formats import How, write
+from docparser.convert.format_names import How
+from docparser.convert.formats import write
 from docparser.convert.searchable_pdf import UneditablePdf
 from docparser.errors import UnreadableText
 

@@ -10,9 +10,16 @@ from typing import Annotated, BinaryIO
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
-from docparser.convert.chunks import DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS
 from docparser.convert.document import disposition
-from docparser.convert.formats import FORMATS, SHOWN, SUFFIXES, Format, How
+from docparser.convert.format_names import (
+    FORMATS,
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    SHOWN,
+    SUFFIXES,
+    Format,
+    How,
+)
 from docparser.documents.spool import Document
 from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.offload import Offload
@@ -23,7 +30,6 @@ ChunkTokens = Annotated[
     int,
     Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
 ]
-__all__ = ["DEFAULT_TOKENS", "JOBS", "ChunkTokens", "converted"]
 
 
 async def converted(

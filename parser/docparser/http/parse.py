@@ -14,11 +14,11 @@ from starlette.datastructures import FormData, UploadFile
 from docparser.contract import strict_json
 from docparser.contract.schemas import ParseOptions
 from docparser.contract.validation import describe_errors
-from docparser.convert.formats import WITH_PICTURES, Format, How
+from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.clients import client_of
-from docparser.http.conversion import DEFAULT_TOKENS, ChunkTokens, converted
+from docparser.http.conversion import ChunkTokens, converted
 from docparser.http.errors import new_log_id
 from docparser.http.forms import form_of
 from docparser.http.layout_parsing import CLIENT_GONE, json_answer, pages_of, wait_for

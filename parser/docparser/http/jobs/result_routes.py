@@ -12,10 +12,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
-from docparser.convert.formats import Format, How
+from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet
-from docparser.http.conversion import DEFAULT_TOKENS, ChunkTokens, converted
+from docparser.http.conversion import ChunkTokens, converted
 from docparser.http.jobs.clients import identity, jobs_of, result_url
 from docparser.http.jobs.envelope import JobRoute
 from docparser.http.jobs.routes import RESPONSES
