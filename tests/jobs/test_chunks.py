@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import Any, get_args
 
 import docx
 import openpyxl
 import pytest
 
 from docparser.convert.document import ResultDocument
-from docparser.convert.format_names import FORMATS, How
+from docparser.convert.format_names import FORMATS, Format, How
 from docparser.convert.formats import convert
 from docparser.convert.tokens import estimate
 from tests.support.paths import DATA
@@ -129,7 +129,7 @@ CONTINUED = (
     page(("header", "left out"), ("table", FARM), markdown=FARM),
     page(("table", YARD), ("text", "after")),
 )
-ROWS = [["Well", "March"], ["Mill", 0.048], ["Farm", 0.031], ["Yard", 0.009]]
+ROWS: list[list[Any]] = [["Well", "March"], ["Mill", 0.048], ["Farm", 0.031], ["Yard", 0.009]]
 
 
 def test_tables_over_pages_become_one_in_every_format():
@@ -199,7 +199,8 @@ def test_pages_of_tests_data_in_every_format_that_needs_no_document():
     for told in json.loads((DATA / "handbook.json").read_text())["pages"]:
         pages.append(page(*((block["label"], block["text"]) for block in told["blocks"])))
     whole = document(*pages)
-    assert all(convert(whole, format) for format in FORMATS if format != "pdf")
+    formats: tuple[Format, ...] = get_args(Format)
+    assert set(formats) == set(FORMATS) and all(convert(whole, format) for format in formats if format != "pdf")
     found = chunks(*pages)
     assert found[0]["headings"][0] == "Opening the Bakery" and {1, 2, 3} == {
         n for chunk in found for n in chunk["pages"]

@@ -81,12 +81,15 @@ def with_own_pictures(pages: list[Page]) -> list[Page]:
     for number, page in enumerate(pages, 1):
         names = {path: _numbered(path, number) for path in page.pictures if path in taken}
         if names:
-            text = re.sub("|".join(map(re.escape, names)), lambda match, names=names: names[match[0]], page.text)
-            pictures = {names.get(path, path): content for path, content in page.pictures.items()}
-            page = Page(text, pictures)
+            page = _renamed(page, names)
         taken |= page.pictures.keys()
         own.append(page)
     return own
+
+
+def _renamed(page: Page, names: dict[str, str]) -> Page:
+    text = re.sub("|".join(map(re.escape, names)), lambda match: names[match[0]], page.text)
+    return Page(text, {names.get(path, path): content for path, content in page.pictures.items()})
 
 
 def _numbered(path: str, number: int) -> str:

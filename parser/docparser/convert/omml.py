@@ -15,19 +15,8 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 LARGE = frozenset("∑∏∐∫∬∭∮∯∰⋀⋁⋂⋃⨀⨁⨂⨄⨆")
 ENDS_LARGE = frozenset("=<>≤≥≠≈≡,;")  # what a sum or an integral is over ends here
 BARS = frozenset("¯‾―")
-ACCENTS = {  # the sign as latex2mathml writes it -> the combining character that Word wants
-    "^": "\u0302",
-    "ˆ": "\u0302",
-    "~": "\u0303",
-    "˜": "\u0303",
-    "˙": "\u0307",
-    "¨": "\u0308",
-    "→": "\u20d7",
-    "ˇ": "\u030c",
-    "˘": "\u0306",
-    "´": "\u0301",
-    "`": "\u0300",
-}
+# The sign as latex2mathml writes it -> the combining character that Word wants.
+ACCENTS = dict(zip("^ˆ~˜˙¨→ˇ˘´`", "\u0302\u0302\u0303\u0303\u0307\u0308\u20d7\u030c\u0306\u0301\u0300", strict=True))
 BRACES = {"⏞": "top", "⏟": "bot"}
 
 

@@ -11,10 +11,12 @@ import dataclasses
 import io
 import struct
 from pathlib import Path
+from typing import cast
 
 import pikepdf
 from pikepdf import Array, Dictionary, Name
 from PIL import Image, ImageOps
+from PIL.TiffImagePlugin import TiffImageFile
 
 Image.MAX_IMAGE_PIXELS = None  # the pictures were parsed before, within the operator's limit
 
@@ -101,7 +103,7 @@ def _plain(image: Image.Image) -> Image.Image:
         return image.copy()
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         wide = image.convert("F")
-        peak = float(wide.getextrema()[1])
+        _, peak = cast(tuple[float, float], wide.getextrema())
         full = max(peak, 65535.0) if image.mode != "F" else 1.0 if peak <= 1 else max(peak, 255.0)
         return wide.point(lambda value: value * (255.0 / full) + 0.0).convert("L")
     return image.convert("RGB")
@@ -118,10 +120,11 @@ def _jpeg(pdf: pikepdf.Pdf, data: bytes, image: Image.Image) -> pikepdf.Stream:
 def _fax(pdf: pikepdf.Pdf, image: Image.Image) -> pikepdf.Stream:
     buffer = io.BytesIO()
     image.save(buffer, "TIFF", compression="group4", strip_size=1 << 30)  # one strip: each is coded by itself
-    with Image.open(buffer) as coded:
+    data = buffer.getvalue()
+    with TiffImageFile(buffer) as coded:
         (start,), (size,) = coded.tag_v2[273], coded.tag_v2[279]
         white_is_zero = coded.tag_v2[262] == 0
-    stream = _picture(pdf, buffer.getvalue()[start : start + size], image.size, 1, Name.DeviceGray)
+    stream = _picture(pdf, data[start : start + size], image.size, 1, Name.DeviceGray)
     stream.Filter = Name.CCITTFaxDecode
     stream.DecodeParms = Dictionary(K=-1, Columns=image.width, Rows=image.height, BlackIs1=not white_is_zero)
     return stream

@@ -39,9 +39,9 @@ def table_element(table: Table, fill: Fill) -> Any:
             _in(_in(line, "trPr"), "tblHeader")
         column = 0
         while column < width:
-            cell, begins = row_cells.get(column, (None, False))
-            _write(_in(line, "tc"), cell, begins, fill)
-            column += cell.columns if cell else 1
+            placed, begins = row_cells.get(column, (None, False))
+            _write(_in(line, "tc"), placed, begins, fill)
+            column += placed.columns if placed else 1
     return element
 
 

@@ -67,7 +67,7 @@ def target(data: bytes) -> None:
 
 
 def entry(choices: Choices) -> dict[str, Any]:
-    blocks = []
+    blocks: list[dict[str, Any]] = []
     for _ in range(choices.below(5)):
         left, top = choices.below(SIDE), choices.below(SIDE)
         blocks.append(
