@@ -121,7 +121,7 @@ def _fax(pdf: pikepdf.Pdf, image: Image.Image) -> pikepdf.Stream:
     buffer = io.BytesIO()
     image.save(buffer, "TIFF", compression="group4", strip_size=1 << 30)  # one strip: each is coded by itself
     data = buffer.getvalue()
-    with TiffImageFile(buffer) as coded:
+    with TiffImageFile(io.BytesIO(data)) as coded:
         (start,), (size,) = coded.tag_v2[273], coded.tag_v2[279]
         white_is_zero = coded.tag_v2[262] == 0
     stream = _picture(pdf, data[start : start + size], image.size, 1, Name.DeviceGray)
