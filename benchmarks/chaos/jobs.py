@@ -17,7 +17,7 @@ from chaos.journal import Journal
 JOBS = "/api/v2/ocr/jobs"
 OUTSTANDING = 6
 PAUSE_S = 1.0
-FORMATS = ("md", "json", "html", "xlsx", "zip")
+FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip")
 # Answers to an honest submission that mean "come back": the queue or the disk is full, or the service cannot work now.
 COME_BACK = (429, 503, 507)
 

@@ -22,7 +22,7 @@ from chaos.journal import Journal
 ALLOWED = (503, 504, 507)
 NOT_MET = ("no answer", "429", "503", "507")
 HOSTILE_OUTSTANDING = 2
-FORMATS = ("md", "json", "html", "xlsx", "zip")
+FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip")
 PATIENCE_S = 45.0
 
 

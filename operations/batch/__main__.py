@@ -57,7 +57,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
                 if counts.left:
                     await check_parsers(parsers, display)
                 display.start()
-                request = {**options.options, "visualize": "pdf" in options.formats}
+                request = {**options.options, "visualize": "layout" in options.formats}
                 run = Run(
                     parsers, works, options.formats, request, options.concurrency, options.patience, display, reader
                 )

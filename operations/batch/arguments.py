@@ -11,7 +11,7 @@ from typing import Any
 from bundle import envfile
 from bundle.paths import ENV_FILE
 
-FORMATS = ("md", "json", "xlsx", "docx", "pdf")
+FORMATS = ("md", "json", "xlsx", "docx", "pdf", "chunks", "layout")
 
 
 def parse() -> argparse.Namespace:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bundle.errors import ParseError
+from docparser.convert.searchable_pdf import UneditablePdf
 from tool_errors import ServiceError, UsageError
 
 from . import answers, outputs
@@ -163,7 +164,7 @@ class Run:
         async with self._writing:
             try:
                 await asyncio.to_thread(outputs.write_all, state, self.formats)
-            except OSError as error:
+            except (OSError, UneditablePdf) as error:
                 state.note(Trouble(0, f"the results cannot be written ({error})"))
             else:
                 state.clear(0)

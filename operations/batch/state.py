@@ -42,6 +42,7 @@ class DocumentState:
             known = {}
             shutil.rmtree(self.folder / ".parse", ignore_errors=True)
         self._made_from = made_from
+        self.joins_tables = options.get("mergeTables") is not False
         self.count: int | None = known.get("pages")
         self.written: list[str] = known.get("written", [])
         self._trouble = {int(page): Trouble(int(page), *words) for page, words in known.get("trouble", {}).items()}

@@ -22,7 +22,7 @@ async def survey(
 
     Returns the documents with something to do, and the states of all. The display's counts are filled in.
     """
-    loop, drawing = asyncio.get_running_loop(), "pdf" in options.formats
+    loop, drawing = asyncio.get_running_loop(), "layout" in options.formats
     works, states = [], []
     for document in collect(options.inputs, options.out):
         state = DocumentState(document, options.out, options.options)

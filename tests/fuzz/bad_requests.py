@@ -47,8 +47,21 @@ HEADERS = (
     *("Accept", "Accept-Encoding", "Content-Encoding", "If-None-Match", "If-Modified-Since", "Expect", "Cookie"),
     *("X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "Sec-Fetch-Site", "Upgrade", "X-HTTP-Method-Override"),
 )
-WORDS = ("result.jsonl", "1", "0", "md", "zip", "html", "xlsx", "purge=true", "sha256", "bytes=0-,5-,-1", "..%2f..%2f")
-FORMATS = ("md", "json", "html", "xlsx", "zip", "docx", "", "\0")
+WORDS = (
+    "result.jsonl",
+    "1",
+    "0",
+    "md",
+    "zip",
+    "html",
+    "xlsx",
+    "pdf",
+    "purge=true",
+    "sha256",
+    "bytes=0-,5-,-1",
+    "..%2f..%2f",
+)
+FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip", "exe", "", "\0")
 VLM_WORDS = (
     *(
         "<fcel>",
@@ -106,7 +119,7 @@ def page_of_any_text(choices: Choices, number: int, jobs: list[str]) -> BadReque
         }
         return BadRequest("good page", "POST", "/layout-parsing", as_json(choices), dumped(body))
     content, type = multipart(choices, damaged_file=False, number=number)
-    path = f"/parse?format={quote(choices.one(FORMATS[:5]))}"
+    path = f"/parse?format={quote(choices.one(FORMATS[:8]))}"
     return BadRequest("good page", "POST", path, ((b"content-type", type),), content)
 
 

@@ -6,14 +6,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+import subprocess
+import sys
 import zipfile
+from base64 import b64decode
 from io import BytesIO
 
 import httpx
+import pypdfium2
 import pytest
 
+from docparser.convert.format_names import FORMATS
 from tests.support.jobs import JOBS
+from tests.support.paths import ROOT
+from tests.support.processes import child_environment
 from tests.support.samples import blank_pages as pdf
+from tests.support.samples import image
 from tests.support.wait import wait_for
 
 
@@ -170,6 +179,71 @@ def test_results_in_other_formats(parser):
     assert {"a.md", "a.html", "a.json", "page_0001_a.jpg", "page_0002_a.jpg"} == set(names)
     assert len(answers["json"].json()["layoutParsingResults"]) == 2
     assert parser.client.get(f"{JOBS}/{job_id}/result?format=exe").status_code == 400
+
+
+def test_a_searchable_pdf_of_a_jobs_pages_and_of_an_upload(parser):
+    job_id = parser.job(pdf(3), pageRanges="1,3")
+    parser.ended(job_id)
+    answer = parser.client.get(f"{JOBS}/{job_id}/result?format=pdf")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "application/pdf"
+    assert "filename*=UTF-8''a.pdf" in answer.headers["content-disposition"]
+    found = [page.get_textpage().get_text_bounded() for page in pypdfium2.PdfDocument(answer.content)]
+    assert [text.split()[-2:] for text in found] == [["page", "1"], ["page", "3"]]
+    answer = parser.client.post("/parse?format=pdf", files={"file": ("scan.png", b64decode(image(size=(100, 140))))})
+    assert answer.status_code == 200 and "scan.pdf" in answer.headers["content-disposition"]
+    (page,) = pypdfium2.PdfDocument(answer.content)
+    assert "page 1" in " ".join(page.get_textpage().get_text_bounded().split())
+    assert not list((parser.log.parent / "spool").iterdir())
+
+
+def test_chunks_and_word_files_of_a_job_and_of_an_upload(parser):
+    job_id = parser.job(pdf(3), pageRanges="2-3")
+    parser.ended(job_id)
+    address = f"{JOBS}/{job_id}/result"
+    answer = parser.client.get(address, params={"format": "chunks"})
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("application/x-ndjson")
+    assert "filename*=UTF-8''a.chunks.jsonl" in answer.headers["content-disposition"]
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert {number for line in lines for number in line["pages"]} == {2, 3} and "page 2" in lines[0]["text"]
+    word = parser.client.get(address, params={"format": "docx"})
+    assert zipfile.ZipFile(BytesIO(word.content)).testzip() is None and "a.docx" in word.headers["content-disposition"]
+    for query in ({"format": "docx"}, {"format": "chunks", "chunkTokens": 32}):
+        answer = parser.client.post("/parse", params=query, files={"file": ("a.pdf", pdf(1))})
+        assert answer.status_code == 200 and answer.content
+    for wrong in ("31", "8193", "x", ""):
+        query = {"format": "chunks", "chunkTokens": wrong}
+        answer = parser.client.post("/parse", params=query, files={"file": ("a.pdf", pdf(1))})
+        assert answer.status_code == 422 and "chunkTokens" in answer.json()["errorMsg"]
+        answer = parser.client.get(address, params=query)
+        assert answer.status_code == 400 and "chunkTokens" in answer.json()["msg"]
+
+
+def test_a_pdf_that_cannot_be_changed_is_refused_in_this_format_alone(parser):
+    """PDFium believes the number of pages that the file says; qpdf counts them."""
+    odd = pdf(2).replace(b"/Count 2", b"/Count 3")
+    answer = parser.client.post("/parse?format=pdf", files={"file": ("odd.pdf", odd)})
+    assert answer.status_code == 422 and "ask for another format" in answer.json()["errorMsg"]
+    job_id = parser.job(odd, pageRanges="1-2")
+    parser.ended(job_id)
+    answer = parser.client.get(f"{JOBS}/{job_id}/result?format=pdf")
+    assert answer.status_code == 422 and "it has 3 pages or 2" in answer.json()["msg"]
+    assert parser.client.get(f"{JOBS}/{job_id}/result?format=md").status_code == 200
+    assert not list((parser.log.parent / "spool").iterdir())
+
+
+def test_the_service_itself_loads_no_library_of_the_formats():
+    """They are for its child processes: strangers' texts meet them there, and the service stays small."""
+    code = (
+        "import sys, docparser.app; print(*{'pikepdf', 'docx', 'openpyxl', 'nh3', 'latex2mathml'} & sys.modules.keys())"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=child_environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_the_web_page_offers_every_format():
+    page = (ROOT / "parser/docparser/web/static/index.html").read_text()
+    assert set(re.findall('data-format="([a-z]+)"', page)) == set(FORMATS)
 
 
 def test_parse_prints_markdown(parser):

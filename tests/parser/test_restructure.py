@@ -54,8 +54,24 @@ def test_pages_can_be_made_one(service, parsed):
     request = {"pages": parsed, "concatenatePages": True, "outputFormats": ["docx"]}
     (page,) = service.client.post("/restructure-pages", json=request).json()["result"]["layoutParsingResults"]
     assert page["prunedResult"]["page_count"] == 2
-    assert page["markdown"]["text"].count("<img") == 2
+    pictures = page["markdown"]["images"]
+    assert len(pictures) == 2 and all(page["markdown"]["text"].count(path) == 1 for path in pictures)
     assert base64.b64decode(page["exports"]["docx"]["content"])[:2] == b"PK"
+
+
+def test_pictures_in_tables_are_there_when_pages_become_one(service, parsed):
+    """PaddleOCR#17767: those of later pages were lost. Here both pages have one in the same place."""
+    name = "imgs/img_in_image_box_1_2_3_4.jpg"
+    for number, page in enumerate(parsed):
+        table = next(b for b in page["prunedResult"]["parsing_res_list"] if b["block_label"] == "table")
+        table["block_content"] = f'<table><tr><td>page {number}</td><td><img src="{name}" ></td></tr></table>'
+        page["markdownImages"] = {name: base64.b64encode(b"picture %d" % number).decode()}
+    request = {"pages": parsed, "concatenatePages": True, "mergeTables": False}
+    (page,) = service.client.post("/restructure-pages", json=request).json()["result"]["layoutParsingResults"]
+    pictures, text = page["markdown"]["images"], page["markdown"]["text"]
+    for number in (0, 1):
+        (path,) = (path for path, data in pictures.items() if base64.b64decode(data) == b"picture %d" % number)
+        assert path in text.partition(f"page {number}")[2].partition("</table>")[0]
 
 
 NO_PAGES: tuple[object, ...] = ([], [{"prunedResult": {}}], [{"prunedResult": {"parsing_res_list": [{}]}}], [{}], "x")

@@ -53,8 +53,13 @@ def noise(width: int, height: int) -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def result_of(number: int, drawing: str | None) -> dict:
+def result_of(number: int, drawing: str | None, only_table: bool = False) -> dict:
     """The `result` for one page."""
+    if only_table:
+        block = {"block_label": "table", "block_content": TABLE, "block_bbox": [10, 100, 300, 300], "block_id": 0}
+        pruned = {"parsing_res_list": [block], "width": 600 + number, "height": 800}
+        entry = {"prunedResult": pruned, "markdown": {"text": TABLE, "images": {}}}
+        return {"layoutParsingResults": [entry], "docparser": {"partial": False, "pages": [], "models": {}}}
     blocks = [
         ("doc_title", f"Page {number}", [10, 10, 300, 40]),
         ("text", f"Text of page {number}.\x0b\n\nSecond paragraph.", [10, 50, 300, 90]),
@@ -80,13 +85,15 @@ def result_of(number: int, drawing: str | None) -> dict:
 
 
 class NumberedPagesParser(SimulatedParser):
-    """`drawing`: base64 of a picture that every page gets as its drawing; None: a page with a box."""
+    """`drawing`: base64 of a picture that every page gets as its drawing; None: a page with a box. `only_tables`: every
+    page is the same table."""
 
     drawing: str | None = None
+    only_tables = False
 
     def number_of(self, body: dict) -> int:
         return number_of(body)
 
     def result(self, number: int, body: dict) -> dict:
         drawing = (self.drawing or jpeg(2 * (600 + number), 1600)) if body["visualize"] else None
-        return result_of(number, drawing)
+        return result_of(number, drawing, self.only_tables)

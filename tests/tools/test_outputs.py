@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import docx
@@ -18,11 +20,10 @@ from PIL import Image, ImageChops
 
 import file_types
 from batch import arguments, outputs, pages
-from batch.outputs import word
-from batch.outputs.blocks import Block
 from batch.outputs.picture_pdf import PicturePdf, as_jpeg
 from docparser.convert import xlsx_workbook
 from docparser.convert.document import ResultDocument
+from docparser.convert.formats import convert
 from tests.support.numbered_pages import numbered_pdf
 from tests.support.paths import ROOT
 
@@ -63,9 +64,8 @@ def test_the_service_writes_the_same_spreadsheet(results):
 
 def test_word(results):
     document = docx.Document(str(results / "book.docx"))
-    titles = [p.text for p in document.paragraphs if p.style and p.style.name == "Title"]
+    titles = [p.text for p in document.paragraphs if p.style and p.style.name == "Heading 1"]
     assert titles == ["Page 1", "Page 2", "Page 3"]
-    assert "Second paragraph." in [p.text for p in document.paragraphs]
     assert "left out" not in "".join(p.text for p in document.paragraphs)
     assert len(document.tables) == 3 and len(document.inline_shapes) == 3
     table = document.tables[0]
@@ -73,13 +73,72 @@ def test_word(results):
     assert table.cell(0, 0)._tc is table.cell(0, 1)._tc, "cells that span are merged"
 
 
-def test_a_seal_that_was_read_is_a_picture_and_text_in_word(tmp_path: Path):
-    Image.new("RGB", (20, 20), "red").save(tmp_path / "seal.jpg")
-    document = docx.Document()
-    word.add_block(document, Block("seal", "Ministry of Wells", "seal.jpg"), tmp_path)
-    word.add_block(document, Block("image", "", "seal.jpg"), tmp_path)
-    assert len(document.inline_shapes) == 2
-    assert [paragraph.text for paragraph in document.paragraphs if paragraph.text] == ["Ministry of Wells"]
+def test_the_service_writes_the_same_word_file(results):
+    records = [json.loads(record.read_bytes()) for record in sorted((results / ".parse/pages").glob("*.json"))]
+    answer = {
+        "layoutParsingResults": [
+            {
+                "markdown": {
+                    "text": record["markdown"]["text"],
+                    "images": {
+                        name: base64.b64encode((results / name).read_bytes()).decode()
+                        for name in record["markdown"]["images"].values()
+                    },
+                }
+            }
+            for record in records
+        ]
+    }
+    theirs = zipfile.ZipFile(io.BytesIO(convert(ResultDocument.from_answer("book.pdf", answer), "docx")))
+    ours = zipfile.ZipFile(results / "book.docx")
+    assert ours.read("word/document.xml") == theirs.read("word/document.xml")
+
+
+def test_a_missing_page_is_said_in_word(parse, tmp_path, parser):
+    (tmp_path / "book.pdf").write_bytes(numbered_pdf(2))
+    parser.script[2] = [422]
+    assert parse("book.pdf", "--formats", "docx").returncode == 1
+    document = docx.Document(str(tmp_path / "out/book.pdf/book.docx"))
+    (said,) = [p.text for p in document.paragraphs if p.style and p.style.name == "Quote"]
+    assert said.startswith("Page 2 is missing: ")
+
+
+def test_searchable_pages(results, tmp_path):
+    pdf = pypdfium2.PdfDocument(results / "book.pdf")
+    assert [round(page.get_width()) for page in pdf] == [601, 602, 603]
+    for number, page in enumerate(pdf, 1):
+        found = page.get_textpage().get_text_bounded().split()
+        assert found[:2] == ["Page", str(number)] and {"Second", "left", "out"} <= set(found)
+    assert (results / "book.pdf").stat().st_size < (tmp_path / "book.pdf").stat().st_size + 8000
+
+
+def test_a_document_that_cannot_be_made_searchable_is_reported(parse, tmp_path):
+    (tmp_path / "odd.pdf").write_bytes(numbered_pdf(2).replace(b"/Count 2", b"/Count 3"))
+    done = parse("odd.pdf", "--formats", "md,pdf")
+    assert done.returncode == 1 and "the results cannot be written" in done.stdout and "pages or 2" in done.stdout
+    assert (tmp_path / "out/odd.pdf/odd.md").is_file() and not (tmp_path / "out/odd.pdf/odd.pdf").exists()
+
+
+def test_chunks(results):
+    lines = [json.loads(line) for line in (results / "book.chunks.jsonl").read_text().splitlines()]
+    assert {line["headings"][0] for line in lines} == {"Page 1", "Page 2", "Page 3"}
+    tables = [line for line in lines if line["kind"] == "table"]
+    assert len(tables) == 3 and tables[1]["pages"] == [2] and "| Paper | A4 | 12.50 |" in tables[1]["text"]
+
+
+def test_tables_over_pages_are_one_in_the_outputs(parse, tmp_path, parser):
+    """Each page ends with the table that the next one begins with."""
+    (tmp_path / "book.pdf").write_bytes(numbered_pdf(3))
+    parser.only_tables = True
+    assert parse("book.pdf", "--formats", "md,xlsx,docx,chunks").returncode == 0
+    out = tmp_path / "out/book.pdf"
+    text = (out / "book.md").read_text()
+    assert text.count("<table") == text.count("Item") == 1 and text.count("Paper") == 3
+    assert len(openpyxl.load_workbook(out / "book.xlsx").sheetnames) == 1
+    assert len(docx.Document(str(out / "book.docx")).tables) == 1
+    assert len((out / "book.chunks.jsonl").read_text().splitlines()) == 1
+    assert parse("book.pdf", "--formats", "md", "--options", '{"mergeTables": false}').returncode == 0
+    assert (out / "book.md").read_text().count("<table") == 3
 
 
 def test_drawn_pages(results, tmp_path):

@@ -217,7 +217,7 @@ def peak_memory(tmp_path: Path, parser: NumberedPagesParser, pages: int) -> tupl
         "except SystemExit as end: assert not end.code, end.code\n"
         "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    words = [source, "--out", out, "--server", parser.url, "--formats", "md,json,pdf", "--concurrency", 4]
+    words = [source, "--out", out, "--server", parser.url, "--formats", "md,json,pdf,layout", "--concurrency", 4]
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, words)],
         env=child_environment(),

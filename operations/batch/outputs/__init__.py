@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..state import DocumentState
-from . import drawing, json_file, markdown, spreadsheet, word
+from . import chunk_lines, drawing, json_file, markdown, searchable, spreadsheet, word
 
 # Name on the command line -> (name of the file after the document's stem, who writes it).
 FORMATS: dict[str, tuple[str, Callable[[DocumentState, Path], bool]]] = {
@@ -15,7 +15,9 @@ FORMATS: dict[str, tuple[str, Callable[[DocumentState, Path], bool]]] = {
     "json": (".json", json_file.write),
     "xlsx": (".xlsx", spreadsheet.write),
     "docx": (".docx", word.write),
-    "pdf": (".layout.pdf", drawing.write),
+    "pdf": (".pdf", searchable.write),
+    "chunks": (".chunks.jsonl", chunk_lines.write),
+    "layout": (".layout.pdf", drawing.write),
 }
 DEFAULT = ("md", "json")
 

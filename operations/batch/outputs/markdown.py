@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markdown of a whole document, page after page as PaddleOCR's `concatenate_markdown_pages` joins them: an empty line
-between two pages (PaddleX 3.7, pipelines/paddleocr_vl/pipeline.py)."""
+between two pages, tables that go on on the next page joined (PaddleX 3.7, pipelines/paddleocr_vl/pipeline.py)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from .. import files
 from ..state import DocumentState, Trouble
+from .pages import pages_of
 
 
 def write(state: DocumentState, path: Path) -> bool:
     with files.whole(path) as part, part.open("w", encoding="utf-8") as stream:
-        for number, record in enumerate(state.records()):
-            stream.write("\n\n" if number else "")
-            stream.write(lost(record) if isinstance(record, Trouble) else record["markdown"]["text"].strip())
+        for number, page in enumerate(pages_of(state, lost)):
+            stream.write(("\n\n" if number else "") + page.text.strip())
         stream.write("\n")
     return True
 

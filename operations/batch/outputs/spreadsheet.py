@@ -8,15 +8,15 @@ from pathlib import Path
 from docparser.convert.xlsx_workbook import add_page, empty_workbook
 
 from .. import files
-from ..state import DocumentState, Trouble
+from ..state import DocumentState
+from .pages import pages_of
 
 
 def write(state: DocumentState, path: Path) -> bool:
     """False where the document has no table."""
     workbook = empty_workbook()
-    for record in state.records():
-        if not isinstance(record, Trouble):
-            add_page(workbook, record["page"], record["markdown"]["text"])
+    for number, page in enumerate(pages_of(state, lambda lost: ""), 1):
+        add_page(workbook, number, page.text)
     if not workbook.sheetnames:
         return False
     with files.whole(path) as part:

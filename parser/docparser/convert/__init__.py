@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result in other formats: Markdown, HTML, workbook, ZIP. Imports nothing from the rest of docparser."""
+"""A result in other formats: Markdown, HTML, workbook, Word file, searchable PDF, chunks, ZIP."""

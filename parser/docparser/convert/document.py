@@ -16,6 +16,14 @@ from docparser.convert.safe_names import safe_name
 
 
 @dataclasses.dataclass(frozen=True)
+class Source:
+    """The document as it was submitted; ``format`` is ``PDF`` or Pillow's name of an image format."""
+
+    path: Path
+    format: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Page:
     """``text`` is Markdown. ``pictures`` maps the paths in ``text`` to pictures: base64, or the file that has them."""
 
@@ -35,19 +43,22 @@ class Page:
 class ResultDocument:
     """``stem`` is the name of its files without suffix; ``result`` is that of ``/layout-parsing``, written as JSON.
 
-    Pictures that are files stand in ``result`` with their paths, others in base64.
+    Pictures that are files stand in ``result`` with their paths, others in base64. ``source`` is the document as it was
+    submitted, ``numbers`` which of its pages these are (from 1; None: all).
     """
 
     stem: str
     pages: list[Page]
     result: dict[str, Any]
+    source: Source | None = None
+    numbers: list[int] | None = None
 
     @classmethod
     def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:
         """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
         markdowns = [entry["markdown"] for entry in result["layoutParsingResults"]]
         pages = [Page(writable(markdown["text"]), markdown.get("images") or {}) for markdown in markdowns]
-        return cls(stem(file_name), pages, result)
+        return cls(stem(file_name), with_own_pictures(pages), result)
 
     @classmethod
     def from_files(cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path]) -> ResultDocument:
@@ -60,6 +71,30 @@ class ResultDocument:
             for entry in result["layoutParsingResults"]
         ]
         return cls(stem(file_name), pages, result)
+
+
+def with_own_pictures(pages: list[Page]) -> list[Page]:
+    """The pages, with a name of its own for each picture: PaddleX names them by their boxes, so pictures in the same
+    place of two pages have one name (PaddleOCR#18305)."""
+    taken: set[str] = set()
+    own = []
+    for number, page in enumerate(pages, 1):
+        names = {path: _numbered(path, number) for path in page.pictures if path in taken}
+        if names:
+            page = _renamed(page, names)
+        taken |= page.pictures.keys()
+        own.append(page)
+    return own
+
+
+def _renamed(page: Page, names: dict[str, str]) -> Page:
+    text = re.sub("|".join(map(re.escape, names)), lambda match: names[match[0]], page.text)
+    return Page(text, {names.get(path, path): content for path, content in page.pictures.items()})
+
+
+def _numbered(path: str, number: int) -> str:
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}page_{number:04d}_{name}"
 
 
 def disposition(file_name: str, suffix: str) -> str:

@@ -1,39 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formats that a result can be asked for in."""
+"""A result in each of the formats."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import zipfile
-from typing import BinaryIO, Literal
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
-from docparser.convert import to_html, xlsx_workbook
+from docparser.convert import chunks, searchable_pdf, to_html, word_document, xlsx_workbook
 from docparser.convert.document import ResultDocument
+from docparser.convert.format_names import AS_USUAL, Format, How
 from docparser.convert.markdown_tables import find_tables
 from docparser.convert.safe_names import is_safe_path
+from docparser.convert.table_joins import joined_pages
 
-Format = Literal["md", "json", "html", "xlsx", "zip"]
-FORMATS: dict[str, str] = {
-    "md": "text/markdown; charset=utf-8",
-    "json": "application/json",
-    "html": "text/html; charset=utf-8",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "zip": "application/zip",
-}
 PAGE_BREAK = "\n\n"
 
 
-def convert(document: ResultDocument, format: Format) -> bytes:
+def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> bytes:
     with io.BytesIO() as buffer:
-        write(document, format, buffer)
+        write(document, format, buffer, how)
         return buffer.getvalue()
 
 
-def write(document: ResultDocument, format: Format, sink: BinaryIO) -> None:
-    """Text and archives page by page; a workbook is made as a whole. ``sink`` can seek, for the archive."""
-    {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "zip": _zip}[format](document, sink)
+def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = AS_USUAL) -> None:
+    """Text and archives page by page, the others as a whole. ``sink`` can seek, for the archive."""
+    if format == "chunks":
+        chunks.write(document.stem, _entries(document), how.chunk_tokens, how.join_tables, sink)
+        return
+    if how.join_tables:
+        document = dataclasses.replace(document, pages=list(joined_pages(document.pages)))
+    writers = {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf, "zip": _zip}
+    writers[format](document, sink)
+
+
+def _entries(document: ResultDocument) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The pages' numbers and entries."""
+    entries = document.result["layoutParsingResults"]
+    return zip(document.numbers or range(1, len(entries) + 1), entries, strict=True)
 
 
 def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
@@ -53,6 +61,17 @@ def _html(document: ResultDocument, sink: BinaryIO) -> None:
 
 def _xlsx(document: ResultDocument, sink: BinaryIO) -> None:
     sink.write(xlsx_workbook.render(document))
+
+
+def _docx(document: ResultDocument, sink: BinaryIO) -> None:
+    word_document.render(document.pages, sink)
+
+
+def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
+    """Raises UneditablePdf."""
+    assert document.source is not None, "a searchable PDF is made from the document"
+    pages = ((number, entry["prunedResult"]) for number, entry in _entries(document))
+    searchable_pdf.write(document.source, pages, sink)
 
 
 def _zip(document: ResultDocument, sink: BinaryIO) -> None:

@@ -47,24 +47,28 @@ def read_tables(html: str) -> list[Table]:
 
     A model wrote the HTML, so end tags may be missing and spans may be wrong.
     """
-    reader = _Reader()
+    reader = TableReader()
     reader.feed(html)
     reader.close()
-    return [table for table in (builder.table() for builder in reader.builders) if table.cells]
+    return reader.tables()
 
 
-class _Reader(HTMLParser):
+class TableReader(HTMLParser):
     """Collects tables. A table inside a cell is a table of its own."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.builders: list[_TableBuilder] = []
+        self._builders: list[_TableBuilder] = []
         self._open: list[_TableBuilder] = []
+
+    def tables(self) -> list[Table]:
+        """Those with a cell, in the order of their beginnings."""
+        return [table for table in (builder.table() for builder in self._builders) if table.cells]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "table":
             self._open.append(_TableBuilder())
-            self.builders.append(self._open[-1])
+            self._builders.append(self._open[-1])
         elif not self._open:
             return
         elif tag == "tr":

@@ -42,22 +42,33 @@ class Formulas:
     def put_back_latex(self, text: str) -> str:
         return MARK.sub(lambda match: self._of(match)[0], text)
 
-    def _of(self, match: re.Match[str]) -> tuple[str, bool]:
-        number = match[1]
+    def find(self, number: str) -> tuple[str, bool]:
+        """The LaTeX of the formula with this number in its mark, and whether it stands on a line of its own."""
         return self._found[int(number)] if len(number) < 10 and int(number) < len(self._found) else ("", False)
+
+    def _of(self, match: re.Match[str]) -> tuple[str, bool]:
+        return self.find(match[1])
 
 
 def to_mathml(latex: str, display: bool) -> str:
     """The formula as MathML, or as LaTeX source if it cannot be translated."""
     latex = writable(latex)
-    if len(latex) <= MAX_LENGTH:
-        try:
-            element = latex2mathml.converter.convert_to_element(latex, display="block" if display else "inline")
-            for node in element.iter():  # the library leaves symbols as character references
-                node.text = html.unescape(node.text) if node.text else node.text
-            return ElementTree.tostring(element, encoding="unicode")
-        except MemoryError:
-            raise  # of the child process that this runs in
-        except Exception:  # the library has no common base class for its errors, and fails on some input by accident
-            pass
-    return f"<code>{html.escape(latex)}</code>"
+    element = mathml_of(latex, display)
+    return (
+        f"<code>{html.escape(latex)}</code>" if element is None else ElementTree.tostring(element, encoding="unicode")
+    )
+
+
+def mathml_of(latex: str, display: bool) -> ElementTree.Element | None:
+    """The formula as MathML, or None if it cannot be translated."""
+    if len(latex) > MAX_LENGTH:
+        return None
+    try:
+        element = latex2mathml.converter.convert_to_element(latex, display="block" if display else "inline")
+        for node in element.iter():  # the library leaves symbols as character references
+            node.text = html.unescape(node.text) if node.text else node.text
+    except MemoryError:
+        raise  # of the child process that this runs in
+    except Exception:  # the library has no common base class for its errors, and fails on some input by accident
+        return None
+    return element

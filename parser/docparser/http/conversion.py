@@ -3,19 +3,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
 from docparser.convert.document import disposition
-from docparser.convert.formats import FORMATS, Format
+from docparser.convert.format_names import (
+    FORMATS,
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    SHOWN,
+    SUFFIXES,
+    Format,
+    How,
+)
+from docparser.documents.spool import Document
 from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.offload import Offload
 
 JOBS = {"convert": "docparser.convert.job:convert_answer"}
 CHUNK = 1 << 18
+ChunkTokens = Annotated[
+    int,
+    Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
+]
 
 
 async def converted(
@@ -25,13 +39,15 @@ async def converted(
     name: str,
     format: Format,
     headers: Mapping[str, str],
+    source: Document,
+    how: How,
     *,
     download: bool = True,
 ) -> StreamingResponse:
     """``answer``: pieces of the JSON of an answer of /layout-parsing with so many ``pages``; a thread reads them.
 
-    ``name`` is the document's. A browser shows the answer, unless it is a ``download``. Raises BoundExceeded,
-    UnreadableText, SpoolFull.
+    ``name`` is the document's, ``source`` the document. A browser shows the answer, unless it cannot or it is a
+    ``download``. Raises BoundExceeded, UnreadableText, SpoolFull.
     """
 
     def fill(source: BinaryIO) -> None:
@@ -40,7 +56,7 @@ async def converted(
 
     offload: Offload = request.app.state.offload
     bounds = Bounds.of(request.app.state.settings).for_pages(pages)
-    args = {"name": name, "format": format}
+    args = {"name": name, "format": format, "how": dataclasses.asdict(how), "source": (source.path, source.format)}
     output = await offload.run("convert", args, fill, bounds, f"format: this document cannot be had as {format}")
     try:
         length = output.seek(0, 2)
@@ -54,6 +70,6 @@ async def converted(
             while piece := output.read(CHUNK):
                 yield piece
 
-    named = {"Content-Disposition": disposition(name, format)} if download else {}
+    named = {"Content-Disposition": disposition(name, SUFFIXES[format])} if download or format not in SHOWN else {}
     headers = {"Content-Length": str(length), **headers, **named}
     return StreamingResponse(send(), media_type=FORMATS[format], headers=headers)

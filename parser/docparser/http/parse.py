@@ -14,11 +14,11 @@ from starlette.datastructures import FormData, UploadFile
 from docparser.contract import strict_json
 from docparser.contract.schemas import ParseOptions
 from docparser.contract.validation import describe_errors
-from docparser.convert.formats import Format
+from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.clients import client_of
-from docparser.http.conversion import converted
+from docparser.http.conversion import ChunkTokens, converted
 from docparser.http.errors import new_log_id
 from docparser.http.forms import form_of
 from docparser.http.layout_parsing import CLIENT_GONE, json_answer, pages_of, wait_for
@@ -46,30 +46,31 @@ BODY = {
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
     **PARSING_RESPONSES,
-    200: {"description": "The document as Markdown, JSON, HTML, a workbook, or a ZIP."},
+    200: {"description": "The document in the format that was asked for."},
 }
 NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 @router.post("/parse", responses=RESPONSES, openapi_extra=BODY, response_class=Response)
-async def parse(request: Request, format: Format = "md") -> Response:
+async def parse(request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS) -> Response:
     """Parses one file. `curl -sF file=@page.png http://127.0.0.1:8080/parse` prints its Markdown."""
     request.state.log_id = new_log_id()
     async with _upload(request, format) as (name, options, document):
         parse = request.app.state.service.parse
         parsing = parse(document, options, request_id.get(), client_of(request), pages_of(request))
         result = await wait_for(request, parsing)
-    if result is None:
-        return Response(status_code=CLIENT_GONE)
-    models = await request.app.state.readiness.models_in_use()
-    if format == "json":
-        return json_answer(result, request.state.log_id, models, NO_SNIFFING)
-    try:
-        _, pieces = result.body(request.state.log_id, models)
-        work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, download=format in ("xlsx", "zip"))
-        answer = await wait_for(request, work)
-    finally:
-        result.close()
+        if result is None:
+            return Response(status_code=CLIENT_GONE)
+        models = await request.app.state.readiness.models_in_use()
+        if format == "json":
+            return json_answer(result, request.state.log_id, models, NO_SNIFFING)
+        try:
+            _, pieces = result.body(request.state.log_id, models)
+            how = How(chunk_tokens, options.mergeTables)
+            work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, document, how, download=False)
+            answer = await wait_for(request, work)
+        finally:
+            result.close()
     return answer or Response(status_code=CLIENT_GONE)
 
 
@@ -83,7 +84,7 @@ async def _upload(request: Request, format: Format) -> AsyncIterator[tuple[str, 
                 raise InvalidRequest(
                     "file: missing; send multipart/form-data with a part `file`, like curl -F file=@page.png"
                 )
-            defaults = {"visualize": False, "returnMarkdownImages": format in ("json", "html", "zip")}
+            defaults = {"visualize": False, "returnMarkdownImages": format in WITH_PICTURES}
             try:
                 options = ParseOptions.model_validate(defaults | _options(form))
             except ValidationError as exc:

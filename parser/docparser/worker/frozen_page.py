@@ -6,9 +6,11 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import re
 from typing import Any
 
 from paddlex.inference.common.result import BaseResult
+from paddlex.inference.pipelines.layout_parsing.utils import construct_img_path
 from paddlex.inference.pipelines.paddleocr_vl.result import PaddleOCRVLBlock, PaddleOCRVLResult
 from PIL import Image
 
@@ -59,6 +61,32 @@ def thaw(frozen: dict, index: int) -> PaddleOCRVLResult:
 def from_client(pruned: dict, index: int) -> dict:
     """A ``prunedResult`` that a client sent back, as paddlex's restructure_pages() takes it."""
     return {"res": {"page_count": None, **pruned, "input_path": "", "page_index": index}}
+
+
+def with_own_pictures(pages: list[tuple[dict, dict[str, str]]]) -> list[tuple[dict, dict[str, str]]]:
+    """``(prunedResult, images)`` of pages that are to become one, with a name of its own for each picture.
+
+    PaddleX names pictures by their boxes: of pictures in the same place of two pages, one would be lost and the other
+    shown twice (PaddleOCR#18305).
+    """
+    taken: set[str] = set()
+    own = []
+    for number, (pruned, images) in enumerate(pages, 1):
+        names = {path: path.replace("imgs/", f"imgs/page_{number:04d}_", 1) for path in images if path in taken}
+        if names:
+            pruned = {**pruned, "parsing_res_list": [_renamed(block, names) for block in pruned["parsing_res_list"]]}
+            images = {names.get(path, path): picture for path, picture in images.items()}
+        taken |= images.keys()
+        own.append((pruned, images))
+    return own
+
+
+def _renamed(block: dict, names: dict[str, str]) -> dict:
+    """A block that names pictures in its text, or is one."""
+    mentions = "|".join(map(re.escape, names))
+    block = {**block, "block_content": re.sub(mentions, lambda match: names[match[0]], block["block_content"])}
+    path = construct_img_path(block["block_label"], block["block_bbox"])
+    return {**block, "image": {"path": names[path], "img": None}} if path in names else block
 
 
 def put_images_back(result: Any, images: dict[str, str]) -> None:

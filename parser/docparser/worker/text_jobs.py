@@ -18,7 +18,7 @@ from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeli
 from docparser.contract.options import AnswerOptions, RestructureOptions
 from docparser.errors import InvalidRequest
 from docparser.worker.answer import docx_export, encode_jpeg, page_entry
-from docparser.worker.frozen_page import from_client, put_images_back, thaw
+from docparser.worker.frozen_page import from_client, put_images_back, thaw, with_own_pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,12 +88,13 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     """Raises InvalidRequest for what is no page."""
     task: JoinSent = pickle.load(source)
-    images = [images for _, images in task.pages]
-    if task.restructure.concatenate_pages:
-        images = [{path: picture for page in images for path, picture in page.items()}]
     text_only = dataclasses.replace(task.answer, docx=False, markdown_images=False)
     try:
-        pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(task.pages)]
+        sent = with_own_pictures(task.pages) if task.restructure.concatenate_pages else task.pages
+        images = [images for _, images in sent]
+        if task.restructure.concatenate_pages:
+            images = [{path: picture for page in images for path, picture in page.items()}]
+        pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
         joined = _join(pages, task.restructure)
         entries = [page_entry(page, number, text_only, max_side=task.max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:

@@ -15,6 +15,7 @@ FAMILIES = (
     "vlm_answers",
     "markdown",
     "tables",
+    "places",
     "formulas",
     "identifiers",
     "operator_files",

@@ -12,9 +12,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
-from docparser.convert.formats import Format
+from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
+from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet
-from docparser.http.conversion import converted
+from docparser.http.conversion import ChunkTokens, converted
 from docparser.http.jobs.clients import identity, jobs_of, result_url
 from docparser.http.jobs.envelope import JobRoute
 from docparser.http.jobs.routes import RESPONSES
@@ -90,22 +91,28 @@ async def page(job_id: str, number: int, request: Request) -> Response:
 
 
 @router.get("/{job_id}/result", responses=CONVERTING)
-async def result(job_id: str, request: Request, format: Format = "md") -> Response:
-    """The pages that have ended, in another format: md, json, html, xlsx, zip."""
+async def result(
+    job_id: str, request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS
+) -> Response:
+    """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, chunks, zip."""
     jobs = jobs_of(request)
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
     pieces = _answer(jobs, job, steps, await request.app.state.readiness.models_in_use())
-    answer = await wait_for(request, converted(request, pieces, counts.ended, job.file_name, format, SAFE))
+    source = Document(str(jobs.files.document(job_id)), job.format)
+    how = How(chunk_tokens, job.options.get("mergeTables") is not False)
+    work = converted(request, pieces, counts.ended, job.file_name, format, SAFE, source, how)
+    answer = await wait_for(request, work)
     return answer or Response(status_code=CLIENT_GONE)
 
 
 def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict) -> Iterator[bytes]:
     """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces."""
-    reports, files = [], {}
+    reports, files, numbers = [], {}, []
     yield b'{"result": {"layoutParsingResults": ['
     for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
+        numbers.append(step.number)
         piece = jobs.results.page(job, step, str, models)
         entries = (json.dumps(entry, ensure_ascii=False) for entry in piece["layoutParsingResults"])
         yield ((", " if number else "") + ", ".join(entries)).encode("utf-8", "replace")
@@ -116,5 +123,5 @@ def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict) -> Iter
             files.update({f"pages/{step.number}/{path.name}": str(path) for path in pictures.iterdir()})
     report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
-    end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}}}'
+    end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'
     yield end.encode("utf-8", "replace")

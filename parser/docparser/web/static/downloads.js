@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { say } from "./languages.js";
 
 /** The service's formats in the menu's order; each has a text `download.FORMAT`. */
-export const FORMATS = ["md", "html", "xlsx", "json", "zip"];
+export const FORMATS = ["md", "html", "pdf", "docx", "xlsx", "chunks", "json", "zip"];
 const KEEP_MS = 60_000; // how long the browser may take to begin with the file
 
 /** `entry()`: the document on the screen. `onTrouble(error)` hears of what cannot be had. */

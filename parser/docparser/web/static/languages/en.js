@@ -36,7 +36,10 @@ export default {
   download: "Download",
   "download.md": "Markdown",
   "download.html": "HTML",
+  "download.pdf": "Searchable PDF",
+  "download.docx": "Word",
   "download.xlsx": "Tables (Excel)",
+  "download.chunks": "Chunks for retrieval (JSON lines)",
   "download.json": "JSON",
   "download.zip": "All, with pictures (ZIP)",
 

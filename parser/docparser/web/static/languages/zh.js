@@ -36,7 +36,10 @@ export default {
   download: "下载",
   "download.md": "Markdown",
   "download.html": "HTML",
+  "download.pdf": "可搜索的 PDF",
+  "download.docx": "Word",
   "download.xlsx": "表格（Excel）",
+  "download.chunks": "检索用文本块（JSON Lines）",
   "download.json": "JSON",
   "download.zip": "全部，含图片（ZIP）",
 

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document's pages as docparser.convert takes them, read one by one. Tables that go on on the next page are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from docparser.convert.characters import writable
+from docparser.convert.document import Page
+from docparser.convert.table_joins import joined_pages
+
+from ..state import DocumentState, Trouble
+
+
+def pages_of(state: DocumentState, missing: Callable[[Trouble], str]) -> Iterator[Page]:
+    """`missing` is the Markdown that stands for a page without a result."""
+    pages = (_page(record, state.folder, missing) for record in state.records())
+    return joined_pages(pages) if state.joins_tables else pages
+
+
+def _page(record: dict[str, Any] | Trouble, folder: Path, missing: Callable[[Trouble], str]) -> Page:
+    if isinstance(record, Trouble):
+        return Page(writable(missing(record)), {})
+    markdown = record["markdown"]
+    return Page(writable(markdown["text"]), {name: folder / name for name in markdown["images"].values()})

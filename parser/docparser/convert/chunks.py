@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document in chunks for retrieval, as JSON lines: a section's texts together, tables by themselves.
+
+No chunk is longer than asked for, by the estimate in ``tokens``. A text that is longer is cut between sentences, else
+between words; a table between rows, and its header stands in each part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+from docparser.convert.html_tables import Table
+from docparser.convert.sections import Item, Place, items_of
+from docparser.convert.tokens import estimate
+
+SENTENCES = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n+")
+WORDS = re.compile(r"(?<=\s)|(?<=[\u2e80-\u9fff])")
+
+
+def write(name: str, pages: Iterable[tuple[int, dict[str, Any]]], tokens: int, join: bool, sink: BinaryIO) -> None:
+    """``pages``: number from 1, and the entry of an answer; ``tokens``: of the longest chunk; ``join``: a table that
+    goes on on the next page is one."""
+    for number, chunk in enumerate(_chunks(items_of(pages, join), tokens), 1):
+        line = {"id": f"{name}-{number:05d}", "document": name, **chunk}
+        sink.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+
+def _chunks(items: Iterator[Item], most: int) -> Iterator[dict[str, Any]]:
+    path: list[tuple[int, Item]] = []  # the open headings with their levels
+    texts: list[tuple[str, tuple[Place, ...]]] = []
+    told = True  # whether a chunk has said the last heading
+
+    def flush() -> Iterator[dict[str, Any]]:
+        nonlocal told
+        if not told and not texts:
+            for piece in _pieces(path[-1][1].text, most):
+                yield _chunk("heading", path, piece, path[-1][1].places)
+        told = True
+        if texts:
+            yield _chunk("text", path, "\n\n".join(text for text, _ in texts), [p for _, ps in texts for p in ps])
+            texts.clear()
+
+    for item in items:
+        if item.level:
+            deeper = bool(path) and item.level > path[-1][0]
+            if texts or not deeper:
+                yield from flush()
+            path = [(level, heading) for level, heading in path if level < item.level] + [(item.level, item)]
+            told = False
+            continue
+        if item.table is not None:
+            if texts:
+                yield from flush()
+            told = True
+            for part in _table_parts(item.text, item.table, most):
+                yield _chunk("table", path, part, item.places)
+            continue
+        for piece in _pieces(item.text, most):
+            if texts and sum(estimate(text) for text, _ in texts) + estimate(piece) > most:
+                yield from flush()
+            texts.append((piece, item.places))
+    yield from flush()
+
+
+def _chunk(kind: str, path: list[tuple[int, Item]], text: str, places: Iterable[Place]) -> dict[str, Any]:
+    unique = list(dict.fromkeys(places))
+    return {
+        "kind": kind,
+        "headings": [" ".join(heading.text.split()) for _, heading in path],
+        "text": text,
+        "tokens": estimate(text),
+        "pages": sorted({place.page for place in unique}),
+        "boxes": [
+            {
+                "page": place.page,
+                "label": place.label,
+                "box": [place.box.left, place.box.top, place.box.right, place.box.bottom],
+                "pageSize": list(place.size),
+            }
+            for place in unique
+        ],
+    }
+
+
+def _pieces(text: str, most: int) -> Iterator[str]:
+    """``text`` in parts of at most ``most`` tokens: whole, or by sentences, or by words, or by letters."""
+    yield from _cut(text, most, [SENTENCES, WORDS])
+
+
+def _cut(text: str, most: int, marks: list[re.Pattern[str]]) -> Iterator[str]:
+    if estimate(text) <= most:
+        if text.strip():
+            yield text.strip()
+        return
+    if not marks:  # a single word
+        yield from (text[at : at + most] for at in range(0, len(text), most))
+        return
+    gathered, size, at = "", 0, 0
+    for end in [match.end() for match in marks[0].finditer(text)] + [len(text)]:
+        part, at = text[at:end], end
+        tokens = estimate(part)
+        if size + tokens > most and gathered.strip():
+            yield gathered.strip()
+            gathered, size = "", 0
+        if tokens > most:
+            yield from _cut(part, most, marks[1:])
+        else:
+            gathered, size = gathered + part, size + tokens
+    if gathered.strip():
+        yield gathered.strip()
+
+
+def _table_parts(caption: str, table: Table, most: int) -> Iterator[str]:
+    """The table in Markdown; a cell that covers several places stands in each of them, so that every row says all."""
+    rows = [[""] * table.width for _ in range(table.height)]
+    for cell in table.cells:
+        text = " ".join(cell.text.split()).replace("|", "\\|")
+        for row in range(cell.row, cell.row + cell.rows):
+            rows[row][cell.column : cell.column + cell.columns] = [text] * cell.columns
+    headers = {cell.row for cell in table.cells if cell.header and cell.row == 0} or {0}
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    rule = "|" + "---|" * table.width
+    head = [*([caption] if caption else []), *([""] if caption else []), *(lines[row] for row in headers), rule]
+    costs = sum(estimate(line) for line in head)
+    if costs > most // 2:  # a header that leaves no room for rows is said once
+        yield from _pieces("\n".join(head[:-1]), most)
+        head, costs = [], 0
+    part, size = list(head), costs
+    for line in lines[len(headers) :]:
+        tokens = estimate(line)
+        if len(part) > len(head) and size + tokens > most:
+            yield "\n".join(part)
+            part, size = list(head), costs
+        if size + tokens > most:
+            yield from _pieces(line, most)
+        else:
+            part.append(line)
+            size += tokens
+    if len(part) > len(head) or (head and table.height <= len(headers)):
+        yield "\n".join(part)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the text of a page's blocks lies: lines of paragraphs on their ink, cells of tables in their places.
+
+The VLM says what a block's text is and not where its lines are. So lines are looked for in the picture, and the text is
+dealt out to them by their lengths.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from PIL import Image
+
+from docparser.convert.characters import writable
+from docparser.convert.glyphless_font import text_width
+from docparser.convert.html_tables import Table
+from docparser.convert.ink_lines import ink_lines
+from docparser.convert.markdown_tables import find_tables
+from docparser.convert.page_blocks import Block, Box, blocks_of
+
+LEADING = 1.3  # from line to line, in heights of the letters, where no ink tells
+LEAST_ROOM = 0.4  # ems of ink for an em of text: with less, what was found are no lines
+CELL_HEIGHT = 0.7  # of a table's row
+CELL_GAP = 0.04  # of a cell's width
+WITH_TABLES = ("table", "chart")
+# A line may end after a blank, and beside a character of a script that has no blanks.
+BREAKS = re.compile(r"(?<=\s)|(?<=[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef])|(?=[\u2e80-\u9fff\uac00-\ud7af])")
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """``text`` without line ends fills ``box``; with ``down``, it runs from top to bottom."""
+
+    text: str
+    box: Box
+    down: bool = False
+
+
+def lines_of(pruned: dict[str, Any], picture: Image.Image, scale: float) -> Iterator[list[Line]]:
+    """The lines of each block with text, in reading order. ``picture`` is grey and ``scale`` times as large as the page
+    was when it was parsed."""
+    for block in blocks_of(pruned):
+        tables = find_tables(block.content) if block.label in WITH_TABLES else []
+        if tables:
+            yield _table_lines(tables, block.boxes[0])
+        elif block.label == "vertical_text":
+            yield _vertical_lines(block, picture, scale)
+        elif block.label != "spotting":
+            yield _paragraph_lines(block, picture, scale)
+    spotted = pruned.get("spotting_res") or {}
+    for polygon, text in zip(spotted.get("rec_polys") or [], spotted.get("rec_texts") or [], strict=False):
+        across, along = [float(x) for x, _ in polygon], [float(y) for _, y in polygon]
+        yield [Line(_one_line(writable(text)), Box(min(across), min(along), max(across), max(along)))]
+
+
+def _paragraph_lines(block: Block, picture: Image.Image, scale: float) -> list[Line]:
+    text = block.plain
+    boxes = [line for box in block.boxes for line in ink_lines(picture, box, scale)]
+    if sum(box.width / box.height for box in boxes) < LEAST_ROOM * text_width(text):  # rules, a picture, no ink
+        boxes = [line for box in block.boxes for line in _guessed(text, box)]
+    return _dealt(text, boxes)
+
+
+def _vertical_lines(block: Block, picture: Image.Image, scale: float) -> list[Line]:
+    """Columns from the right to the left: rows of the picture when it lies on its side."""
+    lying, width = picture.transpose(Image.Transpose.ROTATE_90), picture.width / scale
+    boxes = []
+    for box in block.boxes:
+        turned = Box(box.top, width - box.right, box.bottom, width - box.left)
+        for line in ink_lines(lying, turned, scale) or [turned]:
+            boxes.append(Box(width - line.bottom, line.left, width - line.top, line.right))
+    return [dataclasses.replace(line, down=True) for line in _dealt(block.plain, boxes)]
+
+
+def _guessed(text: str, box: Box) -> list[Box]:
+    """As many lines of equal height as the text needs in the box."""
+    ems = max(text_width(text), 1.0)
+    size = math.sqrt(box.width * box.height / (ems * LEADING)) if box.width > 0 and box.height > 0 else 0
+    count = max(1, round(box.height / (size * LEADING)), text.count("\n") + 1) if size else 1
+    height = box.height / count
+    return [Box(box.left, box.top + height * n, box.right, box.top + height * (n + 0.85)) for n in range(count)]
+
+
+def _dealt(text: str, boxes: list[Box]) -> list[Line]:
+    """``text`` on the lines in ``boxes``: as it is broken, where it has as many lines, else by their lengths."""
+    written = [line for line in map(_one_line, text.splitlines()) if line]
+    if len(written) == len(boxes) or not boxes:
+        return [Line(line, box) for line, box in zip(written, boxes, strict=False)]
+    pieces = [piece for piece in BREAKS.split(_one_line(text)) if piece]
+    room = sum(max(box.width, box.height) for box in boxes)
+    widths = list(map(text_width, pieces))
+    whole, due, reached, end, lines = sum(widths), 0.0, 0.0, 0, []
+    for box in boxes:
+        due += max(box.width, box.height) / room * whole
+        begin = end
+        while end < len(pieces) and (reached + widths[end] / 2 <= due or box is boxes[-1]):
+            reached += widths[end]
+            end += 1
+        if line := "".join(pieces[begin:end]).strip():
+            lines.append(Line(line, box))
+    return lines
+
+
+def _table_lines(tables: list[Table], box: Box) -> list[Line]:
+    """A line for each cell. Columns are as wide as their texts ask for, rows are of one height."""
+    height, lines = box.height / len(tables), []
+    for number, table in enumerate(tables):
+        wanted = [1.0] * table.width
+        for cell in table.cells:
+            if cell.columns == 1:
+                wanted[cell.column] = max(wanted[cell.column], min(12.0, text_width(cell.text)))
+        edges = [0.0]
+        for width in wanted:
+            edges.append(edges[-1] + width / sum(wanted) * box.width)
+        row = height / table.height
+        for cell in table.cells:
+            text = _one_line(cell.text)
+            if not text:
+                continue
+            left, right = box.left + edges[cell.column], box.left + edges[cell.column + cell.columns]
+            right -= CELL_GAP * (right - left)
+            size = min(CELL_HEIGHT * row, 2 * (right - left) / max(text_width(text), 0.1))
+            middle = box.top + number * height + (cell.row + cell.rows / 2) * row
+            right = min(right, left + size * max(text_width(text), 0.1))
+            lines.append(Line(text, Box(left, middle - size / 2, right, middle + size / 2)))
+    return lines
+
+
+def _one_line(text: str) -> str:
+    """Composed (NFC), as people search."""
+    return " ".join(unicodedata.normalize("NFC", text).split())

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chunks for retrieval: headings, places, sizes; and tables that go on on the next page, in every format."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, get_args
+
+import docx
+import openpyxl
+import pytest
+
+from docparser.convert.document import ResultDocument
+from docparser.convert.format_names import FORMATS, Format, How
+from docparser.convert.formats import convert
+from docparser.convert.tokens import estimate
+from tests.support.paths import DATA
+
+HEAD = "<tr><th>Well</th><th>March</th></tr>"
+
+
+def row(*cells: str) -> str:
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def table(*rows: str) -> str:
+    return f"<table>{''.join(rows)}</table>"
+
+
+def page(*blocks: tuple[str, str], markdown: str | None = None) -> dict[str, Any]:
+    """An entry with blocks of (label, content), one below the other."""
+    listed = [
+        {"block_label": label, "block_content": content, "block_bbox": [10, 20 * n, 90, 20 * n + 15], "block_id": n}
+        for n, (label, content) in enumerate(blocks)
+    ]
+    marks = {"doc_title": "# ", "paragraph_title": "## "}
+    text = "\n\n".join(marks.get(label, "") + content for label, content in blocks)
+    return {
+        "prunedResult": {"parsing_res_list": listed, "width": 100, "height": 140},
+        "markdown": {"text": text if markdown is None else markdown, "images": {}},
+    }
+
+
+def document(*pages: dict[str, Any]) -> ResultDocument:
+    return ResultDocument.from_answer("wells.pdf", {"layoutParsingResults": list(pages)})
+
+
+def chunks(*pages: dict[str, Any], tokens: int = 512, join: bool = True) -> list[dict[str, Any]]:
+    lines = convert(document(*pages), "chunks", How(tokens, join)).decode().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_headings_texts_places_and_names():
+    first, second, third = chunks(
+        page(("doc_title", "Wells"), ("header", "left out"), ("text", "In short."), ("paragraph_title", "1 Why")),
+        page(("text", "Because of $x^2$."), ("text", "And so."), ("paragraph_title", "1.1 How"), ("text", "By hand.")),
+    )
+    assert [chunk["id"] for chunk in (first, second)] == ["wells-00001", "wells-00002"]
+    assert (first["headings"], first["text"], first["pages"]) == (["Wells"], "In short.", [1])
+    assert (second["headings"], second["text"]) == (["Wells", "1 Why"], "Because of $x^2$.\n\nAnd so.")
+    assert second["boxes"][0] == {"page": 2, "label": "text", "box": [10, 0, 90, 15], "pageSize": [100, 140]}
+    assert [box["box"][1] for box in second["boxes"]] == [0, 20]
+    assert third["headings"] == ["Wells", "1.1 How"], "the Markdown gives both the same level"
+    assert first["tokens"] == estimate("In short.") == 4
+
+
+def test_levels_of_the_markdown_count_and_headings_alone_are_not_lost():
+    found = chunks(
+        page(("doc_title", "Wells"), ("paragraph_title", "A"), ("paragraph_title", "B"), ("text", "b"),
+             markdown="# Wells\n\n## A\n\n### B\n\nb"),
+        page(("paragraph_title", "C"), ("paragraph_title", "D")),
+    )  # fmt: skip
+    assert [(chunk["kind"], chunk["headings"], chunk["text"]) for chunk in found] == [
+        ("text", ["Wells", "A", "B"], "b"),
+        ("heading", ["Wells", "C"], "C"),
+        ("heading", ["Wells", "D"], "D"),
+    ]
+
+
+@pytest.mark.parametrize("tokens", [32, 100])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One sentence of some words. " * 60,
+        "没有空格的文字也要分开。" * 60,
+        "word " * 600,
+        "x" * 3000,
+        "\n".join(f"line {n}" for n in range(300)),
+    ],
+)
+def test_no_chunk_is_longer_than_asked_for_and_nothing_is_lost(text, tokens):
+    found = chunks(page(("text", text), ("text", "short"), ("text", text)), tokens=tokens)
+    assert all(0 < chunk["tokens"] <= tokens for chunk in found)
+    whole = "".join("".join(chunk["text"].split()) for chunk in found)
+    assert whole == "".join((text + "short" + text).split())
+
+
+def test_a_long_table_is_cut_between_rows_and_its_header_is_said_again():
+    rows = [row(f"Mill {n}", f"0.{n:03d}") for n in range(60)]
+    found = chunks(page(("table_title", "Table 1"), ("table", table(HEAD, *rows)), ("text", "after")), tokens=64)
+    tables = [chunk for chunk in found if chunk["kind"] == "table"]
+    assert len(tables) > 5 and all(chunk["tokens"] <= 64 for chunk in tables)
+    heads = {tuple(chunk["text"].splitlines()[:4]) for chunk in tables}
+    assert heads == {("Table 1", "", "| Well | March |", "|---|---|")}
+    said = [line for chunk in tables for line in chunk["text"].splitlines()[4:]]
+    assert said == [f"| Mill {n} | 0.{n:03d} |" for n in range(60)]
+    assert [box["label"] for box in tables[0]["boxes"]] == ["table_title", "table"] and found[-1]["text"] == "after"
+
+
+def test_cells_that_cover_several_places_stand_in_each():
+    (chunk,) = chunks(page(("table", table(row("a", "b"), "<tr><td rowspan=2>c</td><td>d|e</td></tr>", row("f")))))
+    assert chunk["text"].splitlines() == ["| a | b |", "|---|---|", "| c | d\\|e |", "| c | f |"]
+
+
+def test_text_of_joined_blocks_has_all_their_boxes():
+    """PaddleOCR#17126: the text of several boxes stands in the first block."""
+    entry = page(("text", "begins here and goes on there"), ("text", ""))
+    for block in entry["prunedResult"]["parsing_res_list"]:
+        block["group_id"] = 0
+    (chunk,) = chunks(entry)
+    assert [box["box"] for box in chunk["boxes"]] == [[10, 0, 90, 15], [10, 20, 90, 35]]
+
+
+MILL, FARM, YARD = table(HEAD, row("Mill", "0.048")), table(HEAD, row("Farm", "0.031")), table(row("Yard", "0.009"))
+CENTRED = f'before\n\n<div style="text-align: center;"><html><body>{MILL}</body></html></div>'
+CONTINUED = (
+    page(("text", "before"), ("table", MILL), ("number", "1"), markdown=CENTRED),
+    page(("header", "left out"), ("table", FARM), markdown=FARM),
+    page(("table", YARD), ("text", "after")),
+)
+ROWS: list[list[Any]] = [["Well", "March"], ["Mill", 0.048], ["Farm", 0.031], ["Yard", 0.009]]
+
+
+def test_tables_over_pages_become_one_in_every_format():
+    whole = document(*CONTINUED)
+    markdown = convert(whole, "md").decode()
+    assert markdown.count("<table") == markdown.count("<th>Well") == 1
+    assert markdown.index("Mill") < markdown.index("Farm") < markdown.index("Yard") < markdown.index("</table>")
+    assert markdown.rstrip().endswith("after")
+    assert convert(whole, "html").decode().count("<table") == 1
+    (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(whole, "xlsx"))).worksheets
+    assert [[cell.value for cell in line] for line in sheet.rows] == ROWS
+    (found,) = docx.Document(io.BytesIO(convert(whole, "docx"))).tables
+    assert [[cell.text for cell in line.cells] for line in found.rows] == [
+        [str(value) for value in line] for line in ROWS
+    ]
+    (chunk,) = (chunk for chunk in chunks(*CONTINUED) if chunk["kind"] == "table")
+    assert len(chunk["text"].splitlines()) == 5 and chunk["pages"] == [1, 2, 3]
+    assert json.loads(convert(whole, "json"))["layoutParsingResults"] == list(CONTINUED), "pages as they were parsed"
+
+
+def test_only_a_header_is_left_out_where_it_is_printed_again():
+    same = row("0", "0")
+    both = document(page(("table", table(HEAD, same))), page(("table", table(HEAD, same))))
+    assert convert(both, "md").decode().count("<td>0</td>") == 4, "rows below it that are alike stay"
+    blank = row("", "")
+    both = document(page(("table", table(blank, same))), page(("table", table(blank, row("1", "1")))))
+    assert convert(both, "md").decode().count("<td></td>") == 4
+
+
+def test_tables_stay_apart_where_that_is_asked_for():
+    whole, how = document(*CONTINUED), How(join_tables=False)
+    assert convert(whole, "md", how).decode().count("<table") == 3
+    assert len([chunk for chunk in chunks(*CONTINUED, join=False) if chunk["kind"] == "table"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (table(HEAD, row("a", "b")), table(row("a", "b", "c"))),
+        (table(HEAD, row("a", "b")) + "\n\nwords between", table(row("c", "d"))),
+        (table(HEAD, row("a", "b")), "words between\n\n" + table(row("c", "d"))),
+        (table(HEAD, row("a", "b")), "<table><tr><td>c<td>d"),
+        (table(HEAD, row("a", "b")), table(row(table(row("inner", "x")), "d"))),
+        ("", table(row("c", "d"))),
+        ("</table>", table(row("c", "d"))),
+    ],
+)
+def test_other_tables_stay_where_they_are(first, second):
+    whole = document(page(("text", "x"), markdown=first), page(("text", "x"), markdown=second))
+    assert convert(whole, "md").decode() == f"{first.strip()}\n\n{second.strip()}\n"
+
+
+def test_pictures_in_the_same_place_of_two_pages_are_two():
+    """PaddleOCR#18305: they have one name, so the archive had one of them."""
+    import zipfile
+
+    pages = [page(("text", "x"), markdown='<img src="imgs/a.jpg">') for _ in range(2)]
+    for entry, data in zip(pages, ("MTEx", "MjIy"), strict=True):
+        entry["markdown"]["images"] = {"imgs/a.jpg": data}
+    archive = zipfile.ZipFile(io.BytesIO(convert(document(*pages), "zip")))
+    assert archive.read("imgs/a.jpg") == b"111" and archive.read("imgs/page_0002_a.jpg") == b"222"
+    assert archive.read("wells.md").decode().count("imgs/page_0002_a.jpg") == 1
+
+
+def test_pages_of_tests_data_in_every_format_that_needs_no_document():
+    pages = []
+    for told in json.loads((DATA / "handbook.json").read_text())["pages"]:
+        pages.append(page(*((block["label"], block["text"]) for block in told["blocks"])))
+    whole = document(*pages)
+    formats: tuple[Format, ...] = get_args(Format)
+    assert set(formats) == set(FORMATS) and all(convert(whole, format) for format in formats if format != "pdf")
+    found = chunks(*pages)
+    assert found[0]["headings"][0] == "Opening the Bakery" and {1, 2, 3} == {
+        n for chunk in found for n in chunk["pages"]
+    }

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searchable PDFs: the pages look as they did, and their text is found where it stands.
+
+Read with PDFium, which is Chromium's reader too, and with poppler's `pdftotext` where it is installed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import html
+import io
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pikepdf
+import pypdfium2
+import pytest
+from PIL import Image, ImageChops, ImageDraw, ImageOps
+
+from docparser.convert.document import Source
+from docparser.convert.glyphless_font import Codes, true_type
+from docparser.convert.searchable_pdf import UneditablePdf, write
+from tests.support.paths import DATA
+
+CHINESE = "检索增强生成需要好的分块。表格与公式𠮷也在其中。"
+DECOMPOSED = "Cafe\u0301 naı̈ve ﬁn ½ Ωλ"
+
+
+def pruned(page: dict) -> dict:
+    """A page of tests/data as the service gives it."""
+    blocks = [
+        {"block_label": block["label"], "block_bbox": block["bbox"], "block_content": content(block)}
+        for block in page["blocks"]
+    ]
+    return {"width": page["width"], "height": page["height"], "parsing_res_list": blocks}
+
+
+def content(block: dict) -> str:
+    if "cells" not in block:
+        return block["text"]
+    rows = ("".join(f"<td>{cell}</td>" for cell in row) for row in block["cells"])
+    return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
+
+
+def one_block(text: str, box: tuple[float, ...], size: tuple[float, float], label: str = "text") -> dict:
+    block = {"block_label": label, "block_bbox": list(box), "block_content": text}
+    return {"width": size[0], "height": size[1], "parsing_res_list": [block]}
+
+
+def made(path: Path, format: str, *pages: dict, first: int = 1) -> pypdfium2.PdfDocument:
+    return pypdfium2.PdfDocument(made_bytes(path, format, *pages, first=first))
+
+
+def made_bytes(path: Path, format: str, *pages: dict, first: int = 1) -> bytes:
+    with io.BytesIO() as sink:
+        write(Source(path, format), enumerate(pages, first), sink)
+        return sink.getvalue()
+
+
+def text_of(page: pypdfium2.PdfPage) -> str:
+    return page.get_textpage().get_text_bounded()
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+@pytest.fixture(scope="module")
+def handbook(tmp_path_factory) -> tuple[Path, list[dict]]:
+    """The searchable handbook, and its pages as tests/data says them."""
+    pages = json.loads((DATA / "handbook.json").read_text())["pages"]
+    path = tmp_path_factory.mktemp("handbook") / "handbook.pdf"
+    path.write_bytes(made_bytes(DATA / "handbook.pdf", "PDF", *map(pruned, pages)))
+    return path, pages
+
+
+def test_every_line_is_found_where_it_stands(handbook):
+    path, pages = handbook
+    pdf = pypdfium2.PdfDocument(path)
+    for shown, page in zip(pdf, pages, strict=True):
+        said = shown.get_textpage()
+        scale = shown.get_width() / page["width"]
+        assert words(said.get_text_bounded()) == words(" ".join(content(b) for b in page["blocks"] if b["text"])) or (
+            "table" in [b["label"] for b in page["blocks"]]
+        )
+        for block in page["blocks"]:
+            if "cells" in block or not block["text"]:
+                continue
+            left, top, right, bottom = (value * scale for value in block["bbox"])
+            height = shown.get_height()
+            inside = said.get_text_bounded(left - 3, height - bottom - 3, right + 3, height - top + 3)
+            assert words(inside) == words(block["text"])
+            assert [words(line) for line in inside.splitlines() if line.strip()] == list(map(words, block["lines"]))
+
+
+def test_the_pages_look_as_they_did_and_the_file_is_hardly_larger(handbook):
+    path, _ = handbook
+    before, after = DATA / "handbook.pdf", path
+    assert after.stat().st_size < before.stat().st_size * 1.02 + 8000
+    for old, new in zip(pypdfium2.PdfDocument(before), pypdfium2.PdfDocument(after), strict=True):
+        assert ImageChops.difference(old.render().to_pil(), new.render().to_pil()).getbbox() is None
+
+
+@pytest.mark.skipif(not shutil.which("pdftotext"), reason="pdftotext is missing: apt-get install poppler-utils")
+def test_poppler_finds_the_words_in_their_boxes(handbook):
+    path, pages = handbook
+    told = subprocess.run(["pdftotext", "-bbox", path, "-"], capture_output=True, text=True, check=True).stdout
+    for page, part in zip(pages, told.split("<page ")[1:], strict=True):
+        found = re.findall(r'xMin="(.+?)" yMin="(.+?)" xMax="(.+?)" yMax="(.+?)">(.*?)</word>', part)
+        scale = page["width"] / float(part.partition('width="')[2].partition('"')[0])
+        placed = [([float(number) * scale for number in place], html.unescape(word)) for *place, word in found]
+        for block in page["blocks"]:
+            left, top, right, bottom = block["bbox"]
+            inside = [
+                word
+                for place, word in placed
+                if left - 8 < place[0] and place[2] < right + 8 and top - 8 < place[1] and place[3] < bottom + 8
+            ]
+            assert set(words(block["text"])) <= set(inside)
+
+
+def test_cells_of_a_table_are_found_one_by_one():
+    page = json.loads((DATA / "invoice.json").read_text())
+    (table,) = (block for block in page["blocks"] if "cells" in block)
+    (shown,) = made(DATA / "invoice.png", "PNG", pruned(page))
+    said, scale = shown.get_textpage(), shown.get_width() / page["width"]
+    left, top, right, bottom = (value * scale for value in table["bbox"])
+    row = (bottom - top) / len(table["cells"])
+    for number, cells in enumerate(table["cells"]):
+        above = shown.get_height() - top - number * row
+        assert words(said.get_text_bounded(left, above - row, right, above)) == words(" ".join(cells))
+
+
+def test_every_script_is_found_and_needs_no_font(tmp_path):
+    path = tmp_path / "a.png"
+    Image.new("L", (600, 800), 255).save(path)
+    page = one_block(CHINESE * 4, (50, 50, 550, 400), (600, 800))
+    page["parsing_res_list"].append(
+        {"block_label": "text", "block_bbox": [50, 500, 550, 540], "block_content": DECOMPOSED}
+    )
+    data = made_bytes(path, "PNG", page)
+    assert len(data) < path.stat().st_size + 6000
+    (shown,) = pypdfium2.PdfDocument(data)
+    found = "".join(text_of(shown).split())
+    assert found == (CHINESE * 4 + "Café naı̈ve fin ½ Ωλ").replace(" ", "")
+    assert shown.get_textpage().search("检索增强").get_next()
+    with pikepdf.open(io.BytesIO(data)) as pdf:
+        font = pdf.pages[0].Resources.Font.DocparserText.DescendantFonts[0].FontDescriptor
+        assert len(font.FontFile2.read_bytes()) < 500
+
+
+def test_codes_end_before_characters_do():
+    codes = Codes()
+    assert codes.encode("aba") == b"\0\1\0\2\0\1"
+    everything = "".join(chr(number) for number in range(0x10000, 0x21000))
+    assert codes.encode(everything)[-2:] == b"\0\0", "what has no code is the replacement character"
+    assert true_type()[:4] == b"\0\1\0\0"
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+def test_turned_and_cropped_pages(tmp_path, turn):
+    """The parser sees a page as a reader shows it; the text must land there in the page's own coordinates."""
+    path = tmp_path / "a.pdf"
+    with pikepdf.new() as pdf:
+        page = pdf.add_blank_page(page_size=(500, 700))
+        page.obj.CropBox, page.obj.Rotate = pikepdf.Array([30, 50, 430, 650]), turn
+        page.contents_add(b"q 2 0 0 2 90 80 cm")  # never restored: our text must not be moved by it
+        pdf.save(path)
+    width, height = (400, 600) if turn % 180 == 0 else (600, 400)
+    box = (40, 60, 340, 80)
+    (shown,) = made(path, "PDF", one_block("Well 7 failed", box, (width, height)))
+    assert shown.get_size() == (width, height)
+    said = shown.get_textpage()
+    assert said.get_text_bounded().strip() == "Well 7 failed"
+    corners = []
+    for index in (0, said.count_chars() - 1):
+        left, bottom, right, top = said.get_charbox(index, loose=True)
+        for x, y in ((left, bottom), (right, top)):
+            across, along = ctypes.c_int(), ctypes.c_int()
+            pypdfium2.raw.FPDF_PageToDevice(shown, 0, 0, width, height, 0, x, y, across, along)
+            corners.append((across.value, along.value))
+    found = (
+        min(x for x, _ in corners),
+        min(y for _, y in corners),
+        max(x for x, _ in corners),
+        max(y for _, y in corners),
+    )
+    assert found == pytest.approx(box, abs=4)
+
+
+def test_text_of_the_page_itself_is_not_doubled(tmp_path):
+    path = tmp_path / "a.pdf"
+    with pikepdf.new() as pdf:
+        page = pdf.add_blank_page(page_size=(400, 600))
+        font = pikepdf.Dictionary(Type=pikepdf.Name.Font, Subtype=pikepdf.Name.Type1, BaseFont=pikepdf.Name.Helvetica)
+        page.add_resource(font, pikepdf.Name.Font, pikepdf.Name.F)
+        page.contents_add(b"BT /F 12 Tf 50 500 Td (Born digital) Tj ET")
+        pdf.save(path)
+    told = one_block("Born digital", (45, 80, 200, 110), (400, 600))
+    told["parsing_res_list"].append(
+        {"block_label": "text", "block_bbox": [50, 300, 300, 320], "block_content": "In a picture"}
+    )
+    (shown,) = made(path, "PDF", told)
+    assert words(text_of(shown)) == ["Born", "digital", "In", "a", "picture"]
+
+
+def test_only_the_named_pages_and_those_without_text(tmp_path):
+    path = tmp_path / "a.pdf"
+    with pikepdf.new() as pdf:
+        for number in range(5):
+            pdf.add_blank_page(page_size=(300 + number, 400))
+        pdf.save(path)
+    pdf = made(path, "PDF", one_block("two", (10, 10, 90, 30), (301, 400)), {"parsing_res_list": []}, first=2)
+    assert [(page.get_width(), text_of(page).strip()) for page in pdf] == [(301, "two"), (302, "")]
+
+
+def test_vertical_text_and_joined_blocks(tmp_path):
+    """Columns run from the right to the left; text that PaddleX read from two boxes lies in both."""
+    path = tmp_path / "a.png"
+    image = Image.new("L", (400, 400), 255)
+    draw = ImageDraw.Draw(image)
+    for column in (300, 250):
+        draw.rectangle((column, 50, column + 20, 250), fill=0)
+    for box in ((20, 300, 180, 315), (220, 300, 380, 315)):
+        draw.rectangle(box, fill=0)
+    image.save(path)
+    page = one_block("天地玄黄宇宙洪荒", (240, 40, 330, 260), (400, 400), "vertical_text")
+    page["parsing_res_list"] += [
+        {
+            "block_label": "text",
+            "block_bbox": [15, 295, 185, 320],
+            "block_content": "left half right half",
+            "group_id": 7,
+        },
+        {"block_label": "text", "block_bbox": [215, 295, 385, 320], "block_content": "", "group_id": 7},
+    ]
+    (shown,) = made(path, "PNG", page)
+    said, scale = shown.get_textpage(), shown.get_width() / 400
+    height = shown.get_height()
+
+    def inside(left: float, top: float, right: float, bottom: float) -> str:
+        found = said.get_text_bounded(left * scale, height - bottom * scale, right * scale, height - top * scale)
+        return "".join(found.split())
+
+    assert (inside(295, 40, 330, 260), inside(240, 40, 280, 260)) == ("天地玄黄", "宇宙洪荒")
+    assert (inside(15, 290, 190, 325), inside(210, 290, 390, 325)) == ("lefthalf", "righthalf")
+
+
+def picture(mode: str) -> Image.Image:
+    image = Image.new("RGB", (300, 200), (250, 250, 250))
+    image.paste((200, 30, 30), (0, 0, 150, 100))
+    if mode == "RGBA":
+        image.putalpha(Image.linear_gradient("L").resize(image.size))
+    return Image.new("I;16", image.size, 40_000) if mode == "I;16" else image.convert(mode)
+
+
+OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("1", "TIFF"): {"compression": "group4"},
+    ("RGB", "BMP"): {"dpi": (144, 144)},
+}
+
+
+def difference(first: Image.Image, second: Image.Image) -> int:
+    """The largest difference of a level, of parts of ten pixels."""
+    small = ImageChops.difference(first, second).resize((30, 20), Image.Resampling.BOX)
+    return max(small.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("mode", "format", "grows"),
+    [("RGB", "JPEG", 1.0), ("L", "JPEG", 1.0), ("CMYK", "JPEG", 1.0), ("RGB", "PNG", 1.0), ("P", "PNG", 1.0),
+     ("1", "PNG", 1.0), ("RGBA", "PNG", 2.0), ("1", "TIFF", 1.0), ("L", "TIFF", 1.0), ("I;16", "PNG", 1.0),
+     ("RGB", "WEBP", 4.0), ("RGB", "BMP", 0.1)],
+)  # fmt: skip
+def test_pictures_of_any_kind_become_pages(tmp_path, mode, format, grows):
+    path, image = tmp_path / "a", picture(mode)
+    image.save(path, format, **OPTIONS.get((mode, format), {}))
+    data = made_bytes(path, format, one_block("Well 7", (10, 110, 150, 140), image.size))
+    assert len(data) < path.stat().st_size * grows + 4000
+    (shown,) = pypdfium2.PdfDocument(data)
+    assert shown.get_size() == pytest.approx((150, 100), abs=0.1) and words(text_of(shown)) == ["Well", "7"]
+    expected = image.convert("RGB")
+    if mode == "RGBA":
+        expected = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    elif mode == "I;16":
+        expected = Image.new("RGB", image.size, (155, 155, 155))
+    found = shown.render(scale=2).to_pil().convert("RGB")
+    assert difference(found, expected) < (60 if mode == "CMYK" else 30)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pictures_that_lie_on_their_side(tmp_path, orientation):
+    path, exif = tmp_path / "a.jpg", Image.Exif()
+    exif[0x0112] = orientation
+    picture("RGB").save(path, exif=exif)
+    with Image.open(path) as stored:
+        upright = ImageOps.exif_transpose(stored).convert("RGB")
+    (shown,) = made(path, "JPEG", one_block("Well 7", (10, 110, 150, 140), upright.size))
+    found = shown.render(scale=2).to_pil().convert("RGB")
+    assert found.size == upright.size
+    assert difference(found, upright) < 30
+
+
+def test_frames_of_a_tiff_are_pages_of_their_size(tmp_path):
+    path = tmp_path / "a.tif"
+    first, second = Image.new("1", (1700, 2200), 1), Image.new("L", (400, 300), 255)
+    first.save(path, save_all=True, append_images=[second], dpi=(200, 200))
+    pdf = made(
+        path, "TIFF", one_block("one", (10, 10, 90, 30), (1700, 2200)), one_block("two", (10, 10, 90, 30), (400, 300))
+    )
+    assert [text_of(page).strip() for page in pdf] == ["one", "two"]
+    assert pdf[0].get_size() == pytest.approx((612, 792))
+
+
+def test_an_owners_restrictions_stay(tmp_path):
+    path = tmp_path / "a.pdf"
+    with pikepdf.new() as pdf:
+        pdf.add_blank_page(page_size=(300, 400))
+        pdf.save(path, encryption=pikepdf.Encryption(owner="secret", allow=pikepdf.Permissions(modify_other=False)))
+    data = made_bytes(path, "PDF", one_block("Well 7", (10, 10, 90, 30), (300, 400)))
+    with pikepdf.open(io.BytesIO(data)) as pdf:
+        assert pdf.is_encrypted and not pdf.allow.modify_other
+    assert text_of(pypdfium2.PdfDocument(data)[0]).strip() == "Well 7"
+
+
+def test_a_pdf_that_cannot_be_changed_is_named(tmp_path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(b"%PDF-1.4\nnothing of a PDF")
+    with pytest.raises(UneditablePdf, match="the PDF is damaged"):
+        made(path, "PDF", {"parsing_res_list": []})
