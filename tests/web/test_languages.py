@@ -24,7 +24,7 @@ QUEUE = "The queue is full (20000 pages)."
 # What the service can say by a code or by a word of a list.
 CODES = """
 from docparser.contract.labels import LABELS
-from docparser.convert.formats import FORMATS
+from docparser.convert.format_names import FORMATS
 from docparser.http.errors import STATUS
 from docparser.http.jobs import envelope
 from docparser.jobs.storage.states import StepState
