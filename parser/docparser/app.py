@@ -24,6 +24,7 @@ from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
 from docparser.http import api_page, conversion, errors, health, layout_parsing, parse, usage, web
 from docparser.http.admission import Admission, cors
+from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
 from docparser.http.jobs import capacity, events, result_routes, routes
 from docparser.http.places import Places
@@ -99,6 +100,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     app.include_router(layout_parsing.router)
     app.include_router(parse.router)
+    app.include_router(chat.router)
+    app.include_router(chat.reading)
     for module in (routes, events, result_routes, capacity):
         app.include_router(module.router)
     app.include_router(result_routes.signed)

@@ -32,7 +32,8 @@ PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
 PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
 JOBS = "/api/v2/ocr/jobs"
 RETRY = re.compile(JOBS + "/[^/]+/retry")
-DOCUMENTS = ("/layout-parsing", "/parse", "/restructure-pages")
+READ = ("/layout-parsing", "/parse", "/v1/chat/completions")
+DOCUMENTS = (*READ, "/restructure-pages")
 
 
 def needs_key(method: str, path: str) -> bool:
@@ -189,7 +190,7 @@ class Admission:
             makes_job = path == JOBS and b"idempotency-key" not in headers
             if makes_job:
                 self._allowance.check(client, "jobs")
-            if makes_job or path in ("/layout-parsing", "/parse") or RETRY.fullmatch(path):
+            if makes_job or path in READ or RETRY.fullmatch(path):
                 self._allowance.check(client, "pages")
             self._allowance.check(client, "bytes", max(size, 1))
         self._allowance.spend(client, "requests")

@@ -26,7 +26,7 @@ from docparser.settings import Settings
 log = logging.getLogger("docparser.access")
 
 SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
-COSTLY = ("/layout-parsing", "/restructure-pages", "/parse")
+COSTLY = ("/layout-parsing", "/restructure-pages", "/parse", "/v1/chat/completions")
 QUIET = ("/health", "/health/ready", "/metrics")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
 BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one of them."
