@@ -353,7 +353,7 @@ def test_a_key_its_quota_and_the_audit_log(guarded):
         for _ in range(2):
             answer = client.chat.completions.create(model=MODEL, messages=parts)
             assert answer.choices[0].message.content.startswith("a text\n\nof two blocks")
-        with pytest.raises(openai.RateLimitError, match="pages/month") as limited:
+        with pytest.raises(openai.RateLimitError, match="pages=2/month") as limited:
             client.chat.completions.create(model=MODEL, messages=parts)
         assert int(limited.value.response.headers["Retry-After"]) > 0
         assert limited.value.response.json()["quota"]["name"] == "pages/month"

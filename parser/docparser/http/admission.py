@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import re
 import time
@@ -20,6 +21,7 @@ from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import Key, shown_time
 from docparser.clients.origins import Origins
 from docparser.errors import QuotaExceeded
+from docparser.http.arriving import Arriving
 from docparser.http.errors import early_response
 
 PUBLIC_PATHS = ("/", "/health", "/health/ready")
@@ -31,6 +33,7 @@ PUBLIC_GET = ("/docs", "/openapi.json")
 PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
 PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
 JOBS = "/api/v2/ocr/jobs"
+HOW = "send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
 RETRY = re.compile(JOBS + "/[^/]+/retry")
 READ = ("/layout-parsing", "/parse", "/v1/chat/completions")
 DOCUMENTS = (*READ, "/restructure-pages")
@@ -56,11 +59,24 @@ def cors(origins: tuple[str, ...]) -> dict[str, Any]:
 
 
 def sent_key(headers: dict[bytes, bytes]) -> str:
-    """The key in ``Authorization: Bearer KEY``, ``Authorization: token KEY`` or ``X-Api-Key: KEY``, or ""."""
+    """The key in ``Authorization: Bearer KEY``, ``Authorization: token KEY`` or ``X-Api-Key: KEY``, or "".
+
+    Or the password of ``Authorization: Basic``: what clients make of ``http://any:KEY@HOST``.
+    """
     kind, _, sent = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    if kind.lower() not in ("bearer", "token"):
-        sent = headers.get(b"x-api-key", b"").decode("latin-1")
-    return sent.strip()
+    if kind.lower() == "basic":
+        sent = _password(sent.strip())
+    elif kind.lower() not in ("bearer", "token"):
+        sent = ""
+    return sent.strip() or headers.get(b"x-api-key", b"").decode("latin-1").strip()
+
+
+def _password(sent: str) -> str:
+    """RFC 7617; "" for what is none."""
+    try:
+        return base64.b64decode(sent, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 class Refused(Exception):
@@ -85,7 +101,9 @@ class Admission:
         self._metrics = metrics
 
     @contextlib.asynccontextmanager
-    async def admitted(self, scope: Scope, receive: Receive, send: Send) -> AsyncIterator[tuple[Receive, Send] | None]:
+    async def admitted(
+        self, scope: Scope, arriving: Arriving, send: Send
+    ) -> AsyncIterator[tuple[Receive, Send] | None]:
         """What the request is read from and answered to, or None if it was refused and has its answer.
 
         Sets ``request.state.key_id`` to the client's id, "" where no key is needed or none was sent to a public path.
@@ -93,7 +111,7 @@ class Admission:
         headers = dict(scope["headers"])
         address = scope["client"][0] if scope.get("client") else ""
         token = caller.set(Caller(address=address))
-        visit = _Visit(receive, send)
+        visit = _Visit(arriving.receive, send)
         client = ""
         try:
             try:
@@ -107,7 +125,7 @@ class Admission:
                     yield visit.receive, visit.send
             except Refused as refused:
                 self._audit.refusal(refused.reason, method=scope["method"], path=_audited(scope["path"]))
-                await refused.response(scope, receive, visit.send)
+                await arriving.refused(refused.response, scope, visit.send)
                 yield None
         finally:
             self._metrics.request(visit.name, visit.status)
@@ -133,11 +151,13 @@ class Admission:
         if not needs_key(scope["method"], scope["path"]):
             return None
         reason = "key_missing" if not sent else "key_unknown" if key is None else "key_expired"
-        words = "A key is needed: send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
+        words = "A key is needed, and none was sent: " + HOW
         challenge = "Bearer"
         if sent:
             challenge = 'Bearer error="invalid_token"'
-            words = "This key is not known here. " + words
+            words = "This key is not known here; ask your operator for one, or whether it was revoked."
+        elif b"authorization" in headers:
+            words = "The header Authorization has no key in a form that is understood here: " + HOW
         if key is not None and key.expires is not None:
             # The client has proved that it has this key, so it may learn what became of it.
             caller.set(Caller(key.name, key.id, caller.get().address))

@@ -29,7 +29,7 @@ from docparser.vlm.presence import Presence
 from docparser.vlm.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
 from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json, tokens_of
 from docparser.vlm.retries import FIRST_PAUSE_S, OTHER_SAMPLING, TINY_S
-from docparser.vlm.tiny_image import tiny_request, tiny_request_id
+from selftest.tiny_image import tiny_request, tiny_request_id
 
 CHECK_EVERY = 200  # characters between two checks for a repetition
 
