@@ -215,9 +215,7 @@ def read_request(body: bytes) -> dict[str, Any]:
     REQUEST.check(document, "")
     if document.get("messages") and not any(image_urls(document)):
         # The model makes up a document where it sees none.
-        raise Refusal(
-            400, 'messages: no image; this model reads images, so send one as a part {"type": "image_url", ...}'
-        )
+        raise Refusal(400, "messages: no image; expected one, because this model reads images and answers nothing else")
     words = len(body) - sum(len(url) for _, url in image_urls(document))
     if words > MAX_WORDS_BYTES:
         raise Refusal(400, f"the body without its images has {words} bytes; expected at most {MAX_WORDS_BYTES}")

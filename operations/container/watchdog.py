@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kill a replica that is alive but no longer answers; supervisord starts it again. Bound CANN's logs.
 
-A probe is a real request, for one token of a tiny image, so that the engine has to work. On a loaded replica it may wait
-behind other requests, so a failed probe counts only while the replica's counters of tokens and requests stand still.
+A probe is a real request, for one token of a tiny image, so that the engine has to work. On a loaded replica it may
+wait behind other requests, so a failed probe counts only while the replica's counters of tokens and requests stand
+still.
 """
 
 from __future__ import annotations

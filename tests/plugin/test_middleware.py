@@ -18,6 +18,7 @@ from vlm_models import fields, middleware
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
 from vlm_models.pixels import PixelBudget
+from vlm_server.command import served_names
 
 CHAT = "/v1/chat/completions"
 SIDE = 100
@@ -144,6 +145,24 @@ def test_images_pass_in_every_form_that_vllm_knows():
     url = part["image_url"]["url"]
     for image in (part, {**part, "image_url": {"url": url, "detail": "high"}}, {"image_url": url}):
         assert ask(json.dumps(body(image, text_part())).encode())[0].status == 200
+
+
+def test_another_model_is_refused_with_the_way_to_this_one(monkeypatch):
+    monkeypatch.setenv("VLM_SERVED_NAMES", "PaddleOCR-VL-1.5-0.9B,PaddleOCR-VL-1.5")
+    sent = body(image_part(BOMB), model="PaddleOCR-VL-1.6-0.9B")
+    exchange, arrived = ask(json.dumps(sent).encode())
+    assert exchange.status == 404 and not arrived
+    assert exchange.message == (
+        "model: 'PaddleOCR-VL-1.6-0.9B' is not served here; expected PaddleOCR-VL-1.5-0.9B or PaddleOCR-VL-1.5; "
+        'PaddleOCRVL asks for it with pipeline_version="v1.5"'
+    )
+    for name in ("PaddleOCR-VL-1.5-0.9B", "PaddleOCR-VL-1.5"):
+        assert ask(json.dumps({**sent, "model": name}).encode())[0].status == 200
+
+
+@pytest.mark.parametrize("name", [["--served-model-name", "a", "b", "--port", "1"], ["--served-model-name=a", "b"]])
+def test_the_launcher_says_the_names(name: list[str]):
+    assert served_names(["serve", "--served-model-name", "c", "--x", *name]) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
