@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exact requests of programs that are no Python packages, of old and new versions, and what these read of the
-answers. `tests/api/test_clients.py` runs clients that are; `test_contract.py` has the requests of RAGFlow up to v0.26.0,
-of WeKnora and of Open WebUI."""
+answers. `tests/api/test_clients.py` runs clients that are. `test_contract.py` has those of RAGFlow up to v0.26.0, of
+WeKnora and of Open WebUI."""
 
 from __future__ import annotations
 
