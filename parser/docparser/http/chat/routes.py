@@ -167,7 +167,7 @@ class _Chunks(StreamingResponse):
 
 def _names(request: Request) -> tuple[str, ...]:
     served: ServedModel = request.app.state.jobs.model
-    return tuple(dict.fromkeys((served.served_name, served.name)))
+    return served.own_names
 
 
 def _check_model(asked: str, request: Request) -> None:
