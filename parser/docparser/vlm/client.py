@@ -31,6 +31,8 @@ from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json, t
 from docparser.vlm.retries import FIRST_PAUSE_S, OTHER_SAMPLING, TINY_S
 from selftest.tiny_image import tiny_request, tiny_request_id
 
+# In each event, so that a stream that is left has its count too.
+COUNTED = {"include_usage": True, "continuous_usage_stats": True}
 CHECK_EVERY = 200  # characters between two checks for a repetition
 
 
@@ -139,7 +141,7 @@ class VlmClient:
         began = time.monotonic()
         async with self._session.post(
             self._url,
-            json={**body, "stream": True, "stream_options": {"include_usage": True}},
+            json={**body, "stream": True, "stream_options": COUNTED},
             headers={"X-Request-Id": request_id},
         ) as response:
             if response.status != 200:

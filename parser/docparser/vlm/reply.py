@@ -30,8 +30,8 @@ class Stream:
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """Of the prompt and of the text, as the server counts them. One that says nothing, or was left before its end,
-        sends about one token in each event."""
+        """Of the prompt and of the text, as the server counted them last. One that never says it is taken to send a
+        token in each event."""
         return self._counted or (0, self._pieces)
 
     def feed(self, data: bytes) -> None:
