@@ -119,18 +119,16 @@ class TestMcp:
 
 
 def test_openai(guarded_url, egress):
-    asked = {"base_url": f"{guarded_url}/v1", "max_retries": 0}
+    url = f"{guarded_url}/v1"
     data = f"data:image/png;base64,{base64.b64encode(PAGE.read_bytes()).decode()}"
-    parts = [{"type": "image_url", "image_url": {"url": data}}]
-    with openai.OpenAI(api_key=KEY, **asked) as client:
+    messages: Any = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": data}}]}]
+    with openai.OpenAI(api_key=KEY, base_url=url, max_retries=0) as client:
         model = client.models.list().data[0].id
-        answer = client.chat.completions.create(model=model, messages=[{"role": "user", "content": parts}])
-        assert "page 1" in answer.choices[0].message.content
-    with (
-        openai.OpenAI(api_key="other", **asked) as client,
-        pytest.raises(openai.AuthenticationError, match="not known"),
-    ):
-        client.models.list()
+        text = client.chat.completions.create(model=model, messages=messages).choices[0].message.content
+        assert text is not None and "page 1" in text
+    stranger = openai.OpenAI(api_key="other", base_url=url, max_retries=0)
+    with stranger, pytest.raises(openai.AuthenticationError, match="not known"):
+        stranger.models.list()
     assert egress.tried == []
 
 

@@ -27,8 +27,14 @@ CHAT = "/v1/chat/completions"
 
 @pytest.fixture
 def client(service: ParserProcess) -> Iterator[openai.OpenAI]:
-    with httpx.Client(trust_env=False, timeout=300) as http:
-        yield openai.OpenAI(base_url=f"{service.url}/v1", api_key="any", max_retries=0, http_client=http)
+    with openai_client(service, "any") as client:
+        yield client
+
+
+def openai_client(service: ParserProcess, key: str) -> openai.OpenAI:
+    """Without its retries, and without the proxies that the environment may name."""
+    http = openai.DefaultHttpxClient(trust_env=False)
+    return openai.OpenAI(base_url=f"{service.url}/v1", api_key=key, max_retries=0, http_client=http, timeout=300)
 
 
 def image(data: str | None = None) -> dict:
@@ -56,7 +62,7 @@ def test_models(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.models.retrieve("gpt-4o")
     assert caught.value.code == "model_not_found"
-    assert str(caught.value.body["message"]).endswith(f"there is {MODEL} or PaddleOCR-VL")
+    assert caught.value.message.endswith(f"there is {MODEL} or PaddleOCR-VL")
 
 
 def test_an_image_becomes_its_markdown(client, service, vlm):
@@ -147,7 +153,7 @@ def test_a_long_document_behind_others(client, service):
     assert answer.choices[0].message.content == markdown(service, long)
 
 
-BAD = {
+BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no image": ({"messages": turn("What does it say?")}, "messages: the last turn has no images and files; expected"),
     "an image of the past": (
         {"messages": [*turn(image("AAAA")), {"role": "assistant", "content": "."}, *turn("What?")]},
@@ -288,7 +294,7 @@ def test_what_fails_amid_a_stream_is_said_in_it(client, service, vlm, own_vlm):
             if chunk.choices[0].delta.content:
                 own_vlm.down()
                 holding.set()
-    assert caught.value.body["type"] == "server_error"
+    assert isinstance(caught.value.body, dict) and caught.value.body["type"] == "server_error"
 
 
 def spooled(service: ParserProcess) -> list[str]:
@@ -343,20 +349,21 @@ def guarded(tmp_path_factory, layout_model) -> Iterator[tuple[ParserProcess, Pat
 
 def test_a_key_its_quota_and_the_audit_log(guarded):
     service, audit = guarded
-    with httpx.Client(trust_env=False, timeout=300) as http:
-        asked = {"base_url": f"{service.url}/v1", "max_retries": 0, "http_client": http}
-        with pytest.raises(openai.AuthenticationError, match="This key is not known here") as caught:
-            openai.OpenAI(api_key="wrong", **asked).models.list()
-        assert caught.value.code == "invalid_api_key"
-        client = openai.OpenAI(api_key="right", **asked)
+    with openai_client(service, "wrong") as client, pytest.raises(openai.AuthenticationError) as caught:
+        client.models.list()
+    assert caught.value.code == "invalid_api_key" and "This key is not known here" in str(caught.value)
+    with openai_client(service, "right") as client:
         parts = turn(image(samples.image(size=(100, 140))))
         for _ in range(2):
             answer = client.chat.completions.create(model=MODEL, messages=parts)
-            assert answer.choices[0].message.content.startswith("a text\n\nof two blocks")
+            text = answer.choices[0].message.content
+            assert text is not None and text.startswith("a text\n\nof two blocks")
         with pytest.raises(openai.RateLimitError, match="pages=2/month") as limited:
             client.chat.completions.create(model=MODEL, messages=parts)
         assert int(limited.value.response.headers["Retry-After"]) > 0
         assert limited.value.response.json()["quota"]["name"] == "pages/month"
+    unread = service.client.post(CHAT, content=b"no JSON", headers={"Authorization": "Bearer right"})
+    assert unread.status_code == 429, "before the body is looked at"
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     read = [line for line in lines if line["event"] == "document.submitted"]
     assert [(line["client"], line["path"], line["status"]) for line in read] == [("reader", CHAT, 200)] * 2

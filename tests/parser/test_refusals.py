@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
+from starlette.types import Message
 
 from docparser.http import arriving
 from docparser.settings import Settings
@@ -79,8 +79,12 @@ class TestBody:
 
     @staticmethod
     def send(
-        settings: Settings, pieces: int, path: str = JOBS, last: Callable[[], Any] | None = None, **headers: str
-    ) -> tuple[list[dict], int]:
+        settings: Settings,
+        pieces: int,
+        path: str = JOBS,
+        last: Callable[[], Awaitable[None]] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[list[Message], int]:
         """Messages of the answer, and how many pieces were taken before it. ``last``: awaited after the pieces, which
         are then not all of the body."""
         taken, heard, answer = 0, 0, []
@@ -95,12 +99,12 @@ class TestBody:
             more = taken < pieces or last is not None
             return {"type": "http.request", "body": bytes(PIECE), "more_body": more}
 
-        async def send(message: dict) -> None:
+        async def send(message: Message) -> None:
             nonlocal heard
             heard = heard or taken
             answer.append(message)
 
-        names = [(name.lower().replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        names = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
         scope = {
             "type": "http",
             "method": "POST",
@@ -116,12 +120,12 @@ class TestBody:
         answer, heard = self.send(Settings(api_keys=ENTRY), 20, path)
         assert answer[0]["status"] == 401 and heard == 20
 
-    @pytest.mark.parametrize("length", [{}, {"Content_Length": str(40 * PIECE)}], ids=["chunks", "announced"])
+    @pytest.mark.parametrize("length", [{}, {"Content-Length": str(40 * PIECE)}], ids=["chunks", "announced"])
     def test_it_is_heard_before_a_413_up_to_twice_the_limit(self, length):
         settings = Settings(max_body_mib=1)
-        answer, heard = self.send(settings, 30, **length)
+        answer, heard = self.send(settings, 30, headers=length)
         assert answer[0]["status"] == 413 and heard == 30, "all of it"
-        answer, heard = self.send(settings, 100, **length)
+        answer, heard = self.send(settings, 100, headers=length)
         assert answer[0]["status"] == 413 and heard == 33, "2 MiB, and the piece beyond them"
 
     def test_a_429_after_the_last_piece_waits_for_nothing(self):
@@ -129,12 +133,12 @@ class TestBody:
         settings = Settings(max_body_mib=1, max_bodies_mib=1)
         answer, heard = self.send(settings, 16, "/layout-parsing")
         assert answer[0]["status"] == 200 and heard == 16
-        body = {"Content_Length": str(PIECE)}
-        asked = self.send(Settings(api_keys=f"{ENTRY} bytes=1/day"), 1, X_Api_Key=KEY, **body)
+        body = {"Content-Length": str(PIECE)}
+        asked = self.send(Settings(api_keys=f"{ENTRY} bytes=1/day"), 1, headers={"X-Api-Key": KEY, **body})
         assert asked[0][0]["status"] == 429 and asked[1] == 1
 
     def test_who_asks_before_it_sends_is_answered_at_once(self):
-        answer, heard = self.send(Settings(api_keys=ENTRY), 20, Expect="100-continue")
+        answer, heard = self.send(Settings(api_keys=ENTRY), 20, headers={"Expect": "100-continue"})
         assert answer[0]["status"] == 401 and heard == 0
 
     def test_who_falls_silent_is_answered(self, monkeypatch):
