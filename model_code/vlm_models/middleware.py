@@ -58,6 +58,7 @@ class ChatOnly:
             body = await held.read(receive)
             document = read_request(body)
             check_model(document.get("model"), self.names)
+            check_image(document)
             room = await self.room_for(document)
         except Refusal as refusal:
             await answer(refusal, send)
@@ -135,6 +136,12 @@ def check_model(asked: str | None, names: tuple[str, ...]) -> None:
     version = VERSION.fullmatch(names[0])
     hint = f'; PaddleOCRVL asks for it with pipeline_version="v{version[1] or 1}"' if version else ""
     raise Refusal(404, f"model: {shown(asked)} is not served here; expected {' or '.join(names)}{hint}")
+
+
+def check_image(document: dict[str, Any]) -> None:
+    """Raises Refusal for messages without an image, for which the model would make up a text."""
+    if document.get("messages") and not any(image_urls(document)):
+        raise Refusal(400, "messages: no image; expected one, because this model reads images and answers nothing else")
 
 
 def pixels_of_request(document: dict[str, Any]) -> int:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import re
 import time
@@ -18,10 +17,11 @@ from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog, Caller, caller
 from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.keys import Key, shown_time
+from docparser.clients.keys import Key
 from docparser.clients.origins import Origins
 from docparser.errors import QuotaExceeded
 from docparser.http.arriving import Arriving
+from docparser.http.credentials import refusal, sent_key
 from docparser.http.errors import early_response
 
 PUBLIC_PATHS = ("/", "/health", "/health/ready")
@@ -33,7 +33,6 @@ PUBLIC_GET = ("/docs", "/openapi.json")
 PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
 PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
 JOBS = "/api/v2/ocr/jobs"
-HOW = "send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
 RETRY = re.compile(JOBS + "/[^/]+/retry")
 READ = ("/layout-parsing", "/parse", "/v1/chat/completions")
 DOCUMENTS = (*READ, "/restructure-pages")
@@ -56,27 +55,6 @@ def cors(origins: tuple[str, ...]) -> dict[str, Any]:
         "allow_headers": ("Authorization", "X-Api-Key", "Content-Type", "Idempotency-Key", "X-Request-Id"),
         "expose_headers": ("X-Request-Id", "Retry-After", "Content-Disposition"),
     }
-
-
-def sent_key(headers: dict[bytes, bytes]) -> str:
-    """The key in ``Authorization: Bearer KEY``, ``Authorization: token KEY`` or ``X-Api-Key: KEY``, or "".
-
-    Or the password of ``Authorization: Basic``: what clients make of ``http://any:KEY@HOST``.
-    """
-    kind, _, sent = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    if kind.lower() == "basic":
-        sent = _password(sent.strip())
-    elif kind.lower() not in ("bearer", "token"):
-        sent = ""
-    return sent.strip() or headers.get(b"x-api-key", b"").decode("latin-1").strip()
-
-
-def _password(sent: str) -> str:
-    """RFC 7617; "" for what is none."""
-    try:
-        return base64.b64decode(sent, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
 
 
 class Refused(Exception):
@@ -150,18 +128,9 @@ class Admission:
             return key
         if not needs_key(scope["method"], scope["path"]):
             return None
-        reason = "key_missing" if not sent else "key_unknown" if key is None else "key_expired"
-        words = "A key is needed, and none was sent: " + HOW
-        challenge = "Bearer"
-        if sent:
-            challenge = 'Bearer error="invalid_token"'
-            words = "This key is not known here; ask your operator for one, or whether it was revoked."
-        elif b"authorization" in headers:
-            words = "The header Authorization has no key in a form that is understood here: " + HOW
-        if key is not None and key.expires is not None:
-            # The client has proved that it has this key, so it may learn what became of it.
+        if key is not None:
             caller.set(Caller(key.name, key.id, caller.get().address))
-            words = f"This key expired at {shown_time(key.expires)}; ask your operator for another one."
+        reason, words, challenge = refusal(headers, key)
         self._metrics.denied(reason)
         raise Refused(reason, early_response(scope, 401, words, {"WWW-Authenticate": challenge}))
 
