@@ -18,7 +18,7 @@ from docparser.http.strict_route import body_of, field
 from docparser.jobs.submission import Submission, check_submission
 from docparser.models.served_model import ServedModel
 
-HOW = "as the part `file` of multipart/form-data or as a data: URL"
+HOW = "send the document itself, as the part `file` of multipart/form-data or as a data: URL"
 
 
 @asynccontextmanager
@@ -64,9 +64,8 @@ async def _document(request: Request, fields: dict[str, Any], intake: DocumentIn
         async with intake.opened(file, body_of(request).charge) as document:
             yield document
     except (InvalidRequest, InvalidDocument) as exc:
-        words = str(exc).removeprefix("file: ")
-        hint = f", {HOW}" if words.endswith("send the document itself") else ""
-        raise InvalidJob(f"fileUrl: {words}{hint}") from None
+        words = str(exc).removeprefix("file: ").replace("send the document itself, in base64", HOW)
+        raise InvalidJob(f"fileUrl: {words}") from None
 
 
 def _last_part(url: str) -> str:
