@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .fields import Refusal, image_urls, read_request
+from .fields import Refusal, image_urls, read_request, shown
 from .images import pixels_of
 from .media import decode_data_url
 from .pixels import ROOM, PixelBudget, Room
 from .settings import RequestSettings
 
+# PaddleOCR-VL by the names that its own client sends (paddleocr 3.7).
+VERSION = re.compile(r"PaddleOCR-VL(?:-([\d.]+))?-0\.9B")
 POST_PATHS = frozenset({"/v1/chat/completions"})
 MAX_BODY_BYTES = 128 * 1024 * 1024
 # Bodies of all requests that are in work. vLLM keeps three or four times as much: the texts, the images' bytes.
@@ -40,7 +43,9 @@ class ChatOnly:
     def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
         """Raises ValueError for settings that make no sense (the launcher has checked them)."""
         self.app = app
-        self.pixels = PixelBudget(RequestSettings.from_environment(os.environ).pixels_in_flight)
+        settings = RequestSettings.from_environment(os.environ)
+        self.pixels = PixelBudget(settings.pixels_in_flight)
+        self.names = settings.served_names
         self.bodies = 0  # bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -51,7 +56,10 @@ class ChatOnly:
         try:
             check_path(scope["method"], scope["path"])
             body = await held.read(receive)
-            room = await self.room_for(read_request(body))
+            document = read_request(body)
+            check_model(document.get("model"), self.names)
+            check_image(document)
+            room = await self.room_for(document)
         except Refusal as refusal:
             await answer(refusal, send)
         else:
@@ -119,6 +127,21 @@ class Body:
 def check_path(method: str, path: str) -> None:
     if path not in POST_PATHS:
         raise Refusal(404, f"{method} {path} is not open on this server; use POST /v1/chat/completions")
+
+
+def check_model(asked: str | None, names: tuple[str, ...]) -> None:
+    """Raises Refusal for a model that is not loaded, with what leads PaddleOCR's client to the one that is."""
+    if asked is None or not names or asked in names:
+        return
+    version = VERSION.fullmatch(names[0])
+    hint = f'; PaddleOCRVL asks for it with pipeline_version="v{version[1] or 1}"' if version else ""
+    raise Refusal(404, f"model: {shown(asked)} is not served here; expected {' or '.join(names)}{hint}")
+
+
+def check_image(document: dict[str, Any]) -> None:
+    """Raises Refusal for messages without an image, for which the model would make up a text."""
+    if document.get("messages") and not any(image_urls(document)):
+        raise Refusal(400, "messages: no image; expected one, because this model reads images and answers nothing else")
 
 
 def pixels_of_request(document: dict[str, Any]) -> int:

@@ -44,15 +44,18 @@ class VisionSettings:
 
 @dataclass(frozen=True)
 class RequestSettings:
-    """pixels_in_flight: of decoded images that the API server holds at once, over all requests."""
+    """pixels_in_flight: of decoded images that the API server holds at once, over all requests.
+    served_names: of the loaded model; none where nobody says them, and then vLLM alone checks a request's."""
 
     pixels_in_flight: int = DEFAULT_MEGAPIXELS * 1_000_000
+    served_names: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> RequestSettings:
-        """Read VLM_MEGAPIXELS_IN_FLIGHT; empty means unset. Raises ValueError naming it, its value and what was
-        expected."""
+        """Read VLM_MEGAPIXELS_IN_FLIGHT, empty means unset, and VLM_SERVED_NAMES, which the launcher sets. Raises
+        ValueError naming the first, its value and what was expected."""
         millions = env.get("VLM_MEGAPIXELS_IN_FLIGHT") or str(DEFAULT_MEGAPIXELS)
         if not (millions.isascii() and millions.isdigit() and 0 < len(millions) < 7 and int(millions) > 0):
             raise ValueError(f"VLM_MEGAPIXELS_IN_FLIGHT is {millions!r}; expected millions of pixels, from 1 to 999999")
-        return cls(int(millions) * 1_000_000)
+        names = tuple(name for name in env.get("VLM_SERVED_NAMES", "").split(",") if name)
+        return cls(int(millions) * 1_000_000, names)

@@ -14,7 +14,7 @@ from served_weights.vlm import find_vlm
 from tool_errors import UsageError
 
 from .banner import demo_banner
-from .command import build_command, build_environment, max_num_seqs
+from .command import build_command, build_environment, max_num_seqs, served_names
 from .serving import Serving, running_stack
 from .settings import Settings
 
@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> int:
         if options.check:
             print(json.dumps({"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}))
             return 0
-        os.execve(command[0], command, build_environment(settings, serving, weights, os.environ))
+        env = build_environment(settings, serving, weights, os.environ)
+        os.execve(command[0], command, env | {"VLM_SERVED_NAMES": ",".join(served_names(command))})
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
     except FileNotFoundError as error:

@@ -77,6 +77,21 @@ def shares_of_a_die(arguments: Mapping[str, Any], replicas: int) -> dict[str, An
     return divided
 
 
+def served_names(command: Sequence[str]) -> list[str]:
+    """The names behind the last `--served-model-name` of a command line, which may be VLM_ARGS'."""
+    names: list[str] = []
+    taking = False
+    for word in command:
+        name, equals, value = word.partition("=")
+        if name == "--served-model-name":
+            names, taking = [value] if equals else [], True
+        elif taking and not word.startswith("-"):
+            names.append(word)
+        else:
+            taking = False
+    return names
+
+
 def max_num_seqs(command: Sequence[str]) -> int:
     """How many requests a server with this command line computes at once: the last `--max-num-seqs`, vLLM's 128 else.
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kill a replica that is alive but no longer answers; supervisord starts it again. Bound CANN's logs.
 
-A probe is a real request that asks for one token. On a loaded replica it may wait behind other requests, so a failed
-probe counts only while the replica's counters of tokens and requests stand still.
+A probe is a real request, for one token of a tiny image, so that the engine has to work. On a loaded replica it may
+wait behind other requests, so a failed probe counts only while the replica's counters of tokens and requests stand
+still.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from prometheus_client.metrics_core import Metric
 from container import folders, replicas
 from container.metrics import fetch
 from container.replica import processes_of_group, record
+from selftest.tiny_image import tiny_request
 
 WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", "request_success")}
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -33,10 +35,8 @@ def work_done(page: list[Metric] | None) -> float | None:
 
 def answers(url: str, model: str, timeout: float) -> bool:
     """Whether a chat completion of one token is answered. A refusal (4xx) is an answer too."""
-    body = {"model": model, "max_tokens": 1, "temperature": 0, "messages": [{"role": "user", "content": "OCR:"}]}
-    request = urllib.request.Request(
-        f"{url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    body = json.dumps(tiny_request(model)).encode()
+    request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"Content-Type": "application/json"})
     try:
         with OPENER.open(request, timeout=timeout):
             return True

@@ -22,8 +22,9 @@ from docparser.contract.tasks import Tasks
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
-from docparser.http import api_page, conversion, errors, health, layout_parsing, parse, usage, web
+from docparser.http import api_page, capabilities, conversion, errors, health, layout_parsing, parse, usage, web
 from docparser.http.admission import Admission, cors
+from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
 from docparser.http.jobs import capacity, events, result_routes, routes
 from docparser.http.places import Places
@@ -99,12 +100,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     app.include_router(layout_parsing.router)
     app.include_router(parse.router)
+    app.include_router(chat.router)
+    app.include_router(chat.reading)
     for module in (routes, events, result_routes, capacity):
         app.include_router(module.router)
     app.include_router(result_routes.signed)
     app.include_router(web.router)
     app.include_router(health.router)
     app.include_router(usage.router)
+    app.include_router(capabilities.router)
     app.include_router(api_page.router)
     app.add_middleware(Gate, settings=settings, admission=admission, metrics=metrics)
     if settings.allowed_origin_list:

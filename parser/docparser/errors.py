@@ -16,6 +16,10 @@ class InvalidRequest(ParserError):
     """A field has a value that is not allowed."""
 
 
+class ModelNotFound(ParserError):
+    """A chat completion asks for a model that is not served here."""
+
+
 class InvalidDocument(ParserError):
     """``file`` cannot be read, or is not of the type that the request says."""
 

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser for tests that ask it along its OpenAPI description."""
+"""The parser for tests that ask it along its OpenAPI description, and with the programs of others."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.paths import python_of
 from tests.support.processes import child_environment
 
+KEY = "a-key-of-the-operator"
 
-@pytest.fixture(scope="session")
-def parser_url(tmp_path_factory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("parser")
+
+@contextlib.contextmanager
+def running_parser(folder: Path, *words: str) -> Iterator[str]:
+    """The address of a parser (`parser_for_requests`) that runs as long as the context."""
     with (folder / "start.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(python_of("parser")), "-m", "tests.api.parser_for_requests", str(folder)],
+            [str(python_of("parser")), "-m", "tests.api.parser_for_requests", str(folder), *words],
             env=child_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -32,3 +36,16 @@ def parser_url(tmp_path_factory) -> Iterator[str]:
         finally:
             process.stdin.close()
             process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def parser_url(tmp_path_factory) -> Iterator[str]:
+    with running_parser(tmp_path_factory.mktemp("parser")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def guarded_url(tmp_path_factory) -> Iterator[str]:
+    """A parser that asks for KEY."""
+    with running_parser(tmp_path_factory.mktemp("guarded"), KEY) as url:
+        yield url

@@ -1,24 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """A parser with a simulated VLM and the simulated layout model, for tests that run in another environment.
 
-Run by the parser environment's Python: `python -m tests.api.parser_for_requests FOLDER`. Prints the parser's address
-when it is ready, and ends when its standard input does.
+Run by the parser environment's Python: `python -m tests.api.parser_for_requests FOLDER [KEY]`. Prints the parser's
+address when it is ready, and ends when its standard input does. With KEY it asks for that key, and its page work is
+simulated, so that it starts quickly: a page's text is what `simulated_page_work` asks the VLM.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 
 from tests.support.parser_process import LIMITS, ParserProcess
 from tests.support.simulated_layout import build
-from tests.support.simulated_vlm import SimulatedVlm
+from tests.support.simulated_vlm import SimulatedVlm, prompt_of
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, key: str = "") -> None:
     layout = build(folder / "PP-DocLayoutV2")
     vlm = SimulatedVlm()
-    service = ParserProcess(folder, VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(layout), **LIMITS)
+    settings = {"VLM_URL": vlm.url, "LAYOUT_MODEL_DIR": str(layout), **LIMITS}
+    words = ("-m", "docparser")
+    if key:
+        vlm.answer = lambda request, number: prompt_of(request)
+        settings["PARSER_API_KEYS"] = f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+        words = ("-m", "tests.support.simulated_page_work")
+    service = ParserProcess(folder, (), words, **settings)
     try:
         service.wait()
         print(f"http://127.0.0.1:{service.port}", flush=True)
@@ -29,4 +37,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -232,7 +232,9 @@ class Replica:
 
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.reply(200 if replica.answering and request["max_tokens"] == 1 else 500, b"{}")
+                (message,) = request["messages"]
+                asked = request["max_completion_tokens"] == 1 and message["content"][0]["type"] == "image_url"
+                self.reply(200 if replica.answering and asked else 500, b"{}")
 
             def do_GET(self) -> None:
                 self.reply(200, f'vllm:generation_tokens_total{{model_name="m"}} {replica.tokens}\n'.encode())

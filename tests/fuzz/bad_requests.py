@@ -29,8 +29,10 @@ PATHS = (
         "/metrics",
         "/usage",
         "/capacity",
+        "/capabilities",
         JOBS,
     ),
+    *("/v1/chat/completions", "/v1/models", "/v1/models/{model}"),
     *(f"{JOBS}/{{job_id}}", f"{JOBS}/{{job_id}}/events", f"{JOBS}/{{job_id}}/result", f"{JOBS}/{{job_id}}/retry"),
     *(f"{JOBS}/{{job_id}}/pages/{{number}}", f"{JOBS}/batch/{{batch_id}}"),
     "/api/v2/ocr/results/{job_id}/{permission}/result.jsonl",
@@ -125,7 +127,7 @@ def page_of_any_text(choices: Choices, number: int, jobs: list[str]) -> BadReque
 
 def any_body(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     """Bytes, or JSON of any form, to any path that takes a body."""
-    path = choices.one(("/layout-parsing", "/restructure-pages", "/parse", JOBS))
+    path = choices.one(("/layout-parsing", "/restructure-pages", "/parse", JOBS, "/v1/chat/completions"))
     body = choices.one((b"", b"{", b"[1]", b"null", b"\xff\xfe{", b'{"a":' * 3000, b"[" * 200_000, b"1" * 6000))
     body = body if choices.chance(2) else dumped(choices.value(WORDS))
     return BadRequest("body", "POST", path, any_headers(choices) + any_type(choices), body)
@@ -154,11 +156,22 @@ def job_as_json(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     return BadRequest("job", "POST", JOBS, any_headers(choices) + as_json(choices), dumped(body))
 
 
+def chat(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
+    """A damaged file by the OpenAI API, whole or as a stream, with fields and parts of any kind."""
+    data = samples.encode(damaged.file(number)[1]) if choices.chance(2) else choices.value(WORDS)
+    url = f"data:image/png;base64,{data}" if isinstance(data, str) else data
+    part = choices.one(({"type": "image_url", "image_url": {"url": url}}, {"type": "file", "file": {"file_data": url}}))
+    parts = [part, {"type": "text", "text": choices.text(WORDS)}] if choices.chance(2) else choices.value(WORDS)
+    body = {"model": "PaddleOCR-VL", "stream": bool(choices.below(2)), "messages": [{"role": "user", "content": parts}]}
+    body |= fields(choices, ("model", "messages", "stream", "stream_options", "n", "tools", "options", "temperature"))
+    return BadRequest("chat", "POST", "/v1/chat/completions", any_headers(choices) + as_json(choices), dumped(body))
+
+
 def any_path(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     """Any method on any path, with ids that exist and others."""
     template = choices.one((*PATHS, *UNLISTED))
     path = template
-    for name in ("job_id", "batch_id", "permission", "number", "name"):
+    for name in ("job_id", "batch_id", "permission", "number", "name", "model"):
         known = choices.one(jobs) if jobs and name == "job_id" and not choices.chance(4) else None
         word = choices.one((*WORDS, "9" * 5000)) if choices.chance(2) else choices.text(WORDS, 300)
         path = path.replace(
@@ -197,7 +210,7 @@ def raw(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
 
 KINDS: tuple[Callable[[Choices, int, list[str]], BadRequest], ...] = (
     *(layout_parsing, any_body, any_path, form, raw, restructure, any_path, layout_parsing, job_as_json, any_path),
-    *(any_body, form, raw, any_path, restructure, layout_parsing, form, any_path, page_of_any_text, any_path),
+    *(any_body, form, raw, chat, restructure, layout_parsing, form, any_path, page_of_any_text, any_path),
 )
 OPTIONS = (
     *("fileType", "logId", "useLayoutDetection", "layoutThreshold", "layoutUnclipRatio", "layoutMergeBboxesMode"),

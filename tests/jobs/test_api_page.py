@@ -33,11 +33,16 @@ OUTPUTS = {
         r'"batchId": ?"monday"',
         r'"pagesPerMinute"',
     ],
+    "The OpenAI API: `/v1/chat/completions`": [
+        r'"object": ?"list"',
+        r'"delta":{"content":"[^"]* page 1',
+        r"data: \[DONE\]",
+    ],
     "Other software": [r"page 3"],
     "`POST /layout-parsing`": [r"page 1 <img"],
     "`POST /restructure-pages`": [r'"errorCode": ?0', r"page 3"],
     "Keys": [r"sha256:[0-9a-f]{64}"],
-    "Health, metrics, logs": [r'"errorCode": ?0', r"# TYPE \w+ counter"],
+    "Health, metrics, logs": [r'"errorCode": ?0', r"# TYPE \w+ counter", r'"documents": ?\["PDF"'],
 }
 
 # Addresses of results, which the service makes and commands fetch from its answers; and what is for browsers.

@@ -101,3 +101,16 @@ def test_a_page_that_the_vlm_fails_on_ends_and_the_others_do_not_wait_for_it(sta
     (start.folder / "fail").unlink()
     assert parser.client.post(f"/api/v2/ocr/jobs/{job_id}/retry").json()["data"]["pages"] == 1
     assert parser.ended(job_id)["docparser"]["pages"]["done"] == 4
+
+
+def test_where_the_operator_wants_so_submissions_end_when_the_vlm_has_long_been_away(start):
+    """By default they are kept, and wait. After 0.01 minutes here they get 503 until the VLM is back."""
+    vlm = start.vlm()
+    parser = start.parser(PARSER_VLM_PATIENCE_S=PATIENCE, PARSER_JOB_VLM_AWAY_MINUTES="0.01").wait()
+    vlm.kill()
+    wait_for(lambda: parser.submit(blank_pages(1)).status_code == 503)
+    refused = parser.submit(blank_pages(1))
+    assert refused.json()["msg"].startswith("The VLM server has been away for 0 minutes.")
+    assert refused.json()["code"] == 503 and int(refused.headers["Retry-After"]) > 0
+    start.vlm()
+    wait_for(lambda: parser.submit(blank_pages(1)).status_code == 200)

@@ -184,6 +184,31 @@ class TestLongMember:
     def test_anything_else_is_left_to_the_reader(self, body):
         assert long_member.find(body, "file") is None
 
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ('[{"url": "', '"}]'),
+            ('{"messages": [{"content": [{"image_url": {"url": "', '"}}]}], "model": "m"}'),
+            (f'{{"a": "{TEXT}", "b": "', '", "c": "short"}'),
+            ('{"b\\"": "\\\\", "c": ["', '"]}'),
+        ],
+    )
+    def test_the_last_one_is_found_wherever_it_stands(self, before, after):
+        data = f"{before}{TEXT}{after}".encode()
+        assert long_member.last(data) == (len(before), len(before) + len(TEXT))
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"a": "short"}',
+            b"[" * 200_000 + b'"%s"' % TEXT.encode(),
+            b'["%s' % TEXT.encode(),
+            b'["' + b"\\" * 100_000 + b'"]',
+        ],
+    )
+    def test_no_last_one_where_nobody_writes_it_so(self, body):
+        assert long_member.last(body) is None
+
     def test_twice_is_an_error(self):
         with pytest.raises(ValueError, match="twice"):
             long_member.find(b'{"file": "%s", "file": "%s"}' % ((TEXT.encode(),) * 2), "file")

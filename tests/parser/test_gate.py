@@ -123,7 +123,8 @@ class TestAddresses:
 
 
 class TestQueue:
-    def test_the_request_beyond_the_last_place_is_429(self):
+    @pytest.mark.parametrize("path", ["/layout-parsing", "/parse", "/v1/chat/completions"])
+    def test_the_request_beyond_the_last_place_is_429(self, path):
         async def run():
             entered, release = asyncio.Semaphore(0), asyncio.Event()
 
@@ -135,15 +136,15 @@ class TestQueue:
 
             gate = gated(Settings(max_requests=4), slow)
             async with client(gate) as http:
-                first = [asyncio.create_task(http.post("/layout-parsing", json={})) for _ in range(2)]
+                first = [asyncio.create_task(http.post(path, json={})) for _ in range(2)]
                 await entered.acquire(), await entered.acquire()
-                refused = await http.post("/layout-parsing", json={})
+                refused = await http.post(path, json={})
                 assert refused.status_code == refused.json()["errorCode"] == 429
                 assert "PARSER_MAX_REQUESTS" in refused.json()["errorMsg"] and int(refused.headers["Retry-After"]) > 0
                 other = asyncio.create_task(http.get("/health"))
                 release.set()
                 assert [(await one).status_code for one in [*first, other]] == [200] * 3
-                assert (await http.post("/layout-parsing", json={})).status_code == 200, "places are given back"
+                assert (await http.post(path, json={})).status_code == 200, "places are given back"
 
         asyncio.run(run())
 

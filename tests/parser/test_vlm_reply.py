@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
+from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json, tokens_of
 
 
 def sse(*deltas: dict, finish: str | None = "stop", done: bool = True) -> bytes:
@@ -35,6 +35,23 @@ def test_comments_usage_and_other_line_ends_are_no_trouble():
     stream.feed(WHOLE.replace(b"\n", b"\r\n"))
     stream.feed(b'data: {"choices": [], "usage": {"total_tokens": 9}}\n\n')
     assert stream.text.startswith("Größe")
+
+
+def test_tokens_are_those_that_the_server_counted_last():
+    stream = Stream()
+    stream.feed(sse({"content": "a"}, {"content": "b"}, finish=None, done=False))
+    assert stream.tokens == (0, 2), "of a server that never says: one in each event"
+    for count in (20, 40):
+        usage = {"prompt_tokens": 300, "completion_tokens": count, "total_tokens": 300 + count}
+        stream.feed(f'data: {{"choices": [], "usage": {json.dumps(usage)}}}\n\n'.encode())
+        assert stream.tokens == (300, count)
+    for odd in ('"x"', "5", "{}", '{"prompt_tokens": -1, "completion_tokens": 1}', '{"prompt_tokens": 1.5}', "null"):
+        stream.feed(f'data: {{"choices": [], "usage": {odd}}}\n\n'.encode())
+    assert stream.tokens == (300, 40)
+    assert tokens_of(b'{"usage": {"prompt_tokens": 3, "completion_tokens": 4}}') == (3, 4) and tokens_of(b"{}") == (
+        0,
+        0,
+    )
 
 
 def test_a_stream_that_breaks_off_is_not_complete():

@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "jobs": {"clients", "contract", "documents", "errors", "jobs.storage", "models", "parsing", "settings"},
     "web": set(),
     "http": {"clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings"},
+    "http.chat": {"contract", "convert", "errors", "http", "logs", "models", "parsing"},
     "http.jobs": {"contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models"},
     "app": {
         "clients",
@@ -43,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
         "docparser",
         "documents",
         "http",
+        "http.chat",
         "http.jobs",
         "jobs",
         "models",
@@ -63,8 +65,8 @@ OUTSIDE: dict[str, set[str]] = {
     "paddle": {"worker"},
     "paddleocr": {"worker"},
     "paddlex": {"worker"},
-    "fastapi": {"http", "http.jobs", "app"},
-    "starlette": {"http", "http.jobs"},
+    "fastapi": {"http", "http.chat", "http.jobs", "app"},
+    "starlette": {"http", "http.chat", "http.jobs"},
     "uvicorn": {"connections", "server"},
     "aiohttp": {"documents", "models", "vlm"},  # the one client library for HTTP
     "httpx": set(),

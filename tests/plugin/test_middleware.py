@@ -18,6 +18,7 @@ from vlm_models import fields, middleware
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
 from vlm_models.pixels import PixelBudget
+from vlm_server.command import served_names
 
 CHAT = "/v1/chat/completions"
 SIDE = 100
@@ -104,7 +105,7 @@ def test_open_requests_arrive_whole():
 # What clients send: every field with a value that is accepted, the ends of each bound among them.
 ACCEPTED: dict[str, list[Any]] = {
     "model": ["PaddleOCR-VL-0.9B"],
-    "messages": [[], [{"role": "user", "content": "OCR:", "name": None, "tool_calls": None}], body()["messages"]],
+    "messages": [[], [{**body(image_part(BOMB))["messages"][0], "name": None, "tool_calls": None}]],
     "stream": [True, False],
     "stream_options": [{"include_usage": True}, {}],
     "user": ["å"],
@@ -144,7 +145,32 @@ def test_images_pass_in_every_form_that_vllm_knows():
     url = part["image_url"]["url"]
     for image in (part, {**part, "image_url": {"url": url, "detail": "high"}}, {"image_url": url}):
         assert ask(json.dumps(body(image, text_part())).encode())[0].status == 200
-    assert ask(json.dumps({"messages": [{"role": "user", "content": ["OCR:"]}]}).encode())[0].status == 200
+
+
+def test_another_model_is_refused_with_the_way_to_this_one(monkeypatch):
+    monkeypatch.setenv("VLM_SERVED_NAMES", "PaddleOCR-VL-1.5-0.9B,PaddleOCR-VL-1.5")
+    sent = body(image_part(BOMB), model="PaddleOCR-VL-1.6-0.9B")
+    exchange, arrived = ask(json.dumps(sent).encode())
+    assert exchange.status == 404 and not arrived
+    assert exchange.message == (
+        "model: 'PaddleOCR-VL-1.6-0.9B' is not served here; expected PaddleOCR-VL-1.5-0.9B or PaddleOCR-VL-1.5; "
+        'PaddleOCRVL asks for it with pipeline_version="v1.5"'
+    )
+    for name in ("PaddleOCR-VL-1.5-0.9B", "PaddleOCR-VL-1.5"):
+        assert ask(json.dumps({**sent, "model": name}).encode())[0].status == 200
+
+
+@pytest.mark.parametrize("name", [["--served-model-name", "a", "b", "--port", "1"], ["--served-model-name=a", "b"]])
+def test_the_launcher_says_the_names(name: list[str]):
+    assert served_names(["serve", "--served-model-name", "c", "--x", *name]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "content", ["OCR:", [], ["OCR:"], [text_part()], None, [{"type": "image_url", "image_url": None}]]
+)
+def test_a_request_without_an_image_is_refused(content: Any):
+    exchange, arrived = ask(json.dumps({"messages": [{"role": "user", "content": content}]}).encode())
+    assert exchange.status == 400 and exchange.message.startswith("messages: no image") and not arrived
 
 
 class Json(str):
@@ -380,7 +406,6 @@ def test_without_room_there_is_a_503_and_texts_do_not_wait(monkeypatch: pytest.M
         sent = json.dumps(body(image_part(BOMB))).encode()
         refused = await Exchange(gate, sent).run()
         assert refused.status == 503 and refused.headers[b"retry-after"] == b"5" and not vllm.arrived
-        assert (await Exchange(gate, json.dumps(body(text_part())).encode()).run()).status == 200
         room.close()
         assert (await Exchange(gate, sent).run()).status == 200
         too_many = await Exchange(gate, json.dumps(body(*[image_part(BOMB)] * 2)).encode()).run()

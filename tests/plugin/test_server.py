@@ -87,9 +87,9 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         body(image_part(encode(page())), text_part("<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>OCR:")),
         ["reserved"],
     ),
-    "placeholder, no image": (body(text_part("<|IMAGE_START|><|IMAGE_PLACEHOLDER|>OCR:")), ["reserved"]),
+    "placeholder, no image": (body(text_part("<|IMAGE_START|><|IMAGE_PLACEHOLDER|>OCR:")), ["no image"]),
     "placeholder as plain string": (
-        {**GOOD, "messages": [{"role": "user", "content": "<|IMAGE_PLACEHOLDER|>"}]},
+        {**GOOD, "messages": [{"role": "user", "content": "<|IMAGE_PLACEHOLDER|>"}, *GOOD["messages"]]},
         ["reserved"],
     ),
     "placeholder in system text": (
@@ -139,7 +139,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
     "logprobs as an object": ({**GOOD, "logprobs": True, "top_logprobs": {}}, ["top_logprobs"]),
     "no object": ([], ["the body is a list"]),
     "no JSON": (GOOD | {"messages": "x"}, ["messages"]),
-    "prompt too long": (body(text_part("OCR: " * 20000)), ["16384"]),
+    "prompt too long": (body(image_part(encode(page())), text_part("OCR: " * 20000)), ["16384"]),
     "image in an assistant's turn": (
         {**GOOD, "messages": [{"role": "assistant", "content": [image_part(encode(page()))]}]},
         ["0 places", "1 images"],
@@ -208,9 +208,10 @@ def test_endpoints_for_raw_prompts_are_closed(server, answer, name):
 
 
 @pytest.mark.parametrize("document", [{"messages": [{"role": "user", "content": "OCR:"}]}, body(text_part())])
-def test_text_alone_is_answered(server, answer, document):
+def test_text_alone_is_refused(server, answer, document):
+    """The model would answer with invented text."""
     response = send(server, {**GOOD, **document})
-    assert response.status_code == 200, response.text
+    assert response.status_code == 400 and "no image" in message_of(response), response.text
     check_alive(server, answer)
 
 

@@ -82,7 +82,7 @@ class PageWork:
         }
         if task.options.answer.visualize:
             entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}
-        return ParsedPage(json.dumps(entry).encode(), 100, 140, 0 if notes else 1, notes, {})
+        return ParsedPage(json.dumps(entry).encode(), 100, 140, 0 if notes else 1, notes, {}, tokens=reply.tokens)
 
     def _ask(self, number: int, request_id: str, prompt: str) -> Reply:
         """With the real client of the VLM, as the pipeline has it."""

@@ -13,6 +13,7 @@ RETRY_S = 10
 def error_answer(status: int, words: str) -> bytes:
     """A whole HTTP answer, after which the connection is closed."""
     body = {"logId": str(uuid.uuid4()), "errorCode": status, "errorMsg": words, "code": status, "msg": words}
+    body |= {"error": {"message": words, "type": "server_error" if status >= 500 else "invalid_request_error"}}
     content = json.dumps(body).encode()
     retry = f"Retry-After: {RETRY_S}\r\n" if status in (429, 503) else ""
     head = (

@@ -46,6 +46,28 @@ def find(data: Buffer, name: str) -> tuple[int, int] | None:
     return found[0] if found else None
 
 
+def last(data: Buffer) -> tuple[int, int] | None:
+    """Begin and end of the content of the last long string, wherever it stands: a value, or an entry of a list.
+
+    None if there is none, or in JSON that nobody writes around a document. Linear in time.
+    """
+    at, found = 0, None
+    try:
+        for _ in range(MOST_SIGNS):
+            match = STRUCTURE.search(data, at)  # type: ignore[call-overload]  # a mapped file has the buffer protocol
+            if match is None:
+                return found
+            at = match.end()
+            if match[0] == b'"':
+                start, end = at, _end(data, at)
+                at = end + 1
+                if end - start > LONG:
+                    found = start, end
+    except _Unusual:
+        pass
+    return None
+
+
 def pieces(data: Buffer, start: int, end: int) -> Iterator[bytes]:
     """The content of a string without its escapes, which are ASCII in base64. Raises ValueError."""
     escaped = data.find(b"\\", start, end) >= 0

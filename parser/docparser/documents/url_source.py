@@ -89,7 +89,7 @@ class UrlSource:
         """
         if not self._hosts:
             raise InvalidRequest(
-                "file: this service fetches no URLs; send the document itself, in base64 (PARSER_URL_HOSTS is empty)"
+                "file: this service fetches no URLs (PARSER_URL_HOSTS is empty); send the document itself, in base64"
             )
         try:
             async with asyncio.timeout(self._timeout_s):

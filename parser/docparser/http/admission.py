@@ -17,9 +17,11 @@ from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog, Caller, caller
 from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.keys import Key, shown_time
+from docparser.clients.keys import Key
 from docparser.clients.origins import Origins
 from docparser.errors import QuotaExceeded
+from docparser.http.arriving import Arriving
+from docparser.http.credentials import refusal, sent_key
 from docparser.http.errors import early_response
 
 PUBLIC_PATHS = ("/", "/health", "/health/ready")
@@ -32,7 +34,8 @@ PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
 PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
 JOBS = "/api/v2/ocr/jobs"
 RETRY = re.compile(JOBS + "/[^/]+/retry")
-DOCUMENTS = ("/layout-parsing", "/parse", "/restructure-pages")
+READ = ("/layout-parsing", "/parse", "/v1/chat/completions")
+DOCUMENTS = (*READ, "/restructure-pages")
 
 
 def needs_key(method: str, path: str) -> bool:
@@ -52,14 +55,6 @@ def cors(origins: tuple[str, ...]) -> dict[str, Any]:
         "allow_headers": ("Authorization", "X-Api-Key", "Content-Type", "Idempotency-Key", "X-Request-Id"),
         "expose_headers": ("X-Request-Id", "Retry-After", "Content-Disposition"),
     }
-
-
-def sent_key(headers: dict[bytes, bytes]) -> str:
-    """The key in ``Authorization: Bearer KEY``, ``Authorization: token KEY`` or ``X-Api-Key: KEY``, or ""."""
-    kind, _, sent = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    if kind.lower() not in ("bearer", "token"):
-        sent = headers.get(b"x-api-key", b"").decode("latin-1")
-    return sent.strip()
 
 
 class Refused(Exception):
@@ -84,7 +79,9 @@ class Admission:
         self._metrics = metrics
 
     @contextlib.asynccontextmanager
-    async def admitted(self, scope: Scope, receive: Receive, send: Send) -> AsyncIterator[tuple[Receive, Send] | None]:
+    async def admitted(
+        self, scope: Scope, arriving: Arriving, send: Send
+    ) -> AsyncIterator[tuple[Receive, Send] | None]:
         """What the request is read from and answered to, or None if it was refused and has its answer.
 
         Sets ``request.state.key_id`` to the client's id, "" where no key is needed or none was sent to a public path.
@@ -92,7 +89,7 @@ class Admission:
         headers = dict(scope["headers"])
         address = scope["client"][0] if scope.get("client") else ""
         token = caller.set(Caller(address=address))
-        visit = _Visit(receive, send)
+        visit = _Visit(arriving.receive, send)
         client = ""
         try:
             try:
@@ -106,7 +103,7 @@ class Admission:
                     yield visit.receive, visit.send
             except Refused as refused:
                 self._audit.refusal(refused.reason, method=scope["method"], path=_audited(scope["path"]))
-                await refused.response(scope, receive, visit.send)
+                await arriving.refused(refused.response, scope, visit.send)
                 yield None
         finally:
             self._metrics.request(visit.name, visit.status)
@@ -131,16 +128,9 @@ class Admission:
             return key
         if not needs_key(scope["method"], scope["path"]):
             return None
-        reason = "key_missing" if not sent else "key_unknown" if key is None else "key_expired"
-        words = "A key is needed: send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
-        challenge = "Bearer"
-        if sent:
-            challenge = 'Bearer error="invalid_token"'
-            words = "This key is not known here. " + words
-        if key is not None and key.expires is not None:
-            # The client has proved that it has this key, so it may learn what became of it.
+        if key is not None:
             caller.set(Caller(key.name, key.id, caller.get().address))
-            words = f"This key expired at {shown_time(key.expires)}; ask your operator for another one."
+        reason, words, challenge = refusal(headers, key)
         self._metrics.denied(reason)
         raise Refused(reason, early_response(scope, 401, words, {"WWW-Authenticate": challenge}))
 
@@ -189,7 +179,7 @@ class Admission:
             makes_job = path == JOBS and b"idempotency-key" not in headers
             if makes_job:
                 self._allowance.check(client, "jobs")
-            if makes_job or path in ("/layout-parsing", "/parse") or RETRY.fullmatch(path):
+            if makes_job or path in READ or RETRY.fullmatch(path):
                 self._allowance.check(client, "pages")
             self._allowance.check(client, "bytes", max(size, 1))
         self._allowance.spend(client, "requests")

@@ -23,7 +23,11 @@ router = APIRouter(include_in_schema=False)
 
 # What "Authorize" on the page asks for. The page and the description hold no secrets, so no key is needed to see them.
 SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "Your operator's key; on loopback none is needed."},
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "Your operator's key; none is needed where there is none.",
+    },
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The same, in another header."},
 }
 

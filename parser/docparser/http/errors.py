@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from typing import Any
 
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 STATUS: dict[type[errors.ParserError], int] = {
     errors.InvalidRequest: 422,
     errors.InvalidDocument: 422,
+    errors.ModelNotFound: 404,
     errors.DocumentTooLarge: 413,
     errors.DocumentTooSlow: 413,
     errors.StepTooSlow: 413,
@@ -40,6 +42,8 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.TooBusy: 429,
 }
 
+OPENAI = "/v1/"  # paths of the OpenAI API
+FIELD = re.compile(r"([A-Za-z_]+(?:\.\w+)*): ")
 PHRASES = {
     404: "There is no {path} here; the API is described at /docs.",
     405: "{method} is not allowed on {path}; allowed: {allow}.",
@@ -77,11 +81,33 @@ def error_response(
 def early_response(
     scope: Scope, status: int, message: str, headers: dict | None = None, more: dict | None = None
 ) -> JSONResponse:
-    """An error before a route is asked, in the form of the path's other errors. Whoever still sends a body is not
-    heard, so the connection ends."""
-    if scope["path"].startswith("/api/v2/"):
-        more = {"code": status, "msg": message} | (more or {})
+    """An error before a route is asked. Whoever still sends a body is not heard, so the connection ends."""
+    more = fields_of(scope["path"], status, message) | (more or {})
     return error_response(status, message, None, {"Connection": "close", **(headers or {})}, more)
+
+
+def fields_of(path: str, status: int, message: str) -> dict[str, Any]:
+    """The fields that clients of this path read errors from, beside those of every error."""
+    if path.startswith("/api/v2/") or path == "/capacity":
+        return {"code": status, "msg": message}
+    return openai_error(status, message) if path.startswith(OPENAI) else {}
+
+
+def openai_error(status: int, message: str) -> dict[str, Any]:
+    """``{error}`` of the OpenAI API. ``param`` is the field that the message begins with."""
+    named = FIELD.match(message)
+    param = named[1] if named else None
+    kind = "server_error" if status >= 500 else "rate_limit_exceeded" if status == 429 else "invalid_request_error"
+    code = {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(status)
+    if (status, param) == (404, "model"):
+        code = "model_not_found"
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def status_of(exc: errors.ParserError, path: str = OPENAI) -> int:
+    """The OpenAI API says 400 where others say 422."""
+    status = STATUS.get(type(exc), 500)
+    return 400 if status == 422 and path.startswith(OPENAI) else status
 
 
 def _log_id_of(body: object) -> str | None:
@@ -90,8 +116,11 @@ def _log_id_of(body: object) -> str | None:
 
 
 async def on_parser_error(request: Request, exc: errors.ParserError) -> JSONResponse:
-    status = STATUS.get(type(exc), 500)
-    return error_response(status, str(exc), getattr(request.state, "log_id", None), *extras(exc, status))
+    path = request.url.path
+    status = status_of(exc, path)
+    headers, more = extras(exc, status)
+    more = fields_of(path, status, str(exc)) | (more or {})
+    return error_response(status, str(exc), getattr(request.state, "log_id", None), headers, more)
 
 
 def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None, dict[str, Any] | None]:
@@ -104,7 +133,9 @@ def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None,
 
 
 async def on_validation_error(request: Request, exc: RequestValidationError) -> JSONResponse:
-    return error_response(422, describe_errors(exc.errors()), _log_id_of(exc.body))
+    path, words = request.url.path, describe_errors(exc.errors())
+    status = 400 if path.startswith(OPENAI) else 422
+    return error_response(status, words, _log_id_of(exc.body), more=fields_of(path, status, words))
 
 
 async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:
@@ -112,13 +143,15 @@ async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:
     values = {"path": request.url.path, "method": request.method, "allow": headers.get("Allow", "see /docs")}
     phrase = PHRASES.get(exc.status_code)
     message = phrase.format(**values) if phrase else str(exc.detail)
-    return error_response(exc.status_code, message, headers=headers)
+    more = fields_of(request.url.path, exc.status_code, message)
+    return error_response(exc.status_code, message, headers=headers, more=more)
 
 
 async def on_unexpected_error(request: Request, exc: Exception) -> JSONResponse:
     log_id = getattr(request.state, "log_id", None) or new_log_id()
     log.error("request %s failed", log_id, exc_info=exc)
-    return error_response(500, "The parser failed; the operator finds the details in its log under logId.", log_id)
+    words = "The parser failed; the operator finds the details in its log under logId."
+    return error_response(500, words, log_id, more=fields_of(request.url.path, 500, words))
 
 
 def install(app: FastAPI) -> None:

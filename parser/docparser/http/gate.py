@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
 from docparser.http.admission import Admission
+from docparser.http.arriving import Arriving
 from docparser.http.bodies import Bodies, Body
 from docparser.http.clients import holder_of
 from docparser.http.errors import STATUS, early_response, extras
@@ -26,7 +27,7 @@ from docparser.settings import Settings
 log = logging.getLogger("docparser.access")
 
 SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
-COSTLY = ("/layout-parsing", "/restructure-pages", "/parse")
+COSTLY = ("/layout-parsing", "/restructure-pages", "/parse", "/v1/chat/completions")
 QUIET = ("/health", "/health/ready", "/metrics")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
 BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one of them."
@@ -44,6 +45,7 @@ class Gate:
     def __init__(self, app: ASGIApp, *, settings: Settings, admission: Admission, metrics: Metrics) -> None:
         self._app = app
         self._bodies = Bodies(settings)
+        self._heard = 2 * settings.max_body_mib << 20
         self._places = Places(settings.max_requests, "parsing requests at work", "PARSER_MAX_REQUESTS")
         self._admission = admission
         self._metrics = metrics
@@ -68,9 +70,10 @@ class Gate:
             await send(message)
 
         try:
-            async with self._admission.admitted(scope, receive, tagged) as way:
+            arriving = Arriving(scope, receive, self._heard)
+            async with self._admission.admitted(scope, arriving, tagged) as way:
                 if way is not None:
-                    await self._with_body(scope, headers, *way)
+                    await self._with_body(scope, headers, arriving, *way)
         finally:
             seconds = time.monotonic() - began
             self._metrics.request(scope["path"], status, seconds)
@@ -78,7 +81,9 @@ class Gate:
                 log.info("%s %s %d %.3f s", scope["method"], _shown(scope["path"]), status, seconds)
             request_id.reset(token)
 
-    async def _with_body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+    async def _with_body(
+        self, scope: Scope, headers: dict[bytes, bytes], arriving: Arriving, receive: Receive, send: Send
+    ) -> None:
         """Nothing is held for a request but its body until that is whole: who sends slowly keeps nobody waiting."""
         client = holder_of(scope)
         declared = headers.get(b"content-length", b"")
@@ -98,6 +103,7 @@ class Gate:
                     held.enter_context(self._places.taken(client))
             except EARLY as exc:
                 status = STATUS[type(exc)]
-                return await early_response(scope, status, str(exc), *extras(exc, status))(scope, receive, send)
+                refusal = early_response(scope, status, str(exc), *extras(exc, status))
+                return await arriving.refused(refusal, scope, send)
             scope["state"]["body"] = body
             await self._app(scope, body.replay(receive), send)

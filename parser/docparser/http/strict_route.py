@@ -7,7 +7,7 @@ import asyncio
 import email.message
 import mmap
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -29,8 +29,9 @@ def body_of(request: Request) -> Body:
 class StrictRequest(Request):
     """``read`` comes before everything else."""
 
-    async def read(self, member: str) -> None:
+    async def read(self, member: str | None) -> None:
         """Take the JSON from the spool, without the document in its string ``member``, if that is long; see ``field``.
+        None: without its last long string, wherever that stands.
 
         Raises InvalidRequest, DocumentTooLarge and TooBusy.
         """
@@ -48,7 +49,7 @@ class StrictRequest(Request):
         type["content-type"] = self.headers.get("content-type", "")
         return type.get_content_type() == "application/json" or type.get_content_subtype().endswith("+json")
 
-    async def _read_long(self, body: Body, member: str) -> bytes:
+    async def _read_long(self, body: Body, member: str | None) -> bytes:
         """The JSON with an empty string in place of the document."""
         try:
             found = await asyncio.to_thread(_find, body, member)
@@ -79,9 +80,9 @@ class StrictRequest(Request):
             raise HTTPException(400, f"body: {exc}") from None
 
 
-def _find(body: Body, member: str) -> tuple[int, int] | None:
+def _find(body: Body, member: str | None) -> tuple[int, int] | None:
     with mmap.mmap(body.file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return long_member.find(data, member)
+        return long_member.last(data) if member is None else long_member.find(data, member)
 
 
 def field(request: Request, text: str) -> Field:
@@ -93,12 +94,16 @@ def field(request: Request, text: str) -> Field:
 
 
 class StrictRoute(APIRoute):
+    """``document`` is the member that holds the document; see ``StrictRequest.read``."""
+
+    document: ClassVar[str | None] = "file"
+
     def get_route_handler(self) -> Callable:
         handle = super().get_route_handler()
 
         async def handle_strictly(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
-            await strict.read("file")
+            await strict.read(self.document)
             return await handle(strict)
 
         return handle_strictly

@@ -56,6 +56,7 @@ class JobService:
         root = settings.data_dir.expanduser().absolute()
         self._settings = settings
         self._service = service
+        self._readiness = readiness
         self.allowance = allowance
         self.audit = audit
         self.model = model
@@ -113,6 +114,12 @@ class JobService:
         self.keeper.check()
         self.files.check_room()
         self.store.check_room()
+
+    async def check_presence(self) -> None:
+        """Raises VlmUnavailable if a job would wait for a VLM that has long been away, and the operator wants none to
+        (PARSER_JOB_VLM_AWAY_MINUTES)."""
+        if minutes := self._settings.job_vlm_away_minutes:
+            await self._readiness.check_presence(minutes * 60)
 
     def purge(self, job_id: str, owner: str) -> None:
         """Remove an ended job with its document and results. Raises JobNotFound, InvalidJob while it runs."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -66,6 +67,15 @@ class Readiness:
             states[name] = {"ready": not words}
             problems += [words] if words else []
         return states, problems
+
+    async def check_presence(self, longest_s: float) -> None:
+        """Raises VlmUnavailable if the VLM has been away for longer than that, as far as anybody looked."""
+        try:
+            await self._probe.check()
+        except VlmUnavailable as exc:
+            away_s = time.monotonic() - (self._probe.away_since or time.monotonic())
+            if away_s >= longest_s:
+                raise VlmUnavailable(f"The VLM server has been away for {away_s / 60:.0f} minutes. {exc}") from None
 
     async def models_in_use(self) -> dict:
         """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known."""

@@ -30,25 +30,37 @@ class ServedModel:
         model = served_model(settings)
         return cls(model.name, settings.vlm_model_name, model.tasks, settings.strict_model)
 
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.served_name, self.name)))
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Names of this pipeline in the job API beside its own."""
+        return tuple(name for name in SDK_NAMES if name not in self.own_names)
+
+    @property
+    def job_names(self) -> tuple[str, ...]:
+        return self.own_names if self.strict else (*self.own_names, *self.versions)
+
     def check(self, asked: str) -> None:
         """Raises InvalidJob for a pipeline that is not served here, like PP-OCRv5, and with ``strict`` for another
         version of this one."""
-        own = (self.served_name, self.name)
-        if asked in own:
+        if asked in self.own_names:
             return
         if asked not in SDK_NAMES:
             raise InvalidJob(
-                f"model: {asked!r} is not served here; expected one of {', '.join(dict.fromkeys((*own, *SDK_NAMES)))}. "
+                f"model: {asked!r} is not served here; expected one of {', '.join((*self.own_names, *self.versions))}. "
                 f"{self.served_name} reads for all of them; the answer and the result name it."
             )
         if self.strict:
             raise InvalidJob(
                 f"model: {asked!r} is not served here, and PARSER_STRICT_MODEL lets no other version read in its "
-                f"place; send {' or '.join(dict.fromkeys(own))}"
+                f"place; send {' or '.join(self.own_names)}"
             )
 
     def note(self, asked: str) -> str | None:
         """What a client is told whose request names another version than the one that reads; None for its own."""
-        if asked in (self.served_name, self.name):
+        if asked in self.own_names:
             return None
         return f"{asked} was asked for, but {self.served_name} is served here and reads the pages."

@@ -15,8 +15,8 @@ from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
 from docparser.vlm.reply import NotACompletion, error_text, from_json
 from docparser.vlm.retries import TINY_S
-from docparser.vlm.tiny_image import tiny_request, tiny_request_id
 from docparser.weights import Weights
+from selftest.tiny_image import tiny_request, tiny_request_id
 from served_weights.demo import is_demo
 
 REMEMBERED_S = 2.0  # an outcome is used for all checks within this time
@@ -41,6 +41,7 @@ class VlmProbe:
         self._lock = asyncio.Lock()
         self._checked = float("-inf")
         self._outcome: Weights | VlmUnavailable = VlmUnavailable("The VLM server was not asked yet.")
+        self.away_since: float | None = None  # the first check of those that failed since one succeeded
 
     async def close(self) -> None:
         if self._session is not None:
@@ -57,9 +58,9 @@ class VlmProbe:
             began = time.monotonic()
             if began - self._checked > REMEMBERED_S or self._last_loss() >= self._checked:
                 try:
-                    self._outcome = await self._ask()
+                    self._outcome, self.away_since = await self._ask(), None
                 except VlmUnavailable as exc:
-                    self._outcome = exc
+                    self._outcome, self.away_since = exc, self.away_since or began
                 self._checked = began
         if isinstance(self._outcome, VlmUnavailable):
             raise VlmUnavailable(*self._outcome.args)

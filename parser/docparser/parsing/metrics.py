@@ -15,7 +15,7 @@ from docparser.parsing.scheduler import PageScheduler
 
 STAGES = ("queue", "read", "layout", "blocks", "vlm", "write")
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
-PATHS = ("/layout-parsing", "/restructure-pages", "/health", "/health/ready", "/metrics")
+PATHS = ("/layout-parsing", "/restructure-pages", "/v1/chat/completions", "/health", "/health/ready", "/metrics")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 

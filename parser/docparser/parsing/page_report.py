@@ -53,6 +53,7 @@ class DocumentReport:
         self._errors: dict[int, ParserError] = {}
         self._notes: dict[int, list[dict]] = {}
         self._answered = 0
+        self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
 
     def add(self, outcome: PageOutcome) -> None:
         if outcome.error is not None:
@@ -62,6 +63,7 @@ class DocumentReport:
         assert parsed is not None, "a page ends parsed or with an error"
         self._sizes[outcome.index] = {"width": parsed.width, "height": parsed.height}
         self._answered += parsed.blocks_answered
+        self.tokens = (self.tokens[0] + parsed.tokens[0], self.tokens[1] + parsed.tokens[1])
         if parsed.notes:
             self._notes[outcome.index] = parsed.notes
 

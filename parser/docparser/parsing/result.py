@@ -11,14 +11,16 @@ from docparser.parsing.entry_store import EntryStore
 
 
 class ParseResult:
-    """``rest`` is what stands beside ``layoutParsingResults`` in the result. Close it.
+    """``rest`` is what stands beside ``layoutParsingResults`` in the result; ``tokens`` are the VLM's, of its prompts
+    and of its texts. Close it.
 
     ``models`` in the methods names the weights in use; see ``Readiness.models_in_use``.
     """
 
-    def __init__(self, entries: EntryStore, rest: dict[str, Any]) -> None:
+    def __init__(self, entries: EntryStore, rest: dict[str, Any], tokens: tuple[int, int] = (0, 0)) -> None:
         self._entries = entries
         self._rest = rest
+        self.tokens = tokens
 
     def body(self, log_id: str, models: dict) -> tuple[int, Iterator[bytes]]:
         """The answer's length in bytes, and its pieces."""
@@ -37,6 +39,14 @@ class ParseResult:
     @property
     def pages(self) -> int:
         return self._entries.count
+
+    def entries(self) -> Iterator[bytes]:
+        """Each page's entry in order."""
+        return self._entries.entries()
+
+    def report(self, models: dict) -> dict[str, Any]:
+        """``docparser`` of the answer."""
+        return self._with_models(models)["docparser"]
 
     def _with_models(self, models: dict) -> dict[str, Any]:
         return {**self._rest, "docparser": {"models": models, **self._rest["docparser"]}}

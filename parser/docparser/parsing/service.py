@@ -89,11 +89,13 @@ class ParseService:
         request_id: str = "",
         client: str = "",
         counted: Callable[[int], None] = lambda pages: None,
+        arrived: Callable[[PageOutcome], None] = lambda outcome: None,
     ) -> ParseResult:
         """All pages. ``client`` takes turns with others. Raises ParserError; the message names the page if there are
         several.
 
-        ``counted`` is called in a thread with the number of pages before any is parsed, and may raise.
+        ``counted`` is called in a thread with the number of pages before any is parsed, and may raise. ``arrived`` is
+        called with each page as it is read, in no order, before pages are joined.
         """
         told = self.notes(options)
         flow, store = Flow(client), EntryStore(self._settings.spool_dir)
@@ -108,6 +110,7 @@ class ParseService:
                     if outcome.parsed is not None and outcome.parsed.frozen is not None:
                         frozen[outcome.index] = outcome.parsed.frozen
                     store.put(outcome.index, outcome.parsed.entry if outcome.parsed else EMPTY_ENTRY)
+                    arrived(outcome)
             report.check()
             if frozen:
                 indices = sorted(frozen)
@@ -120,7 +123,7 @@ class ParseService:
             store.close()
             raise
         said = report.as_dict() | ({"notes": told} if told else {})
-        return ParseResult(store, {"dataInfo": report.data_info(), "docparser": said})
+        return ParseResult(store, {"dataInfo": report.data_info(), "docparser": said}, report.tokens)
 
     async def page(
         self, document: Document, index: int, options: ParseOptions, flow: Flow, request_id: str = ""

@@ -27,19 +27,22 @@ from docparser.vlm.failures import (
 )
 from docparser.vlm.presence import Presence
 from docparser.vlm.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
-from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
+from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json, tokens_of
 from docparser.vlm.retries import FIRST_PAUSE_S, OTHER_SAMPLING, TINY_S
-from docparser.vlm.tiny_image import tiny_request, tiny_request_id
+from selftest.tiny_image import tiny_request, tiny_request_id
 
+# In each event, so that a stream that is left has its count too.
+COUNTED = {"include_usage": True, "continuous_usage_stats": True}
 CHECK_EVERY = 200  # characters between two checks for a repetition
 
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """``note`` says why the text is missing or cut; None if it is whole."""
+    """``note`` says why the text is missing or cut; None if it is whole. ``tokens``: of the prompt and of the text."""
 
     text: str
     note: BlockNote | None = None
+    tokens: tuple[int, int] = (0, 0)
 
 
 class VlmClient:
@@ -81,8 +84,9 @@ class VlmClient:
         if reply.note is not None and reply.note.kind == "repetition":
             self.counts["repetition_retries"] += 1
             second = await self._call_with_retries({**body, **OTHER_SAMPLING}, request_id, is_table)
-            if second.note is None or second.note.has_text:
-                reply = second
+            tokens = (reply.tokens[0] + second.tokens[0], reply.tokens[1] + second.tokens[1])
+            better = second.note is None or second.note.has_text
+            reply = dataclasses.replace(second if better else reply, tokens=tokens)
         self.counts[f"blocks_{reply.note.kind if reply.note else 'ok'}"] += 1
         return reply
 
@@ -136,18 +140,21 @@ class VlmClient:
         assert self._session is not None, "open() comes before calls"
         began = time.monotonic()
         async with self._session.post(
-            self._url, json={**body, "stream": True}, headers={"X-Request-Id": request_id}
+            self._url,
+            json={**body, "stream": True, "stream_options": COUNTED},
+            headers={"X-Request-Id": request_id},
         ) as response:
             if response.status != 200:
                 self._raise_for_status(response, error_text(await response.read()))
             try:
                 if "event-stream" in response.headers.get("Content-Type", ""):
                     return await self._read_events(response, began, is_table)
-                text, reason = from_json(await response.read())
+                answer = await response.read()
+                text, reason = from_json(answer)
             except NotACompletion as exc:
                 raise not_a_completion(exc) from None
         self.limit.answered(None)
-        return self._finished(text, reason, is_table)
+        return self._finished(text, reason, is_table, tokens_of(answer))
 
     def _raise_for_status(self, response: aiohttp.ClientResponse, words: str) -> None:
         """Raises the exception for an answer other than 200."""
@@ -188,23 +195,24 @@ class VlmClient:
                 looked = len(stream.text)
                 if period := repeated_tail(stream.text, least=least):
                     self.limit.answered(first)
-                    return self._cut(stream.text, period)
+                    return self._cut(stream.text, period, stream.tokens)
         if not stream.complete:
             raise aiohttp.ClientPayloadError("it ended its answer early")
         self.limit.answered(first)
-        return self._finished(stream.text, stream.finish_reason, is_table)
+        return self._finished(stream.text, stream.finish_reason, is_table, stream.tokens)
 
-    def _finished(self, text: str, finish_reason: str | None, is_table: bool) -> Reply:
+    def _finished(self, text: str, finish_reason: str | None, is_table: bool, tokens: tuple[int, int]) -> Reply:
         period = repeated_tail(text, least=TABLE_LEAST if is_table else TEXT_LEAST)
         if period:
-            return self._cut(text, period)
+            return self._cut(text, period, tokens)
         if finish_reason == "length":
-            return Reply(text, BlockNote("length", "the text was cut at maxNewTokens, or at the VLM's context"))
-        return Reply(text)
+            note = BlockNote("length", "the text was cut at maxNewTokens, or at the VLM's context")
+            return Reply(text, note, tokens)
+        return Reply(text, tokens=tokens)
 
     @staticmethod
-    def _cut(text: str, period: int) -> Reply:
+    def _cut(text: str, period: int, tokens: tuple[int, int]) -> Reply:
         note = BlockNote(
             "repetition", f"the VLM repeated a piece of {period} characters without end; it was cut to one"
         )
-        return Reply(cut_repetition(text, period), note)
+        return Reply(cut_repetition(text, period), note, tokens)

@@ -25,6 +25,14 @@ class Stream:
         self.text = ""
         self.finish_reason: str | None = None
         self.done = False
+        self._pieces = 0
+        self._counted: tuple[int, int] | None = None
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Of the prompt and of the text, as the server counted them last. One that never says it is taken to send a
+        token in each event."""
+        return self._counted or (0, self._pieces)
 
     def feed(self, data: bytes) -> None:
         """Raises NotACompletion if the data is no event stream, or if the server reports an error in it."""
@@ -49,8 +57,11 @@ class Stream:
             event = json.loads(value)
             if "error" in event:
                 raise NotACompletion(f"it reports {str(event['error'])[:200]}")
+            self._counted = counted(event) or self._counted
             for choice in event["choices"]:
-                self.text += printable(choice["delta"].get("content") or "")
+                piece = printable(choice["delta"].get("content") or "")
+                self.text += piece
+                self._pieces += bool(piece)
                 self.finish_reason = reason_of(choice) or self.finish_reason
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise (
@@ -70,6 +81,20 @@ def from_json(body: bytes) -> tuple[str, str | None]:
         return printable(content or ""), reason_of(choice)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as exc:
         raise NotACompletion(f"it is {body[:80]!r}") from exc
+
+
+def tokens_of(body: bytes) -> tuple[int, int]:
+    """Tokens of the prompt and of the text of a completion that came in one piece, 0 where it does not say."""
+    return counted(json.loads(body)) or (0, 0)
+
+
+def counted(answer: dict[str, Any]) -> tuple[int, int] | None:
+    """What ``usage`` says, or None where there is none that can be used."""
+    usage = answer.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    prompt, text = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return (prompt, text) if type(prompt) is int and type(text) is int and min(prompt, text) >= 0 else None
 
 
 def printable(text: str) -> str:

@@ -42,6 +42,7 @@ class PageCalls:
         self.layout_s = 0.0
         self.notes: list[BlockNote] = []
         self.answered = 0
+        self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
         self.waited_s = 0.0
         self._baton, self._on_waiting = baton, on_waiting
         self.child = Call()  # of the child process that reads the answers
@@ -100,6 +101,7 @@ class PageCalls:
 
     def text_of(self, reply: Reply) -> str:
         """The reply's text; with the mark of its note, if it has one, which later tells the note's block."""
+        self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
         if reply.note is None:
             self.answered += 1
             return reply.text

@@ -115,7 +115,7 @@ class PageWork:
         parse_s = clock.seconds.pop("parse")
         blocks_s = max(0.0, parse_s - calls.layout_s - calls.waited_s)
         clock.seconds |= {"layout": calls.layout_s, "vlm": calls.waited_s, "blocks": blocks_s}
-        return ParsedPage(data, width, height, calls.answered, notes, clock.seconds, frozen)
+        return ParsedPage(data, width, height, calls.answered, notes, clock.seconds, frozen, calls.tokens)
 
     def _hold(self, pixels: int) -> None:
         with self._lock:

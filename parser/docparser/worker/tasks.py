@@ -30,7 +30,8 @@ class ParsePage:
 class ParsedPage:
     """``entry`` is the page's part of ``layoutParsingResults`` as JSON; with ``frozen`` (pickled), it has no text until
     all pages of the document are joined. ``width`` and ``height`` are the page's pixels; ``blocks_answered`` and
-    ``notes`` report the VLM's work; ``seconds`` is the wall time of each stage."""
+    ``notes`` report the VLM's work, and so do ``tokens``, of its prompts and of its texts; ``seconds`` is the wall time
+    of each stage."""
 
     entry: bytes
     width: int
@@ -39,6 +40,7 @@ class ParsedPage:
     notes: list[dict]
     seconds: dict[str, float]
     frozen: bytes | None = None
+    tokens: tuple[int, int] = (0, 0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from docparser.convert.document import disposition
 from docparser.convert.safe_names import is_safe_path
 from docparser.documents.url_source import UrlSource
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest, LinkExpired, NotReady
-from docparser.http import admission
+from docparser.http import admission, credentials
 from docparser.http.jobs import events
 from docparser.jobs import page_ranges
 from docparser.jobs.links import Links
@@ -26,7 +26,23 @@ LINKS = Links(Path(FOLDER.name), 3600)
 JOB = "0123456789abcdef"
 KEY = "0" * 64
 WORDS = (
-    *("1", "2-", "-", ",", "3-1", "999999", "0", "sha256:" + KEY, "sha256:", "Bearer ", "token ", "#", " ", "\n"),
+    *(
+        "1",
+        "2-",
+        "-",
+        ",",
+        "3-1",
+        "999999",
+        "0",
+        "sha256:" + KEY,
+        "sha256:",
+        "Bearer ",
+        "token ",
+        "Basic YTo",
+        "#",
+        " ",
+        "\n",
+    ),
     *("http://", "https://", "a.example", ":80", "@", "[::1]", "127.0.0.1", "0x7f.1", "::ffff:10.0.0.1", "64:ff9b::1"),
     *(".pdf", "..", "CON", "x", "é", "9" * 30, "1e5", "_1"),
 )
@@ -100,7 +116,7 @@ def key_file(text: str, choices: Choices) -> None:
 def key_headers(text: str, choices: Choices) -> None:
     ring = key_ring.KeyRing(f"sha256:{KEY}")
     sent = text.encode("utf-8", "surrogatepass" if choices.chance(2) else "replace")
-    if ring.find(admission.sent_key({choices.one((b"authorization", b"x-api-key")): sent})) is not None:
+    if ring.find(credentials.sent_key({choices.one((b"authorization", b"x-api-key")): sent})) is not None:
         raise Broken("an unknown key has an owner")
     admission.needs_key(choices.one(("GET", "POST", "DELETE")), text)
     if key_ring.is_loopback(text) and not text.strip("[]").startswith(("127.", "localhost", "::", "0")):

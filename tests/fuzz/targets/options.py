@@ -10,13 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from docparser.contract import strict_json
+from docparser.contract.chat import ChatRequest
 from docparser.contract.labels import LABELS
 from docparser.contract.options import page_options
 from docparser.contract.schemas import VLM_EXTRA_ARGS, ParseRequest, RestructureRequest
 from docparser.contract.validation import describe_errors
 from docparser.documents import source
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
-from docparser.http.errors import error_response
+from docparser.http.errors import error_response, openai_error
 from docparser.jobs.submission import check_submission
 from docparser.models.served_model import ServedModel
 from tests.fuzz.choices import Choices, dumped
@@ -24,6 +25,8 @@ from tests.fuzz.verdict import Broken
 from vlm_models import fields as vlm_fields
 
 FIELDS = tuple(ParseRequest.model_fields) + tuple(RestructureRequest.model_fields)
+CHAT_FIELDS = (*ChatRequest.model_fields, "temperature", "stop")
+PARTS = ("text", "image_url", "file", "input_audio")
 JOB_FIELDS = ("model", "fileUrl", "optionalPayload", "pageRanges", "batchId", "file", "fileType")
 SERVED = ServedModel("PaddleOCR-VL", "m", ("ocr",), strict=False)
 WORDS = (
@@ -35,7 +38,7 @@ WORDS = (
 
 def target(data: bytes) -> None:
     choices = Choices(data)
-    kind = choices.below(5)
+    kind = choices.below(6)
     if kind == 0:
         check_body(choices.rest())
     elif kind == 1:
@@ -44,6 +47,8 @@ def target(data: bytes) -> None:
         submit(as_arrived(body_of(choices, JOB_FIELDS)), choices)
     elif kind == 3:
         check_body(dumped(body_of(choices, (*sorted(vlm_fields.FIELDS), "prompt"))))
+    elif kind == 4:
+        chat(choices)
     else:
         decode(choices)
 
@@ -78,6 +83,34 @@ def parse(body: dict[str, Any]) -> None:
             numbers = [made.predict[name] for name in ("temperature", "top_p", "repetition_penalty")]
             if any(number is not None and not abs(number) < float("inf") for number in numbers):
                 raise Broken("what goes to the VLM as a number is one that JSON can hold")
+
+
+def chat(choices: Choices) -> None:
+    """A chat as it should be, with parts and fields that may be anything."""
+    parts = [
+        choices.value(WORDS) if choices.chance(3) else {"type": choices.one(PARTS), choices.one(PARTS): part(choices)}
+        for _ in range(choices.below(4))
+    ]
+    message = {"role": choices.one(("user", "assistant", "x")), "content": parts} if choices.chance(4) else {}
+    messages = [{"role": "user", "content": parts}, message][: 1 + choices.below(2)]
+    body = {"model": "m", "messages": messages} | body_of(choices, CHAT_FIELDS)
+    try:
+        request = ChatRequest.model_validate(as_arrived(body))
+    except ValidationError as error:
+        error_response(400, describe_errors(error.errors()))
+        return
+    said = [request.refusal() or "", *request.notes()]
+    try:
+        where, document = request.document()
+        said += [where, document]
+    except ValueError as error:
+        said.append(str(error))
+    openai_error(400, "".join(said))
+    json.dumps(said, ensure_ascii=False).encode()
+
+
+def part(choices: Choices) -> Any:
+    return choices.value(WORDS) if choices.chance(3) else {choices.one(("url", "file_data", "file_id")): "data:x,QUJD"}
 
 
 def submit(fields: dict[str, Any], choices: Choices) -> None:
@@ -123,4 +156,4 @@ def check_body(body: bytes) -> None:
 
 def seeds() -> list[bytes]:
     bodies = [b'{"n": 9}', b'{"n": 1000.0}', b'{"messages": []}', b"[]", b'{"prompt": [-1]}', b'{"n": "1000"}']
-    return [b"\0" + body for body in bodies] + [bytes([kind]) + bytes(range(40)) for kind in range(1, 5)]
+    return [b"\0" + body for body in bodies] + [bytes([kind]) + bytes(range(40)) for kind in range(1, 6)]

@@ -56,7 +56,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"description": "A field is wrong; msg names it."},
     404: {"description": "There is no such job."},
     429: {"description": "The queue is full, or a quota is used up; Retry-After."},
-    503: {"description": "The data directory or its database cannot be used now; Retry-After."},
+    503: {"description": "The data directory or its database cannot be used now, or the VLM is away; Retry-After."},
     507: {"description": "The disk is full; Retry-After."},
 }
 
@@ -82,6 +82,7 @@ async def submit(request: Request) -> Response:
     jobs = jobs_of(request)
     owner, flow = identity(request)
     await asyncio.to_thread(jobs.check_room)
+    await jobs.check_presence()
     async with submission.read(request, jobs.model, request.app.state.intake) as submitted:
         job_id = await asyncio.to_thread(jobs.keep, submitted, owner, flow)
     jobs.runner.wake()

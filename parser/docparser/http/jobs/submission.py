@@ -18,6 +18,8 @@ from docparser.http.strict_route import body_of, field
 from docparser.jobs.submission import Submission, check_submission
 from docparser.models.served_model import ServedModel
 
+HOW = "send the document itself, as the part `file` of multipart/form-data or as a data: URL"
+
 
 @asynccontextmanager
 async def read(request: Request, served: ServedModel, intake: DocumentIntake) -> AsyncIterator[Submission]:
@@ -62,7 +64,8 @@ async def _document(request: Request, fields: dict[str, Any], intake: DocumentIn
         async with intake.opened(file, body_of(request).charge) as document:
             yield document
     except (InvalidRequest, InvalidDocument) as exc:
-        raise InvalidJob(f"fileUrl: {str(exc).removeprefix('file: ')}") from None
+        words = str(exc).removeprefix("file: ").replace("send the document itself, in base64", HOW)
+        raise InvalidJob(f"fileUrl: {words}") from None
 
 
 def _last_part(url: str) -> str:

@@ -11,7 +11,7 @@ TINY_PNG = "iVBORw0KGgoAAAANSUhEUgAAABwAAAAcAQAAAABaduI5AAAAEUlEQVR42mP4////B4bB
 
 
 def tiny_request(model: str) -> dict[str, Any]:
-    """The body of the chat completion."""
+    """The body of the chat completion. A server refuses one without an image before its engine sees it."""
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{TINY_PNG}"}}
     return {
         "model": model,

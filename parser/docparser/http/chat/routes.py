@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``POST /v1/chat/completions`` and ``GET /v1/models``: a document in, the Markdown of its pages out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from docparser.contract.chat import ChatRequest
+from docparser.contract.schemas import ParseOptions
+from docparser.convert.formats import PAGE_BREAK
+from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
+from docparser.http.chat.completion import Completion, event
+from docparser.http.chat.reading import Arrived, Reading
+from docparser.http.clients import client_of
+from docparser.http.errors import SafeJSON, openai_error, status_of
+from docparser.http.layout_parsing import CLIENT_GONE, pages_of, wait_for
+from docparser.http.strict_route import StrictRoute, body_of, field
+from docparser.logs import request_id
+from docparser.models.served_model import ServedModel
+from docparser.parsing.result import ParseResult
+
+router = APIRouter(prefix="/v1", tags=["openai"])
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+TEXT_ONLY = {"visualize": False, "returnMarkdownImages": False, "outputFormats": None}
+BEGAN = int(time.time())
+log = logging.getLogger(__name__)
+
+
+class ChatRoute(StrictRoute):
+    document = None  # the last long string, which stands deep in the messages
+
+
+reading = APIRouter(prefix="/v1", tags=["openai"], route_class=ChatRoute)
+
+ERROR = {
+    "content": {
+        "application/json": {
+            "example": {
+                "error": {"message": "n: …", "type": "invalid_request_error", "param": "n", "code": None},
+                **{"logId": "…", "errorCode": 400, "errorMsg": "n: …"},
+            }
+        }
+    }
+}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"description": "A field is wrong, or the document cannot be read; error.message names it.", **ERROR},
+    401: {"description": "A key is needed.", **ERROR},
+    404: {"description": "No such model; error.message has the names.", **ERROR},
+    413: {"description": "The document exceeds a limit of this service.", **ERROR},
+    429: {"description": "The queue is full, or a quota is used up; Retry-After says when to come back.", **ERROR},
+    503: {"description": "The models are not loaded, or the VLM server is away; Retry-After.", **ERROR},
+    504: {"description": "The document took longer than this service allows.", **ERROR},
+}
+COMPLETION: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The completion, or with `stream` its chunks. `docparser`, here and in the chunk with the "
+        "finish_reason, is that of /layout-parsing. `usage` counts the VLM's tokens over all blocks.",
+        "content": {"application/json": {}, "text/event-stream": {}},
+    },
+    **RESPONSES,
+}
+
+
+@router.get("/models", responses={401: RESPONSES[401]})
+async def models(request: Request) -> JSONResponse:
+    """The loaded model, by each of its names."""
+    return JSONResponse({"object": "list", "data": [_entry(name) for name in _names(request)]})
+
+
+@router.get("/models/{model}", responses={401: RESPONSES[401], 404: RESPONSES[404]})
+async def model(model: str, request: Request) -> JSONResponse:
+    _check_model(model, request)
+    return JSONResponse(_entry(model))
+
+
+@reading.post("/chat/completions", responses=COMPLETION, response_class=Response)
+async def chat_completions(body: ChatRequest, request: Request) -> Response:
+    """Reads the image or file of the last turn. The answer is its Markdown, page after page; the texts of the messages
+    change nothing."""
+    _check_model(body.model, request)
+    if refusal := body.refusal():
+        raise InvalidRequest(refusal)
+    try:
+        where, text = body.document()
+    except ValueError as exc:
+        raise InvalidRequest(str(exc)) from None
+    options = (body.options or ParseOptions()).model_copy(update=TEXT_ONLY)
+    state = request.app.state
+    state.service.notes(options)
+
+    async def work(arrived: Arrived) -> ParseResult:
+        try:
+            file = text or field(request, "")
+            async with state.intake.from_field(file, None, body_of(request).charge) as document:
+                parse, client, counted = state.service.parse, client_of(request), pages_of(request)
+                return await parse(document, options, request_id.get(), client, counted, arrived)
+        except (InvalidRequest, InvalidDocument) as exc:
+            raise type(exc)(str(exc).replace("file:", f"{where}:", 1)) from None
+
+    document = Reading(work, joined=options.restructurePages, limit_s=state.settings.request_timeout_s)
+    answer = None
+    try:
+        answer = await wait_for(request, _answer(body, request, document))
+    finally:
+        if not isinstance(answer, _Chunks):
+            await document.close()
+    return answer or Response(status_code=CLIENT_GONE)
+
+
+async def _answer(body: ChatRequest, request: Request, document: Reading) -> Response:
+    """The completion, or its chunks as soon as there is a first text: what fails before that has a status of its own.
+    Raises ParserError."""
+    completion = Completion(body.model)
+    texts = document.texts()
+    if not body.stream:
+        text = PAGE_BREAK.join([text async for text in texts if text])
+        return SafeJSON(completion.whole(text, document.result, await _report(body, request, document)))
+    first = ""
+    async for first in texts:
+        if first:
+            break
+
+    async def chunks() -> AsyncIterator[bytes]:
+        try:
+            yield completion.begin()
+            async for chunk in completion.pages(first, texts):
+                yield chunk
+            report = await _report(body, request, document)
+            wanted = body.stream_options is not None and bool(body.stream_options.include_usage)
+            yield completion.end(document.result, report, with_usage=wanted)
+        except ParserError as exc:
+            yield event(openai_error(status_of(exc), str(exc)))
+        except Exception:
+            log.exception("a stream failed")
+            yield event(openai_error(500, "The parser failed; the operator finds the details in its log."))
+
+    return _Chunks(document, chunks())
+
+
+async def _report(body: ChatRequest, request: Request, document: Reading) -> dict[str, Any]:
+    """``docparser`` of the answer."""
+    report = document.result.report(await request.app.state.readiness.models_in_use())
+    told = [*report.get("notes", ()), *body.notes()]
+    return report | ({"notes": told} if told else {})
+
+
+class _Chunks(StreamingResponse):
+    """Ends the work when it ends, also where the client leaves."""
+
+    def __init__(self, document: Reading, chunks: AsyncIterator[bytes]) -> None:
+        super().__init__(chunks, media_type="text/event-stream", headers=HEADERS)
+        self._document = document
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._document.close()
+
+
+def _names(request: Request) -> tuple[str, ...]:
+    served: ServedModel = request.app.state.jobs.model
+    return served.own_names
+
+
+def _check_model(asked: str, request: Request) -> None:
+    names = _names(request)
+    if asked not in names:
+        raise ModelNotFound(f"model: {asked[:80]!r} does not exist here; there is {' or '.join(names)}")
+
+
+def _entry(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": BEGAN, "owned_by": "docparser"}

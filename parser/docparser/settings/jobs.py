@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import AliasChoices, Field
+
+from docparser.settings.base import SettingsGroup
+
+
+class JobSettings(SettingsGroup):
+    data_dir: Path = Field(
+        default=Path(".run/data"),
+        description="Jobs, their documents and results. On a local disk; any number of parsers may share it.",
+    )
+    public_url: str = Field(
+        default="",
+        pattern=r"^(https?://[^\s?#]+)?$",
+        validation_alias=AliasChoices("PUBLIC_URL", "public_url"),
+        description="Address of this service for its clients, where a proxy is in front; default: as the request says.",
+    )
+    job_keep_hours: float = Field(default=72.0, gt=0, description="How long an ended job is kept.")
+    job_keep_gib: float = Field(
+        default=50.0, gt=0, description="Size of all jobs together; beyond it the oldest ended jobs are removed."
+    )
+    result_url_hours: float = Field(default=24.0, gt=0, description="How long the address of a result is valid.")
+    max_queued_jobs: int = Field(default=5000, ge=1, description="Jobs that wait or run; beyond that 429.")
+    max_queued_pages: int = Field(default=20000, ge=1, description="Pages of jobs that wait; beyond that 429.")
+    min_free_mib: int = Field(
+        default=512, ge=0, description="Room that must stay free in PARSER_DATA_DIR for new work."
+    )
+    job_vlm_away_minutes: float = Field(
+        default=0.0,
+        ge=0,
+        description="Submissions get 503 once the VLM has been away for so long; 0: they are kept, and wait for it.",
+    )

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the VLM server, of calls to it, and of both models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import AliasChoices, Field, field_validator
+
+from docparser.settings.base import REPOSITORY, SettingsGroup
+from served_weights.settings import WeightSettings
+from served_weights.vlm import named
+from tool_errors import UsageError
+
+
+class ModelSettings(SettingsGroup):
+    vlm_url: str = Field(default="http://127.0.0.1:8000/v1", validation_alias=AliasChoices("VLM_URL", "vlm_url"))
+    vlm_min_replicas: int = Field(
+        default=1,
+        ge=1,
+        validation_alias=AliasChoices("VLM_MIN_REPLICAS", "vlm_min_replicas"),
+        description="Ready only while so many replicas of the VLM answer, where its container says how many there are.",
+    )
+    layout_model_dir: Path | None = Field(
+        default=None, validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir")
+    )
+    models_dir: Path = Field(default=Path("models"), validation_alias=AliasChoices("MODELS_DIR", "models_dir"))
+    vlm_model: str | None = Field(default=None, validation_alias=AliasChoices("VLM_MODEL", "vlm_model"))
+    hardware: str = Field(
+        default="cpu", pattern="^(cpu|ascend)$", validation_alias=AliasChoices("HARDWARE", "hardware")
+    )
+    models_config: Path = Field(
+        default=REPOSITORY / "config" / "models.yaml", description="Tells which folder a name in VLM_MODEL means."
+    )
+    vlm_model_name: str = Field(
+        default_factory=lambda known: _served_name(known),
+        validation_alias=AliasChoices("VLM_MODEL_NAME", "vlm_model_name"),
+        description="The VLM's name at its server; default: as models.yaml serves VLM_MODEL.",
+    )
+    strict_model: bool = Field(
+        default=False, description="Jobs that ask for another version than the served one are refused, not noted."
+    )
+    pipeline_config: Path | None = Field(
+        default=None, description="PaddleX's pipeline; default: the file that models.yaml names for VLM_MODEL."
+    )
+
+    # Calls of the VLM server.
+    vlm_api_key: str = Field(default="", repr=False, description="Sent as a Bearer token, if the server asks for one.")
+    vlm_concurrency: int = Field(
+        default=1024, ge=1, description="Most crops with the VLM at once, all workers together."
+    )
+    vlm_concurrency_start: int = Field(default=64, ge=1, description="As many at first; then as many as the VLM takes.")
+    vlm_queue_target_s: float = Field(
+        default=5.0, gt=0, description="More crops are sent as long as the first token comes within this time."
+    )
+    vlm_connect_timeout_s: float = Field(default=3.0, gt=0)
+    vlm_timeout_s: float = Field(default=300.0, gt=0, description="Longest wait for one crop.")
+    selftest: bool = Field(
+        default=False,
+        description="Ready only after the VLM has given the values recorded for its weights (scripts/selftest.sh).",
+    )
+    vlm_patience_s: float = Field(
+        default=5.0, ge=0, description="How long a VLM that is away is tried again, before 503."
+    )
+
+    @field_validator("vlm_url")
+    @classmethod
+    def _is_api_root(cls, url: str) -> str:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"VLM_URL is {url!r}; expected the server's API root, like http://127.0.0.1:8000/v1")
+        return url.rstrip("/")
+
+
+def _served_name(known: dict[str, Any]) -> str:
+    """The name that the launcher gives the model that the fields so far lead to; what is wrong with them is said when
+    the weights are looked for."""
+    fields = ("models_dir", "hardware", "vlm_model", "models_config")
+    try:
+        return named(WeightSettings(**{name: known[name] for name in fields}))[0].served_name
+    except (KeyError, UsageError):
+        return "PaddleOCR-VL-0.9B"

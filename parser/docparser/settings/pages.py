@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the work on pages: worker processes, and child processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from docparser.settings.base import SettingsGroup
+
+
+def cores() -> int:
+    """The number of cores that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def default_workers(cores: int) -> int:
+    return min(16, max(min(2, cores), cores // 2))
+
+
+def default_threads(cores: int, workers: int) -> int:
+    """More threads than cores would slow all pages down; more than four gain little on images of 800 x 800."""
+    return min(4, max(1, cores // workers))
+
+
+class PageSettings(SettingsGroup):
+    workers: int = Field(
+        default_factory=lambda: default_workers(cores()),
+        ge=1,
+        le=64,
+        description="Worker processes (0.65 GB each); one page at a time has the CPU in each. Default: half the cores, "
+        "but two of two, 16 at most.",
+    )
+    cpu_threads: int = Field(
+        default_factory=lambda known: default_threads(cores(), known.get("workers", 1)),
+        ge=1,
+        le=64,
+        description="Threads of the layout model, per worker. Default: the worker's share of the cores, 4 at most.",
+    )
+    mkldnn: bool = Field(
+        default=True, description="oneDNN kernels for the layout model, where PaddleX allows them for it."
+    )
+    pages_in_flight: int = Field(
+        default=24, ge=1, le=256, description="Pages that a worker has begun; all but one wait for the VLM."
+    )
+    max_pixels_in_flight: int = Field(
+        default=300_000_000, ge=1, description="A worker that holds pages of more pixels begins no other."
+    )
+    page_timeout_s: float = Field(default=900.0, gt=0, description="Longest time for one page, the VLM's included.")
+    render_timeout_s: float = Field(
+        default=20.0, gt=0, le=3600, description="Most CPU time for making pixels of one page, or opening a document."
+    )
+    render_memory_mib: int = Field(
+        default=2048, ge=256, description="Most memory for it; 1,300 are enough for an image of 100 million pixels."
+    )
+    step_timeout_s: float = Field(
+        default=180.0, gt=0, description="Longest time on the CPU without a break; then the worker is replaced."
+    )
+    start_timeout_s: float = Field(default=600.0, gt=0, description="Longest time for a worker to load its models.")
+    cache_dir: Path = Field(
+        default=Path("~/.cache/docparser"), description="A writable folder for PaddleX's caches and the drawing font."
+    )
+    spool_dir: Path | None = Field(
+        default=None,
+        description="Folder for documents and large results at work, used by this service only; default: temporary.",
+    )
+
+    # Child processes, in which texts are read, pages joined and results converted.
+    child_cpu_s: float = Field(
+        default=30.0,
+        gt=0,
+        description="Most processor time of one such task; the same again for every 100 pages.",
+    )
+    child_wall_s: float = Field(
+        default=120.0, gt=0, description="Longest time of one such task; the same again for every 100 pages."
+    )
+    child_memory_mib: int = Field(default=768, ge=32, description="Most memory of one such task.")
+    child_output_mib: int = Field(default=2048, ge=1, description="Most bytes that one such task may write.")
+    child_tasks: int = Field(
+        default=12, ge=1, le=64, description="Conversions at once; those that take over a second have low priority."
+    )
+
+    # Answers.
+    visualize: bool = Field(default=True, description="What a request's `visualize: null` means; true in PaddleX.")
+    max_output_image_side: int = Field(default=2000, ge=16, description="Returned images are scaled down to this side.")
+
+    @field_validator("cache_dir")
+    @classmethod
+    def _expand(cls, path: Path) -> Path:
+        return path.expanduser()
