@@ -12,6 +12,8 @@ from __future__ import annotations
 # vLLM caches what it learns about a class under that file's hash, and would take ours for its own.
 MODELS = {
     "PaddleOCRVLForConditionalGeneration": "vlm_models.paddleocr_vl.model:PaddleOCRVLForConditionalGeneration",
+    "Qwen2VLForConditionalGeneration": "vlm_models.qwen2_vl.model:Qwen2VLForConditionalGeneration",
+    "HunYuanVLForConditionalGeneration": "vlm_models.hunyuan_vl.model:HunYuanVLForConditionalGeneration",
 }
 
 

@@ -14,11 +14,14 @@ import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .fields import Refusal, image_urls, read_request
+from .fields import Refusal, read_request
 from .images import pixels_of
-from .media import decode_data_url
+from .media import decode_data_url, decode_frames_url, is_frames
+from .parts import empty_media, media_urls, read_image_parts
 from .pixels import ROOM, PixelBudget, Room
+from .remote import fetch_media
 from .settings import RequestSettings
+from .video.bounds import VideoBounds
 
 POST_PATHS = frozenset({"/v1/chat/completions"})
 MAX_BODY_BYTES = 128 * 1024 * 1024
@@ -40,7 +43,9 @@ class ChatOnly:
     def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
         """Raises ValueError for settings that make no sense (the launcher has checked them)."""
         self.app = app
-        self.pixels = PixelBudget(RequestSettings.from_environment(os.environ).pixels_in_flight)
+        settings = RequestSettings.from_environment(os.environ)
+        self.pixels = PixelBudget(settings.pixels_in_flight)
+        self.hosts = settings.media_hosts
         self.bodies = 0  # bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -51,7 +56,14 @@ class ChatOnly:
         try:
             check_path(scope["method"], scope["path"])
             body = await held.read(receive)
-            room = await self.room_for(read_request(body))
+            document = read_request(body)
+            for where in empty_media(document):
+                raise Refusal(400, f"{where}: null is not accepted; expected an object with url")
+            changed = read_image_parts(document)
+            fetched = await fetch_media(document, self.hosts, held.count)
+            if changed or fetched:
+                body = json.dumps(document).encode()
+            room = await self.room_for(document)
         except Refusal as refusal:
             await answer(refusal, send)
         else:
@@ -66,7 +78,7 @@ class ChatOnly:
 
     async def room_for(self, document: dict[str, Any]) -> Room:
         """Room for the pixels of a request's images. Raises Refusal where there is none, or never could be."""
-        pixels = await asyncio.to_thread(pixels_of_request, document) if any(image_urls(document)) else 0
+        pixels = await asyncio.to_thread(pixels_of_request, document) if any(media_urls(document)) else 0
         if pixels > self.pixels.most:
             raise Refusal(
                 400,
@@ -122,11 +134,18 @@ def check_path(method: str, path: str) -> None:
 
 
 def pixels_of_request(document: dict[str, Any]) -> int:
-    """Pixels of all images of a checked request, by their headers. Raises Refusal."""
+    """Pixels of all images of a checked request, by their headers, and of its videos: of frames by theirs, of a file
+    what any may have. Raises Refusal."""
     found = 0
-    for where, url in image_urls(document):
+    for where, key, url in media_urls(document):
         try:
-            found += pixels_of(decode_data_url(url))
+            if is_frames(url) and key == "video_url":
+                found += sum(map(pixels_of, decode_frames_url(url)))
+            elif key == "video_url":
+                decode_data_url(url, key)
+                found += int(VideoBounds.megapixels * 1_000_000)
+            else:
+                found += pixels_of(decode_data_url(url))
         except ValueError as error:
             raise Refusal(400, f"{where}: {error}") from error
     return found

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 # Names in ``paddleocr_vl.attention.BACKENDS``, here for those who check settings without loading PyTorch.
 ATTENTION = ("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa")
+
+HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?")
 
 # An A0 page at 300 dpi has 139. A pixel takes 4 bytes, 8 while it is decoded: 1.6 GB.
 DEFAULT_MEGAPIXELS = 200
@@ -44,15 +47,24 @@ class VisionSettings:
 
 @dataclass(frozen=True)
 class RequestSettings:
-    """pixels_in_flight: of decoded images that the API server holds at once, over all requests."""
+    """pixels_in_flight: of decoded images that the API server holds at once, over all requests; media_hosts: from which
+    images and videos are fetched for a request that gives their address."""
 
     pixels_in_flight: int = DEFAULT_MEGAPIXELS * 1_000_000
+    media_hosts: frozenset[str] = frozenset()
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> RequestSettings:
-        """Read VLM_MEGAPIXELS_IN_FLIGHT; empty means unset. Raises ValueError naming it, its value and what was
-        expected."""
+        """Read VLM_MEGAPIXELS_IN_FLIGHT and VLM_MEDIA_HOSTS; empty means unset. Raises ValueError naming the variable,
+        its value and what was expected."""
         millions = env.get("VLM_MEGAPIXELS_IN_FLIGHT") or str(DEFAULT_MEGAPIXELS)
         if not (millions.isascii() and millions.isdigit() and 0 < len(millions) < 7 and int(millions) > 0):
             raise ValueError(f"VLM_MEGAPIXELS_IN_FLIGHT is {millions!r}; expected millions of pixels, from 1 to 999999")
-        return cls(int(millions) * 1_000_000)
+        hosts = (env.get("VLM_MEDIA_HOSTS") or "").split()
+        for host in hosts:
+            if not HOST.fullmatch(host):
+                raise ValueError(
+                    f"VLM_MEDIA_HOSTS: {host!r} is no host; expected names or addresses with blanks between them, with "
+                    "a port where it is not the usual one, like images.example.org 10.0.0.7:8080"
+                )
+        return cls(int(millions) * 1_000_000, frozenset(host.lower() for host in hosts))

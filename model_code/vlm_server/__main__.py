@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         if options.print_weights:
             print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
             return 0
-        serving.models[weights.model.name].check_stack(weights.model.name, running_stack())
+        serving.models[weights.model.name].check_stack(weights.model.name, running_stack(), settings.weights.hardware)
         command = build_command(settings, serving, weights, extra)
         if options.print_command:
             print(shlex.join(command))

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.plugin.chat import body, encode, image_part, text_part
 from tests.support.wait import WAIT_S
-from vlm_models import fields, middleware
+from vlm_models import fields, middleware, parts
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
 from vlm_models.pixels import PixelBudget
@@ -200,7 +200,8 @@ REFUSED: dict[str, list[Any]] = {
         [{"role": "user", "content": [{"type": "text", "text": DEEP}]}],
         [{"role": "user", "content": [{"type": "image_url", "image_url": []}]}],
         [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": {}}}]}],
-        [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "data:,"}}]}],
+        [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": []}}]}],
+        [{"role": "user", "content": [{"type": "audio_url", "audio_url": {"url": "data:,"}}]}],
         [{"role": "user", "content": "x" * (fields.MAX_WORDS_BYTES + 1)}],
     ],
 }
@@ -327,7 +328,7 @@ def test_twelve_bombs_are_decoded_within_the_budget():
     async def run() -> None:
         async def work(document: dict[str, Any]) -> None:
             nonlocal images_alive, most
-            urls = [url for _, url in fields.image_urls(document)]
+            urls = [url for _, _, url in parts.media_urls(document)]
             images = await asyncio.gather(*map(connector.fetch_image_async, urls))
             images_alive += len(images)
             most = max(most, images_alive)
@@ -349,7 +350,7 @@ def test_room_is_free_when_the_images_are_long_before_the_answer():
         decoded, end = asyncio.Event(), asyncio.Event()
 
         async def work(document: dict[str, Any]) -> None:
-            ((_, url),) = fields.image_urls(document)
+            ((_, _, url),) = parts.media_urls(document)
             image = await DataUrlConnector().fetch_image_async(url)
             assert budget.used == image.width * image.height
             del image
