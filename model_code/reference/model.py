@@ -7,7 +7,6 @@ No remote code runs.
 from __future__ import annotations
 
 import gc
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from transformers.utils import logging as transformers_logging
 from tool_errors import UsageError
 
 from .cases import Case
+from .checkpoint import check_checkpoint
 from .families import FAMILIES, video_size
 from .library_errors import translate
 
@@ -140,20 +140,3 @@ def explained(device: Device) -> Iterator[None]:
         if (told := translate(error, device.name)) is None:
             raise
         raise told from error
-
-
-def check_checkpoint(directory: Path) -> dict[str, Any]:
-    """The checkpoint's config.json. Raises UsageError unless the folder holds a family's model in safetensors."""
-    config = directory / "config.json"
-    if not config.is_file():
-        raise UsageError(f"--model_path {directory}: has no config.json; expected a folder with a model's weights")
-    try:
-        values = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{config}: is not JSON ({error}); copy it again") from None
-    if values.get("model_type") not in FAMILIES:
-        known = ", ".join(map(repr, FAMILIES))
-        raise UsageError(f"{config}: model_type is {values.get('model_type')!r}; expected one of {known}")
-    if not any(directory.glob("*.safetensors")):
-        raise UsageError(f"--model_path {directory}: has no *.safetensors, the only format that is loaded")
-    return values

@@ -62,6 +62,17 @@ class Item:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     @property
+    def tokens_of_a_row(self) -> int:
+        """One more than blocks where a row ends with a token of its own (HunyuanOCR)."""
+        return self.grid[2] // self.tower.merge + self.has_edges
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether a token stands before the rows and one behind them, as in HunyuanOCR."""
+        down, across = (side // self.tower.merge for side in self.grid[1:])
+        return not self.frames and self.tokens == down * (across + 1) + 2
+
+    @property
     def why(self) -> str:
         """Why the resized size is what it is."""
         factor = self.tower.patch * self.tower.merge

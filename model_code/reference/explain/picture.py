@@ -21,9 +21,7 @@ def draw(prepared: Prepared, file: Path) -> None:
     item, (begin, _) = prepared.items[0], prepared.runs[0]
     _, rows, columns = item.grid
     down, across = rows // item.tower.merge, columns // item.tower.merge
-    # HunyuanOCR has a token before the rows, and one more at the end of each.
-    wide = across + (item.tokens == down * (across + 1) + 2)
-    first = begin + (wide > across)
+    wide, first = item.tokens_of_a_row, begin + item.has_edges
     panels = [("patches, and thicker the tokens", patches(prepared, rows, columns, item.tower.merge))]
     for axis, values in zip(prepared.axes, prepared.positions, strict=True):
         ids = values[first : first + down * wide].reshape(down, wide)[:, :across].numpy()

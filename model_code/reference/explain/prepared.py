@@ -7,7 +7,6 @@ import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from tool_errors import UsageError
 
 from .. import clips, pictures
+from ..checkpoint import model_type
 from ..families import FAMILIES, video_size
 from .item import Item, Tower, grid_of
 from .positions import AXES, position_ids, spans
@@ -90,30 +90,28 @@ class Prepared:
     def parts(self) -> Iterator[tuple[int, int, str]]:
         """Begin, end and text of each run of places, each special token, and each text between them."""
         special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.added_tokens_decoder)
+        runs = {begin: (end, item) for (begin, end), item in zip(self.runs, self.items, strict=True)}
         begin = 0
         while begin < len(self.ids):
-            run = next((run for run in self.runs if run[0] == begin), None)
-            end = run[1] if run else begin + 1
-            if run is None and self.ids[begin] not in special:
-                while end < len(self.ids) and self.ids[end] not in special:
+            token = self.tokenizer.decode(self.ids[begin : begin + 1])
+            if begin in runs:
+                end, item = runs[begin]
+                edge = int(item.has_edges)
+                if edge:
+                    yield begin, begin + 1, f"{token}: the image's begin"
+                yield begin + edge, end - edge, f"{token} x {end - begin - 2 * edge}"
+                if edge:
+                    yield end - 1, end, f"{token}: the image's end"
+            elif self.ids[begin] in special:
+                end = begin + 1
+                yield begin, end, token
+            else:
+                end = begin + 1
+                while end < len(self.ids) and end not in runs and self.ids[end] not in special:
                     end += 1
-            text = self.tokenizer.decode(self.ids[begin : begin + 1] if run else self.ids[begin:end])
-            text = (
-                f"{text} x {end - begin}" if run else json.dumps(text, ensure_ascii=False) if end - begin > 1 else text
-            )
-            yield begin, end, text if len(text) <= SHOWN else text[:SHOWN] + "..."
+                text = json.dumps(self.tokenizer.decode(self.ids[begin:end]), ensure_ascii=False)
+                yield begin, end, text if len(text) <= SHOWN else text[:SHOWN] + "..."
             begin = end
-
-
-def model_type(folder: Path) -> str:
-    """Of config.json. Raises UsageError for a folder that holds no family's files."""
-    try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{folder}: no config.json that can be read ({error}); expected a model's folder") from None
-    if kind not in FAMILIES:
-        raise UsageError(f"{folder}: model_type is {kind!r}; expected one of {', '.join(FAMILIES)}")
-    return str(kind)
 
 
 def process(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM's own HunyuanOCR with our inputs."""
+"""vLLM's own HunyuanOCR with our inputs, and with transformers' positions in the tower and in the language model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from vllm.config import VllmConfig
 from vllm.model_executor.models.hunyuan_vision import HunYuanVLForConditionalGeneration as VllmHunYuanVL
 from vllm.multimodal import MULTIMODAL_REGISTRY
 
+from .embedding import PatchEmbed
 from .multimodal import BoundedHunYuanVLDummyInputs, BoundedHunYuanVLInfo, BoundedHunYuanVLProcessor, start_token
+from .rotation import XDRotation
 
 
 @MULTIMODAL_REGISTRY.register_processor(
@@ -20,3 +22,10 @@ class HunYuanVLForConditionalGeneration(VllmHunYuanVL):
         config = vllm_config.model_config.hf_config
         config.image_start_token_id = start_token(config)
         super().__init__(vllm_config=vllm_config, prefix=prefix)
+        if self.visual is not None:
+            self.visual.embeddings = PatchEmbed(config.vision_config)
+        for layer in self.language_model.model.layers:
+            # The table is one for all layers.
+            layer.self_attn.rotary_emb = XDRotation(
+                layer.self_attn.rotary_emb.cos_sin_cache, config.rope_scaling["xdrope_section"]
+            )
