@@ -64,7 +64,7 @@ def test_videos_and_images_of_one_prompt(tool, models, clip, capsys):
     words = [models["qwen2_vl"], clip, GOLDEN / "lines.png", "--max_pixels", 200_000]
     assert tool(explain, *words) == 0
     out = capsys.readouterr().out
-    assert "200 x 300, 4 frames" in out and "2 x 20 x 28 patches" not in out.replace("2 x 20 x 30", "")
+    assert "200 x 300, 4 frames" in out and "enlarged to at least 100352 pixels" in out
     assert "<|video_pad|> x" in out and "<|image_pad|> x" in out
     assert tool(explain, models["hunyuan_vl"], clip) == 2
     assert "HunyuanOCR reads no video" in capsys.readouterr().err
