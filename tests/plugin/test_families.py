@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +36,22 @@ SERVED = [name for name, entry in ENTRIES.items() if running_stack() in Serving.
 NEW_TOKENS = 12
 
 
-class Made:
-    """One family's checkpoint and what transformers made of the conversations."""
+class Checkpoint:
+    """Random weights of one family, in a folder that passes for MODELS_DIR."""
 
     def __init__(self, family: str, folder: Path, reference: Path) -> None:
-        self.family, self.folder = family, folder
-        self.conversations = CONVERSATIONS[family]
-        self.checkpoint, self.cases = folder / ENTRIES[family], folder / "cases.safetensors"
-        save_cases(self.cases, [one.case(FAMILIES[family]) for one in self.conversations.values()])
-        run_python(reference, "-m", "reference.random_checkpoint", "--family", family, "--out", self.checkpoint)
-        out = folder / "reference.safetensors"
+        self.family, self.folder, self.path = family, folder, folder / ENTRIES[family]
+        run_python(reference, "-m", "reference.random_checkpoint", "--family", family, "--out", self.path)
+
+
+class Made:
+    """What transformers made of a family's conversations."""
+
+    def __init__(self, checkpoint: Checkpoint, reference: Path) -> None:
+        self.family, self.folder, self.checkpoint = checkpoint.family, checkpoint.folder, checkpoint.path
+        self.conversations = CONVERSATIONS[self.family]
+        self.cases, out = self.folder / "cases.safetensors", self.folder / "reference.safetensors"
+        save_cases(self.cases, [one.case(FAMILIES[self.family]) for one in self.conversations.values()])
         shared = ("--model", self.checkpoint, "--cases", self.cases, "--out", out)
         run_python(reference, "-m", "reference.logits", *shared, "--new_tokens", NEW_TOKENS)
         self.reference = load_file(out)
@@ -53,8 +61,31 @@ class Made:
 
 
 @pytest.fixture(scope="module", params=SERVED)
-def made(request: pytest.FixtureRequest, reference_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(request.param, tmp_path_factory.mktemp(request.param), reference_python)
+def checkpoint(
+    request: pytest.FixtureRequest, reference_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Checkpoint:
+    return Checkpoint(request.param, tmp_path_factory.mktemp(request.param), reference_python)
+
+
+@pytest.fixture(scope="module")
+def starting(checkpoint: Checkpoint) -> Iterator[Future[tuple[str, int]]]:
+    """A server with the checkpoint, started by the launcher with the entry's own settings, in float32. It starts while
+    the two implementations compute."""
+    environment = {"MODELS_DIR": str(checkpoint.folder), "VLM_MODEL": checkpoint.path.name}
+    server = launched({**environment, "VLM_ARGS": "--dtype float32"}, checkpoint.folder / "vlm.log")
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        yield pool.submit(stack.enter_context, server)
+
+
+@pytest.fixture(scope="module")
+def made(checkpoint: Checkpoint, starting: object, reference_python: Path) -> Made:
+    return Made(checkpoint, reference_python)
+
+
+@pytest.fixture(scope="module")
+def served(starting: Future[tuple[str, int]]) -> str:
+    """Base URL of the server, which is ready."""
+    return starting.result()[0]
 
 
 def test_inputs_and_logits_are_transformers(made: Made):
@@ -84,14 +115,6 @@ def test_the_seeds_figures(made: Made):
         (_, rows, columns), *_ = made.of(0, "image_grid_thw").tolist()
         assert (rows, columns) == (480 // 16, 640 // 16)
         assert (made.of(0, "input_ids") == 120120).sum() == (480 // 32) * (640 // 32 + 1) + 2
-
-
-@pytest.fixture(scope="module")
-def served(made: Made) -> Iterator[str]:
-    """Base URL of a server with the checkpoint, started by the launcher with the entry's own settings, in float32."""
-    environment = {"MODELS_DIR": str(made.folder), "VLM_MODEL": ENTRIES[made.family], "VLM_ARGS": "--dtype float32"}
-    with launched(environment, made.folder / "vlm.log") as (base, _):
-        yield base
 
 
 def test_a_server_answers_with_transformers_greedy_tokens(made: Made, served: str):
