@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import cv2
@@ -68,6 +69,14 @@ def test_videos_and_images_of_one_prompt(tool, models, clip, capsys):
     assert "<|video_pad|> x" in out and "<|image_pad|> x" in out
     assert tool(explain, models["hunyuan_vl"], clip) == 2
     assert "HunyuanOCR reads no video" in capsys.readouterr().err
+
+
+def test_without_weights_and_with_the_versions_own_prompt(tool, demo, tmp_path, capsys):
+    shutil.copytree(demo, tmp_path / "later", ignore=shutil.ignore_patterns("*.safetensors"))
+    (tmp_path / "later/chat_template.jinja").write_text(r"""{{- "Assistant:\n" -}}""")
+    assert tool(explain, "later", GOLDEN / "lines.png", "--prompt", "OCR:") == 0
+    out = capsys.readouterr().out
+    assert r'"OCR:\nAssistant:\n"' in out and "<|IMAGE_PLACEHOLDER|> x 150" in out
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from tool_errors import UsageError
 
-from .. import clips, pictures
+from .. import clips, pictures, prompts
 from ..checkpoint import model_type
 from ..families import FAMILIES, video_size
 from .item import Item, Tower, grid_of
@@ -57,7 +58,7 @@ class Prepared:
         media = "".join(str(family.video) if video else family.image for video in are_videos)
         inputs = process(
             family.processor(options.model, tokenizer),
-            family.chat.format(media=media, text=options.prompt),
+            prompt_of(options.model, kind, media, options.prompt),
             read,
             are_videos,
             limits,
@@ -112,6 +113,13 @@ class Prepared:
                 text = json.dumps(self.tokenizer.decode(self.ids[begin:end]), ensure_ascii=False)
                 yield begin, end, text if len(text) <= SHOWN else text[:SHOWN] + "..."
             begin = end
+
+
+def prompt_of(folder: Path, kind: str, media: str, text: str) -> str:
+    """The complete prompt. Versions of PaddleOCR-VL differ in how an answer begins."""
+    if kind == "paddleocr_vl":
+        return prompts.chat(media + text, prompts.answer_of(folder))
+    return FAMILIES[kind].chat.format(media=media, text=text)
 
 
 def process(
