@@ -96,7 +96,8 @@ def save_qwen2_vl(directory: Path, vision_layers: int, text_layers: int, seed: i
         "vision_start_token_id": ids["<|vision_start|>"],
         "vision_end_token_id": ids["<|vision_end|>"],
     }
-    config = Qwen2VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=False, **tokens)
+    sections: dict[str, Any] = {"text_config": text, "vision_config": vision, **tokens}
+    config: Any = Qwen2VLConfig(tie_word_embeddings=False, **sections)
     torch.manual_seed(seed)
     model = Qwen2VLForConditionalGeneration(config)
     stir(model)

@@ -31,7 +31,7 @@ class BoundedInfo:
         """Size limits of a request's images. Raises ValueError for options that make no sense."""
         server = self.server_options()
         bound = server.get("max_pixels_bound", self.DEFAULT_BOUND)
-        pixels = {key: server[key] for key in ("min_pixels", "max_pixels") if key in server}
+        pixels: dict[str, Any] = {key: server[key] for key in ("min_pixels", "max_pixels") if key in server}
         # vLLM hands a request's options over with the server's among them.
         asked = {key: value for key, value in request.items() if key not in server or key in pixels}
         defaults = PixelLimits(*self.default_pixels(), bound).for_request({})
@@ -72,7 +72,8 @@ class CountedPlaces:
                     f"the prompt has {places} places for {modality}s and the request {items} {modality}s; their tokens "
                     "may not be written in the text of a message"
                 )
-        return super()._apply_prompt_updates(token_ids, mm_prompt_updates)  # type: ignore[misc]
+        vllms: Any = super()  # the class that this one is mixed into
+        return vllms._apply_prompt_updates(token_ids, mm_prompt_updates)
 
 
 class named:

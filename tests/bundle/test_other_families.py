@@ -23,7 +23,7 @@ from vlm_server.settings import Settings
 
 CONFIG = ROOT / "config/models.yaml"
 CATALOG = Catalog.load(CONFIG)
-SIGNS = {
+SIGNS: dict[str, dict[str, object]] = {
     "Qwen2-VL-2B-Instruct": {"architectures": ["Qwen2VLForConditionalGeneration"], "hidden_size": 1536},
     "Qwen2-VL-7B-Instruct": {"architectures": ["Qwen2VLForConditionalGeneration"], "hidden_size": 3584},
     "HunyuanOCR": {"architectures": ["HunYuanVLForConditionalGeneration"]},

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 class XDRotation(nn.Module):
     """Turns queries and keys in every layer. ``table`` [positions, head] holds cosines, then sines, of half a head."""
 
+    table: Tensor
+
     def __init__(self, table: Tensor, sections: list[int]) -> None:
         super().__init__()
         self.register_buffer("table", table, persistent=False)

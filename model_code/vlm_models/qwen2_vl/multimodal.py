@@ -28,13 +28,13 @@ FACTOR = 28  # pixels per side of the block that becomes one token
 @lru_cache(maxsize=4)
 def processors(directory: str) -> tuple[Any, Any]:
     """The checkpoint's image and video processor. The classes are these whatever names its files give."""
-    # Both change a dictionary of their class when they are made, so that of the class is given to each as a copy.
-    return tuple(
-        kind.from_dict({"size": dict(kind.size), **kind.get_image_processor_dict(directory)[0]})
-        if kind is Qwen2VLImageProcessorFast
-        else kind.from_dict({"size": dict(kind.size), **kind.get_video_processor_dict(directory)[0]})
-        for kind in (Qwen2VLImageProcessorFast, Qwen2VLVideoProcessor)
-    )  # type: ignore[return-value]
+    image, _ = Qwen2VLImageProcessorFast.get_image_processor_dict(directory)
+    video, _ = Qwen2VLVideoProcessor.get_video_processor_dict(directory)
+    # Both change the `size` of their class when they are made, so each gets a copy of it.
+    return (
+        Qwen2VLImageProcessorFast.from_dict({"size": dict(Qwen2VLImageProcessorFast.size), **image}),
+        Qwen2VLVideoProcessor.from_dict({"size": dict(Qwen2VLVideoProcessor.size), **video}),
+    )
 
 
 class BoundedQwen2VLInfo(BoundedInfo, Qwen2VLProcessingInfo):
