@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from vllm.config import VllmConfig
 from vllm.model_executor.models.hunyuan_vision import HunYuanVLForConditionalGeneration as VllmHunYuanVL
 from vllm.multimodal import MULTIMODAL_REGISTRY
@@ -24,7 +26,8 @@ class HunYuanVLForConditionalGeneration(VllmHunYuanVL):
         super().__init__(vllm_config=vllm_config, prefix=prefix)
         if self.visual is not None:
             self.visual.embeddings = PatchEmbed(config.vision_config)
-        for layer in self.language_model.model.layers:
+        language_model: Any = self.language_model
+        for layer in language_model.model.layers:
             # The table is one for all layers.
             layer.self_attn.rotary_emb = XDRotation(
                 layer.self_attn.rotary_emb.cos_sin_cache, config.rope_scaling["xdrope_section"]
