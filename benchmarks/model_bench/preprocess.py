@@ -33,7 +33,8 @@ Process = Callable[[], list[Any]]
 
 
 def ours(images: list[Image.Image]) -> tuple[Process, Callable[[list[Any]], Tensor]]:
-    from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor, PixelLimits, merge_block_order
+    from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor, merge_block_order
+    from vlm_models.pixel_limits import PixelLimits
 
     processor = PaddleOCRVLImageProcessor(min_pixels=MIN_PIXELS, max_pixels=MAX_PIXELS, **VALUES)
     limits = PixelLimits(MIN_PIXELS, MAX_PIXELS, MAX_PIXELS)

@@ -6,6 +6,7 @@ the files beside the weights are looked at, the surest first:
 
     inference.yml               names the model (PaddleX refuses to load a folder whose name is another)
     chat_template.jinja         how an answer begins: "Assistant:" and a blank, or a newline
+    config.json                 the width of the language model, which tells sizes of one model apart
     preprocessor_config.json    the pixels of an image; only where the two above say nothing, for operators change them
 """
 
@@ -22,7 +23,7 @@ from tool_errors import UsageError
 
 from .errors import WeightsError
 
-KEYS = ("architecture", "model_name", "answer_begins", "pixels", "token")
+KEYS = ("architecture", "model_name", "answer_begins", "pixels", "token", "hidden_size")
 MODEL_NAME = re.compile(r"^Global:\s*\n(?:[ \t]+.*\n)*?[ \t]+model_name:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
 # A literal in a template, as it is written there: a newline is a backslash and an n.
 ANSWER = re.compile(r"[\"']Assistant:([^\"']*)[\"']")
@@ -42,6 +43,7 @@ class Signs:
     answer_begins: str | None = None
     pixels: str | None = None
     token: str | None = None
+    hidden_size: str | None = None
 
     @classmethod
     def from_entry(cls, entry: Mapping[Any, Any], where: str) -> Signs:
@@ -67,6 +69,7 @@ class Signs:
             architecture=str(names[0]) if isinstance(names, list) and names else None,
             model_name=model_name(folder),
             answer_begins=_answer_begins(folder),
+            hidden_size=_hidden_size(config),
             pixels=f"{pixels.get('min_pixels')} to {pixels.get('max_pixels')}" if "min_pixels" in pixels else None,
         )
 
@@ -81,13 +84,20 @@ def why_other(folder: Path, expected: Signs, all_signs: Iterable[Signs]) -> str 
     found = Signs.of_folder(folder)
     for said, wanted, words in (
         (found.architecture, expected.architecture, "config.json names the architecture"),
+        (found.hidden_size, expected.hidden_size, "config.json has the hidden_size"),
         (found.model_name, expected.model_name, "inference.yml names"),
         (found.answer_begins, expected.answer_begins, "the chat template begins an answer with a"),
     ):
         if said and wanted and said != wanted:
             return f"{words} {said}, not {wanted}"
+    if not expected.pixels:
+        # Where versions are told by the architecture and its width alone, these must be said.
+        missing = [
+            name for name in ("architecture", "hidden_size") if getattr(expected, name) and not getattr(found, name)
+        ]
+        return f"config.json says no {missing[0]}" if missing else None
     if not (found.model_name or found.answer_begins) and found.pixels != expected.pixels:
-        if found.pixels in {signs.pixels for signs in all_signs}:
+        if found.pixels and found.pixels in {signs.pixels for signs in all_signs}:
             return f"preprocessor_config.json allows {found.pixels} pixels, not {expected.pixels}"
         return "no inference.yml, chat_template.jinja or preprocessor_config.json says which version they are"
     return None
@@ -103,6 +113,13 @@ def model_name(folder: Path) -> str | None:
     """What inference.yml says the model is; None where there is no such file or name. Raises WeightsError."""
     named = MODEL_NAME.search(_text(folder / "inference.yml"))
     return named[1] if named else None
+
+
+def _hidden_size(config: Mapping[str, Any]) -> str | None:
+    """The language model's, at the top as published, or in a section of its own (transformers >= 5)."""
+    text = config.get("text_config")
+    size = config.get("hidden_size") or (text.get("hidden_size") if isinstance(text, dict) else None)
+    return str(size) if size else None
 
 
 def _answer_begins(folder: Path) -> str | None:

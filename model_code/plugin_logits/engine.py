@@ -43,10 +43,16 @@ def model_of(llm: LLM) -> Any:
 def request(llm: LLM, case: Case) -> TokensPrompt:
     """A case as vLLM's offline interface takes it: as tokens, so that ``case.answer`` follows the prompt unchanged."""
     ids = llm.get_tokenizer().encode(case.prompt, add_special_tokens=False) + case.answer
-    if not case.images:
+    if not case.images and not case.videos:
         return TokensPrompt(prompt_token_ids=ids)
     return TokensPrompt(
         prompt_token_ids=ids,
-        multi_modal_data={"image": [Image.fromarray(image) for image in case.images]},
+        multi_modal_data=media_of(case),
         mm_processor_kwargs={"min_pixels": case.min_pixels, "max_pixels": case.max_pixels},
     )
+
+
+def media_of(case: Case) -> dict[str, list[Any]]:
+    """Modality -> items, without modalities that have none."""
+    media: dict[str, list[Any]] = {"image": [Image.fromarray(image) for image in case.images], "video": case.videos}
+    return {name: items for name, items in media.items() if items}

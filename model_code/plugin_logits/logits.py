@@ -22,10 +22,13 @@ def logits(llm: LLM, case: Case) -> dict[str, torch.Tensor]:
     """Inputs and logits of one case; names as in ``reference.logits``, patches in merge-block order."""
     model = model_of(llm)
     kept: dict[str, torch.Tensor] = {}
+    patches: list[torch.Tensor] = []
+    grids: list[torch.Tensor] = []
 
-    def keep_inputs(_module: Any, args: tuple[Any, ...], _kwargs: Any) -> None:
-        kept["pixel_values"] = args[0].clone()
-        kept["image_grid_thw"] = torch.tensor(args[1])
+    def keep_inputs(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # vLLM's own families run the tower once for images and once for videos.
+        patches.append(args[0].clone())
+        grids.append(torch.as_tensor(args[1] if len(args) > 1 else kwargs["grid_thw"]))
 
     def keep_states(_module: Any, _args: Any, output: torch.Tensor) -> None:
         kept["hidden"] = output.clone()
@@ -40,6 +43,8 @@ def logits(llm: LLM, case: Case) -> dict[str, torch.Tensor]:
     finally:
         for hook in hooks:
             hook.remove()
+    if patches:
+        kept |= {"pixel_values": torch.cat(patches), "image_grid_thw": torch.cat(grids)}
     ids = torch.tensor(output.prompt_token_ids)
     hidden = kept.pop("hidden")[: len(ids)]
     with torch.inference_mode():

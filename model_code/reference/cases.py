@@ -18,10 +18,11 @@ from safetensors.numpy import save_file
 
 @dataclass
 class Case:
-    """One prompt with its images.
+    """One prompt with its images and videos.
 
-    ``prompt`` is complete, with one <|IMAGE_PLACEHOLDER|> for each of ``images`` ([height, width, 3] uint8).
-    ``answer`` is what follows it, as token ids: text alone might be cut into other tokens.
+    ``prompt`` is complete, with the family's place for each of ``images`` ([height, width, 3] uint8) and ``videos``
+    ([frames, height, width, 3] uint8, the frames that the model sees). ``answer`` is what follows it, as token ids:
+    text alone might be cut into other tokens.
     """
 
     prompt: str
@@ -29,6 +30,7 @@ class Case:
     min_pixels: int = 112896
     max_pixels: int = 1003520
     answer: list[int] = field(default_factory=list)
+    videos: list[np.ndarray] = field(default_factory=list)
 
 
 def save_cases(path: Path, cases: list[Case]) -> None:
@@ -36,10 +38,14 @@ def save_cases(path: Path, cases: list[Case]) -> None:
     arrays = {
         f"{i}.{j}": np.ascontiguousarray(image) for i, case in enumerate(cases) for j, image in enumerate(case.images)
     }
+    arrays |= {
+        f"{i}.v{j}": np.ascontiguousarray(video) for i, case in enumerate(cases) for j, video in enumerate(case.videos)
+    }
     texts = [
         {
             "prompt": c.prompt,
             "images": len(c.images),
+            "videos": len(c.videos),
             "min_pixels": c.min_pixels,
             "max_pixels": c.max_pixels,
             "answer": c.answer,
@@ -59,6 +65,7 @@ def load_cases(path: Path) -> list[Case]:
                 text["min_pixels"],
                 text["max_pixels"],
                 text["answer"],
+                [file.get_tensor(f"{i}.v{j}") for j in range(text["videos"])],
             )
             for i, text in enumerate(json.loads(file.metadata()["cases"]))
         ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/inference.py: read images with PaddleOCR-VL on transformers, the text streamed to stdout."""
+"""scripts/inference.py: read images, and with Qwen2-VL videos, on transformers; the text is streamed to stdout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from tool_errors import UsageError, run
 
 from . import prompts
+from .checkpoint import model_type
 from .device import DTYPES, Device, device_name, preferred
+from .families import FAMILIES, Family
 
 if TYPE_CHECKING:
     from .cases import Case
@@ -20,25 +22,20 @@ if TYPE_CHECKING:
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     """What the three tools share: the checkpoint, the prompt and the limits of an image's size."""
-    parser.add_argument(
-        "--model_path", type=Path, required=True, metavar="DIR", help="folder with PaddleOCR-VL's weights"
-    )
+    parser.add_argument("--model_path", type=Path, required=True, metavar="DIR", help="folder with the model's weights")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--prompt", metavar="TEXT", help="what to ask; the place of the image is added if it has none")
-    what.add_argument("--task", choices=sorted(prompts.TASKS), default="ocr", help="one of the model's own prompts")
-    parser.add_argument(
-        "--min_pixels", type=int, default=112896, help="smaller images are enlarged (default %(default)s)"
-    )
-    parser.add_argument(
-        "--max_pixels", type=int, default=1003520, help="larger images are reduced (default %(default)s)"
-    )
+    what.add_argument("--task", choices=prompts.ALL_TASKS, default="ocr", help="one of the model's own prompts")
+    parser.add_argument("--min_pixels", type=int, help="smaller images are enlarged (default: the family's)")
+    parser.add_argument("--max_pixels", type=int, help="larger images and frames are reduced (default: the family's)")
 
 
-def check_pixels(options: argparse.Namespace) -> None:
-    if not 0 < options.min_pixels <= options.max_pixels:
-        raise UsageError(
-            f"--min_pixels {options.min_pixels} and --max_pixels {options.max_pixels}: expected 0 < min <= max"
-        )
+def pixels_of(options: argparse.Namespace, family: Family) -> tuple[int, int]:
+    """Least and most pixels of an image. Raises UsageError."""
+    least, most = options.min_pixels or family.min_pixels, options.max_pixels or family.max_pixels
+    if not 0 < least <= most:
+        raise UsageError(f"--min_pixels {least} and --max_pixels {most}: expected 0 < min <= max")
+    return least, most
 
 
 def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, Case]]:
@@ -46,23 +43,50 @@ def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, 
     from . import pictures
     from .cases import Case
 
-    check_pixels(options)
-    text = options.prompt if options.prompt is not None else prompts.TASKS[options.task]
+    kind = model_type(options.model_path)
+    family = FAMILIES[kind]
+    limits = pixels_of(options, family)
+    text = options.prompt if options.prompt is not None else prompts.task_of(kind, options.task)
+    if kind != "paddleocr_vl":
+        prompt = family.chat.format(media=family.image, text=text)
+        return [(file.name, Case(prompt, [pictures.read(file)], *limits)) for file in files]
     conversations = prompts.split(text, len(files), prompts.answer_of(options.model_path))
     images = [pictures.read(path) for path in files]
     return [
         (
             ", ".join(files[number].name for number in numbers),
-            Case(prompt, [images[number] for number in numbers], options.min_pixels, options.max_pixels),
+            Case(prompt, [images[number] for number in numbers], *limits),
         )
         for prompt, numbers in conversations
+    ]
+
+
+def video_cases(options: argparse.Namespace) -> list[tuple[str, Case]]:
+    """(name, Case) of each video. Raises UsageError for a model that reads none."""
+    from . import clips
+    from .cases import Case
+
+    kind = model_type(options.model_path)
+    family = FAMILIES[kind]
+    if family.video is None:
+        raise UsageError(f"--video: {family.name} reads no video; Qwen2-VL does")
+    limits = pixels_of(options, family)
+    text = options.prompt if options.prompt is not None else prompts.task_of(kind, options.task)
+    prompt = family.chat.format(media=family.video, text=text)
+    return [
+        (file.name, Case(prompt, [], *limits, videos=[clips.read(file, options.fps, options.frames)[0]]))
+        for file in options.video
     ]
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/inference.py", description=__doc__.partition(": ")[2])
     add_prompt_options(parser)
-    parser.add_argument("--image", type=Path, nargs="+", required=True, metavar="FILE", help="one or more image files")
+    media = parser.add_mutually_exclusive_group(required=True)
+    media.add_argument("--image", type=Path, nargs="+", metavar="FILE", help="one or more image files")
+    media.add_argument("--video", type=Path, nargs="+", metavar="FILE", help="one or more video files (Qwen2-VL)")
+    parser.add_argument("--fps", type=float, default=2.0, help="frames of a second of video (default %(default)s)")
+    parser.add_argument("--frames", type=int, default=128, help="at most, of a video (default %(default)s)")
     parser.add_argument(
         "--device", type=device_name, metavar="cpu|cuda|npu", help="default: npu or cuda where there is one"
     )
@@ -71,12 +95,14 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.max_new_tokens < 1:
         parser.error(f"--max_new_tokens {options.max_new_tokens}: expected at least 1")
+    if not (options.fps > 0 and options.frames >= 2):
+        parser.error(f"--fps {options.fps} and --frames {options.frames}: expected above 0 and at least 2")
     return options
 
 
 def main() -> int:
     options = parse_arguments()
-    cases = cases_of(options, options.image)
+    cases = video_cases(options) if options.video else cases_of(options, options.image)
     device = Device(options.device or preferred())
 
     from transformers import TextStreamer

@@ -4,7 +4,8 @@
     python -m reference.logits --model DIR --cases cases.safetensors --out reference.safetensors
 
 For case i the file written holds ``i.input_ids`` [n], ``i.logits`` [n, vocabulary] float32 and, with images,
-``i.pixel_values`` [patches, 3, 14, 14] float32 row-major and ``i.image_grid_thw`` [images, 3].
+``i.pixel_values`` [patches, ...] float32 in the processor's order and ``i.image_grid_thw`` [images, 3]; with videos the
+same names as the video processor's. With --new_tokens N, ``i.greedy`` are the tokens of the greedy answer.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", type=device_name, default="cpu")
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--new_tokens", type=int, default=0)
     arguments = parser.parse_args()
 
     import torch
@@ -38,6 +40,8 @@ def main() -> int:
     for index, case in enumerate(load_cases(arguments.cases)):
         for name, value in model.logits(case).items():
             results[f"{index}.{name}"] = value.contiguous()
+        if arguments.new_tokens:
+            results[f"{index}.greedy"] = torch.tensor(model.generate(case, arguments.new_tokens))
     save_file(results, arguments.out, metadata={"torch": torch.__version__})
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PaddleOCR-VL by transformers >= 5 on one device: inputs, logits of every position, generated tokens.
+"""A model by transformers >= 5 on one device: inputs, logits of every position, generated tokens.
 
 No remote code runs.
 """
@@ -7,7 +7,6 @@ No remote code runs.
 from __future__ import annotations
 
 import gc
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,23 +17,27 @@ from .device import Device  # before torch: sets how torch loads its back ends
 
 import torch  # isort: skip
 from PIL import Image
-from transformers import AutoTokenizer, PaddleOCRVLForConditionalGeneration, PaddleOCRVLProcessor
-from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
+from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from tool_errors import UsageError
 
 from .cases import Case
+from .checkpoint import check_checkpoint
+from .families import FAMILIES, video_size
 from .library_errors import translate
 
 SMALL_HIDDEN_SIZE = 512
+# What image and video processors make.
+MADE = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
 
 
 class ReferenceModel:
-    """A checkpoint on a device. Raises UsageError for a folder that does not hold a whole PaddleOCR-VL."""
+    """A checkpoint on a device. Raises UsageError for a folder that does not hold a whole model of a family."""
 
     def __init__(self, directory: Path, device: Device, dtype: str = "float32") -> None:
         config = check_checkpoint(directory)
+        self.family = FAMILIES[config["model_type"]]
         # A small model's matrices are not worth sharing: on busy cores each thread waits for the other at every one.
         if config.get("hidden_size", 1024) < SMALL_HIDDEN_SIZE and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
@@ -43,9 +46,7 @@ class ReferenceModel:
         transformers_logging.set_verbosity_error()
         with explained(device):
             # With output_loading_info a pair, which transformers' annotations do not say.
-            loaded: Any = PaddleOCRVLForConditionalGeneration.from_pretrained(
-                directory, dtype=self.dtype, output_loading_info=True
-            )
+            loaded: Any = self.family.model().from_pretrained(directory, dtype=self.dtype, output_loading_info=True)
             model, info = loaded
             if wrong := sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]])):
                 raise UsageError(
@@ -56,14 +57,18 @@ class ReferenceModel:
         self.image_token_id: int = model.config.image_token_id
         self.end_token_id: int = model.config.text_config.eos_token_id
         self.tokenizer = AutoTokenizer.from_pretrained(directory)
-        # The processor that resizes with PIL, as the published one does.
-        self.processor = PaddleOCRVLProcessor(PaddleOCRVLImageProcessorPil.from_pretrained(directory), self.tokenizer)
+        self.processor = self.family.processor(directory, self.tokenizer)
 
     def inputs(self, case: Case) -> dict[str, torch.Tensor]:
         """A case as the model takes it, on the CPU: the prompt's tokens, then those of ``case.answer``."""
         images = [Image.fromarray(image) for image in case.images]
         size = {"shortest_edge": case.min_pixels, "longest_edge": case.max_pixels}
         options: dict[str, Any] = {"images": images, "images_kwargs": {"size": size}} if images else {}
+        if case.videos:
+            # The frames are those that the model sees already.
+            frames = {"size": video_size(len(case.videos[0]), case.max_pixels), "do_sample_frames": False}
+            options |= {"videos": [torch.from_numpy(one).permute(0, 3, 1, 2) for one in case.videos]}
+            options |= {"videos_kwargs": frames}
         with explained(self.device):
             inputs = dict(
                 self.processor(
@@ -81,8 +86,8 @@ class ReferenceModel:
 
     def to_device(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         moved = {name: value.to(self.device.name) for name, value in inputs.items()}
-        if "pixel_values" in moved:
-            moved["pixel_values"] = moved["pixel_values"].to(self.dtype)
+        for name in {"pixel_values", "pixel_values_videos"} & moved.keys():
+            moved[name] = moved[name].to(self.dtype)
         return moved
 
     @torch.inference_mode()
@@ -91,9 +96,7 @@ class ReferenceModel:
         inputs = self.inputs(case)
         with explained(self.device):
             logits = self.model(**self.to_device(inputs)).logits[0].float().cpu()
-        kept: dict[str, torch.Tensor] = {
-            name: inputs[name] for name in ("pixel_values", "image_grid_thw") if name in inputs
-        }
+        kept: dict[str, torch.Tensor] = {name: inputs[name] for name in MADE if name in inputs}
         return {"input_ids": inputs["input_ids"][0], "logits": logits, **kept}
 
     def text(self, tokens: list[int], skip_special_tokens: bool = False) -> str:
@@ -137,19 +140,3 @@ def explained(device: Device) -> Iterator[None]:
         if (told := translate(error, device.name)) is None:
             raise
         raise told from error
-
-
-def check_checkpoint(directory: Path) -> dict[str, Any]:
-    """The checkpoint's config.json. Raises UsageError unless the folder holds a PaddleOCR-VL in safetensors."""
-    config = directory / "config.json"
-    if not config.is_file():
-        raise UsageError(f"--model_path {directory}: has no config.json; expected a folder with PaddleOCR-VL's weights")
-    try:
-        values = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError(f"{config}: is not JSON ({error}); copy it again") from None
-    if values.get("model_type") != "paddleocr_vl":
-        raise UsageError(f"{config}: model_type is {values.get('model_type')!r}; expected 'paddleocr_vl'")
-    if not any(directory.glob("*.safetensors")):
-        raise UsageError(f"--model_path {directory}: has no *.safetensors, the only format that is loaded")
-    return values

@@ -144,7 +144,7 @@ def main() -> int:
         raise DeviceError(f"none of the devices is there: {', '.join(absent)}; name one that is, e.g. --devices cpu")
 
     from .cases import save_cases
-    from .model import check_checkpoint
+    from .checkpoint import check_checkpoint
 
     check_checkpoint(options.model_path)
     with tempfile.TemporaryDirectory(prefix="eval-performance-") as folder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PaddleOCR-VL's prompts: the tasks, the place of each image, and the chat format around them."""
+"""Prompts: the tasks of each family, and for PaddleOCR-VL the place of each image and the chat format around them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,36 @@ TASKS = {
     "seal": "Seal Recognition:",
     "spotting": "Spotting:",
 }
+
+# HunyuanOCR's README, version 1.0.
+HUNYUAN_TASKS = {
+    "spotting": "检测并识别图片中的文字，将文本坐标格式化输出。",
+    "formula": "识别图片中的公式，用 LaTeX 格式表示。",
+    "table": "把图中的表格解析为 HTML。",
+    "chart": "解析图中的图表，对于流程图使用 Mermaid 格式表示，其他图表使用 Markdown 格式表示。",
+    "document": "提取文档图片中正文的所有信息用 markdown 格式表示，其中页眉、页脚部分忽略，表格用 html 格式表达，"
+    "文档中公式用 latex 格式表示，按照阅读顺序组织进行解析。",
+    "ocr": "提取图中的文字。",
+    "subtitles": "提取图片中的字幕。",
+    "translation": "先提取文字，再将文字内容翻译为英文。若是文档，则其中页眉、页脚忽略。公式用latex格式表示，"
+    "表格用html格式表示。",
+}
+# A general model has no prompts of its own; these say in words what the tasks are.
+QWEN2_VL_TASKS = {
+    "ocr": "Read all text in this image. Answer with the text alone.",
+    "document": "Convert this page to Markdown, in reading order. Write tables in HTML and formulas in LaTeX.",
+    "describe": "Describe this.",
+}
+OF_FAMILY = {"paddleocr_vl": TASKS, "hunyuan_vl": HUNYUAN_TASKS, "qwen2_vl": QWEN2_VL_TASKS}
+ALL_TASKS = sorted({task for tasks in OF_FAMILY.values() for task in tasks})
+
+
+def task_of(family: str, task: str) -> str:
+    """A family's prompt for a task. Raises UsageError for one that it does not know."""
+    tasks = OF_FAMILY[family]
+    if task not in tasks:
+        raise UsageError(f"--task {task}: this model knows {', '.join(sorted(tasks))}; ask anything else with --prompt")
+    return tasks[task]
 
 
 # How an answer begins, by what the weights say of themselves (served_weights.identity).

@@ -2,9 +2,10 @@
 """A checkpoint of random weights, saved by transformers >= 5, for comparing implementations.
 
     python -m reference.random_checkpoint --out DIR --vision-layers 2 --text-layers 2 [--small] [--seed 0]
+        [--family paddleocr_vl|qwen2_vl|hunyuan_vl]
 
 Layer shapes are the published ones (transformers' defaults) unless --small is given. Its tokenizer is
-byte-level without merges.
+byte-level without merges. Of qwen2_vl and hunyuan_vl there are small ones only (random_families).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PaddleOCRVLConfig, PaddleOCRVLForConditionalGeneration
+
+from .random_families import FAMILIES, stir
 
 SPECIAL = ["<unk>", "<s>", "</s>", "<|begin_of_sentence|>"]
 IMAGE_TOKENS = ["<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"]
@@ -75,11 +78,7 @@ def save_checkpoint(directory: Path, vision_layers: int, text_layers: int, small
     )
     torch.manual_seed(seed)
     model = PaddleOCRVLForConditionalGeneration(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            # Fresh norms are one and biases zero: an implementation that ignored them would agree.
-            if parameter.ndim == 1:
-                parameter.add_(torch.randn_like(parameter) * 0.05)
+    stir(model)
     model.save_pretrained(directory)
     values = {
         "image_processor_type": "PaddleOCRVLImageProcessor",
@@ -107,7 +106,11 @@ def main() -> None:
     parser.add_argument("--text-layers", type=int, default=2)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--family", choices=("paddleocr_vl", *FAMILIES), default="paddleocr_vl")
     arguments = parser.parse_args()
+    if arguments.family in FAMILIES:
+        FAMILIES[arguments.family](arguments.out, arguments.vision_layers, arguments.text_layers, arguments.seed)
+        return
     save_checkpoint(arguments.out, arguments.vision_layers, arguments.text_layers, arguments.small, arguments.seed)
 
 

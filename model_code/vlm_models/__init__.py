@@ -12,16 +12,21 @@ from __future__ import annotations
 # vLLM caches what it learns about a class under that file's hash, and would take ours for its own.
 MODELS = {
     "PaddleOCRVLForConditionalGeneration": "vlm_models.paddleocr_vl.model:PaddleOCRVLForConditionalGeneration",
+    "Qwen2VLForConditionalGeneration": "vlm_models.qwen2_vl.model:Qwen2VLForConditionalGeneration",
+    "HunYuanVLForConditionalGeneration": "vlm_models.hunyuan_vl.model:HunYuanVLForConditionalGeneration",
 }
+# Their model code is vLLM's own, so they are registered where this vLLM has it.
+INPUTS_ONLY = frozenset(("Qwen2VLForConditionalGeneration", "HunYuanVLForConditionalGeneration"))
 
 
 def register() -> None:
     """Register architectures, configurations, processors and the media connector with vLLM."""
     from .media import register_media_connector
     from .paddleocr_vl.config import register_config
-    from .registry import register_model
+    from .registry import is_known, register_model
 
     for architecture, target in MODELS.items():
-        register_model(architecture, target)
+        if architecture not in INPUTS_ONLY or is_known(architecture):
+            register_model(architecture, target)
     register_config()
     register_media_connector()

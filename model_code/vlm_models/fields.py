@@ -10,9 +10,11 @@ engine core, where one that nests counters never ends well (tried).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from .parts import media_urls
 
 MAX_CHOICES = 8
 MAX_TOP_LOGPROBS = 20  # vLLM's --max-logprobs by default; the self-test asks for as many
@@ -161,7 +163,8 @@ class Either(Kind):
 
 
 IMAGE_URL = Either(Text(), Object({"url": Text(), "detail": Text(16)}))
-PART = Object({"type": Text(32), "text": Text(), "image_url": IMAGE_URL, "uuid": Text(128)})
+VIDEO_URL = Either(Text(), Object({"url": Text()}))
+PART = Object({"type": Text(32), "text": Text(), "image_url": IMAGE_URL, "video_url": VIDEO_URL, "uuid": Text(128)})
 # The chat template knows the roles.
 MESSAGE = Object({"role": Text(32), "name": Text(128), "content": Either(Text(), List(Either(Text(), PART), 64))})
 PIXELS = Whole(1, _INT64)
@@ -213,21 +216,10 @@ def read_request(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise Refusal(400, f"the body is {shown(document)}; expected a JSON object with {REQUEST.names}")
     REQUEST.check(document, "")
-    words = len(body) - sum(len(url) for _, url in image_urls(document))
+    words = len(body) - sum(len(url) for _, _, url in media_urls(document))
     if words > MAX_WORDS_BYTES:
         raise Refusal(400, f"the body without its images has {words} bytes; expected at most {MAX_WORDS_BYTES}")
     return document
-
-
-def image_urls(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where each image of a checked request stands, and its URL."""
-    for number, message in enumerate(document.get("messages") or ()):
-        content = message.get("content")
-        for place, part in enumerate(content if isinstance(content, list) else ()):
-            image = part.get("image_url") if isinstance(part, dict) else None
-            url = image.get("url") if isinstance(image, dict) else image
-            if url is not None:
-                yield f"messages[{number}].content[{place}].image_url", url
 
 
 def refuse_constant(name: str) -> None:

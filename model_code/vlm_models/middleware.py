@@ -15,14 +15,19 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from .fields import Refusal, image_urls, read_request, shown
+from .fields import Refusal, read_request, shown
 from .images import pixels_of
-from .media import decode_data_url
+from .media import decode_data_url, decode_frames_url, is_frames
+from .parts import empty_media, media_urls, read_image_parts
 from .pixels import ROOM, PixelBudget, Room
+from .remote import fetch_media
 from .settings import RequestSettings
+from .video.bounds import VideoBounds
 
 # PaddleOCR-VL by the names that its own client sends (paddleocr 3.7).
 VERSION = re.compile(r"PaddleOCR-VL(?:-([\d.]+))?-0\.9B")
+# Families that answer a text alone, too.
+TALKS = frozenset({"qwen2_vl"})
 POST_PATHS = frozenset({"/v1/chat/completions"})
 MAX_BODY_BYTES = 128 * 1024 * 1024
 # Bodies of all requests that are in work. vLLM keeps three or four times as much: the texts, the images' bytes.
@@ -45,7 +50,8 @@ class ChatOnly:
         self.app = app
         settings = RequestSettings.from_environment(os.environ)
         self.pixels = PixelBudget(settings.pixels_in_flight)
-        self.names = settings.served_names
+        self.names, self.family = settings.served_names, settings.family
+        self.hosts = settings.media_hosts
         self.bodies = 0  # bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -58,7 +64,13 @@ class ChatOnly:
             body = await held.read(receive)
             document = read_request(body)
             check_model(document.get("model"), self.names)
-            check_image(document)
+            for where in empty_media(document):
+                raise Refusal(400, f"{where}: null is not accepted; expected an object with url")
+            check_image(document, self.family)
+            changed = read_image_parts(document)
+            fetched = await fetch_media(document, self.hosts, held.count)
+            if changed or fetched:
+                body = json.dumps(document).encode()
             room = await self.room_for(document)
         except Refusal as refusal:
             await answer(refusal, send)
@@ -74,7 +86,7 @@ class ChatOnly:
 
     async def room_for(self, document: dict[str, Any]) -> Room:
         """Room for the pixels of a request's images. Raises Refusal where there is none, or never could be."""
-        pixels = await asyncio.to_thread(pixels_of_request, document) if any(image_urls(document)) else 0
+        pixels = await asyncio.to_thread(pixels_of_request, document) if any(media_urls(document)) else 0
         if pixels > self.pixels.most:
             raise Refusal(
                 400,
@@ -138,18 +150,25 @@ def check_model(asked: str | None, names: tuple[str, ...]) -> None:
     raise Refusal(404, f"model: {shown(asked)} is not served here; expected {' or '.join(names)}{hint}")
 
 
-def check_image(document: dict[str, Any]) -> None:
-    """Raises Refusal for messages without an image, for which the model would make up a text."""
-    if document.get("messages") and not any(image_urls(document)):
+def check_image(document: dict[str, Any], family: str) -> None:
+    """Raises Refusal for messages without an image, for which a model that reads documents would make up a text."""
+    if document.get("messages") and family not in TALKS and not any(media_urls(document)):
         raise Refusal(400, "messages: no image; expected one, because this model reads images and answers nothing else")
 
 
 def pixels_of_request(document: dict[str, Any]) -> int:
-    """Pixels of all images of a checked request, by their headers. Raises Refusal."""
+    """Pixels of all images of a checked request, by their headers, and of its videos: of frames by theirs, of a file
+    what any may have. Raises Refusal."""
     found = 0
-    for where, url in image_urls(document):
+    for where, key, url in media_urls(document):
         try:
-            found += pixels_of(decode_data_url(url))
+            if is_frames(url) and key == "video_url":
+                found += sum(map(pixels_of, decode_frames_url(url)))
+            elif key == "video_url":
+                decode_data_url(url, key)
+                found += int(VideoBounds.megapixels * 1_000_000)
+            else:
+                found += pixels_of(decode_data_url(url))
         except ValueError as error:
             raise Refusal(400, f"{where}: {error}") from error
     return found

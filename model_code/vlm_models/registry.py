@@ -17,6 +17,11 @@ from typing import Any
 from vllm import ModelRegistry
 
 
+def is_known(architecture: str) -> bool:
+    """Whether this vLLM has a model for an architecture."""
+    return architecture in ModelRegistry.models
+
+
 def register_model(architecture: str, target: str) -> None:
     """Register ``"module:Class"`` for an architecture, before vLLM's own class of that name."""
     module, name = target.split(":")

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 # Names in ``paddleocr_vl.attention.BACKENDS``, here for those who check settings without loading PyTorch.
 ATTENTION = ("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa")
+
+HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?")
 
 # An A0 page at 300 dpi has 139. A pixel takes 4 bytes, 8 while it is decoded: 1.6 GB.
 DEFAULT_MEGAPIXELS = 200
@@ -44,18 +47,29 @@ class VisionSettings:
 
 @dataclass(frozen=True)
 class RequestSettings:
-    """pixels_in_flight: of decoded images that the API server holds at once, over all requests.
-    served_names: of the loaded model; none where nobody says them, and then vLLM alone checks a request's."""
+    """pixels_in_flight: of decoded images that the API server holds at once, over all requests; media_hosts: from which
+    images and videos are fetched for a request that gives their address. The launcher says served_names, those of the
+    loaded model, and its family; where nobody says them, vLLM alone checks a request's model."""
 
     pixels_in_flight: int = DEFAULT_MEGAPIXELS * 1_000_000
+    media_hosts: frozenset[str] = frozenset()
     served_names: tuple[str, ...] = ()
+    family: str = ""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> RequestSettings:
-        """Read VLM_MEGAPIXELS_IN_FLIGHT, empty means unset, and VLM_SERVED_NAMES, which the launcher sets. Raises
-        ValueError naming the first, its value and what was expected."""
+        """Read VLM_MEGAPIXELS_IN_FLIGHT and VLM_MEDIA_HOSTS, empty means unset, and the launcher's VLM_SERVED_NAMES and
+        VLM_FAMILY. Raises ValueError naming the variable, its value and what was expected."""
         millions = env.get("VLM_MEGAPIXELS_IN_FLIGHT") or str(DEFAULT_MEGAPIXELS)
         if not (millions.isascii() and millions.isdigit() and 0 < len(millions) < 7 and int(millions) > 0):
             raise ValueError(f"VLM_MEGAPIXELS_IN_FLIGHT is {millions!r}; expected millions of pixels, from 1 to 999999")
+        hosts = (env.get("VLM_MEDIA_HOSTS") or "").split()
+        for host in hosts:
+            if not HOST.fullmatch(host):
+                raise ValueError(
+                    f"VLM_MEDIA_HOSTS: {host!r} is no host; expected names or addresses with blanks between them, with "
+                    "a port where it is not the usual one, like images.example.org 10.0.0.7:8080"
+                )
         names = tuple(name for name in env.get("VLM_SERVED_NAMES", "").split(",") if name)
-        return cls(int(millions) * 1_000_000, names)
+        lower = frozenset(host.lower() for host in hosts)
+        return cls(int(millions) * 1_000_000, lower, names, env.get("VLM_FAMILY", ""))

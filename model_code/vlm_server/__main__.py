@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         if options.print_weights:
             print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
             return 0
-        serving.models[weights.model.name].check_stack(weights.model.name, running_stack())
+        serving.models[weights.model.name].check_stack(weights.model.name, running_stack(), settings.weights.hardware)
         command = build_command(settings, serving, weights, extra)
         if options.print_command:
             print(shlex.join(command))
@@ -49,7 +49,9 @@ def main(arguments: list[str]) -> int:
             print(json.dumps({"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}))
             return 0
         env = build_environment(settings, serving, weights, os.environ)
-        os.execve(command[0], command, env | {"VLM_SERVED_NAMES": ",".join(served_names(command))})
+        family = serving.models[weights.model.name].family
+        told = {"VLM_SERVED_NAMES": ",".join(served_names(command)), "VLM_FAMILY": family}
+        os.execve(command[0], command, env | told)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
     except FileNotFoundError as error:

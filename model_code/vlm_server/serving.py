@@ -18,7 +18,7 @@ from tool_errors import UsageError
 
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
-OWN_KEYS = {"family", "chat_template", "stacks", "sampling", "demo_environment", "arguments"}
+OWN_KEYS = {"family", "chat_template", "stacks", "stacks_ascend", "sampling", "demo_environment", "arguments"}
 REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 
 
@@ -27,13 +27,14 @@ class ModelServing:
     """What one model adds.
 
     `chat_template` is a file in the package `family` of vlm_models; `stacks` are the vLLM versions that can serve it,
-    none for any; `sampling` is what a request gets that says nothing; `demo_environment` holds environment variables
-    for its demo weights.
+    none for any, and `stacks_ascend` those on Ascend, where they are fewer; `sampling` is what a request gets that says
+    nothing; `demo_environment` holds environment variables for its demo weights.
     """
 
     family: str
     chat_template: str
     stacks: tuple[str, ...] = ()
+    stacks_ascend: tuple[str, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
     demo_environment: Mapping[str, Any] = field(default_factory=dict)
     arguments: Arguments = field(default_factory=dict)
@@ -46,11 +47,13 @@ class ModelServing:
             raise UsageError(f"models.yaml: family {self.family!r} has no chat_template {self.chat_template!r}: {file}")
         return file
 
-    def check_stack(self, name: str, running: str | None) -> None:
-        """Raise UsageError where the running stack cannot serve the model `name`."""
-        if self.stacks and running and running not in self.stacks:
+    def check_stack(self, name: str, running: str | None, hardware: str = "cpu") -> None:
+        """Raise UsageError where the running stack cannot serve the model `name` on this hardware."""
+        stacks = (self.stacks_ascend or self.stacks) if hardware == "ascend" else self.stacks
+        if stacks and running and running not in stacks:
+            where = " on Ascend" if stacks != self.stacks else ""
             raise UsageError(
-                f"{name} needs stack {' or '.join(self.stacks)}, but this is {running}; set STACK={self.stacks[-1]} "
+                f"{name} needs stack {' or '.join(stacks)}{where}, but this is {running}; set STACK={stacks[-1]} "
                 "for the images, or install that environment"
             )
 
@@ -112,12 +115,15 @@ def running_stack() -> str | None:
 def _own(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The keys of an entry that are the launcher's. Raises UsageError for one of another type."""
     own = {key: value for key, value in entry.items() if key in OWN_KEYS}
-    stacks = own.get("stacks") or []
-    if not isinstance(stacks, list) or not all(isinstance(stack, str) for stack in stacks):
-        raise UsageError(f"models.yaml: {where}.stacks is {stacks!r}; expected a list of texts like '0.13.0'")
+    lists = {}
+    for key in ("stacks", "stacks_ascend"):
+        stacks = own.get(key) or []
+        if not isinstance(stacks, list) or not all(isinstance(stack, str) for stack in stacks):
+            raise UsageError(f"models.yaml: {where}.{key} is {stacks!r}; expected a list of texts like '0.13.0'")
+        lists[key] = tuple(stacks)
     for key in {"sampling", "demo_environment", "arguments"} & own.keys():
         section(own[key], f"{where}.{key}")
-    return {**own, "stacks": tuple(stacks)}
+    return {**own, **lists}
 
 
 def section(

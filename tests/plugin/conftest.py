@@ -3,22 +3,15 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.plugin.checkpoints import name_remote_code
-from tests.plugin.programs import LIMIT_S, run_python
-from tests.support.paths import DEMO_VLM, ROOT, python_of
+from tests.plugin.programs import run_python
+from tests.plugin.server_process import launched
+from tests.support.paths import DEMO_VLM, python_of
 
 
 @pytest.fixture(scope="session")
@@ -52,18 +45,6 @@ def demo_weights() -> Path:
     return DEMO_VLM
 
 
-def free_port() -> int:
-    """A free port below those that the system hands out: it is bound only after a minute of imports."""
-    for port in random.sample(range(20000, 30000), 100):
-        with socket.socket() as trial:
-            try:
-                trial.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError("no free port found between 20000 and 30000")
-
-
 @pytest.fixture(scope="session")
 def server(started: tuple[str, int]) -> str:
     """Base URL of a real server with the demo weights, started by the launcher with its own defaults."""
@@ -78,45 +59,6 @@ def server_process(started: tuple[str, int]) -> int:
 
 @pytest.fixture(scope="session")
 def started(demo_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
-    folder, port = tmp_path_factory.mktemp("server"), free_port()
-    env = {
-        **os.environ,
-        "MODELS_DIR": str(demo_weights.parents[1]),
-        "HARDWARE": "cpu",
-        "VLM_MODEL": "",
-        "VLM_HOST": "127.0.0.1",
-        "VLM_PORT": str(port),
-    }
-    log = folder / "vlm.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "vlm_server"],
-            cwd=ROOT,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    base, began = f"http://127.0.0.1:{port}", time.monotonic()
-    try:
-        while not healthy(base):
-            assert process.poll() is None, f"the server ended:\n{log.read_text(errors='replace')[-6000:]}"
-            assert time.monotonic() - began < LIMIT_S, f"not ready:\n{log.read_text(errors='replace')[-6000:]}"
-            time.sleep(1)
-        print(f"the server was ready after {time.monotonic() - began:.0f} s")
-        yield base, process.pid
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def healthy(base: str) -> bool:
-    try:
-        return httpx.get(f"{base}/health", timeout=5).status_code == 200
-    except httpx.HTTPError:
-        return False
+    environment = {"MODELS_DIR": str(demo_weights.parents[1]), "VLM_MODEL": ""}
+    with launched(environment, tmp_path_factory.mktemp("server") / "vlm.log") as found:
+        yield found

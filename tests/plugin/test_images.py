@@ -16,11 +16,11 @@ from vlm_models.images import decode_image, to_rgb
 from vlm_models.media import DataUrlConnector, decode_data_url
 from vlm_models.paddleocr_vl.image_processing import (
     PaddleOCRVLImageProcessor,
-    PixelLimits,
     is_grey,
     merge_block_order,
     smart_resize,
 )
+from vlm_models.pixel_limits import PixelLimits
 
 CLIENT = (112896, 1003520)
 LIMITS = PixelLimits(*CLIENT, bound=2822400)
@@ -215,7 +215,10 @@ def test_data_urls_are_images():
     assert image.size == (7, 5) and image.getpixel((0, 0)) == (255, 0, 0)
 
 
-@pytest.mark.parametrize("method", ["fetch_audio", "fetch_video", "fetch_image_embedding"])
-def test_only_images_are_fetched(method):
-    with pytest.raises(ValueError, match="only images"):
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [("fetch_audio", "only images"), ("fetch_video", "reads no video"), ("fetch_image_embedding", "only images")],
+)
+def test_only_images_are_fetched(method, words):
+    with pytest.raises(ValueError, match=words):
         getattr(DataUrlConnector(), method)("data:,x")

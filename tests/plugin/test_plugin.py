@@ -63,7 +63,11 @@ def test_module_names_do_not_meet_vllms():
 def test_our_class_goes_before_vllms():
     from vllm import ModelRegistry
 
+    absent = vlm_models.MODELS.keys() - ModelRegistry.models.keys()
+    assert absent <= {"HunYuanVLForConditionalGeneration"}, "vLLM 0.11.1 has no such model, and the launcher says so"
     for architecture, target in vlm_models.MODELS.items():
+        if architecture in absent:
+            continue
         entry: Any = ModelRegistry.models[architecture]
         assert f"{entry.module_name}:{entry.class_name}" == target
         described = entry.inspect_model_cls()

@@ -9,7 +9,6 @@ differs: each 2x2 block that the projector merges lies together, so merging is a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,44 +16,11 @@ import torch
 from PIL import Image
 from transformers.image_processing_utils import BaseImageProcessor, BatchFeature
 
+from ..pixel_limits import PixelLimits
+
 MAX_ASPECT_RATIO = 200
 # Rows of an image that are looked at together.
 STRIP_ROWS = 512
-
-
-@dataclass(frozen=True)
-class PixelLimits:
-    """How many pixels an image may have after resizing; ``bound`` is the operator's, for every request."""
-
-    min_pixels: int
-    max_pixels: int
-    bound: int
-
-    def for_request(self, options: dict[str, Any]) -> PixelLimits:
-        """Limits with a request's ``mm_processor_kwargs`` applied; ``max_pixels`` is cut to ``bound``.
-
-        Raises:
-            ValueError: for keys other than min_pixels and max_pixels, for values that are no positive
-                integers, and where nothing lies between the two limits.
-        """
-        for key, value in options.items():
-            if key not in ("min_pixels", "max_pixels"):
-                raise ValueError(f"mm_processor_kwargs: unknown key {key!r}; min_pixels and max_pixels are known")
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"mm_processor_kwargs.{key}: {value!r} is not a positive whole number of pixels")
-        limits = replace(self, **options)
-        # A request may name one of the two only: the other, a default, gives way.
-        if "max_pixels" not in options:
-            limits = replace(limits, max_pixels=max(limits.max_pixels, limits.min_pixels))
-        limits = replace(limits, max_pixels=min(limits.max_pixels, self.bound))
-        if "min_pixels" not in options:
-            limits = replace(limits, min_pixels=min(limits.min_pixels, limits.max_pixels))
-        if limits.min_pixels > limits.max_pixels:
-            raise ValueError(
-                f"mm_processor_kwargs.min_pixels: {limits.min_pixels} is more than max_pixels, "
-                f"which is {limits.max_pixels} (this server allows at most {self.bound})"
-            )
-        return limits
 
 
 def smart_resize(height: int, width: int, factor: int, min_pixels: int, max_pixels: int) -> tuple[int, int]:

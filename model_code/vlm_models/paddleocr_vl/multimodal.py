@@ -22,7 +22,8 @@ from vllm.multimodal.profiling import BaseDummyInputsBuilder
 
 from ..host_fields import batched_on_host
 from ..images import to_rgb
-from .image_processing import MAX_ASPECT_RATIO, PixelLimits
+from ..pixel_limits import PixelLimits
+from .image_processing import MAX_ASPECT_RATIO
 from .processing import IMAGE_TOKEN, PaddleOCRVLProcessor
 
 # Largest image that any request may ask for, unless the server's --mm-processor-kwargs say otherwise

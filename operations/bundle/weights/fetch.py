@@ -85,12 +85,17 @@ def check_whole(part: Path, model: Model, catalog: Catalog) -> None:
     """Raise WeightsError unless the folder holds the model, its layout model, and what its manifest lists."""
     vlm.check_complete(part)
     vlm.check_identity(part, model, catalog)
-    inside = layout.name_of(model)
+    if layout.has_one(model):
+        check_layout(part, layout.name_of(model))
+    verify(part)
+
+
+def check_layout(part: Path, inside: str) -> None:
+    """Raise WeightsError unless the layout model lies in the folder ``inside``."""
     for name in layout.FILES:
         if not (part / inside / name).is_file():
             raise WeightsError(f"the weights lack {inside}/{name}; expected the VLM's folder with {inside} inside")
     layout.check_name(part / inside, inside)
-    verify(part)
 
 
 def is_whole(folder: Path) -> bool:

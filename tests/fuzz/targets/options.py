@@ -23,6 +23,7 @@ from docparser.models.served_model import ServedModel
 from tests.fuzz.choices import Choices, dumped
 from tests.fuzz.verdict import Broken
 from vlm_models import fields as vlm_fields
+from vlm_models import parts
 
 FIELDS = tuple(ParseRequest.model_fields) + tuple(RestructureRequest.model_fields)
 CHAT_FIELDS = (*ChatRequest.model_fields, "temperature", "stop")
@@ -151,7 +152,7 @@ def check_body(body: bytes) -> None:
         raise Broken("n of a request to the VLM is bounded")
     # What vLLM may write into an answer.
     json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
-    list(vlm_fields.image_urls(document))
+    list(parts.media_urls(document))
 
 
 def seeds() -> list[bytes]:

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files and a prompt as the inputs that transformers' own processors make of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from tool_errors import UsageError
+
+from .. import clips, pictures, prompts
+from ..checkpoint import model_type
+from ..families import FAMILIES, video_size
+from .item import Item, Tower, grid_of
+from .positions import AXES, position_ids, spans
+
+SHOWN = 40  # characters of a text
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """``positions`` [axes, tokens]; ``images`` are the first frames of videos; ``runs`` are the tokens of each item."""
+
+    items: list[Item]
+    images: list[np.ndarray]
+    ids: list[int]
+    runs: list[tuple[int, int]]
+    positions: torch.Tensor
+    axes: tuple[str, ...]
+    tokenizer: Any
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, are_videos: list[bool]) -> Prepared:
+        """Raises UsageError for what is no model, no image, or no video that the family reads."""
+        transformers_logging.set_verbosity_error()
+        kind = model_type(options.model)
+        family = FAMILIES[kind]
+        if any(are_videos) and family.video is None:
+            raise UsageError(f"{options.files[are_videos.index(True)]}: {family.name} reads no video")
+        limits = (options.min_pixels or family.min_pixels, options.max_pixels or family.max_pixels)
+        if not 0 < limits[0] <= limits[1]:
+            raise UsageError(f"--min_pixels {limits[0]} and --max_pixels {limits[1]}: expected 0 < min <= max")
+        config = AutoConfig.from_pretrained(options.model)
+        tokenizer = AutoTokenizer.from_pretrained(options.model)
+        read = [
+            clips.read(file, options.fps, options.frames)[0] if video else pictures.read(file)
+            for file, video in zip(options.files, are_videos, strict=True)
+        ]
+        media = "".join(str(family.video) if video else family.image for video in are_videos)
+        inputs = process(
+            family.processor(options.model, tokenizer),
+            prompt_of(options.model, kind, media, options.prompt),
+            read,
+            are_videos,
+            limits,
+            options.max_pixels,
+        )
+        ids = inputs["input_ids"][0].tolist()
+        places = {getattr(config, name) for name in ("image_token_id", "video_token_id") if hasattr(config, name)}
+        runs = spans(ids, places)
+        tower = Tower.of(config.vision_config)
+        grids = {True: iter(inputs.get("video_grid_thw", ())), False: iter(inputs.get("image_grid_thw", ()))}
+        items = []
+        for file, video, array, run in zip(options.files, are_videos, read, runs, strict=True):
+            frames = len(array) if video else 0
+            size = video_size(frames, options.max_pixels or family.max_pixels) if video else {}
+            within = (size["shortest_edge"], size["longest_edge"]) if video else limits
+            items.append(
+                Item(
+                    file.name,
+                    (array.shape[-3], array.shape[-2]),
+                    frames,
+                    within,
+                    grid_of(next(grids[video]), file.name),
+                    run[1] - run[0],
+                    tower,
+                )
+            )
+        images = [array[0] if video else array for video, array in zip(are_videos, read, strict=True)]
+        return cls(items, images, ids, runs, position_ids(family, config, inputs), AXES[kind], tokenizer)
+
+    def parts(self) -> Iterator[tuple[int, int, str]]:
+        """Begin, end and text of each run of places, each special token, and each text between them."""
+        special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.added_tokens_decoder)
+        runs = {begin: (end, item) for (begin, end), item in zip(self.runs, self.items, strict=True)}
+        begin = 0
+        while begin < len(self.ids):
+            token = self.tokenizer.decode(self.ids[begin : begin + 1])
+            if begin in runs:
+                end, item = runs[begin]
+                edge = int(item.has_edges)
+                if edge:
+                    yield begin, begin + 1, f"{token}: the image's begin"
+                yield begin + edge, end - edge, f"{token} x {end - begin - 2 * edge}"
+                if edge:
+                    yield end - 1, end, f"{token}: the image's end"
+            elif self.ids[begin] in special:
+                end = begin + 1
+                yield begin, end, token
+            else:
+                end = begin + 1
+                while end < len(self.ids) and end not in runs and self.ids[end] not in special:
+                    end += 1
+                text = json.dumps(self.tokenizer.decode(self.ids[begin:end]), ensure_ascii=False)
+                yield begin, end, text if len(text) <= SHOWN else text[:SHOWN] + "..."
+            begin = end
+
+
+def prompt_of(folder: Path, kind: str, media: str, text: str) -> str:
+    """The complete prompt. Versions of PaddleOCR-VL differ in how an answer begins."""
+    if kind == "paddleocr_vl":
+        return prompts.chat(media + text, prompts.answer_of(folder))
+    return FAMILIES[kind].chat.format(media=media, text=text)
+
+
+def process(
+    processor: Any,
+    prompt: str,
+    read: list[np.ndarray],
+    are_videos: list[bool],
+    limits: tuple[int, int],
+    max_pixels: int | None,
+) -> dict[str, torch.Tensor]:
+    """What the family's processor makes of it. Raises UsageError for shapes that it refuses."""
+    from PIL import Image
+
+    images = [Image.fromarray(one) for one, video in zip(read, are_videos, strict=True) if not video]
+    videos = [torch.from_numpy(one).permute(0, 3, 1, 2) for one, video in zip(read, are_videos, strict=True) if video]
+    options: dict[str, Any] = {}
+    if images:
+        options |= {
+            "images": images,
+            "images_kwargs": {"size": {"shortest_edge": limits[0], "longest_edge": limits[1]}},
+        }
+    made: dict[str, torch.Tensor] = {}
+    if len({len(video) for video in videos}) > 1:
+        raise UsageError("videos with different numbers of frames have different bounds; explain them one by one")
+    if videos:
+        size = video_size(len(videos[0]), max_pixels or limits[1])
+        options |= {"videos": videos, "videos_kwargs": {"size": size, "do_sample_frames": False}}
+    try:
+        made |= dict(
+            processor(text=[prompt], return_tensors="pt", text_kwargs={"add_special_tokens": False}, **options)
+        )
+    except ValueError as error:
+        raise UsageError(f"the processor refuses them: {error}") from error
+    return made

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What transformers' classes are for each family, and the form of its prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Of Qwen2-VL's published vision_process: pixels of a video's frame, and of all frames of a video together.
+BLOCK = 28 * 28
+FRAME_LEAST, FRAME_MOST, VIDEO_TOTAL = 128 * BLOCK, 768 * BLOCK, 24576 * BLOCK
+
+
+@dataclass(frozen=True)
+class Family:
+    """``image`` and ``video`` are the places of one in a prompt; ``chat`` is filled with ``{media}`` and ``{text}``."""
+
+    name: str
+    model: Callable[[], Any]
+    processor: Callable[[Path, Any], Any]
+    image: str
+    chat: str
+    video: str | None = None
+    min_pixels: int = 112896
+    max_pixels: int = 1003520
+
+
+def _named(name: str) -> Callable[[], Any]:
+    def load() -> Any:
+        import transformers
+
+        return getattr(transformers, name)
+
+    return load
+
+
+def _paddleocr_vl(directory: Path, tokenizer: Any) -> Any:
+    from transformers import PaddleOCRVLProcessor
+    from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
+
+    # The processor that resizes with PIL, as the published one does.
+    return PaddleOCRVLProcessor(PaddleOCRVLImageProcessorPil.from_pretrained(directory), tokenizer)
+
+
+def _qwen2_vl(directory: Path, tokenizer: Any) -> Any:
+    from transformers import Qwen2VLImageProcessor, Qwen2VLProcessor, Qwen2VLVideoProcessor
+
+    images, videos = (kind.from_pretrained(directory) for kind in (Qwen2VLImageProcessor, Qwen2VLVideoProcessor))
+    return Qwen2VLProcessor(images, tokenizer, videos)
+
+
+def _hunyuan_vl(directory: Path, tokenizer: Any) -> Any:
+    from transformers import HunYuanVLProcessor
+    from transformers.models.hunyuan_vl.image_processing_pil_hunyuan_vl import HunYuanVLImageProcessorPil
+
+    return HunYuanVLProcessor(HunYuanVLImageProcessorPil.from_pretrained(directory), tokenizer)
+
+
+# By model_type in config.json.
+FAMILIES = {
+    "paddleocr_vl": Family(
+        "PaddleOCR-VL",
+        _named("PaddleOCRVLForConditionalGeneration"),
+        _paddleocr_vl,
+        "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>",
+        "<|begin_of_sentence|>User: {media}{text}\nAssistant: ",
+    ),
+    "qwen2_vl": Family(
+        "Qwen2-VL",
+        _named("Qwen2VLForConditionalGeneration"),
+        _qwen2_vl,
+        "<|vision_start|><|image_pad|><|vision_end|>",
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n{media}{text}<|im_end|>\n"
+        "<|im_start|>assistant\n",
+        video="<|vision_start|><|video_pad|><|vision_end|>",
+        min_pixels=4 * BLOCK,
+        max_pixels=4096 * BLOCK,
+    ),
+    "hunyuan_vl": Family(
+        "HunyuanOCR",
+        _named("HunYuanVLForConditionalGeneration"),
+        _hunyuan_vl,
+        "<｜hy_place▁holder▁no▁100｜><｜hy_place▁holder▁no▁102｜><｜hy_place▁holder▁no▁101｜>",
+        "<｜hy_begin▁of▁sentence｜><｜hy_place▁holder▁no▁3｜>{media}{text}<｜hy_User｜>",
+        min_pixels=512 * 512,
+        max_pixels=2048 * 2048,
+    ),
+}
+
+
+def video_size(frames: int, max_pixels: int) -> dict[str, int]:
+    """Pixels of each of a video's frames, in the video processor's words; ``max_pixels`` is what a request allows."""
+    most = min(max(min(FRAME_MOST, VIDEO_TOTAL * 2 // frames), int(FRAME_LEAST * 1.05)), max_pixels)
+    return {"shortest_edge": min(FRAME_LEAST, most), "longest_edge": most}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a request's prompt and images to vLLM's multimodal inputs, by the image processor that vLLM brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from transformers import BatchFeature
+from vllm.model_executor.models.hunyuan_vision import (
+    HunYuanVLDummyInputsBuilder,
+    HunYuanVLMultiModalProcessor,
+    HunYuanVLProcessingInfo,
+)
+from vllm.multimodal.parse import ImageSize
+from vllm.transformers_utils.processors.hunyuan_vl_image import HunYuanVLImageProcessor
+
+from ..checked_inputs import BoundedInfo, CountedPlaces, named
+from ..pixel_limits import PixelLimits
+
+FACTOR = 32  # pixels per side of the block that becomes one token
+EDGES = 2  # tokens around an image's rows: begin and end
+
+
+@lru_cache(maxsize=64)
+def image_processor(directory: str, limits: PixelLimits | None = None) -> HunYuanVLImageProcessor:
+    """The checkpoint's image processor, of vLLM's class whatever name its files give, with other limits if wanted: it
+    looks at none but its own."""
+    values, _ = HunYuanVLImageProcessor.get_image_processor_dict(directory)
+    # It forgets `size`, which transformers 5 writes, and makes nothing of an image where two frames share a token.
+    size = values.pop("size", None) or {}
+    values = {"temporal_patch_size": 1, **size_names(size), **values}
+    if limits:
+        values |= {"min_pixels": limits.min_pixels, "max_pixels": limits.max_pixels}
+    return HunYuanVLImageProcessor(**values)
+
+
+def size_names(size: Mapping[str, int]) -> dict[str, int]:
+    names = {"shortest_edge": "min_pixels", "longest_edge": "max_pixels"}
+    return {names[key]: value for key, value in size.items() if key in names}
+
+
+def start_token(config: Any) -> int:
+    """The token before an image. Published configurations have two names for it, those of transformers 5 one."""
+    return getattr(config, "image_start_token_id", None) or config.im_start_id
+
+
+class BoundedHunYuanVLInfo(BoundedInfo, HunYuanVLProcessingInfo):
+    """What vLLM asks about inputs before it sees any."""
+
+    DEFAULT_BOUND = 4096 * FACTOR**2
+
+    # Narrower than vLLM's: what its builder and its processor ask for. A request's options do not make a new processor;
+    # limits() applies them.
+    def get_hf_processor(self, **_: object) -> Any:
+        token = self.get_hf_config().image_token_id
+        return SimpleNamespace(
+            image_processor=image_processor(self.ctx.model_config.model),
+            image_token_id=token,
+            image_token=self.get_tokenizer().convert_ids_to_tokens(token),
+        )
+
+    def default_pixels(self) -> tuple[int, int]:
+        processor = image_processor(self.ctx.model_config.model)
+        return processor.min_pixels, processor.max_pixels
+
+    def get_mm_max_tokens_per_item(self, seq_len: int, mm_counts: Mapping[str, int]) -> Mapping[str, int]:
+        """Tokens that no image exceeds. Each row has one more than blocks, and there are at most as many rows as in an
+        image of the largest aspect ratio."""
+        blocks = self.most_blocks(FACTOR)
+        return {"image": blocks + self.most_rows(blocks) + EDGES}
+
+    def get_image_size_with_most_features(self) -> ImageSize:
+        side = int(self.limits({}).max_pixels ** 0.5) // FACTOR * FACTOR
+        return ImageSize(width=side, height=side)
+
+
+class BoundedHunYuanVLDummyInputs(HunYuanVLDummyInputsBuilder):
+    """Inputs for vLLM's memory profiling: vLLM's own builder, which asks the bounded info for sizes."""
+
+
+class BoundedHunYuanVLProcessor(CountedPlaces, HunYuanVLMultiModalProcessor):
+    """Runs the image processor within the bounds. vLLM's own goes by fixed numbers of tokens and replaces texts."""
+
+    info: BoundedHunYuanVLInfo
+
+    def places(self) -> Mapping[str, int]:
+        return {"image": self.info.get_hf_config().image_token_id}
+
+    def _apply_prompt_updates(self, token_ids: list[int], mm_prompt_updates: Mapping[str, Any]) -> Any:
+        # Features go to the places, but positions are counted from the start tokens.
+        starts, images = token_ids.count(start_token(self.info.get_hf_config())), len(mm_prompt_updates["image"])
+        if starts != images:
+            raise ValueError(f"the prompt has {starts} begins of images and the request {images} images")
+        return super()._apply_prompt_updates(token_ids, mm_prompt_updates)
+
+    def _call_hf_processor(
+        self, prompt: str, mm_data: Mapping[str, Any], mm_kwargs: Mapping[str, Any], tok_kwargs: Mapping[str, Any]
+    ) -> BatchFeature:
+        tokenizer: Any = self.info.get_tokenizer()
+        features = dict(tokenizer(prompt, return_tensors="pt", **tok_kwargs))
+        limits = self.info.limits(mm_kwargs)
+        processor = image_processor(self.info.ctx.model_config.model, limits)
+        pictures = mm_data.get("images", ())
+        made = []
+        for index, image in enumerate(pictures):
+            with named("image", index, len(pictures)):
+                made.append(processor(images=image, return_tensors="pt"))
+        for name in ("pixel_values", "image_grid_thw") if made else ():
+            features[name] = torch.cat([one[name] for one in made])
+        return BatchFeature(features)

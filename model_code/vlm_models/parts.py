@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a chat request's messages: texts, images, videos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MEDIA = ("image_url", "video_url")  # kinds of parts whose URL is no text of the prompt
+
+
+def parts(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each part of a checked request's messages stands, and the part itself, unless it is a plain text."""
+    for number, message in enumerate(document.get("messages") or ()):
+        content = message.get("content")
+        for place, part in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(part, dict):
+                yield f"messages[{number}].content[{place}]", part
+
+
+def media_urls(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Of each image and video of a checked request: where it stands, image_url or video_url, and its URL."""
+    for where, part in parts(document):
+        for key in MEDIA:
+            url = part.get(key)
+            url = url.get("url") if isinstance(url, dict) else url
+            if url is not None:
+                yield f"{where}.{key}", key, url
+
+
+def read_image_parts(document: dict[str, Any]) -> bool:
+    """Write `{"type": "image", "image_url": ...}`, as some clients do, in OpenAI's words. Returns whether there was
+    one."""
+    changed = False
+    for _, part in parts(document):
+        if part.get("type") == "image" and part.get("image_url") is not None:
+            image = part["image_url"]
+            # vLLM takes a bare address only where nothing says the part's type.
+            part |= {"type": "image_url", "image_url": {"url": image} if isinstance(image, str) else image}
+            changed = True
+    return changed
+
+
+def empty_media(document: Mapping[str, Any]) -> Iterator[str]:
+    """Where image and video parts stand that hold nothing: vLLM would look for them in a cache of inputs by their
+    `uuid`, and answer 500."""
+    for where, part in parts(document):
+        keys = [key for key in MEDIA if key in part or part.get("type") == key]
+        if keys and part.get("text") is None and all(part.get(key) is None for key in MEDIA):
+            yield f"{where}.{keys[0]}"

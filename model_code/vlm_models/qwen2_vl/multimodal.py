@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a request's prompt, images and videos to vLLM's multimodal inputs, by the checkpoint's own processors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from transformers import BatchFeature
+from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
+from vllm.model_executor.models.qwen2_vl import (
+    Qwen2VLDummyInputsBuilder,
+    Qwen2VLMultiModalProcessor,
+    Qwen2VLProcessingInfo,
+)
+from vllm.multimodal.parse import ImageSize
+
+from ..checked_inputs import BoundedInfo, CountedPlaces, named
+from .frame_pixels import FRAME_FACTOR, TOTAL_PIXELS, frame_pixels
+
+FACTOR = 28  # pixels per side of the block that becomes one token
+
+
+@lru_cache(maxsize=4)
+def processors(directory: str) -> tuple[Any, Any]:
+    """The checkpoint's image and video processor. The classes are these whatever names its files give."""
+    image, _ = Qwen2VLImageProcessorFast.get_image_processor_dict(directory)
+    video, _ = Qwen2VLVideoProcessor.get_video_processor_dict(directory)
+    # Both change the `size` of their class when they are made, so each gets a copy of it.
+    return (
+        Qwen2VLImageProcessorFast.from_dict({"size": dict(Qwen2VLImageProcessorFast.size), **image}),
+        Qwen2VLVideoProcessor.from_dict({"size": dict(Qwen2VLVideoProcessor.size), **video}),
+    )
+
+
+class BoundedQwen2VLInfo(BoundedInfo, Qwen2VLProcessingInfo):
+    """What vLLM asks about inputs before it sees any."""
+
+    DEFAULT_BOUND = 4096 * FACTOR**2
+
+    # Narrower than vLLM's: what its builder and its processor ask for. A request's options do not make a new processor;
+    # limits() applies them.
+    def get_hf_processor(self, **_: object) -> Any:
+        config, tokenizer = self.get_hf_config(), self.get_tokenizer()
+        images, videos = processors(self.ctx.model_config.model)
+        return SimpleNamespace(
+            image_processor=images,
+            video_processor=videos,
+            image_token=tokenizer.convert_ids_to_tokens(config.image_token_id),
+            video_token=tokenizer.convert_ids_to_tokens(config.video_token_id),
+        )
+
+    def default_pixels(self) -> tuple[int, int]:
+        size = processors(self.ctx.model_config.model)[0].size
+        return size["shortest_edge"], size["longest_edge"]
+
+    def video_size(self, request: Mapping[str, Any], frames: int) -> dict[str, int]:
+        """Least and most pixels of each of a video's frames, in the video processor's words."""
+        most = self.server_options().get("video_total_pixels", TOTAL_PIXELS)
+        least, largest = frame_pixels(frames, most)
+        if "max_pixels" in request:
+            largest = min(largest, max(FACTOR**2, request["max_pixels"]))
+        return {"shortest_edge": min(least, largest), "longest_edge": largest}
+
+    def get_mm_max_tokens_per_item(self, seq_len: int, mm_counts: Mapping[str, int]) -> Mapping[str, int]:
+        """Tokens that no item exceeds; vLLM sizes its encoder budget by them."""
+        total = self.server_options().get("video_total_pixels", TOTAL_PIXELS)
+        # A frame is rounded up to whole blocks; a quarter more covers the smallest and thinnest.
+        return {"image": self.most_blocks(FACTOR), "video": total // FACTOR**2 // FRAME_FACTOR * 5 // 4}
+
+    def get_image_size_with_most_features(self) -> ImageSize:
+        side = int(self.limits({}).max_pixels ** 0.5) // FACTOR * FACTOR
+        return ImageSize(width=side, height=side)
+
+
+class BoundedQwen2VLDummyInputs(Qwen2VLDummyInputsBuilder):
+    """Inputs for vLLM's memory profiling: vLLM's own builder, which asks the bounded info for sizes."""
+
+
+class BoundedQwen2VLProcessor(CountedPlaces, Qwen2VLMultiModalProcessor):
+    """Runs the checkpoint's processors within the bounds."""
+
+    info: BoundedQwen2VLInfo
+
+    def places(self) -> Mapping[str, int]:
+        config = self.info.get_hf_config()
+        return {"image": config.image_token_id, "video": config.video_token_id}
+
+    def _call_hf_processor(
+        self, prompt: str, mm_data: Mapping[str, Any], mm_kwargs: Mapping[str, Any], tok_kwargs: Mapping[str, Any]
+    ) -> BatchFeature:
+        tokenizer: Any = self.info.get_tokenizer()
+        features = dict(tokenizer(prompt, return_tensors="pt", **tok_kwargs))
+        limits = self.info.limits(mm_kwargs)
+        images, videos = processors(self.info.ctx.model_config.model)
+        pictures, clips = mm_data.get("images", ()), mm_data.get("videos", ())
+        made = []
+        for index, image in enumerate(pictures):
+            with named("image", index, len(pictures)):
+                made.append(
+                    images(image, min_pixels=limits.min_pixels, max_pixels=limits.max_pixels, return_tensors="pt")
+                )
+        for index, clip in enumerate(clips):
+            with named("video", index, len(clips)):
+                size = self.info.video_size(mm_kwargs, len(clip))
+                made.append(videos(clip, size=size, do_sample_frames=False, return_tensors="pt"))
+        for name in {key: None for one in made for key in one}:
+            features[name] = torch.cat([one[name] for one in made if name in one])
+        return BatchFeature(features)

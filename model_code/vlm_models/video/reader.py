@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The child that decodes one video: `python -m vlm_models.video.reader BOUNDS_AS_JSON`, the file on stdin.
+
+On stdout a line of JSON, then the chosen frames as RGB bytes. What it refuses is an `error` in that line. A process of
+its own, with bounds of memory and processor time: FFmpeg reads what strangers send, in C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from typing import Any
+
+import numpy as np
+
+from .bounds import VideoBounds
+from .sampling import frame_indices
+
+MEMORY_BYTES = 4 << 30  # address space, of which OpenCV and its libraries reserve a part
+
+
+class Refused(Exception):
+    """Why a video is not decoded."""
+
+
+def main() -> int:
+    bounds = VideoBounds(**json.loads(sys.argv[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (bounds.patience, bounds.patience))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = "threads;1"
+    os.environ["OPENCV_LOG_LEVEL"] = "SILENT"
+    output = sys.stdout.buffer
+    try:
+        frames, facts = read(sys.stdin.buffer.read(), bounds)
+    except (Refused, MemoryError) as error:
+        output.write(json.dumps({"error": str(error) or "it takes too much memory"}).encode() + b"\n")
+        return 0
+    output.write(json.dumps({**facts, "shape": frames.shape}).encode() + b"\n")
+    output.write(frames.data)
+    return 0
+
+
+def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
+    """The chosen frames [frames, height, width, 3] uint8, and what vLLM calls the video's metadata. Raises Refused."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    file = os.memfd_create("video")
+    with open(file, "wb", closefd=False) as stream:
+        stream.write(data)
+    video = cv2.VideoCapture(f"/proc/self/fd/{file}", cv2.CAP_FFMPEG)
+    if not video.isOpened():
+        raise Refused("it cannot be decoded: it is cut off or damaged, or of a kind that is not known")
+    total, fps = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.get(cv2.CAP_PROP_FPS)
+    if not (0 < total < 1 << 31 and 0 < fps <= 1000):
+        raise Refused(f"its header says {total} frames and {fps:g} frames per second; expected both above 0")
+    if total / fps > bounds.seconds:
+        raise Refused(f"it is {total / fps:.0f} s long; expected at most {bounds.seconds} s")
+    width, height = (int(video.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+    chosen = frame_indices(total, fps, bounds.fps, bounds.frames)
+    if width * height * len(chosen) > bounds.megapixels * 1_000_000:
+        raise Refused(
+            f"{len(chosen)} frames of {width} x {height} are more than {bounds.megapixels} million pixels; send a "
+            "smaller or shorter one"
+        )
+    frames = np.empty((len(chosen), height, width, 3), np.uint8)
+    wanted = iter(enumerate(chosen))
+    place, number = next(wanted)
+    for index in range(chosen[-1] + 1):
+        if not video.grab():
+            raise Refused(f"its frame {index} of {total} cannot be read: it is cut off or damaged")
+        if index == number:
+            there, frame = video.retrieve()
+            if not there or frame.shape != (height, width, 3):
+                raise Refused(f"its frame {index} of {total} cannot be decoded: it is cut off or damaged")
+            cv2.cvtColor(frame, cv2.COLOR_BGR2RGB, dst=frames[place])
+            place, number = next(wanted, (place, -1))
+    facts = {"total_num_frames": total, "fps": fps, "duration": total / fps, "frames_indices": chosen}
+    return frames, {**facts, "video_backend": "opencv", "do_sample_frames": False}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

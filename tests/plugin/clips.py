@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short videos whose frames tell their own numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+
+def frame(number: int, width: int, height: int) -> np.ndarray:
+    """[height, width, 3] uint8 RGB: the number in 16 black or white stripes, the lowest bit left."""
+    stripes = [255 * (number >> bit & 1) for bit in range(16)]
+    columns = np.asarray(stripes, np.uint8)[np.arange(width) * 16 // width]
+    return np.broadcast_to(columns[None, :, None], (height, width, 3)).copy()
+
+
+def number_of(picture: np.ndarray) -> int:
+    """The number that a frame tells."""
+    width = picture.shape[1]
+    middles = (np.arange(16) * 2 + 1) * width // 32
+    return sum(int(picture[picture.shape[0] // 2, x].mean() > 127) << bit for bit, x in enumerate(middles))
+
+
+def clip(
+    folder: Path, frames: int = 50, fps: float = 25, width: int = 320, height: int = 64, kind: str = "mp4"
+) -> bytes:
+    """A video file's bytes."""
+    codec = {"mp4": "mp4v", "avi": "MJPG"}[kind]
+    file = folder / f"clip.{kind}"
+    writer = cv2.VideoWriter(str(file), cv2.VideoWriter.fourcc(*codec), fps, (width, height))
+    assert writer.isOpened()
+    for number in range(frames):
+        writer.write(frame(number, width, height))
+    writer.release()
+    return file.read_bytes()

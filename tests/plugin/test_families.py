@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Qwen2-VL and HunyuanOCR, vLLM's models with our inputs, against transformers' own classes; and served.
+
+Of each family the tests run where this environment's vLLM has it. Random weights in small layers, float32.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from reference.cases import save_cases
+from reference.families import FAMILIES
+from served_weights.catalog import DEFAULT_FILE
+from tests.plugin.agreement import check_logits
+from tests.plugin.chat import encode, image_part, send, text_part
+from tests.plugin.clips import clip
+from tests.plugin.families import CONVERSATIONS, video_part
+from tests.plugin.programs import run_python
+from tests.plugin.server_process import launched
+from vlm_server.serving import Serving, running_stack
+
+pytestmark = pytest.mark.model
+# Family -> the entry of config/models.yaml whose weights the checkpoint passes for.
+ENTRIES = {"qwen2_vl": "Qwen2-VL-2B-Instruct", "hunyuan_vl": "HunyuanOCR"}
+SERVED = [name for name, entry in ENTRIES.items() if running_stack() in Serving.load(DEFAULT_FILE).models[entry].stacks]
+NEW_TOKENS = 12
+
+
+class Checkpoint:
+    """Random weights of one family, in a folder that passes for MODELS_DIR."""
+
+    def __init__(self, family: str, folder: Path, reference: Path) -> None:
+        self.family, self.folder, self.path = family, folder, folder / ENTRIES[family]
+        run_python(reference, "-m", "reference.random_checkpoint", "--family", family, "--out", self.path)
+
+
+class Made:
+    """What transformers made of a family's conversations."""
+
+    def __init__(self, checkpoint: Checkpoint, reference: Path) -> None:
+        self.family, self.folder, self.checkpoint = checkpoint.family, checkpoint.folder, checkpoint.path
+        self.conversations = CONVERSATIONS[self.family]
+        self.cases, out = self.folder / "cases.safetensors", self.folder / "reference.safetensors"
+        save_cases(self.cases, [one.case(FAMILIES[self.family]) for one in self.conversations.values()])
+        shared = ("--model", self.checkpoint, "--cases", self.cases, "--out", out)
+        run_python(reference, "-m", "reference.logits", *shared, "--new_tokens", NEW_TOKENS)
+        self.reference = load_file(out)
+
+    def of(self, index: int, name: str) -> torch.Tensor:
+        return self.reference[f"{index}.{name}"]
+
+
+@pytest.fixture(scope="module", params=SERVED)
+def checkpoint(
+    request: pytest.FixtureRequest, reference_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Checkpoint:
+    return Checkpoint(request.param, tmp_path_factory.mktemp(request.param), reference_python)
+
+
+@pytest.fixture(scope="module")
+def starting(checkpoint: Checkpoint) -> Iterator[Future[tuple[str, int]]]:
+    """A server with the checkpoint, started by the launcher with the entry's own settings, in float32. It starts while
+    the two implementations compute."""
+    environment = {"MODELS_DIR": str(checkpoint.folder), "VLM_MODEL": checkpoint.path.name}
+    server = launched({**environment, "VLM_ARGS": "--dtype float32"}, checkpoint.folder / "vlm.log")
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        yield pool.submit(stack.enter_context, server)
+
+
+@pytest.fixture(scope="module")
+def made(checkpoint: Checkpoint, starting: object, reference_python: Path) -> Made:
+    return Made(checkpoint, reference_python)
+
+
+@pytest.fixture(scope="module")
+def served(starting: Future[tuple[str, int]]) -> str:
+    """Base URL of the server, which is ready."""
+    return starting.result()[0]
+
+
+def test_inputs_and_logits_are_transformers(made: Made):
+    out = made.folder / "plugin.safetensors"
+    run_python(sys.executable, "-m", "plugin_logits", "--model", made.checkpoint, "--cases", made.cases, "--out", out)
+    ours = load_file(out)
+    for index, name in enumerate(made.conversations):
+        torch.testing.assert_close(ours[f"{index}.input_ids"], made.of(index, "input_ids"), rtol=0, atol=0)
+        kinds = [kind for kind in ("pixel_values", "pixel_values_videos") if f"{index}.{kind}" in made.reference]
+        if kinds:
+            patches = torch.cat([made.of(index, kind).flatten(1) for kind in kinds])
+            torch.testing.assert_close(ours[f"{index}.pixel_values"], patches, rtol=0, atol=1e-6)
+        check_logits(ours[f"{index}.logits"], made.of(index, "logits"), f"{made.family}, {name}")
+
+
+def test_the_seeds_figures(made: Made):
+    """Size, grid, patches and tokens that the articles on these models work out by hand."""
+    if made.family == "qwen2_vl":
+        assert made.of(0, "image_grid_thw").tolist() == [[1, 62, 64]], "868 x 899 became 868 x 896"
+        assert list(made.of(0, "pixel_values").shape) == [3968, 1176]
+        place, begin, end = (made.reference["0.input_ids"] == token for token in (6, 3, 4))
+        assert place.sum() == 992 and begin.sum() == end.sum() == 1
+        assert (made.of(1, "input_ids")[:, None] == torch.tensor([3, 6, 4])).sum() == 66
+        # Two frames share a token, and the last of an odd number is doubled.
+        assert made.of(4, "video_grid_thw")[0, 0] == 3 and made.of(5, "video_grid_thw")[0, 0] == 3
+    else:
+        (_, rows, columns), *_ = made.of(0, "image_grid_thw").tolist()
+        assert (rows, columns) == (480 // 16, 640 // 16)
+        assert (made.of(0, "input_ids") == 120120).sum() == (480 // 32) * (640 // 32 + 1) + 2
+
+
+def test_a_server_answers_with_transformers_greedy_tokens(made: Made, served: str):
+    for index, (name, one) in enumerate(made.conversations.items()):
+        document = one.body(ENTRIES[made.family], max_tokens=NEW_TOKENS, return_token_ids=True)
+        answer = send(served, document)
+        assert answer.status_code == 200, f"{name}: {answer.text[:500]}"
+        body = answer.json()
+        assert body["prompt_token_ids"] == made.of(index, "input_ids").tolist(), name
+        assert body["choices"][0]["token_ids"] == made.of(index, "greedy").tolist(), name
+
+
+PICTURE = encode(Image.new("RGB", (60, 60), "red"))
+TEXT = text_part("x")
+THIN = encode(Image.new("RGB", (8100, 40)))
+# name -> (parts, words of the refusal, or None for an answer), for every family
+REQUESTS: dict[str, tuple[list[dict[str, Any]], str | None]] = {
+    "the seed's part": ([{"type": "image", "image_url": image_part(PICTURE)["image_url"]}, TEXT], None),
+    "the seed's part with a bare address": (
+        [{"type": "image", "image_url": image_part(PICTURE)["image_url"]["url"]}, TEXT],
+        None,
+    ),
+    "one pixel": ([image_part(encode(Image.new("RGB", (1, 1)))), TEXT], None),
+    "aspect ratio": ([image_part(THIN), TEXT], "image 1 of 1: absolute aspect ratio must be smaller than 200"),
+    "too many images": ([*[image_part(PICTURE)] * 9, TEXT], "image(s) may be provided"),
+    "address": ([image_part("http://127.0.0.1:9/a.png"), TEXT], "opens no URLs"),
+    "nothing in it": ([{"type": "image_url", "image_url": None, "uuid": "a"}, TEXT], "null is not accepted"),
+    "cut off": ([image_part(PICTURE[: len(PICTURE) // 2]), TEXT], "cut off or damaged"),
+}
+RESERVED = {"qwen2_vl": ("<|image_pad|>", "<|video_pad|>"), "hunyuan_vl": ("<｜hy_place▁holder▁no▁100｜>",)}
+OPTIONS = {
+    "enormous max_pixels are cut": ({"max_pixels": 10**9}, None),
+    "least above the bound": ({"min_pixels": 10**9}, "mm_processor_kwargs.min_pixels: 1000000000 is more than"),
+    "another key": ({"patch_size": 7}, "patch_size: is not accepted"),
+}
+
+
+def expect(served: str, family: str, name: str, parts: list[dict[str, Any]], words: str | None, **options: Any) -> None:
+    messages = [{"role": "user", "content": parts}]
+    document = {"model": ENTRIES[family], "messages": messages, "max_tokens": 2, "temperature": 0, **options}
+    answer = send(served, document)
+    if words is None:
+        assert answer.status_code == 200, f"{name}: {answer.text[:500]}"
+    else:
+        assert answer.status_code == 400 and words in answer.json()["error"]["message"], f"{name}: {answer.text[:500]}"
+
+
+def test_a_right_answer_or_a_400_and_the_next_request_is_served(made: Made, served: str):
+    for name, (parts, words) in REQUESTS.items():
+        expect(served, made.family, name, parts, words)
+    for token in RESERVED[made.family]:
+        expect(served, made.family, token, [image_part(PICTURE), text_part(token)], "which is reserved")
+    for name, (pixels, words) in OPTIONS.items():
+        expect(served, made.family, name, [image_part(PICTURE), TEXT], words, mm_processor_kwargs=pixels)
+    expect(served, made.family, "the next", [image_part(PICTURE), TEXT], None)
+
+
+def test_videos_are_answered_or_refused_in_words(made: Made, served: str, tmp_path: Path):
+    file = clip(tmp_path, 50, 25)
+    if made.family != "qwen2_vl":
+        expect(served, made.family, "no video", [video_part(PICTURE), TEXT], "At most 0 video(s) may be provided")
+        return
+    requests = {
+        "a file": (video_part(file, kind="mp4"), None),
+        "one frame": (video_part(PICTURE), None),
+        "a file that is cut off": (video_part(file[: len(file) // 2], kind="mp4"), "cut off or damaged"),
+        "no video": (video_part(b"hello world" * 9, kind="mp4"), "format is not known"),
+        "too many frames": (video_part(*[PICTURE] * 129), "129 frames; expected 1 to 128"),
+        "frames of two sizes": (video_part(PICTURE, encode(Image.new("RGB", (90, 60)))), "expected one size"),
+        "aspect ratio": (video_part(THIN), "video 1 of 1: absolute aspect ratio"),
+    }
+    for name, (part, words) in requests.items():
+        expect(served, made.family, name, [part, TEXT], words)
+    expect(served, made.family, "two", [video_part(PICTURE)] * 2, "At most 1 video(s)")
+    expect(served, made.family, "the next", [image_part(PICTURE), TEXT], None)
