@@ -59,6 +59,12 @@ class Settings(BaseSettings):
     layout_model_dir: Path | None = Field(
         default=None, validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir")
     )
+    layout_engine: str = Field(
+        default="auto",
+        pattern="^(auto|openvino|paddle)$",
+        validation_alias=AliasChoices("LAYOUT_ENGINE", "layout_engine"),
+        description="What runs the layout model. auto: OpenVINO, or Paddle for a model that OpenVINO cannot run.",
+    )
     models_dir: Path = Field(default=Path("models"), validation_alias=AliasChoices("MODELS_DIR", "models_dir"))
     vlm_model: str | None = Field(default=None, validation_alias=AliasChoices("VLM_MODEL", "vlm_model"))
     hardware: str = Field(
@@ -114,7 +120,8 @@ class Settings(BaseSettings):
     )
     start_timeout_s: float = Field(default=600.0, gt=0, description="Longest time for a worker to load its models.")
     cache_dir: Path = Field(
-        default=Path("~/.cache/docparser"), description="A writable folder for PaddleX's caches and the drawing font."
+        default=Path("~/.cache/docparser"),
+        description="A writable folder: the layout model's graph, PaddleX's caches, the drawing font.",
     )
     spool_dir: Path | None = Field(
         default=None,

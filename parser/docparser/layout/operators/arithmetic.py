@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from openvino import opset15 as nodes
 
-from docparser.layout.call import Call, Output, Translator, cast, constant, element_of, scalar
+from docparser.layout.operators.call import Call, Output, Translator, cast, element_of, scalar
 
 
 def unary(make: Callable[..., Any]) -> Translator:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from openvino import opset15 as nodes
 
-from docparser.layout.call import Call, Output, Translator, cast, constant, shape_of, scalar
+from docparser.layout.operators.call import Call, Output, Translator, constant, scalar, shape_of
 
 
 def full(call: Call) -> Output:

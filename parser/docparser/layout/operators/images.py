@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from openvino import opset15 as nodes
 
-from docparser.layout.call import Call, Output, Translator, constant, shape_of
+from docparser.layout.operators.call import Call, Output, Translator, constant, shape_of
 
 
 def nearest_interp(call: Call) -> Output:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 
+from openvino import opset1
 from openvino import opset15 as nodes
 
-from docparser.layout.call import Call, Output, Translator, constant, shape_of
+from docparser.layout.operators.call import Call, Output, Translator, constant, shape_of
 
 
 def matmul(call: Call) -> Output:
@@ -45,7 +46,11 @@ def pool2d(call: Call) -> Output:
     window, strides, exclusive = call.numbers(1), call.attribute("strides"), call.attribute("exclusive")
     if call.must("pooling_type", "max", "avg") == "avg":
         return nodes.avg_pool(call[0], strides, begins, ends, window, exclusive, rounding, how)
-    return nodes.max_pool(call[0], strides, [1, 1], begins, ends, window, rounding, how).output(0)
+    # First along the height, then along the width: large windows at once have no fast kernel. Nor has the newer node,
+    # which gives places too.
+    (height, width), (down, right) = window, strides
+    tall = opset1.max_pool(call[0], [down, 1], [begins[0], 0], [ends[0], 0], [height, 1], rounding, how)
+    return opset1.max_pool(tall, [1, right], [0, begins[1]], [0, ends[1]], [1, width], rounding, how)
 
 
 def batch_norm(call: Call) -> Output:

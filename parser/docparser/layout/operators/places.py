@@ -8,7 +8,7 @@ import math
 import numpy as np
 from openvino import opset15 as nodes
 
-from docparser.layout.call import Call, Output, Translator, cast, constant, element_of, shape_of, scalar
+from docparser.layout.operators.call import Call, Output, Translator, cast, constant, element_of, scalar, shape_of
 
 
 def gather(call: Call) -> Output:

@@ -8,7 +8,7 @@ from typing import Any
 
 from openvino import opset15 as nodes
 
-from docparser.layout.call import Call, Output, Translator, cast, constant, shape_of
+from docparser.layout.operators.call import Call, Output, Translator, cast, constant, shape_of
 
 
 def reduction(make: Callable[..., Any]) -> Translator:

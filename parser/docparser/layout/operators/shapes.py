@@ -8,7 +8,7 @@ import math
 import numpy as np
 from openvino import opset15 as nodes
 
-from docparser.layout.call import Call, Output, Translator, constant, shape_of
+from docparser.layout.operators.call import Call, Output, Translator, constant, shape_of
 
 FIRST = -(2**31)  # before every place of an axis
 
