@@ -48,9 +48,10 @@ def where(call: Call) -> Output:
 
 
 def floor_divide(call: Call) -> Output:
-    """Rounded down, for integers too."""
-    quotient = nodes.divide(call[0], call[1])
-    return nodes.floor(quotient) if element_of(call[0]).startswith("float") else quotient
+    """Rounded down, for integers too, whose division by OpenVINO is rounded towards zero on some processors."""
+    if element_of(call[0]).startswith("float"):
+        return nodes.floor(nodes.divide(call[0], call[1]))
+    return nodes.divide(nodes.subtract(call[0], nodes.floor_mod(call[0], call[1])), call[1])
 
 
 def gelu(call: Call) -> Output:

@@ -45,10 +45,6 @@ def shape64(call: Call) -> Output:
     return constant(shape_of(call[0]), "int64")
 
 
-def shape(call: Call) -> Output:
-    return constant(shape_of(call[0]), "int32")
-
-
 def meshgrid(call: Call) -> list[Output]:
     """Each vector along an axis of its own, in order ("ij")."""
     vectors = call.tensors(0)
@@ -69,6 +65,5 @@ TABLE: dict[str, Translator] = {
     "assign_value_": assign_value,
     "arange": arange,
     "shape64": shape64,
-    "shape": shape,
     "meshgrid": meshgrid,
 }

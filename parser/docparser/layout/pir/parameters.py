@@ -26,7 +26,7 @@ class BadParameters(Exception):
 
 def read_parameters(path: Path, types: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The parameters named in ``types`` (name -> Type), as views of the file. Raises BadParameters, OSError."""
-    file = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+    file: Any = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
     values, at = {}, 0
     for name in sorted(types):
         try:
