@@ -85,7 +85,7 @@ class Translation:
 
     def _keep(self, operation: Operation, results: list[Value | None]) -> None:
         if operation.name == "builtin.combine" or len(operation.outputs) == 1 and isinstance(operation.types[0], tuple):
-            results = [results if not isinstance(results[0], list) else results[0]]  # type: ignore[list-item]
+            results = [results if not isinstance(results[0], list) else results[0]]
         for index, number in enumerate(operation.outputs):
             value = results[index] if index < len(results) else None
             if value is not None:

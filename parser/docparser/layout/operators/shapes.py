@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from openvino import opset15 as nodes
@@ -123,7 +124,7 @@ def upper(call: Call) -> Output:
     return _triangle(call, np.triu)
 
 
-def _triangle(call: Call, keep: np.ufunc) -> Output:  # numpy's tril or triu
+def _triangle(call: Call, keep: Callable[..., np.ndarray]) -> Output:
     kept = keep(np.ones(shape_of(call[0]), bool), call.attribute("diagonal"))
     zero = constant(0, call.type.element)
     return nodes.select(nodes.constant(kept), call[0], zero)
