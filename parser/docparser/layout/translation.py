@@ -64,7 +64,10 @@ class Translation:
             kept = operation.types[0]
             assert isinstance(kept, Type)
             name = operation.attributes["name"]
-            node = nodes.parameter(_for_one(kept.shape), np.dtype(kept.element).type, name)
+            pages, *sizes = kept.shape
+            if min(sizes, default=0) < 0:
+                raise UnknownProgram(f"input {name} leaves more open than the number of pages: {list(kept.shape)}")
+            node = nodes.parameter([1 if pages < 0 else pages, *sizes], np.dtype(kept.element).type, name)
             node.output(0).get_tensor().set_names({name})
             self.inputs[name] = node
             return [node.output(0)]
@@ -78,14 +81,14 @@ class Translation:
         call = Call(operation, values)
         results = translate(call)
         call.check_all_read()
-        return [
+        parts = [
             part.output(0) if isinstance(part, ov.Node) else part
             for part in (results if isinstance(results, list) else [results])
         ]
+        # A list of tensors is one value.
+        return [parts] if isinstance(operation.types[0], tuple) else parts
 
     def _keep(self, operation: Operation, results: list[Value | None]) -> None:
-        if operation.name == "builtin.combine" or len(operation.outputs) == 1 and isinstance(operation.types[0], tuple):
-            results = [results if not isinstance(results[0], list) else results[0]]
         for index, number in enumerate(operation.outputs):
             value = results[index] if index < len(results) else None
             if value is not None:
@@ -96,10 +99,6 @@ class Translation:
                 slot.value = value
             else:
                 self.values[number] = Slot(value)
-
-
-def _for_one(shape: Iterable[int]) -> list[int]:
-    return [1 if size < 0 else size for size in shape]
 
 
 def _place(operation: Operation) -> str:

@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,7 +115,7 @@ def test_a_damaged_graph_is_made_again(tmp_path, model, damage, caplog):
         (folder / SUMS).write_text("nonsense\n")
     assert cache.find(model).parent == folder and cache.count == 2
     assert "is damaged" in caplog.text
-    assert cache.find(model) and cache.count == 2, "now it is whole"
+    assert cache.find(model).exists() and cache.count == 2, "now it is whole"
 
 
 def test_another_model_has_a_graph_of_its_own(tmp_path, model):
@@ -158,7 +159,7 @@ def test_a_conversion_that_ends_or_hangs_is_a_refusal(tmp_path, model, monkeypat
             GraphCache(tmp_path / words, timeout_s=1).find(model)
 
 
-def engine(**settings: object):
+def engine(**settings: Any) -> Any:
     """The runner that a worker with these settings uses."""
     values = Settings(**settings)
     offline.prepare(values)

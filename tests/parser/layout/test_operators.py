@@ -16,7 +16,7 @@ from docparser.layout.check import Disagreement, check
 from docparser.layout.engine import Engine
 from docparser.layout.operators import TABLE, arithmetic
 from docparser.layout.pir.parameters import BadParameters
-from docparser.layout.pir.program import Operation, Program, UnknownProgram, read_program
+from docparser.layout.pir.program import Operation, Program, Type, UnknownProgram, read_program
 from docparser.layout.reference import run_in_paddle
 from docparser.layout.translation import translate
 from tests.support.operator_program import INPUTS, draw
@@ -47,6 +47,13 @@ def changed(program: Program, name: str, **attributes: object) -> Program:
     return dataclasses.replace(program, operations=(*program.operations[:at], other, *program.operations[at + 1 :]))
 
 
+def open_input(program: Program) -> Program:
+    """With the height of its first input left open."""
+    maps = next(o for o in program.operations if o.name == "data" and o.attributes["name"] == "maps")
+    other = dataclasses.replace(maps, types=(Type("float32", (1, 4, -1, 8)),))
+    return dataclasses.replace(program, operations=tuple(other if o is maps else o for o in program.operations))
+
+
 def renamed(program: Program, old: str, new: str) -> Program:
     operations = (dataclasses.replace(o, name=new) if o.name == old else o for o in program.operations)
     return dataclasses.replace(program, operations=tuple(operations))
@@ -55,7 +62,8 @@ def renamed(program: Program, old: str, new: str) -> Program:
 def test_every_operation_gives_paddles_values(files, program):
     assert TABLE.keys() <= {operation.name for operation in program.operations}, "an operation that nothing compares"
     inputs = draw()
-    results, _ = run_in_paddle(*files, inputs)
+    model, parameters = files
+    results, _ = run_in_paddle(model, parameters, inputs)
     made_by = {number: operation for operation in program.operations for number in operation.outputs}
     fetched = {o.attributes["col"]: made_by[o.inputs[0]] for o in program.operations if o.name == "fetch"}
     found = Engine(translate(program)).run(inputs)
@@ -70,11 +78,12 @@ def test_every_operation_gives_paddles_values(files, program):
 
 
 def test_the_check_finds_an_operation_that_gives_something_else(files, program, monkeypatch):
-    assert check(program, *files, draw()) < checks.TOLERANCE
+    model, parameters = files
+    assert check(program, model, parameters, draw()) < checks.TOLERANCE
     for name, other in {"floor": "ceil", "add": "subtract", "greater_than": "less_than"}.items():
         monkeypatch.setitem(TABLE, name, arithmetic.TABLE[other])
         with pytest.raises(Disagreement):
-            check(program, *files, draw())
+            check(program, model, parameters, draw())
         monkeypatch.undo()
 
 
@@ -91,6 +100,8 @@ def test_what_is_not_known_is_named(program):
         translate(changed(program, "gelu", twice=True))
     with pytest.raises(UnknownProgram, match=r"operation pool2d: adaptive=True; known: False"):
         translate(changed(program, "pool2d", adaptive=True))
+    with pytest.raises(UnknownProgram, match=r"input maps leaves more open than the number of pages: \[1, 4, -1, 8\]"):
+        translate(open_input(program))
     with pytest.raises(UnknownProgram, match=r"operation transpose .* became float32 \[1,8,6,4\]; the program has"):
         translate(changed(program, "transpose", perm=[0, 3, 2, 1]))
 
