@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the graph of a layout model: ``python -m docparser.layout.conversion MODEL_DIR OUT``.
 
-It runs in a process of its own, because Paddle and the graph together take two gigabytes here once, and because what
-goes wrong in either's code ends this process alone. Exit status 3: the model cannot be converted; standard output says
-why in one line.
+It runs in a process of its own, because Paddle and the graph together take 1.6 GiB once (published size), and because
+what goes wrong in either's code ends this process alone. Exit status 3: the model cannot be converted; standard output
+says why in one line.
 """
 
 from __future__ import annotations
