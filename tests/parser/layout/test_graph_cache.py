@@ -150,13 +150,15 @@ def test_the_process_that_converts_says_why_it_cannot(tmp_path, model):
 
 
 def test_a_conversion_that_ends_or_hangs_is_a_refusal(tmp_path, model, monkeypatch):
-    for script, words in {"kill -9 $$": "ended with status -9", "sleep 60": "took more than 1 s"}.items():
+    ends = ("kill -9 $$", 60.0, "ended with status -9")
+    hangs = ("exec sleep 60", 1.0, "took more than 1 s")
+    for script, timeout_s, words in (ends, hangs):
         program = tmp_path / "python"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         monkeypatch.setattr("sys.executable", str(program))
         with pytest.raises(NoGraph, match=words):
-            GraphCache(tmp_path / words, timeout_s=1).find(model)
+            GraphCache(tmp_path / words, timeout_s).find(model)
 
 
 def engine(**settings: Any) -> Any:
@@ -168,6 +170,7 @@ def engine(**settings: Any) -> Any:
     return lambda model_dir: openvino_runner(values, model_dir)
 
 
+@pytest.mark.model  # it loads PaddleX
 def test_paddle_takes_over_and_the_log_says_why(tmp_path, model, caplog):
     assert engine(cache_dir=tmp_path / "cache")(model) is None
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -175,6 +178,7 @@ def test_paddle_takes_over_and_the_log_says_why(tmp_path, model, caplog):
     assert "is not a PIR program" in line and "\n" not in line
 
 
+@pytest.mark.model  # it loads PaddleX
 def test_a_cache_that_cannot_be_written(tmp_path, model, caplog):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "layout").write_text("a file")
@@ -182,11 +186,13 @@ def test_a_cache_that_cannot_be_written(tmp_path, model, caplog):
     assert "because OpenVINO cannot: File exists" in caplog.text
 
 
+@pytest.mark.model  # it loads PaddleX
 def test_openvino_that_is_asked_for_and_cannot_be_had(tmp_path, model):
     with pytest.raises(NotReady, match="LAYOUT_ENGINE is openvino, but OpenVINO cannot run .* set auto or paddle"):
         engine(cache_dir=tmp_path / "cache", layout_engine="openvino")(model)
 
 
+@pytest.mark.model  # it loads PaddleX
 def test_paddle_that_is_asked_for_needs_no_graph(tmp_path, model):
     shutil.rmtree(model)
     assert engine(cache_dir=tmp_path / "cache", layout_engine="paddle")(model) is None

@@ -23,6 +23,9 @@ from tests.support.operator_program import INPUTS, draw
 from tests.support.processes import child_environment
 from tests.support.wait import WAIT_S
 
+# They run Paddle, and one of them a second Python with it.
+pytestmark = pytest.mark.model
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> tuple[Path, Path]:
