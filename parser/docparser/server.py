@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import sys
@@ -34,6 +35,7 @@ def main() -> int:
     try:
         served_model(settings)
         find_layout_model(settings, verify=True)
+        _check_layout_engine(settings)
         app = create_app(settings)
     except (NotReady, StorageUnavailable, DataDirFull) as exc:
         print(f"docparser: {exc}", file=sys.stderr)
@@ -56,6 +58,12 @@ def main() -> int:
         timeout_graceful_shutdown=10,
     )
     return 0
+
+
+def _check_layout_engine(settings: Settings) -> None:
+    """Raises NotReady. Whether OpenVINO can run the model is found out by the workers."""
+    if settings.layout_engine == "openvino" and importlib.util.find_spec("openvino") is None:
+        raise NotReady("LAYOUT_ENGINE is openvino, but OpenVINO is not installed; install it, or set auto or paddle.")
 
 
 def _raise_descriptors() -> None:

@@ -29,7 +29,7 @@ PACKAGES = {
     "plugin_logits": {"common", "reference"},
     "demo_training": set(),
     "docparser": {"common"},
-    "benchmarks": {"bundle", "common", "vlm_models", "vlm_server"},
+    "benchmarks": {"bundle", "common", "docparser", "vlm_models", "vlm_server"},
 }
 CONVERTERS = "docparser.convert."
 # Room of operations/bundle -> the rooms that it may import. Every room may import the modules at the top of the package

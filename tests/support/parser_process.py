@@ -48,6 +48,8 @@ class ParserProcess(Process):
             "PARSER_DATA_DIR": str(folder / "data"),
             "PARSER_WORKERS": "1",
             "PARSER_CPU_THREADS": "1",
+            # The graph for OpenVINO takes half a minute to make; tests/parser/layout do.
+            "LAYOUT_ENGINE": "paddle",
         }
         # Without bytecode on disk each start compiles PaddleX anew, which takes 7 s.
         dropped = ("PARSER_", "VLM_", "PADDLE", "PYTHONDONTWRITEBYTECODE")

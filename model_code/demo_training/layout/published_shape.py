@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A layout model of PP-DocLayoutV2's published shape with random weights: what one costs, not what it finds.
 
-In the environment `parser`, in model_code: python -m demo_training.layout.published_shape OUT [--boxes DIR]
+In the environment `parser`, in model_code: python -m demo_training.layout.published_shape OUT [--boxes DIR] [--small]
 
 OUT gets `config.json` and `model.safetensors` (53.7 M parameters) as transformers and PaddleX's engine paddle_dynamic
 read them; `inference.json`, `.pdiparams` and `.yml` as Paddle Inference reads them; and `raw.npz`: a page `image` with
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import paddle
@@ -43,6 +44,27 @@ CONFIG = {
     "num_labels": CLASSES,
     "class_thresholds": [0.5] * CLASSES,
     "class_order": [min(label, 19) for label in range(CLASSES)],
+}
+#: The same architecture with few channels and layers: every operation, at a fraction of the cost.
+SMALL = {
+    "backbone_config": {
+        **configuration.DEFAULT_BACKBONE_CONFIG,
+        "hidden_sizes": [32, 64, 96, 128],
+        "stem_channels": [3, 8, 12],
+        "stage_in_channels": [12, 32, 64, 96],
+        "stage_mid_channels": [12, 16, 24, 32],
+        "stage_out_channels": [32, 64, 96, 128],
+        "stage_num_blocks": [1, 1, 1, 1],
+        "stage_numb_of_layers": [2, 2, 2, 2],
+    },
+    "encoder_in_channels": [64, 96, 128],
+    "encoder_hidden_dim": 64,
+    "encoder_ffn_dim": 96,
+    "d_model": 64,
+    "decoder_in_channels": [64, 64, 64],
+    "decoder_ffn_dim": 96,
+    "decoder_layers": 2,
+    "reading_order_config": {"num_hidden_layers": 1, "intermediate_size": 96},
 }
 
 
@@ -100,11 +122,12 @@ def draw_squares(seed: int) -> np.ndarray:
     return np.mean(layers, axis=0)[None].astype(np.float32)
 
 
-def make_model(image: np.ndarray, seed: int = SEED) -> nn.Layer:
+def make_model(image: np.ndarray, seed: int = SEED, config: dict[str, Any] = CONFIG) -> nn.Layer:
     """The published class with normal weights of unit gain; its batch norms hold the statistics of ``image``."""
     published.MultiScaleDeformableAttention.forward = attend
-    model = published.PPDocLayoutV2(configuration.PPDocLayoutV2Config(**CONFIG, freeze_backbone_batch_norms=False))
+    model = published.PPDocLayoutV2(configuration.PPDocLayoutV2Config(**config, freeze_backbone_batch_norms=False))
     model.eval()
+    last = f"model.decoder.class_embed.{model.config.decoder_layers - 1}.bias"
     random = np.random.default_rng(seed)
     for name, held in sorted(model.state_dict().items()):
         shape = held.shape
@@ -119,7 +142,7 @@ def make_model(image: np.ndarray, seed: int = SEED) -> nn.Layer:
         else:
             value = random.normal(0, np.prod(shape[1:] if len(shape) == 4 else shape[:1]) ** -0.5, shape)
         # Some queries above their class's threshold and some below, so that the reading order has padding too.
-        value = value - 2.0 if name == "model.decoder.class_embed.5.bias" else value
+        value = value - 2.0 if name == last else value
         held.set_value(value.astype(np.float32))
     norms = (nn.BatchNorm2D, published.PPDocLayoutV2FrozenBatchNorm2d)
     hooks = [layer.register_forward_pre_hook(_measure) for layer in model.sublayers() if isinstance(layer, norms)]
@@ -127,7 +150,6 @@ def make_model(image: np.ndarray, seed: int = SEED) -> nn.Layer:
         model.model(paddle.to_tensor(image))
     for hook in hooks:
         hook.remove()
-    # Constants in the program, not the operators that make them.
     # Constants in the program, not the operators that make them.
     anchors, inside = (part.numpy().astype(np.float32) for part in model.model.generate_anchors(GRIDS))
     model.model.generate_anchors = lambda *_, **__: (paddle.to_tensor(anchors), paddle.to_tensor(inside))
@@ -183,6 +205,7 @@ def main() -> None:
     parser.add_argument("--boxes", metavar="DIR", type=Path, help="the demo's layout model, whose boxes are given")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--no-static", action="store_true", help="leave out the static program (two processor minutes)")
+    parser.add_argument("--small", action="store_true", help="few channels and layers; the static program alone")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     boxes = None
@@ -192,6 +215,9 @@ def main() -> None:
         boxes.set_state_dict({name: paddle.to_tensor(value) for name, value in known.items()})
         boxes.eval()
     image = draw_squares(options.seed)
+    if options.small:
+        save_static(make_model(image, options.seed, {**CONFIG, **SMALL}), options.out, boxes)
+        return
     model = make_model(image, options.seed)
     save_safetensors(model, options.out)
     if not options.no_static:

@@ -39,6 +39,7 @@ class Readiness:
         layout, problems = self._layout(), []
         vlm: dict[str, Any] = {"model": self._settings.vlm_model_name}
         layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
+        layout["engines"] = self._pool.layout_engines
         if not layout["ready"]:
             problems.append(f"Layout model: {self._pool.not_ready_because.rstrip('.')}.")
         vlm |= {"url": self._settings.vlm_url, "ready": True}

@@ -132,6 +132,12 @@ class _State:
             yield GaugeMetricFamily(name, words, value)
         for name, (words, value) in totals.items():
             yield CounterMetricFamily(name, words, value)
+        engines = GaugeMetricFamily(
+            "docparser_layout_workers", "Ready workers by the engine of their layout model.", labels=("engine",)
+        )
+        for engine in ("openvino", "paddle"):
+            engines.add_metric((engine,), pool.layout_engines.get(engine, 0))
+        yield engines
         blocks = CounterMetricFamily("docparser_blocks", "Blocks read, or not, by outcome.", labels=("outcome",))
         for outcome in ("ok", "refused", "failed", "timeout", "repetition", "length"):
             blocks.add_metric((outcome,), counts[f"blocks_{outcome}"])

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from docparser.errors import ParserError
 from docparser.settings import Settings
 from docparser.worker.process import ProcessEnded, WorkerProcess
-from docparser.worker.tasks import Answer, VlmState
+from docparser.worker.tasks import Answer, Ready, VlmState
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class PooledWorker:
         self.state = State.STARTING
         self.process: WorkerProcess | None = None
         self.restarts = 0
+        self.layout_engine = ""  # openvino or paddle, once it is known
         self.vlm: VlmState | None = None
 
     def send(self, message: object) -> None:
@@ -100,6 +101,12 @@ class WorkerPool:
     def ready(self) -> int:
         """How many workers have their models loaded."""
         return sum(worker.state is State.READY for worker in self.workers)
+
+    @property
+    def layout_engines(self) -> dict[str, int]:
+        """How many of the ready workers run the layout model on which engine."""
+        ready = [worker.layout_engine for worker in self.workers if worker.state is State.READY]
+        return dict(Counter(name for name in ready if name))
 
     @property
     def accepts_tasks(self) -> bool:
@@ -153,6 +160,8 @@ class WorkerPool:
                 if isinstance(first, Answer):
                     assert isinstance(first.value, ParserError), "before Ready, a worker answers with an error only"
                     raise first.value
+                if isinstance(first, Ready):
+                    worker.layout_engine = first.layout_engine
             except (ParserError, TimeoutError, ProcessEnded) as exc:
                 worker.state = State.BROKEN
                 self._start_error = _describe_start(exc, self._settings)

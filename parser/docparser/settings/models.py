@@ -25,6 +25,12 @@ class ModelSettings(SettingsGroup):
     layout_model_dir: Path | None = Field(
         default=None, validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir")
     )
+    layout_engine: str = Field(
+        default="auto",
+        pattern="^(auto|openvino|paddle)$",
+        validation_alias=AliasChoices("LAYOUT_ENGINE", "layout_engine"),
+        description="What runs the layout model. auto: OpenVINO, or Paddle for a model that OpenVINO cannot run.",
+    )
     models_dir: Path = Field(default=Path("models"), validation_alias=AliasChoices("MODELS_DIR", "models_dir"))
     vlm_model: str | None = Field(default=None, validation_alias=AliasChoices("VLM_MODEL", "vlm_model"))
     hardware: str = Field(

@@ -60,7 +60,8 @@ class PageSettings(SettingsGroup):
     )
     start_timeout_s: float = Field(default=600.0, gt=0, description="Longest time for a worker to load its models.")
     cache_dir: Path = Field(
-        default=Path("~/.cache/docparser"), description="A writable folder for PaddleX's caches and the drawing font."
+        default=Path("~/.cache/docparser"),
+        description="A writable folder: the layout model's graph, PaddleX's caches, the drawing font.",
     )
     spool_dir: Path | None = Field(
         default=None,

@@ -47,6 +47,11 @@ class PageWork:
         self.pixels = 0  # of all pages in memory
 
     @property
+    def layout_engine(self) -> str:
+        """openvino or paddle."""
+        return self._pipeline.layout_engine
+
+    @property
     def vlm(self) -> VlmClient:
         return self._pipeline.client.vlm
 

@@ -21,6 +21,7 @@ from docparser.vlm.failures import BlockNote
 from docparser.weights import find_layout_model, pipeline_file, served_model
 from docparser.worker.answers import Answers, AnswerTap
 from docparser.worker.block_client import NOTE_MARK, BlockClient, PageCalls
+from docparser.worker.layout_engine import OPENVINO, PADDLE, in_place_of_paddle, openvino_runner
 from docparser.worker.shapes import BOXES_ONLY, with_boxes_at_least
 from served_weights.catalog import Model
 
@@ -39,19 +40,23 @@ class PagePipeline:
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
         self.client = BlockClient(VlmClient(settings), settings.vlm_model_name)
         layout, model, file = find_layout_model(settings), served_model(settings), pipeline_file(settings)
+        assert layout.path is not None, "found on this machine"
+        engine = openvino_runner(settings, Path(layout.path))
+        self.layout_engine = PADDLE if engine is None else OPENVINO
         try:
-            self._pipeline = self._paddle.submit(
-                PaddleOCRVL,
-                paddlex_config=load_config(file, model),
-                layout_detection_model_name=layout.model,
-                layout_detection_model_dir=layout.path,
-                vl_rec_backend="vllm-server",
-                vl_rec_server_url=settings.vlm_url,
-                vl_rec_api_model_name=settings.vlm_model_name,
-                device="cpu",
-                cpu_threads=settings.cpu_threads,
-                enable_mkldnn=settings.mkldnn,
-            ).result()
+            with in_place_of_paddle(engine, Path(layout.path)):
+                self._pipeline = self._paddle.submit(
+                    PaddleOCRVL,
+                    paddlex_config=load_config(file, model),
+                    layout_detection_model_name=layout.model,
+                    layout_detection_model_dir=layout.path,
+                    vl_rec_backend="vllm-server",
+                    vl_rec_server_url=settings.vlm_url,
+                    vl_rec_api_model_name=settings.vlm_model_name,
+                    device="cpu",
+                    cpu_threads=settings.cpu_threads,
+                    enable_mkldnn=settings.mkldnn,
+                ).result()
         except OSError as exc:
             raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} cannot be read ({exc})") from exc
         except Exception as exc:  # Paddle raises any exception for a bad model file
@@ -70,7 +75,12 @@ class PagePipeline:
         )
         own_client, self._inner.vl_rec_model._genai_client = self._inner.vl_rec_model._genai_client, self.client
         own_client.close()
-        log.info("pipeline ready after %.1f s, layout model %s", time.monotonic() - started, layout.path)
+        log.info(
+            "pipeline ready after %.1f s, layout model %s on %s",
+            time.monotonic() - started,
+            layout.path,
+            self.layout_engine,
+        )
 
     def close(self) -> None:
         self.client.close()

@@ -59,7 +59,7 @@ class TaskRunner:
         self._last_state: VlmState | None = None
 
     def run(self) -> None:
-        self._send(Ready())
+        self._send(Ready(self._work.layout_engine))
         threading.Thread(target=self._report, daemon=True).start()
         self._request_task()
         while True:

@@ -69,7 +69,9 @@ Task = CountPages | ParsePage | JoinPages | JoinClientPages
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """The models are loaded."""
+    """The models are loaded; ``layout_engine`` runs the layout model: openvino or paddle."""
+
+    layout_engine: str
 
 
 @dataclasses.dataclass(frozen=True)

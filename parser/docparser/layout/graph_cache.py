@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graphs of layout models, made once, for all worker processes and starts.
+
+Below the folder, one folder for each model, named by the checksum of what a graph is made from: the model's files, this
+package, OpenVINO's version. It holds the graph and its checksums, or ``refused.txt`` with the reason why there is none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+GRAPH, WEIGHTS, SUMS, REFUSAL = "graph.xml", "graph.bin", "SHA256SUMS", "refused.txt"
+REFUSED = 3  # exit status of the conversion
+#: A conversion that failed is tried again after this time: memory or time may have been short.
+REFUSAL_HOLDS_S = 24 * 3600.0
+#: Graphs of models that nobody has loaded for so long are removed when another one is made.
+UNUSED_S = 30 * 24 * 3600.0
+
+
+class NoGraph(Exception):
+    """There is no graph of this model; the text says why."""
+
+
+class GraphCache:
+    def __init__(self, folder: Path, timeout_s: float = 300.0) -> None:
+        """``timeout_s``: the longest time for making one."""
+        self._folder = folder
+        self._timeout_s = timeout_s
+
+    def find(self, model_dir: Path) -> Path:
+        """The file of the model's graph, made if need be, which takes half a minute. Raises NoGraph."""
+        try:
+            entry = self._folder / key_of(model_dir)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if not _is_whole(entry):
+                with self._lock():  # of several workers, one makes it
+                    self._make(entry, model_dir)
+            os.utime(entry)
+            return entry / GRAPH
+        except OSError as exc:
+            raise NoGraph(f"{exc.strerror or exc} ({exc.filename or self._folder})") from exc
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        with (self._folder / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _make(self, entry: Path, model_dir: Path) -> None:
+        if _is_whole(entry):
+            return
+        if entry.exists():
+            _raise_refusal(entry / REFUSAL)
+            log.warning("layout graph %s is damaged, or was refused a day ago; it is made again", entry)
+            shutil.rmtree(entry)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="making-", dir=self._folder, ignore_cleanup_errors=True) as text:
+            made = Path(text) / "graph"
+            made.mkdir()
+            failure = self._convert(model_dir, made)
+            if failure:
+                shutil.rmtree(made)
+                made.mkdir()
+                (made / REFUSAL).write_text(failure, encoding="utf-8")
+            else:
+                sums = "".join(f"{_sum(made / name)}  {name}\n" for name in (GRAPH, WEIGHTS))
+                (made / SUMS).write_text(sums, encoding="utf-8")
+            _write_through(made)
+            made.rename(entry)
+        _raise_refusal(entry / REFUSAL)
+        log.info("layout graph of %s made in %.1f s: %s", model_dir, time.monotonic() - began, entry)
+        self._remove_unused()
+
+    def _convert(self, model_dir: Path, out: Path) -> str:
+        """The reason why there is no graph, or nothing."""
+        command = [sys.executable, "-m", "docparser.layout.conversion", str(model_dir), str(out)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=self._timeout_s, check=False)
+        except subprocess.TimeoutExpired:
+            return f"its conversion took more than {self._timeout_s:.0f} s"
+        if done.returncode == 0:
+            return ""
+        if done.returncode == REFUSED:
+            return done.stdout.strip().splitlines()[-1]
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return f"its conversion ended with status {done.returncode} ({last})"
+
+    def _remove_unused(self) -> None:
+        for entry in self._folder.iterdir():
+            if entry.is_dir() and time.time() - entry.stat().st_mtime > UNUSED_S:
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def model_files(model_dir: Path) -> tuple[Path, Path]:
+    return model_dir / "inference.json", model_dir / "inference.pdiparams"
+
+
+def key_of(model_dir: Path) -> str:
+    """Raises OSError."""
+    parts = [_sum(path) for path in model_files(model_dir)]
+    parts += [_sum(path) for path in sorted(Path(__file__).parent.rglob("*.py"))]
+    parts.append(importlib.metadata.version("openvino"))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_whole(entry: Path) -> bool:
+    try:
+        lines = (entry / SUMS).read_text(encoding="utf-8").splitlines()
+        return [line.split("  ")[1] for line in lines] == [GRAPH, WEIGHTS] and all(
+            _sum(entry / name) == wanted for wanted, name in (line.split("  ") for line in lines)
+        )
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _raise_refusal(path: Path) -> None:
+    try:
+        age = time.time() - path.stat().st_mtime
+        reason = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return
+    if age < REFUSAL_HOLDS_S:
+        raise NoGraph(f"{reason}; remove {path.parent} to try again before a day is over")
+
+
+def _write_through(folder: Path) -> None:
+    """To the disk, so that a power cut leaves no half of it behind under its name."""
+    for path in [*folder.iterdir(), folder]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Paddle saves of a model, read without Paddle: the program (PIR is Paddle's intermediate representation) and its
+parameters."""
