@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from docparser.convert.formats import FORMATS
+from docparser.convert.format_names import FORMATS
 from docparser.http.errors import new_log_id
 from file_types import FORMATS as READABLE
 
