@@ -122,6 +122,7 @@ def test_functions_are_shared_out_among_the_libraries(tmp_path: Path, monkeypatc
         ("libnccl.so.2", "libnccl.so.2", ["ncclSend"]),
         ("libnvshmem_host.so.3", "NVSHMEM", ["nvshmem_malloc", "put"]),
     ]
+    (tmp_path / "torch/version.py").write_text("cuda: Optional[str] = '12.8'\n")
     assert cuda_stubs.write(tmp_path, tmp_path) == [
         "libcublas.so.12",
         "libcublasLt.so.12",
@@ -150,3 +151,17 @@ def test_a_lock_keeps_everything_else():
     assert "nvidia-cuda-runtime-cu12==" in lean and "nvidia-cuda-cupti-cu12==" in lean
     assert lean.count("--hash") < whole.count("--hash") and re.search(r"(?m)^torch==.*\\\n    --hash", lean)
     assert os.linesep + "    --hash" in lean and not re.search(r"(?m)^nvidia-cudnn", lean)
+
+
+@pytest.mark.parametrize("line", ["cuda: Optional[str] = None", "cuda = None"])
+def test_a_cpu_build_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str):
+    """As the wheels for aarch64 are; their image has no compiler."""
+    torch = tmp_path / "torch"
+    (torch / "lib").mkdir(parents=True)
+    (torch / "lib/libtorch.so").write_bytes(b"never looked at")
+    (torch / "version.py").write_text(f"debug = False\n{line}\nhip: Optional[str] = None\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cuda_stubs.write(tmp_path, tmp_path / "stubs") == []
+    (torch / "version.py").write_text("cuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n")
+    with pytest.raises(EnvironmentSetupError, match="objdump is missing"):
+        cuda_stubs.write(tmp_path, tmp_path / "stubs")

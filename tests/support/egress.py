@@ -47,9 +47,9 @@ class Egress:
 
         socket.getaddrinfo = checked_look_up
         socket.socket.connect = checked(connect)  # type: ignore[method-assign]  # every library connects by it
-        socket.socket.connect_ex = checked(connect_ex)  # type: ignore[method-assign]
+        socket.socket.connect_ex = checked(connect_ex)  # type: ignore[method-assign]  # the same
         try:
             yield self
         finally:
             socket.getaddrinfo = look_up
-            socket.socket.connect, socket.socket.connect_ex = connect, connect_ex  # type: ignore[method-assign]
+            socket.socket.connect, socket.socket.connect_ex = connect, connect_ex  # type: ignore[method-assign]  # back

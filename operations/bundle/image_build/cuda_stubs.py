@@ -39,6 +39,8 @@ PREFIXES = {
 FOLDER = Path("nvidia/cublas/lib")
 # 1 means "not initialised" in each of these libraries.
 FUNCTION = "int {name}(void) {{ return 1; }}\n"
+# In torch/version.py: the version of CUDA that torch was built with, None for a CPU build, as every wheel for aarch64 is.
+BUILT_WITH = re.compile(r"^cuda\b.*= *(?P<version>None|'[\d.]+') *$", re.MULTILINE)
 SYMBOL = re.compile(r"^\s+[Uwv] (?P<name>[^@\s]+)(?:@(?P<version>\S+))?$", re.MULTILINE)
 
 
@@ -124,12 +126,20 @@ def wanted(torch: Path) -> Iterator[tuple[str, str, list[str]]]:
         yield soname, versions.pop(), sorted(functions)
 
 
+def is_cpu_build(torch: Path) -> bool:
+    """Whether torch says that it was built without CUDA."""
+    found = BUILT_WITH.search((torch / "version.py").read_text())
+    return found is not None and found["version"] == "None"
+
+
 def write(site_packages: Path, target: Path) -> list[str]:
     """Write the libraries that `site_packages` lacks below `target`, laid out as site-packages is; returns their names.
 
-    Nothing is written where torch is a CPU build.
+    Nothing is written, and no compiler is needed, where torch is a CPU build.
     """
     written: list[str] = []
+    if is_cpu_build(site_packages / "torch"):
+        return written
     for soname, version, functions in wanted(site_packages / "torch"):
         if not any((site_packages / "nvidia").glob(f"*/lib/{soname}")):
             (target / FOLDER).mkdir(parents=True, exist_ok=True)
