@@ -39,7 +39,7 @@ PREFIXES = {
 FOLDER = Path("nvidia/cublas/lib")
 # 1 means "not initialised" in each of these libraries.
 FUNCTION = "int {name}(void) {{ return 1; }}\n"
-# In torch/version.py: the version of CUDA that torch was built with, None for a CPU build, as every wheel for aarch64 is.
+# In torch/version.py: the CUDA that torch was built with, None for a CPU build, as all wheels for aarch64 are.
 BUILT_WITH = re.compile(r"^cuda\b.*= *(?P<version>None|'[\d.]+') *$", re.MULTILINE)
 SYMBOL = re.compile(r"^\s+[Uwv] (?P<name>[^@\s]+)(?:@(?P<version>\S+))?$", re.MULTILINE)
 
