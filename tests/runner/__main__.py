@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -34,12 +35,14 @@ class Run:
         self._options = options
         self._folder = folder
         self._again: list[Group] = []
+        self._setting_up = threading.Lock()  # both lanes begin with the same environment
 
     def lane(self, groups: list[Group], aside: bool) -> None:
         """Run groups one after the other. `aside`: what pytest prints is shown when its group has ended."""
         for group in groups:
             for name in (group.environment, *group.also):
-                set_up(ENVIRONMENTS[name])
+                with self._setting_up:
+                    set_up(ENVIRONMENTS[name])
             began, used = time.monotonic(), shutil.disk_usage(ROOT).used
             say(f"=== {group.name}: {' '.join(group.paths)} in the environment {group.environment}")
             status, report = self._call(group, "first", aside)

@@ -178,7 +178,15 @@ def test_containers_have_a_lane_beside_the_others(
     lanes = runner.lanes_of(list(groups.GROUPS.values()))
     assert [group.name for group in lanes[1]] == ["images", "images-ascend", "images-chaos"] and len(lanes) == 2
     assert len(runner.lanes_of([groups.GROUPS["bundle"], groups.GROUPS["jobs"]])) == 1
-    monkeypatch.setattr(runner, "set_up", lambda environment: None)
+    at_work: list[object] = []
+
+    def set_up(environment: object) -> None:
+        assert not at_work, "both lanes make the same environment at once"
+        at_work.append(environment)
+        time.sleep(0.2)
+        at_work.clear()
+
+    monkeypatch.setattr(runner, "set_up", set_up)
     monkeypatch.setattr(runner, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
     made = []
     for name, other in (("left", "right"), ("right", "left")):
