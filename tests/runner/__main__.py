@@ -40,6 +40,8 @@ class Run:
     def lane(self, groups: list[Group], aside: bool) -> None:
         """Run groups one after the other. `aside`: what pytest prints is shown when its group has ended."""
         for group in groups:
+            if self.pytest.ended:
+                return
             for name in (group.environment, *group.also):
                 with self._setting_up:
                     set_up(ENVIRONMENTS[name])

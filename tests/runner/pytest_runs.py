@@ -25,6 +25,11 @@ class PytestRuns:
         self._running: list[subprocess.Popen[bytes]] = []
         self._ended = False
 
+    @property
+    def ended(self) -> bool:
+        """Whether no further pytest will be started."""
+        return self._ended
+
     def run(self, command: list[str], output: BinaryIO | None = None) -> int:
         """Run one pytest and return its status. `output` gets what it prints, else the terminal does."""
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
