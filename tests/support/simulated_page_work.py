@@ -39,6 +39,8 @@ def picture() -> str:
 
 
 class PageWork:
+    layout_engine = "paddle"  # nothing runs
+
     def __init__(self, settings, baton, children) -> None:
         self._settings = settings
         self._reader = DocumentReader(DocumentLimits.of(settings))
