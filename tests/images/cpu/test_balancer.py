@@ -158,16 +158,19 @@ def test_a_request_larger_than_the_buffer_passes_but_is_not_tried_again(front: B
 
 def test_the_replica_with_fewest_requests_gets_the_next(front: Balancer):
     holding, other = front.replicas
-    holding.behaviour = "hold"
+    holding.behaviour = other.behaviour = "hold"
     with ThreadPoolExecutor(8) as clients:
-        # One of two must reach it: both are idle.
-        held = [clients.submit(front.post, 99) for _ in range(2)]
-        wait_for(lambda: 99 in holding.received, 30)
+        # Two for each: a request that HAProxy still counts when its client has the answer does not make a tie.
+        held = [clients.submit(front.post, 99) for _ in range(4)]
+        wait_for(lambda: holding.received.count(99) == other.received.count(99) == 2, 30)
+        other.behaviour = "answer"
+        other.release.set()
+        wait_for(lambda: sum(answer.done() for answer in held) == 2, 30)
         quick = [front.post(100)["by"] for _ in range(10)]
         holding.release.set()
         answers = [answer.result()["by"] for answer in held]
-    assert holding.server_port in answers
-    assert quick.count(other.server_port) == 10
+    assert sorted(answers) == sorted([holding.server_port, other.server_port] * 2)
+    assert quick == [other.server_port] * 10
 
 
 def test_a_replica_whose_health_fails_gets_nothing(front: Balancer):
