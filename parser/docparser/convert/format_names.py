@@ -21,6 +21,7 @@ FORMATS: dict[str, str] = {
 SUFFIXES: dict[str, str] = {name: name for name in FORMATS} | {"chunks": "chunks.jsonl"}
 WITH_PICTURES = ("json", "html", "docx", "zip")  # the others have no use for those in the text
 SHOWN = ("md", "json", "html")  # by browsers; they save others
+PAGE_BREAK = "\n\n"  # between the pages of a Markdown text
 LEAST_TOKENS, DEFAULT_TOKENS, MOST_TOKENS = 32, 512, 8192  # of the longest chunk
 
 

@@ -13,12 +13,10 @@ from typing import Any, BinaryIO
 
 from docparser.convert import chunks, searchable_pdf, to_html, word_document, xlsx_workbook
 from docparser.convert.document import ResultDocument
-from docparser.convert.format_names import AS_USUAL, Format, How
+from docparser.convert.format_names import AS_USUAL, PAGE_BREAK, Format, How
 from docparser.convert.markdown_tables import find_tables
 from docparser.convert.safe_names import is_safe_path
 from docparser.convert.table_joins import joined_pages
-
-PAGE_BREAK = "\n\n"
 
 
 def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> bytes:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from docparser.convert.formats import PAGE_BREAK
+from docparser.convert.format_names import PAGE_BREAK
 from docparser.parsing.result import ParseResult
 
 STILL_READING = b": still reading\n\n"  # a comment: proxies keep the connection, and a client that left is noticed

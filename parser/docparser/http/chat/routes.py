@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from docparser.contract.chat import ChatRequest
 from docparser.contract.schemas import ParseOptions
-from docparser.convert.formats import PAGE_BREAK
+from docparser.convert.format_names import PAGE_BREAK
 from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
 from docparser.http.chat.completion import Completion, event
 from docparser.http.chat.reading import Arrived, Reading
