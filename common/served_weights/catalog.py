@@ -94,8 +94,10 @@ def read(file: Path) -> Any:
             raise UsageError(f"MODELS_CONFIG: {file}, {error}") from error
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has
         raise UsageError(f"MODELS_CONFIG: {file} is not YAML: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"MODELS_CONFIG: {file} is nested too deeply") from error
 
 
 def wanted(keys: tuple[str, ...]) -> bool:

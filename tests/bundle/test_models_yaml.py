@@ -136,6 +136,8 @@ def test_a_file_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         (BASE + "  c: text\n", "models.c is 'text'; expected a mapping"),
         (BASE + "  1: {path: x, served_name: y}\n", "models has the key 1; expected a text"),
         ("models: [", "is not YAML"),
+        ("default: 2020-13-45\n", "is not YAML: month must be in 1..12"),
+        ("[" * 2000, "is nested too deeply"),
     ],
 )
 def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, message: str):

@@ -49,6 +49,13 @@ def test_a_table_that_would_need_gigabytes(bounded, vlm):
     assert "imgs/" in bounded.page(samples.image())["markdown"]["text"]
 
 
+def test_marks_that_make_no_table_stay_as_they_are(bounded, vlm):
+    """PaddleX ends with an IndexError on them; found by fuzzing."""
+    vlm.answer = saying("<fcel><xcel><nl><xcel>")
+    blocks = bounded.page(samples.image())["prunedResult"]["parsing_res_list"]
+    assert [block["block_content"] for block in blocks if block["block_label"] == "table"] == ["<fcel><xcel><nl><xcel>"]
+
+
 def test_other_pages_keep_theirs(bounded, vlm):
     """Only the first table that is asked for is hostile."""
     first = threading.Lock()

@@ -98,6 +98,7 @@ def test_json_that_is_no_completion(body):
         (b'{"message": "older form"}', "older form"),
         (b'{"error": "short form"}', "short form"),
         (b"<html>Bad gateway</html>", "Bad gateway"),
+        (b"<p>Bad gateway <![{", "Bad gateway"),  # html.parser asserts that this is a declaration
         (b"<style>p {}</style><h1>503</h1>\n<p>No server\nis available.</p>", "503 No server is available."),
         (b"", "no reason given"),
         (b"[]", "[]"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from html.parser import HTMLParser
@@ -119,7 +120,9 @@ def error_text(body: bytes) -> str:
         return _one_line(str(data["message"] if isinstance(data, dict) else data), 300)
     except (ValueError, KeyError, AttributeError, RecursionError):
         words = _Words()
-        words.feed(body[:4000].decode("utf-8", "replace"))
+        # html.parser asserts what it expects of declarations, and `<![{` is none.
+        with contextlib.suppress(AssertionError):
+            words.feed(body[:4000].decode("utf-8", "replace"))
         return _one_line(" ".join(words.found), 200) or "no reason given"
 
 

@@ -15,12 +15,28 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from paddlex.inference.pipelines.paddleocr_vl import pipeline as paddlex_pipeline
 from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
+from paddlex.inference.pipelines.paddleocr_vl.uilts import convert_otsl_to_html
 
 from docparser.worker.block_client import NOTE_MARK
 
 PLAIN = ("label", "box", "group_id", "polygon_points")
 SPOTTING = "spotting"  # the only label for which the reading needs the size of the block's picture
+
+
+def table_html(otsl: str) -> str:
+    """PaddleX's HTML of a table in OTSL; nothing, which keeps the answer as it is, where the marks make no table.
+
+    PaddleX 3.7.2 then looks for cells beyond the end of a row, as in ``<fcel><xcel><nl><xcel>``: the page would be lost.
+    """
+    try:
+        return convert_otsl_to_html(otsl)
+    except IndexError:
+        return ""
+
+
+paddlex_pipeline.convert_otsl_to_html = table_html
 
 
 @dataclasses.dataclass(frozen=True)

@@ -96,7 +96,7 @@ def models_yaml(choices: Choices) -> None:
         ours = None
     try:
         theirs = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         if ours:
             raise Broken("a text is read that PyYAML calls broken") from None
         return

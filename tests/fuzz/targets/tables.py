@@ -75,10 +75,10 @@ def target(data: bytes) -> None:
 
 @functools.cache
 def otsl_reader() -> Callable[[str], str]:
-    """PaddleX's conversion, which turns the VLM's answer for a table into HTML. Its import takes seconds."""
-    from paddlex.inference.pipelines.paddleocr_vl.uilts import convert_otsl_to_html
+    """What turns the VLM's answer for a table into HTML. The import of PaddleX takes seconds."""
+    from docparser.worker.answers import table_html
 
-    return convert_otsl_to_html
+    return table_html
 
 
 def check(tables: list[Table]) -> None:
