@@ -28,7 +28,7 @@ SPOTTING = "spotting"  # the only label for which the reading needs the size of 
 def table_html(otsl: str) -> str:
     """PaddleX's HTML of a table in OTSL; nothing, which keeps the answer as it is, where the marks make no table.
 
-    PaddleX 3.7.2 then looks for cells beyond the end of a row, as in ``<fcel><xcel><nl><xcel>``: the page would be lost.
+    PaddleX 3.7.2 then looks for cells beyond the end of a row (``<fcel><xcel><nl><xcel>``), and the page is lost.
     """
     try:
         return convert_otsl_to_html(otsl)
