@@ -72,6 +72,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz.campaign", description=__doc__.splitlines()[0])
     parser.add_argument("family")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--inputs", type=int, default=0, help="end after so many; 0: the seconds alone end it")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(words)
@@ -91,7 +92,7 @@ def main(words: list[str]) -> int:
     verdict.limit_memory()
 
     def one(data: bytes) -> None:
-        if time.monotonic() >= ends:
+        if time.monotonic() >= ends or 0 < options.inputs <= recorder.inputs:
             summary = {"family": options.family, "inputs": recorder.inputs, "findings": recorder.findings}
             print(json.dumps(summary), flush=True)
             os._exit(1 if recorder.findings else 0)  # libFuzzer would take an exit for a crash

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage-guided fuzzing of everything that reads what strangers send: each family for FUZZ_SECONDS, two at a time.
+"""Coverage-guided fuzzing of everything that reads what strangers send, two families at a time: FUZZ_INPUTS inputs of
+each, and FUZZ_SECONDS at most.
 
-A run repeats the search of FUZZ_SEED, so that it fails by what was changed and not by chance. A longer search, or
-another one: ``FUZZ_SECONDS=400 FUZZ_SEED=2 scripts/test.sh fuzz -k campaign``. What a campaign finds lies in
-.run/fuzz/FAMILY. The input goes to ``tests/fuzz/findings/FAMILY`` with the mend.
+A run repeats the search of FUZZ_SEED, however fast the machine is, so that it fails by what was changed and not by
+chance. A longer search, or another: ``FUZZ_INPUTS=0 FUZZ_SECONDS=400 FUZZ_SEED=2 scripts/test.sh fuzz -k campaign``.
+What a campaign finds lies in .run/fuzz/FAMILY. The input goes to ``tests/fuzz/findings/FAMILY`` with the mend.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tests.support.paths import ROOT, python_of
 from tests.support.processes import PYTHONPATH
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS") or 60)
+INPUTS = os.environ.get("FUZZ_INPUTS") or "1500"
 SEED = os.environ.get("FUZZ_SEED") or "1"
 FOLDER = Path(__file__).parent / "findings"
 FINDINGS = sorted(path for path in FOLDER.glob("*/*") if path.is_file())
@@ -49,7 +51,7 @@ def campaign(family: str) -> subprocess.CompletedProcess[str]:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     places = [PYTHONPATH, *(str(ROOT / name) for name in ("operations", "common", "parser")), str(packages_of("fuzz"))]
-    words = ["--seconds", str(SECONDS), "--seed", SEED, "--out", str(out)]
+    words = ["--seconds", str(SECONDS), "--inputs", INPUTS, "--seed", SEED, "--out", str(out)]
     return subprocess.run(
         [sys.executable, "-m", "tests.fuzz.campaign", family, *words],
         cwd=ROOT,

@@ -145,7 +145,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         ["0 places", "1 images"],
     ),
     "no messages": ({**GOOD, "messages": []}, []),
-    "image without data": (body({"type": "image_url", "image_url": None, "uuid": "x"}, text_part()), ["no image"]),
+    "image without data": (body({"type": "image_url", "image_url": None, "uuid": "x"}, text_part()), ["null"]),
     "unknown role": ({**GOOD, "messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, ["role"]),
 }
 
