@@ -77,13 +77,23 @@ def has_atheris() -> bool:
     return site is not None and any(site.glob("atheris*"))
 
 
+def findings_of(family: str) -> list[dict[str, str]]:
+    """What the campaign has found. Time is measured again without the fuzzer, which makes Python many times slower."""
+    found = []
+    for path in (OUT / family / "findings").glob("*.json"):
+        one = json.loads(path.read_text())
+        slow = one["signature"].startswith("TooSlow")
+        if not (slow and judge(targets.load(family).target, path.with_suffix("").read_bytes()) is None):
+            found.append(one)
+    return found
+
+
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="atheris has no wheels for aarch64")
 @pytest.mark.parametrize("family", targets.FAMILIES)
 def test_campaign(family: str, campaigns: dict[str, Future[subprocess.CompletedProcess[str]]]):
     assert has_atheris(), "the environment fuzz is missing; make it with: scripts/setup_env.sh fuzz"
     done = campaigns[family].result()
-    found = [json.loads(path.read_text()) for path in (OUT / family / "findings").glob("*.json")]
-    new = [one for one in found if not open_findings.covers(family, one["signature"])]
+    new = [one for one in findings_of(family) if not open_findings.covers(family, one["signature"])]
     words = "\n\n".join(f"{one['signature']}\n{one['input'][:500]}\n{one['report'][-1500:]}" for one in new)
     assert not new, f"{OUT / family / 'findings'}:\n{words}"
     assert not list((OUT / family).glob("native-*")), done.stderr[-3000:]
