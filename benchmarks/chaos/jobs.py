@@ -15,7 +15,7 @@ from chaos.http_client import Answer, Away, ask, form
 from chaos.journal import Journal
 
 JOBS = "/api/v2/ocr/jobs"
-OUTSTANDING = 6
+OUTSTANDING = 3
 PAUSE_S = 1.0
 FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip")
 # Answers to an honest submission that mean "come back": the queue or the disk is full, or the service cannot work now.

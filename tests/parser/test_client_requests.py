@@ -82,9 +82,12 @@ class TestRagflow:
 
     def test_below_the_base_address(self, service):
         assert service.client.get("/layout-parsing", headers=self.HEADERS).status_code == 405, "reachable"
-        body = {"file": samples.encode(PNG), "fileType": 1, "returnMarkdownImages": False, **RAGFLOW}
+        body = {"file": samples.encode(PDF), "fileType": 0, "returnMarkdownImages": False, **RAGFLOW}
         answer = service.client.post("/layout-parsing", json=body, headers={"Client-Platform": "ragflow"}).json()
-        assert answer["errorCode"] == 0 and len(answer["result"]["layoutParsingResults"]) == 1
+        assert answer["errorCode"] == 0
+        first, second = answer["result"]["layoutParsingResults"]
+        assert second["prunedResult"]["parsing_res_list"][1]["block_content"].startswith("# OCR:"), "formatBlockContent"
+        assert "images" not in first["markdown"] and "outputImages" not in first
 
 
 def test_cherry_studio(service):

@@ -60,30 +60,6 @@ def test_blocks_of_a_page_are_with_the_vlm_together(service, vlm):
     assert vlm.max_in_flight == 7
 
 
-def test_ragflow(service):
-    assert service.client.get("/layout-parsing").status_code == 405  # its probe: any answer will do
-    body = {
-        "file": samples.pdf((595, 842), (595, 842)),
-        "fileType": 0,
-        "returnMarkdownImages": False,
-        "prettifyMarkdown": True,
-        "showFormulaNumber": True,
-        "visualize": False,
-        "useDocOrientationClassify": False,
-        "useDocUnwarping": False,
-        "formatBlockContent": True,
-        "mergeLayoutBlocks": False,
-        "restructurePages": False,
-    }
-    response = service.client.post("/layout-parsing", json=body, headers={"Client-Platform": "ragflow"})
-    assert response.status_code == 200
-    pages = response.json()["result"]["layoutParsingResults"]
-    assert len(pages) == 2
-    blocks = pages[1]["prunedResult"]["parsing_res_list"]
-    assert blocks[1]["block_content"].startswith("# OCR:"), "formatBlockContent"
-    assert "images" not in pages[0]["markdown"] and "outputImages" not in pages[0]
-
-
 def test_weknora(service, vlm):
     body = {
         "file": samples.image(),

@@ -11,6 +11,7 @@ import numpy as np
 from reference.cases import Case
 from reference.families import FAMILIES, Family
 from tests.plugin.chat import encode, image_part, text_part
+from tests.plugin.drawings import drawn
 
 
 class Conversation:
@@ -54,16 +55,6 @@ def video_part(*files: bytes, kind: str = "jpeg") -> dict[str, Any]:
     """Frames one after another, or one file of another kind."""
     data = ",".join(base64.b64encode(file).decode() for file in files)
     return {"type": "video_url", "video_url": {"url": f"data:video/{kind};base64,{data}"}}
-
-
-def drawn(seed: int, height: int, width: int) -> np.ndarray:
-    """Strokes on paper: smooth and sharp parts, every image another."""
-    random = np.random.default_rng(seed)
-    image = np.full((height, width, 3), 255, np.uint8)
-    for _ in range(max(3, height * width // 2000)):
-        y, x = random.integers(0, height), random.integers(0, width)
-        image[y : y + random.integers(1, 12), x : x + random.integers(1, 30)] = random.integers(0, 256, 3)
-    return image
 
 
 QWEN2_VL, HUNYUAN_VL = FAMILIES["qwen2_vl"], FAMILIES["hunyuan_vl"]

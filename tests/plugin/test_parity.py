@@ -6,29 +6,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from reference.cases import Case, save_cases
 from tests.plugin.agreement import check_logits
+from tests.plugin.drawings import drawn
 from tests.plugin.programs import run_python
 from vlm_models.paddleocr_vl.image_processing import merge_block_order
 
 IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
 
 pytestmark = pytest.mark.model
-
-
-def drawn(seed: int, height: int, width: int) -> np.ndarray:
-    """Strokes on paper: smooth and sharp parts, every image another."""
-    random = np.random.default_rng(seed)
-    image = np.full((height, width, 3), 255, np.uint8)
-    for _ in range(max(3, height * width // 2000)):
-        y, x = random.integers(0, height), random.integers(0, width)
-        image[y : y + random.integers(1, 12), x : x + random.integers(1, 30)] = random.integers(0, 256, 3)
-    return image
 
 
 def case(answer: str, *sizes: tuple[int, int], min_pixels: int = 112896, max_pixels: int = 1003520) -> Case:
