@@ -12,8 +12,8 @@ Answer = str | tuple[int, str]
 
 
 class WholePageVlm(SimulatedVlm):
-    """`prompts`: the family's, by task. `says`: the answer for a task; a test may set it. `tasks`: those that were asked
-    for, with the sizes of the pictures."""
+    """`prompts`: the family's, by task. `says`: the answer for a task; a test may set it. `tasks`: those that were
+    asked for, with the sizes of the pictures."""
 
     def __init__(self, model: str, prompts: Mapping[str, str], most_pixels: int, context: int) -> None:
         self._prompts = {text: task for task, text in prompts.items()}

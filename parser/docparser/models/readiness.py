@@ -82,8 +82,8 @@ class Readiness:
                 raise VlmUnavailable(f"The VLM server has been away for {away_s / 60:.0f} minutes. {exc}") from None
 
     async def models_in_use(self) -> dict:
-        """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known. With
-        a VLM that reads whole pages, ``layout.model`` is None, and ``vlm`` says how it reads."""
+        """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known.
+        With a VLM that reads whole pages, ``layout.model`` is None, and ``vlm`` says how it reads."""
         vlm = self._probe.weights
         if vlm is None:
             try:
