@@ -21,7 +21,7 @@ from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
 from docparser.worker.block_client import BlockClient, PageCalls
 from docparser.worker.page_reading import PageReading, Picture
 
-QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at an eighth of a PNG's bytes
+QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
 # Keywords of the pipeline -> fields of a chat completion. What nobody asks for is as models.yaml has it at the server.
 FIELDS = {"temperature": "temperature", "top_p": "top_p", "repetition_penalty": "repetition_penalty"}
 LIMITS = ("min_pixels", "max_pixels")
