@@ -49,7 +49,7 @@ def _blocks(markdown: str, page: Box) -> Iterator[Block]:
         at = piece.end()
         if heading := piece["heading"]:
             level = len(heading) - len(heading.lstrip("#"))
-            title = heading.strip("# \t")
+            title = heading.strip("# \t").strip()
             if title:
                 yield (
                     Block("doc_title", title, page) if level == 1 else Block("paragraph_title", title, page, level - 1)
