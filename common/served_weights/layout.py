@@ -15,7 +15,7 @@ from .settings import REPOSITORY, WeightSettings
 from .vlm import named
 
 DEFAULT = "PP-DocLayoutV2"  # of an entry of models.yaml that names none
-NONE = "none"  # what an entry says whose model is no part of the parser's pipeline
+NONE = "none"  # what an entry says whose model reads whole pages
 FILES = ("inference.json", "inference.pdiparams", "inference.yml")
 # An image for offline nodes may carry the model there (Dockerfiles: context layout_model).
 CARRIED = REPOSITORY / "layout_model"
@@ -36,7 +36,7 @@ def name_of(model: Model) -> str:
 
 
 def has_one(model: Model) -> bool:
-    """Whether a layout model belongs to a VLM, and so the parser can read with it."""
+    """Whether a layout model belongs to a VLM; else the VLM reads whole pages."""
     return name_of(model) != NONE
 
 
@@ -58,15 +58,11 @@ def candidates(settings: WeightSettings, carried: Path | None = None) -> list[Pa
 
 
 def find_layout(settings: WeightSettings, carried: Path | None = None) -> LayoutWeights:
-    """Choose the folder; see ``candidates``. Raises WeightsError that names every folder it looked into, and for one
-    whose inference.yml names another layout model."""
+    """Choose the folder; see ``candidates``. Raises WeightsError for a VLM that has no layout model (``has_one``), one
+    that names every folder it looked into, and one for a folder whose inference.yml names another layout model."""
     model = named(settings)[0]
     if not has_one(model):
-        able = ", ".join(other.name for other in settings.catalog.models.values() if has_one(other))
-        raise WeightsError(
-            f"{model.name} answers chat requests, but the parser cannot read pages with it; start the VLM server "
-            f"alone, or set VLM_MODEL to one of {able}"
-        )
+        raise WeightsError(f"{model.name} reads whole pages and has no layout model")
     name, folders = name_of(model), candidates(settings, carried)
     for folder in folders:
         if is_complete(folder):

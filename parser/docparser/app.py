@@ -18,7 +18,6 @@ from docparser.clients.key_ring import KeyRing
 from docparser.clients.origins import Origins
 from docparser.clients.usage import FILE as USAGE_FILE
 from docparser.clients.usage import UsageLedger
-from docparser.contract.tasks import Tasks
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
@@ -50,10 +49,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     pool = WorkerPool(settings)
     scheduler = PageScheduler(settings, pool)
     metrics = Metrics(pool, scheduler)
-    readiness = Readiness(settings, pool)
     intake = DocumentIntake(settings.spool_dir, UrlSource(settings))
     model = ServedModel.of(settings)
-    service = ParseService(settings, scheduler, metrics, Tasks(model.name, model.tasks))
+    readiness = Readiness(settings, pool, model)
+    service = ParseService(settings, scheduler, metrics, model.accepted())
     client_metrics = ClientMetrics(metrics.registry)
     ledger = UsageLedger(settings.data_dir.expanduser().absolute() / USAGE_FILE)
     allowance = Allowance(keys, ledger, client_metrics)

@@ -17,7 +17,7 @@ from docparser.connections.protocol import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageUnavailable
 from docparser.logs import configure_logging
 from docparser.settings import Settings, variable
-from docparser.weights import find_layout_model, served_model
+from docparser.weights import find_layout_model, reads_whole_pages
 
 
 def main() -> int:
@@ -33,9 +33,9 @@ def main() -> int:
             )
         return 2
     try:
-        served_model(settings)
-        find_layout_model(settings, verify=True)
-        _check_layout_engine(settings)
+        if not reads_whole_pages(settings):
+            find_layout_model(settings, verify=True)
+            _check_layout_engine(settings)
         app = create_app(settings)
     except (NotReady, StorageUnavailable, DataDirFull) as exc:
         print(f"docparser: {exc}", file=sys.stderr)

@@ -28,7 +28,8 @@ class Weights:
 
 
 def find_layout_model(settings: Settings, *, verify: bool = False) -> Weights:
-    """The layout model's weights; with ``verify`` their files are compared with the manifest beside them.
+    """The layout model's weights; with ``verify`` their files are compared with the manifest beside them. Ask
+    ``reads_whole_pages`` first.
 
     Raises NotReady that names every folder it looked into, or the file that is not the listed one.
     """
@@ -59,6 +60,11 @@ def served_model(settings: Settings) -> Model:
             f"leads to {model.name}; set VLM_MODEL={by_name.name} and leave VLM_MODEL_NAME empty."
         )
     return model
+
+
+def reads_whole_pages(settings: Settings) -> bool:
+    """Whether the VLM that is asked needs no layout model. Raises NotReady."""
+    return not layout.has_one(served_model(settings))
 
 
 def pipeline_file(settings: Settings) -> Path:

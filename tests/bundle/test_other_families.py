@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from bundle.preflight.machine import Machine
+from bundle.preflight.weights import check_weights
 from bundle.weights.fetch import check_whole
 from served_weights.catalog import Catalog
 from served_weights.errors import WeightsError
-from served_weights.layout import find_layout
+from served_weights.layout import find_layout, has_one
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
 from tests.support.paths import ROOT
@@ -101,9 +104,20 @@ def test_the_command_is_the_entrys(tmp_path: Path, name: str):
 
 
 @pytest.mark.parametrize("name", SIGNS)
-def test_the_parser_says_which_models_it_reads_with(tmp_path: Path, name: str):
+def test_no_layout_model_is_asked_for(tmp_path: Path, name: str):
+    """By nobody: the parser reads whole pages with these, fetch_weights brings none, preflight looks for none."""
     weights(tmp_path / name, name)
-    with pytest.raises(WeightsError, match="the parser cannot read pages with it") as caught:
+    assert not has_one(CATALOG.models[name])
+    with pytest.raises(WeightsError, match=f"{name} reads whole pages and has no layout model"):
         find_layout(settings(tmp_path, name))
-    assert str(caught.value).startswith(name) and str(caught.value).endswith("PaddleOCR-VL-1.6")
-    check_whole(tmp_path / name, CATALOG.models[name], CATALOG)  # fetch_weights asks for no layout model
+    check_whole(tmp_path / name, CATALOG.models[name], CATALOG)
+    machine = Machine({"MODELS_DIR": str(tmp_path), "VLM_MODEL": name, "HARDWARE": "cpu"})
+    assert {finding.check: finding.level for finding in check_weights(machine)}.get("weights") == "PASS"
+    assert "layout model" not in {finding.check for finding in check_weights(machine)}
+
+
+def test_a_model_that_reads_whole_pages_has_a_file_for_the_parser():
+    for model in CATALOG.models.values():
+        assert model.pipeline and (CONFIG.parent / model.pipeline).is_file()
+        reads = yaml.safe_load((CONFIG.parent / model.pipeline).read_text(encoding="utf-8")).get("reads")
+        assert (reads == "whole pages") != has_one(model)

@@ -7,15 +7,15 @@ import random
 
 import pytest
 
-from docparser.vlm.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
+from docparser.vlm.repetition import TABLE, TEXT, cut_repetition, repeated_tail
 
 
 @pytest.mark.parametrize(
     "piece", ["a", "ab", "\u3002", "the same words again, ", "x" * 99 + "\n", "<fcel>12<fcel><nl>"]
 )
 def test_loops_are_found(piece):
-    text = "A line of print. " + piece * (max(TEXT_LEAST, 8 * len(piece)) // len(piece) + 2)
-    period = repeated_tail(text, least=TEXT_LEAST)
+    text = "A line of print. " + piece * (max(TEXT.least, 8 * len(piece)) // len(piece) + 2)
+    period = repeated_tail(text, TEXT)
     assert period and len(piece) % period == 0 or period % len(piece) == 0
     assert cut_repetition(text, period) in (f"A line of print. {piece}", text[: len("A line of print. ") + period])
 
@@ -35,10 +35,10 @@ def test_loops_are_found(piece):
     ],
 )
 def test_print_is_left_alone(text):
-    assert repeated_tail(text, least=TEXT_LEAST) == 0
+    assert repeated_tail(text, TEXT) == 0
 
 
 def test_tables_may_repeat_more():
     cells = "<ecel>" * 300 + "<nl>"
-    assert repeated_tail(cells[:-4], least=TABLE_LEAST) == 0
-    assert repeated_tail("<ecel>" * 1000, least=TABLE_LEAST) == 6
+    assert repeated_tail(cells[:-4], TABLE) == 0
+    assert repeated_tail("<ecel>" * 1000, TABLE) == 6

@@ -10,6 +10,7 @@ import pytest
 from docparser.models import replicas
 from docparser.models.readiness import Readiness
 from docparser.models.replicas import ReplicaCount, Replicas, from_page
+from docparser.models.served_model import ServedModel
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import State, WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -54,7 +55,7 @@ def test_readiness_wants_as_many_as_the_setting_says(vlm: SimulatedVlm, least: i
     pool.workers[0].state = State.READY
 
     async def check():
-        found = Readiness(own, pool)
+        found = Readiness(own, pool, ServedModel.of(own))
         try:
             return await found.check()
         finally:

@@ -17,6 +17,7 @@ import pytest
 
 from docparser.models import selftest, vlm_probe
 from docparser.models.readiness import Readiness
+from docparser.models.served_model import ServedModel
 from docparser.parsing.pool import State, WorkerPool
 from docparser.settings import REPOSITORY, Settings
 from tests.support.simulated_vlm import SimulatedVlm
@@ -76,7 +77,7 @@ def models(vlm: SimulatedVlm, **settings) -> Readiness:
     own = Settings(vlm_url=vlm.url, workers=1, **settings)
     pool = WorkerPool(own)
     pool.workers[0].state = State.READY
-    return Readiness(own, pool)
+    return Readiness(own, pool, ServedModel.of(own))
 
 
 async def settled(found: Readiness, until: str = "") -> tuple[dict, str]:

@@ -14,6 +14,7 @@ from docparser.models.vlm_probe import VlmProbe
 from docparser.settings import Settings
 from docparser.vlm import client as client_module
 from docparser.vlm.client import Reply, VlmClient
+from docparser.vlm.repetition import TEXT
 from docparser.vlm.retries import LOST_TRIES, TRIES
 from tests.support.simulated_balancer import SimulatedBalancer
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
@@ -67,7 +68,7 @@ def slow_answer(request: dict, number: int) -> str:
 
 async def read(client: VlmClient, prompt: str) -> Reply:
     messages = [{"role": "user", "content": [{"type": "text", "text": prompt}]}]
-    return await client.read_block({"model": "PaddleOCR-VL-0.9B", "messages": messages}, "r", is_table=False)
+    return await client.read_block({"model": "PaddleOCR-VL-0.9B", "messages": messages}, "r", TEXT)
 
 
 @pytest.mark.parametrize("kind", KINDS)

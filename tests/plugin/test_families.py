@@ -6,6 +6,7 @@ Of each family the tests run where this environment's vLLM has it. Random weight
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +21,7 @@ from safetensors.torch import load_file
 
 from reference.cases import save_cases
 from reference.families import FAMILIES
+from reference.prompts import OF_FAMILY
 from served_weights.catalog import DEFAULT_FILE
 from tests.plugin.agreement import check_logits
 from tests.plugin.chat import encode, image_part, send, text_part
@@ -27,6 +29,8 @@ from tests.plugin.clips import clip
 from tests.plugin.families import CONVERSATIONS, video_part
 from tests.plugin.programs import run_python
 from tests.plugin.server_process import launched
+from tests.support.parser_process import ParserProcess
+from tests.support.paths import DATA, python_of
 from vlm_server.serving import Serving, running_stack
 
 pytestmark = pytest.mark.model
@@ -190,3 +194,31 @@ def test_videos_are_answered_or_refused_in_words(made: Made, served: str, tmp_pa
         expect(served, made.family, name, [part, TEXT], words)
     expect(served, made.family, "two", [video_part(PICTURE)] * 2, "At most 1 video(s)")
     expect(served, made.family, "the next", [image_part(PICTURE), TEXT], None)
+
+
+@pytest.fixture
+def parser(checkpoint: Checkpoint, served: str, tmp_path: Path) -> Iterator[ParserProcess]:
+    """A parser that reads with the server, and has no layout model."""
+    if not python_of("parser").exists():
+        pytest.skip("the environment parser is not there")
+    settings = {"VLM_URL": f"{served}/v1", "VLM_MODEL": checkpoint.path.name, "MODELS_DIR": str(checkpoint.folder)}
+    running = ParserProcess(tmp_path, **settings)
+    try:
+        yield running.wait()
+    finally:
+        running.end()
+
+
+def test_the_parser_reads_whole_pages_with_it(checkpoint: Checkpoint, parser: ParserProcess):
+    """Random weights answer with noise, so every answer is cut at its length; all steps are real."""
+    page = base64.b64encode((DATA / "report.png").read_bytes()).decode()
+    tasks = OF_FAMILY[checkpoint.family]
+    for task in sorted(tasks.keys() & {"document", "spotting"}):
+        result = parser.parse(page, promptLabel=task, maxNewTokens=NEW_TOKENS, visualize=False).json()["result"]
+        told, (read,) = result["docparser"], result["layoutParsingResults"]
+        assert told["models"]["vlm"]["model"] == checkpoint.path.name and told["models"]["vlm"]["wholePages"]
+        assert {note["kind"] for note in told["pages"][0]["blocks"]} <= {"length", "place"}
+        assert read["prunedResult"]["parsing_res_list"], "noise is text, too"
+        assert read["prunedResult"]["model_settings"]["prompt_label"] == task
+    refused = parser.parse(page, minPixels=90_000_000)
+    assert refused.status_code == 422 and "is more than max_pixels" in refused.text, "the server's words"

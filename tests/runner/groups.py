@@ -65,7 +65,7 @@ GROUPS = {
         Group("api", "api", ("tests/api",), also=("parser",)),
         # The environment fuzz lends its packages to the parser's Python.
         Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
-        Group("plugin", "vlm", ("tests/plugin",), also=("reference",)),
+        Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
         # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.

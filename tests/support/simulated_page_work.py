@@ -27,6 +27,7 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, InternalError
 from docparser.vlm.client import Reply, VlmClient
+from docparser.vlm.repetition import TEXT
 from docparser.worker.tasks import CountPages, JoinClientPages, ParsedPage, ParsePage
 
 BLOCK = {"block_label": "text", "block_bbox": [10, 10, 90, 40], "block_id": 0, "block_order": 1}
@@ -93,7 +94,7 @@ class PageWork:
             "messages": [{"role": "user", "content": [{"type": "text", "text": prompt}]}],
         }
         call = self._calls[number] = asyncio.run_coroutine_threadsafe(
-            self.vlm.read_block(body, request_id, is_table=False), self._loop
+            self.vlm.read_block(body, request_id, TEXT), self._loop
         )
         try:
             if number in self._cancelled:

@@ -239,13 +239,14 @@ def test_the_model_and_the_demos_banner(site, says, file):
 
     def answer(route: Route) -> None:
         page = route.fetch().json()
-        page["result"]["docparser"]["models"]["vlm"] |= {"demo": demo}
+        page["result"]["docparser"]["models"]["vlm"] |= {"demo": demo, "general": not demo}
         route.fulfill(json=page)
 
     says(page_of())
     page = site.open()
     page.set_input_files("#files", file(2))
     expect(page.locator("#demo")).to_contain_text("Demo weights")
+    expect(page.locator("#general")).to_be_hidden()
     expect(page.locator("#readers")).to_have_text("Read by PaddleOCR-VL-0.9B")
     demo = False
     page.route("**/pages/2", answer)
@@ -253,3 +254,4 @@ def test_the_model_and_the_demos_banner(site, says, file):
     page.locator("#next").click()
     expect(page.locator("#sheet img")).to_have_attribute("alt", "Page 2")
     expect(page.locator("#demo")).to_be_hidden()
+    expect(page.locator("#general")).to_contain_text("A general model read this page")

@@ -88,7 +88,8 @@ def main(words: list[str]) -> int:
             say(f"  {record.verdict}: {clean(record.found)}")
             for file, text in outputs.items():
                 add(file, clean(text))
-        if weights := [node.weights[kind]["model"] for kind in ("vlm", "layout") if node.weights.get(kind)]:
+        named = [(node.weights.get(kind) or {}).get("model") for kind in ("vlm", "layout")]
+        if weights := [name for name in named if name]:
             facts["weights"] = ", ".join(weights) + (" (DEMO weights)" if node.demo else "")
         records = [type(record)(**cleaned(vars(record), clean)) for record in records]
         facts = cleaned(facts, clean)

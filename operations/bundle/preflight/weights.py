@@ -36,7 +36,9 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
             "make it and run scripts/fetch_weights.sh, or set MODELS_DIR in .env",
         )
         return
-    found = [vlm(settings), layout_model(settings, machine)]
+    found = [vlm(settings)]
+    if layout.has_one(named(settings)[0]):  # other VLMs read whole pages
+        found.append(layout_model(settings, machine))
     yield from (finding for finding, _ in found)
     yield from check_permissions(settings.models_dir, [folder for _, folder in found if folder])
 

@@ -96,8 +96,9 @@ class ParseOptions(OutputOptions):
     ] = Field(default=None, description="A number, two numbers (width, height), or either of them per class.")
     layoutMergeBboxesMode: Annotated[MergeMode | dict[int, MergeMode] | None, BeforeValidator(_class_ids)] = None
     layoutShapeMode: Literal["rect", "quad", "poly", "auto"] | None = "auto"
-    promptLabel: Literal["ocr", "formula", "table", "chart", "seal", "spotting"] | None = Field(
-        default=None, description="What the whole page is when useLayoutDetection is false."
+    promptLabel: Literal["ocr", "formula", "table", "chart", "seal", "spotting", "document"] | None = Field(
+        default=None,
+        description="What the whole page is when useLayoutDetection is false, or where the VLM reads whole pages.",
     )
     formatBlockContent: bool | None = None
     mergeLayoutBlocks: bool | None = None

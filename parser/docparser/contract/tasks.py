@@ -9,6 +9,7 @@ from docparser.contract.schemas import ParseOptions
 
 # What clients set for every document, whether it has such blocks or not (paddleocr-mcp and WeKnora the seals).
 SWITCHES = {"useChartRecognition": "chart", "useSealRecognition": "seal"}
+DOCUMENT = "document"  # a whole page as Markdown, which models with a layout model do not know as a task
 
 
 class Tasks:
@@ -22,7 +23,8 @@ class Tasks:
         task = options.promptLabel
         if task is None or self._knows(task):
             return None
-        return f"promptLabel: {task!r} is no task of {self._words()}. Ask a service that has PaddleOCR-VL-1.5 or newer"
+        other = "a model that reads whole pages" if task == DOCUMENT else "PaddleOCR-VL-1.5 or newer"
+        return f"promptLabel: {task!r} is no task of {self._words()}. Ask a service that has {other}"
 
     def without_unknown(self, options: ParseOptions) -> tuple[ParseOptions, list[str]]:
         """The options with those switches off whose blocks the model cannot read, which then stay pictures; and a note
@@ -35,7 +37,7 @@ class Tasks:
         return options.model_copy(update=dict.fromkeys(off, False)), notes
 
     def _knows(self, task: str) -> bool:
-        return self._known is None or task in self._known
+        return task != DOCUMENT if self._known is None else task in self._known
 
     def _words(self) -> str:
         return f"{self._model}, which is served here and knows {', '.join(self._known or ())}"

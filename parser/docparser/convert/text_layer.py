@@ -8,6 +8,7 @@ dealt out to them by their lengths.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 import unicodedata
@@ -28,6 +29,7 @@ LEAST_ROOM = 0.4  # ems of ink for an em of text: with less, what was found are 
 CELL_HEIGHT = 0.7  # of a table's row
 CELL_GAP = 0.04  # of a cell's width
 WITH_TABLES = ("table", "chart")
+SPOTTING = "spotting"  # one block for the page, whose texts and places stand beside the blocks
 # A line may end after a blank, and beside a character of a script that has no blanks.
 BREAKS = re.compile(r"(?<=\s)|(?<=[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef])|(?=[\u2e80-\u9fff\uac00-\ud7af])")
 
@@ -44,18 +46,36 @@ class Line:
 def lines_of(pruned: dict[str, Any], picture: Image.Image, scale: float) -> Iterator[list[Line]]:
     """The lines of each block with text, in reading order. ``picture`` is grey and ``scale`` times as large as the page
     was when it was parsed."""
-    for block in blocks_of(pruned):
+    for block in _apart(list(blocks_of(pruned))):
         tables = find_tables(block.content) if block.label in WITH_TABLES else []
         if tables:
             yield _table_lines(tables, block.boxes[0])
         elif block.label == "vertical_text":
             yield _vertical_lines(block, picture, scale)
-        elif block.label != "spotting":
+        elif block.label != SPOTTING:
             yield _paragraph_lines(block, picture, scale)
+    if not any(block.get("block_label") == SPOTTING for block in pruned.get("parsing_res_list") or []):
+        return  # every text that was spotted is a block
     spotted = pruned.get("spotting_res") or {}
     for polygon, text in zip(spotted.get("rec_polys") or [], spotted.get("rec_texts") or [], strict=False):
         across, along = [float(x) for x, _ in polygon], [float(y) for _, y in polygon]
         yield [Line(_one_line(writable(text)), Box(min(across), min(along), max(across), max(along)))]
+
+
+def _apart(blocks: list[Block]) -> Iterator[Block]:
+    """The blocks; those that follow each other in one box as one, for only that box tells where their text is."""
+    for boxes, group in itertools.groupby(blocks, key=lambda block: block.boxes):
+        same = list(group)
+        if len(same) == 1:
+            yield same[0]
+        else:
+            yield Block("text", boxes, "\n".join(_words(block) for block in same))
+
+
+def _words(block: Block) -> str:
+    """What a block says, the cells of its tables apart."""
+    tables = find_tables(block.content) if block.label in WITH_TABLES else []
+    return " ".join(cell.text for table in tables for cell in table.cells) if tables else block.plain
 
 
 def _paragraph_lines(block: Block, picture: Image.Image, scale: float) -> list[Line]:

@@ -10,6 +10,7 @@ from typing import Any
 from docparser.errors import NotReady, VlmUnavailable
 from docparser.models.replicas import ReplicaCount
 from docparser.models.selftest import SelfTest
+from docparser.models.served_model import ServedModel
 from docparser.models.vlm_probe import VlmProbe
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings
@@ -17,8 +18,9 @@ from docparser.weights import Weights, find_layout_model
 
 
 class Readiness:
-    def __init__(self, settings: Settings, pool: WorkerPool) -> None:
+    def __init__(self, settings: Settings, pool: WorkerPool, model: ServedModel) -> None:
         self._settings = settings
+        self._model = model
         self._pool = pool
         self._probe = VlmProbe(settings, lambda: pool.last_vlm_answer, lambda: pool.last_vlm_loss)
         self._selftest = SelfTest(settings)
@@ -41,7 +43,8 @@ class Readiness:
         layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
         layout["engines"] = self._pool.layout_engines
         if not layout["ready"]:
-            problems.append(f"Layout model: {self._pool.not_ready_because.rstrip('.')}.")
+            who = "Workers" if self._model.recipe else "Layout model"
+            problems.append(f"{who}: {self._pool.not_ready_because.rstrip('.')}.")
         vlm |= {"url": self._settings.vlm_url, "ready": True}
         try:
             vlm |= (await self._probe.check()).as_dict()
@@ -79,7 +82,8 @@ class Readiness:
                 raise VlmUnavailable(f"The VLM server has been away for {away_s / 60:.0f} minutes. {exc}") from None
 
     async def models_in_use(self) -> dict:
-        """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known."""
+        """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known.
+        With a VLM that reads whole pages, ``layout.model`` is None, and ``vlm`` says how it reads."""
         vlm = self._probe.weights
         if vlm is None:
             try:
@@ -87,9 +91,12 @@ class Readiness:
             except VlmUnavailable:
                 vlm = Weights(self._settings.vlm_model_name, None, None)
         states = {"layout": self._layout(), "vlm": vlm.as_dict()}
-        return {name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()}
+        told = {name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()}
+        return {**told, "vlm": told["vlm"] | self._model.how_it_reads()}
 
     def _layout(self) -> dict:
+        if self._model.recipe:
+            return {"model": None}
         try:
             return find_layout_model(self._settings).as_dict()
         except NotReady:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from docparser.contract.tasks import Tasks
+from docparser.contract.whole_pages import WholePages
 from docparser.errors import InvalidJob
 from docparser.settings import Settings
-from docparser.weights import served_model
+from docparser.weights import pipeline_file, reads_whole_pages, served_model
+from docparser.whole_page.recipe import Recipe
 
 # Names that the SDKs send for the PaddleOCR-VL pipeline (paddleocr 3.7, `_api_client/models.py`); PaddleOCR-VL-1.6 is
 # what they send where nobody names one.
@@ -17,18 +20,32 @@ SDK_NAMES = ("PaddleOCR-VL", "PaddleOCR-VL-1.5", "PaddleOCR-VL-1.6")
 @dataclasses.dataclass(frozen=True)
 class ServedModel:
     """``name`` is the entry in models.yaml, ``served_name`` what results call it. ``tasks``: None where nobody says
-    which it knows. ``strict``: a request for another version is refused."""
+    which it knows. ``strict``: a request for another version is refused. ``recipe``: how it reads whole pages; None
+    for one that reads the blocks of a layout model."""
 
     name: str
     served_name: str
     tasks: tuple[str, ...] | None
     strict: bool
+    recipe: Recipe | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> ServedModel:
-        """Raises NotReady for settings that lead to no model."""
+        """Raises NotReady for settings that lead to no model, and for a model's file that cannot be used."""
         model = served_model(settings)
-        return cls(model.name, settings.vlm_model_name, model.tasks, settings.strict_model)
+        recipe = Recipe.load(pipeline_file(settings), model.tasks) if reads_whole_pages(settings) else None
+        tasks = tuple(recipe.prompts) if recipe else model.tasks
+        return cls(model.name, settings.vlm_model_name, tasks, settings.strict_model, recipe)
+
+    def accepted(self) -> Tasks:
+        """What requests may ask of it."""
+        if self.recipe is None:
+            return Tasks(self.name, self.tasks)
+        return WholePages(self.name, self.tasks, self.recipe.usual)
+
+    def how_it_reads(self) -> dict[str, bool]:
+        """What answers say of it beside its name: nothing for a model that reads blocks."""
+        return {"wholePages": True, "general": self.recipe.general} if self.recipe else {}
 
     @property
     def own_names(self) -> tuple[str, ...]:

@@ -61,7 +61,11 @@ class ModelSettings(SettingsGroup):
         default=5.0, gt=0, description="More crops are sent as long as the first token comes within this time."
     )
     vlm_connect_timeout_s: float = Field(default=3.0, gt=0)
-    vlm_timeout_s: float = Field(default=300.0, gt=0, description="Longest wait for one crop.")
+    vlm_timeout_s: float = Field(
+        default=300.0,
+        gt=0,
+        description="Longest wait for one crop; a page that is read whole has PARSER_PAGE_TIMEOUT_S.",
+    )
     selftest: bool = Field(
         default=False,
         description="Ready only after the VLM has given the values recorded for its weights (scripts/selftest.sh).",

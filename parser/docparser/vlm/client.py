@@ -26,7 +26,7 @@ from docparser.vlm.failures import (
     of_status,
 )
 from docparser.vlm.presence import Presence
-from docparser.vlm.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
+from docparser.vlm.repetition import Guard, cut_repetition, repeated_tail
 from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json, tokens_of
 from docparser.vlm.retries import FIRST_PAUSE_S, OTHER_SAMPLING, TINY_S
 from selftest.tiny_image import tiny_request, tiny_request_id
@@ -48,9 +48,11 @@ class Reply:
 class VlmClient:
     """Belongs to one event loop. ``counts`` are totals since the start, for the metrics."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, timeout_s: float | None = None) -> None:
+        """``timeout_s``: the longest wait for one answer; None: that for a crop, PARSER_VLM_TIMEOUT_S."""
         share = max(1, settings.vlm_concurrency // settings.workers)
         self._settings = settings
+        self._timeout_s = timeout_s or settings.vlm_timeout_s
         self._url = f"{settings.vlm_url}/chat/completions"
         self._headers = {"Authorization": f"Bearer {settings.vlm_api_key}"} if settings.vlm_api_key else {}
         self.limit = CallLimit(
@@ -75,27 +77,27 @@ class VlmClient:
         if self._session is not None:
             await self._session.close()
 
-    async def read_block(self, body: dict[str, Any], request_id: str, *, is_table: bool) -> Reply:
-        """The text of one crop. ``body`` is the request without ``stream``; ``request_id`` goes into its header.
+    async def read_block(self, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
+        """The text of a crop or page. ``body`` is the request without ``stream``; ``request_id`` goes into its header.
 
         Raises VlmUnavailable if the server is away or refuses the service; a problem of the block alone becomes a note.
         """
-        reply = await self._call_with_retries(body, request_id, is_table)
-        if reply.note is not None and reply.note.kind == "repetition":
+        reply = await self._call_with_retries(body, request_id, guard)
+        if reply.note is not None and reply.note.kind == "repetition" and guard.again:
             self.counts["repetition_retries"] += 1
-            second = await self._call_with_retries({**body, **OTHER_SAMPLING}, request_id, is_table)
+            second = await self._call_with_retries({**body, **OTHER_SAMPLING}, request_id, guard)
             tokens = (reply.tokens[0] + second.tokens[0], reply.tokens[1] + second.tokens[1])
             better = second.note is None or second.note.has_text
             reply = dataclasses.replace(second if better else reply, tokens=tokens)
         self.counts[f"blocks_{reply.note.kind if reply.note else 'ok'}"] += 1
         return reply
 
-    async def _call_with_retries(self, body: dict[str, Any], request_id: str, is_table: bool) -> Reply:
+    async def _call_with_retries(self, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
         faults, pause = 0, FIRST_PAUSE_S
         nobody_since: float | None = None
         while True:
             try:
-                reply = await self._one_call(body, request_id, is_table)
+                reply = await self._one_call(body, request_id, guard)
             except Refused as refused:
                 self.presence.answered()
                 return Reply("", BlockNote("refused", str(refused)))
@@ -110,7 +112,7 @@ class VlmClient:
             if failed.tries is None:
                 self.presence.away(failed.words)
                 nobody_since = nobody_since or moment
-                given_up = moment - nobody_since > self._settings.vlm_timeout_s  # others are answered all the time
+                given_up = moment - nobody_since > self._timeout_s  # others are answered all the time
             elif await self.presence.answers_since(moment):
                 faults += 1
                 given_up = faults >= failed.tries
@@ -121,21 +123,21 @@ class VlmClient:
                 return Reply("", failed.note)
             self.counts["retries"] += 1
 
-    async def _one_call(self, body: dict[str, Any], request_id: str, is_table: bool) -> Reply:
+    async def _one_call(self, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
         """Raises Refused, CallFailed, VlmUnavailable."""
         try:
             async with asyncio.timeout(None) as clock:
                 await self.limit.acquire()
                 try:
-                    clock.reschedule(asyncio.get_running_loop().time() + self._settings.vlm_timeout_s)
-                    return await self._call(body, f"{request_id}-{uuid.uuid4().hex[:8]}", is_table)
+                    clock.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
+                    return await self._call(body, f"{request_id}-{uuid.uuid4().hex[:8]}", guard)
                 finally:
                     self.limit.release()
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as exc:
             self.limit.refused()
             raise of_exception(exc) from exc
 
-    async def _call(self, body: dict[str, Any], request_id: str, is_table: bool) -> Reply:
+    async def _call(self, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
         self.counts["calls"] += 1
         assert self._session is not None, "open() comes before calls"
         began = time.monotonic()
@@ -148,13 +150,13 @@ class VlmClient:
                 self._raise_for_status(response, error_text(await response.read()))
             try:
                 if "event-stream" in response.headers.get("Content-Type", ""):
-                    return await self._read_events(response, began, is_table)
+                    return await self._read_events(response, began, guard)
                 answer = await response.read()
                 text, reason = from_json(answer)
             except NotACompletion as exc:
                 raise not_a_completion(exc) from None
         self.limit.answered(None)
-        return self._finished(text, reason, is_table, tokens_of(answer))
+        return self._finished(text, reason, guard, tokens_of(answer))
 
     def _raise_for_status(self, response: aiohttp.ClientResponse, words: str) -> None:
         """Raises the exception for an answer other than 200."""
@@ -184,25 +186,25 @@ class VlmClient:
             return False
         return True
 
-    async def _read_events(self, response: aiohttp.ClientResponse, began: float, is_table: bool) -> Reply:
+    async def _read_events(self, response: aiohttp.ClientResponse, began: float, guard: Guard) -> Reply:
         """Read the events. Text that repeats itself ends the connection, and thereby the decoding in the server."""
-        stream, least, first, looked = Stream(), TABLE_LEAST if is_table else TEXT_LEAST, None, 0
+        stream, first, looked = Stream(), None, 0
         async for data in response.content.iter_any():
             stream.feed(data)
             if first is None and stream.text:
                 first = time.monotonic() - began
             if len(stream.text) - looked >= CHECK_EVERY:
                 looked = len(stream.text)
-                if period := repeated_tail(stream.text, least=least):
+                if period := repeated_tail(stream.text, guard):
                     self.limit.answered(first)
                     return self._cut(stream.text, period, stream.tokens)
         if not stream.complete:
             raise aiohttp.ClientPayloadError("it ended its answer early")
         self.limit.answered(first)
-        return self._finished(stream.text, stream.finish_reason, is_table, stream.tokens)
+        return self._finished(stream.text, stream.finish_reason, guard, stream.tokens)
 
-    def _finished(self, text: str, finish_reason: str | None, is_table: bool, tokens: tuple[int, int]) -> Reply:
-        period = repeated_tail(text, least=TABLE_LEAST if is_table else TEXT_LEAST)
+    def _finished(self, text: str, finish_reason: str | None, guard: Guard, tokens: tuple[int, int]) -> Reply:
+        period = repeated_tail(text, guard)
         if period:
             return self._cut(text, period, tokens)
         if finish_reason == "length":

@@ -2,31 +2,57 @@
 """Detects that a model repeats itself, while it still writes.
 
 Small decoders run into loops on hard crops and write until ``max_tokens``. A loop is a tail of the text that has a
-period: at least ``MIN_TIMES`` times the same piece, and at least ``least`` characters in all. Dot leaders and rules of
-a table repeat as well, so the bounds are far above the length of a printed line. In tables, where empty cells repeat
+period: several times the same piece, and a number of characters in all. Dot leaders and rules of a table repeat as
+well, so the bounds are far above the length of a printed line. In tables and on whole pages, where empty cells repeat
 rightly, they are higher.
 """
 
 from __future__ import annotations
 
-MIN_TIMES = 8
-TEXT_LEAST, TABLE_LEAST = 400, 4000  # characters
-PROBE = 24  # the last characters, whose previous occurrence gives the period
-LONGEST_PERIOD = 600
+import dataclasses
+from collections.abc import Iterator
+
+PROBE = 24  # the last characters, whose earlier occurrences give the periods to try
+MOST_PERIODS = 16  # tried at a time; the probe may stand several times in one piece
 
 
-def repeated_tail(text: str, *, least: int) -> int:
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """What counts as a loop: at least ``times`` the same piece of at most ``longest`` characters, and at least
+    ``least`` characters in all. ``again``: what was cut is read once more, with other sampling."""
+
+    least: int
+    times: int = 8
+    longest: int = 600
+    again: bool = True
+
+
+TEXT, TABLE = Guard(400), Guard(4000)
+# HunyuanOCR's authors look for ten times the same piece at the end, of any length, and cut it to one. A page takes the
+# VLM as long as all blocks of a page, so it is not read again.
+PAGE = Guard(4000, times=10, longest=8000, again=False)
+
+
+def repeated_tail(text: str, guard: Guard) -> int:
     """The period of the repetition that ``text`` ends with, in characters; 0 if it ends with none."""
-    if len(text) < least:
+    if len(text) < guard.least:
         return 0
-    probe = text[-PROBE:]
-    before = text.rfind(probe, max(0, len(text) - LONGEST_PERIOD - PROBE), len(text) - 1)
-    if before < 0:
-        return 0
-    period = len(text) - PROBE - before
-    length = max(least, MIN_TIMES * period)
-    tail = text[-length:]
-    return period if len(tail) == length and tail[period:] == tail[:-period] else 0
+    for period in _periods(text, guard.longest):
+        tail = text[-max(guard.least, guard.times * period) :]
+        if len(tail) >= guard.times * period and tail[period:] == tail[:-period]:
+            return period
+    return 0
+
+
+def _periods(text: str, longest: int) -> Iterator[int]:
+    """Distances from the last characters to where they stand before, the shortest first."""
+    probe, start, end = text[-PROBE:], max(0, len(text) - longest - PROBE), len(text) - 1
+    for _ in range(MOST_PERIODS):
+        end = text.rfind(probe, start, end)
+        if end < 0:
+            return
+        yield len(text) - PROBE - end
+        end += PROBE - 1
 
 
 def cut_repetition(text: str, period: int) -> str:

@@ -25,26 +25,20 @@ def page_entry(result: Any, number: int, options: AnswerOptions, *, max_side: in
         "markdown": {"text": markdown["markdown_texts"]},
     }
     if options.markdown_images:
-        entry["markdown"]["images"] = _encoded(markdown["markdown_images"], max_side)
+        entry["markdown"]["images"] = encoded(markdown["markdown_images"], max_side)
     if options.docx:
         entry["exports"] = {"docx": docx_export(result, number)}
     return entry
 
 
-def _encoded(images: dict[str, Any], max_side: int) -> dict[str, str]:
+def encoded(images: dict[str, Any], max_side: int) -> dict[str, str]:
+    """Pictures as base64 JPEG; those that are missing are left out."""
     return {path: encode_jpeg(image, max_side) for path, image in images.items() if image is not None}
 
 
-def markdown_images(result: Any, *, max_side: int) -> dict[str, str]:
-    """The pictures that the Markdown of a page shows, as PaddleX's MarkdownConverter collects them: path -> base64."""
-    blocks = [block.image for block in result["parsing_res_list"] if block.image is not None]
-    return _encoded({image["path"]: image["img"] for image in [*blocks, *(result["imgs_in_doc"] or [])]}, max_side)
-
-
-def pictures(result: Any, image: np.ndarray, *, max_side: int) -> dict:
-    """The page, and the page with the found boxes drawn, as base64 JPEG: ``inputImage`` and ``outputImages``."""
-    drawn = {name: encode_jpeg(picture, max_side) for name, picture in result.img.items()}
-    return {"inputImage": encode_jpeg(image, max_side), "outputImages": drawn}
+def pictures(drawn: dict[str, Any], image: np.ndarray, *, max_side: int) -> dict:
+    """The page, and the page with what was found drawn on it, as base64 JPEG: ``inputImage`` and ``outputImages``."""
+    return {"inputImage": encode_jpeg(image, max_side), "outputImages": encoded(drawn, max_side)}
 
 
 def prune(value: Any) -> Any:

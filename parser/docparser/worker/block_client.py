@@ -22,6 +22,7 @@ from typing import Any
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
+from docparser.vlm.repetition import TABLE, TEXT, Guard
 from docparser.worker.baton import FINISHING, Baton
 
 # A failed block's text carries the number of its note through the pipeline; private-use characters, and short
@@ -99,14 +100,17 @@ class PageCalls:
         finally:
             self._baton.take(self.task, FINISHING)
 
+    def count(self, reply: Reply) -> None:
+        """Add the reply to what the page's report counts."""
+        self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
+        self.answered += reply.note is None or reply.note.has_text
+
     def text_of(self, reply: Reply) -> str:
         """The reply's text; with the mark of its note, if it has one, which later tells the note's block."""
-        self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
+        self.count(reply)
         if reply.note is None:
-            self.answered += 1
             return reply.text
         self.notes.append(reply.note)
-        self.answered += reply.note.has_text
         return f"{reply.text}\ue000{len(self.notes) - 1}\ue001"
 
 
@@ -116,12 +120,15 @@ class _Pending:
     def __init__(self, calls: PageCalls, future: concurrent.futures.Future) -> None:
         self._calls, self._future = calls, future
 
-    def result(self) -> SimpleNamespace:
+    def reply(self) -> Reply:
         self._calls.wait()
         try:
-            text = self._calls.text_of(self._future.result())
+            return self._future.result()
         except concurrent.futures.CancelledError:
             raise Cancelled from None
+
+    def result(self) -> SimpleNamespace:
+        text = self._calls.text_of(self.reply())
         return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=text))])
 
     def done(self) -> bool:
@@ -172,10 +179,20 @@ class BlockClient:
         """Start a call and return its future. paddlex's ``timeout`` is ignored; PARSER_VLM_TIMEOUT_S applies."""
         if not return_future:
             raise NotImplementedError("PaddleX 3.7.2 asks for futures only")
-        calls: PageCalls = self._page.calls
-        body = {"model": self._model, "messages": messages, **kwargs.pop("extra_body", {}), **kwargs}
         is_table = any(part.get("text") == TABLE_PROMPT for part in messages[0]["content"])
-        call = self.vlm.read_block(body, f"{calls.request_id}-b{len(calls._futures)}", is_table=is_table)
+        body = {"messages": messages, **kwargs.pop("extra_body", {}), **kwargs}
+        return self._ask(body, TABLE if is_table else TEXT)
+
+    def read(self, body: dict[str, Any], guard: Guard) -> Reply:
+        """The answer to the one question of this thread's page. Raises VlmUnavailable, Cancelled."""
+        reply = self._ask(body, guard).reply()
+        self._page.calls.count(reply)
+        return reply
+
+    def _ask(self, body: dict[str, Any], guard: Guard) -> _Pending:
+        calls: PageCalls = self._page.calls
+        request_id = f"{calls.request_id}-b{len(calls._futures)}"
+        call = self.vlm.read_block({"model": self._model, **body}, request_id, guard)
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         calls.add(future)
         return _Pending(calls, future)

@@ -20,7 +20,7 @@ BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
 PLAIN_FIELDS = ("width", "height", "page_count", "model_settings", "imgs_in_doc")
 
 
-def freeze(result: Any, answers: Answers, *, pictures: bool = True) -> dict:
+def freeze(result: Any, answers: Answers) -> dict:
     """The page as built-in types and PIL images, which can be pickled and unpickled without Paddle. Its blocks have no
     text; their answers are read when it is thawed."""
     frozen = {field: result.get(field) for field in PLAIN_FIELDS}
@@ -29,24 +29,30 @@ def freeze(result: Any, answers: Answers, *, pictures: bool = True) -> dict:
         value = result.get(field)
         frozen[field] = value.json["res"] if isinstance(value, BaseResult) else None
     frozen["blocks"] = [
-        {**{field: getattr(block, field) for field in BLOCK_FIELDS}, "image": _picture(block.image, pictures)}
+        {**{field: getattr(block, field) for field in BLOCK_FIELDS}, "image": block.image}
         for block in result["parsing_res_list"]
     ]
-    if not pictures:
-        frozen["imgs_in_doc"] = []
     frozen["answers"] = answers
     return frozen
 
 
-def _picture(image: dict | None, keep: bool) -> dict | None:
-    return image if keep or image is None else {**image, "img": None}
+def pictures_of(frozen: dict) -> dict[str, Any]:
+    """The pictures that the Markdown of a page shows, by their paths, as PaddleX's MarkdownConverter collects them."""
+    images = [block["image"] for block in frozen["blocks"] if block["image"] is not None]
+    return {image["path"]: image["img"] for image in [*images, *(frozen["imgs_in_doc"] or [])]}
+
+
+def without_pictures(frozen: dict) -> dict:
+    """The page for what reads its text alone."""
+    blocks = [{**block, "image": block["image"] and {**block["image"], "img": None}} for block in frozen["blocks"]]
+    return {**frozen, "blocks": blocks, "imgs_in_doc": []}
 
 
 def thaw(frozen: dict, index: int) -> PaddleOCRVLResult:
     """The page with its text. Computes over what the VLM wrote, so it belongs into a child process."""
     if "answers" in frozen:
         contents, spotting = read(frozen["answers"])
-    else:  # of a job that an earlier version of this service began
+    else:  # of a page that the VLM read whole, or of a job that an earlier version of this service began
         contents, spotting = [fields["content"] for fields in frozen["blocks"]], frozen["spotting_res"]
     data = {key: value for key, value in frozen.items() if key not in ("answers", "blocks")}
     data.update(spotting_res=spotting)
@@ -54,6 +60,7 @@ def thaw(frozen: dict, index: int) -> PaddleOCRVLResult:
     for fields, content in zip(frozen["blocks"], contents, strict=True):
         block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
         block.image = fields["image"]
+        block.title_level = fields.get("title_level")  # None: PaddleX finds it out
         data["parsing_res_list"].append(block)
     return PaddleOCRVLResult(data)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of a worker. Imported in worker processes only: it loads Paddle."""
+"""The tasks of a worker. Imported in worker processes only: it loads PaddleX."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 import threading
@@ -17,12 +18,12 @@ from docparser.sandbox.pool import Call
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.settings import Settings
 from docparser.vlm.client import VlmClient
-from docparser.worker.answer import markdown_images, pictures
-from docparser.worker.answers import SPOTTING, Answers
+from docparser.worker.answer import encoded, pictures
 from docparser.worker.baton import Baton
 from docparser.worker.block_client import Cancelled, PageCalls
-from docparser.worker.frozen_page import freeze
-from docparser.worker.pipeline import PagePipeline
+from docparser.worker.frozen_page import pictures_of, without_pictures
+from docparser.worker.page_reading import PageReading
+from docparser.worker.readers import page_reader
 from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, RunTask
 from docparser.worker.text_children import TextChildren
 from docparser.worker.text_jobs import JoinFrozen, JoinSent, ReadPage, to_json
@@ -39,8 +40,8 @@ class PageWork:
         self._children = children
         self._max_side = settings.max_output_image_side
         self._reader = DocumentReader(DocumentLimits.of(settings))  # starts while the models are loaded
-        self._pipeline = PagePipeline(settings)
-        self._pipeline.warm_up()
+        self._pages = page_reader(settings)
+        self._pages.warm_up()
         self._baton = baton
         self._cancel: dict[int, Callable[[], None]] = {}  # of the tasks that can be
         self._lock = threading.Lock()
@@ -48,12 +49,12 @@ class PageWork:
 
     @property
     def layout_engine(self) -> str:
-        """openvino or paddle."""
-        return self._pipeline.layout_engine
+        """openvino or paddle; empty without a layout model."""
+        return self._pages.layout_engine
 
     @property
     def vlm(self) -> VlmClient:
-        return self._pipeline.client.vlm
+        return self._pages.client.vlm
 
     def cancel(self, number: int) -> None:
         cancel = self._cancel.get(number)
@@ -105,14 +106,14 @@ class PageWork:
         height, width = image.shape[:2]
         self._hold(width * height)
         try:
-            result, answers, notes = self._pipeline.parse(image, task.options.predict, calls)
+            page = self._pages.read(image, task.options.predict, calls)
             clock.lap("parse")
-            entry = pictures(result, image, max_side=self._max_side) if task.options.answer.visualize else {}
+            entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.answer.visualize else {}
             frozen = None
             if task.options.restructure is None:
-                data = self._read(task, result, answers, entry, notes, calls)
+                data = self._read(task, page, entry, calls)
             else:
-                frozen = pickle.dumps(freeze(result, answers))
+                frozen = pickle.dumps(page.frozen)
                 data = to_json(entry)
             clock.lap("write")
         finally:
@@ -120,31 +121,28 @@ class PageWork:
         parse_s = clock.seconds.pop("parse")
         blocks_s = max(0.0, parse_s - calls.layout_s - calls.waited_s)
         clock.seconds |= {"layout": calls.layout_s, "vlm": calls.waited_s, "blocks": blocks_s}
-        return ParsedPage(data, width, height, calls.answered, notes, clock.seconds, frozen, calls.tokens)
+        return ParsedPage(data, width, height, calls.answered, page.notes, clock.seconds, frozen, calls.tokens)
 
     def _hold(self, pixels: int) -> None:
         with self._lock:
             self.pixels += pixels
 
-    def _read(
-        self, task: ParsePage, result: Any, answers: Answers, entry: dict, notes: list[dict], calls: PageCalls
-    ) -> bytes:
+    def _read(self, task: ParsePage, read: PageReading, entry: dict, calls: PageCalls) -> bytes:
         """The page's entry, whose pictures are in ``entry``. What is too large of it, but for its text, is noted."""
         options, number = task.options.answer, task.index + 1
-        images = markdown_images(result, max_side=self._max_side) if options.markdown_images else None
-        page = ReadPage(freeze(result, answers, pictures=False), number, options, self._max_side)
+        images = encoded(pictures_of(read.frozen), self._max_side) if options.markdown_images else None
+        page = ReadPage(without_pictures(read.frozen), number, options, self._max_side)
         name = f"file: page {number}"
         further = {}
         with calls.without_baton():
             text = self._children.run("read", page, f"{name}: reading the VLM's answers", call=calls.child)
             if options.docx:
-                page = ReadPage(freeze(result, answers), number, options, self._max_side)
-                if file := self._further("word", page, f"{name}: outputFormats: docx", notes, calls):
+                whole = dataclasses.replace(page, frozen=read.frozen)
+                if file := self._further("word", whole, f"{name}: outputFormats: docx", read.notes, calls):
                     further["exports"] = {"docx": file}
-            if options.visualize and any(block["label"] == SPOTTING for block in answers.blocks):
-                drawn_on = (result["doc_preprocessor_res"] or {}).get("output_img")
-                page = ReadPage(freeze(result, answers, pictures=False), number, options, self._max_side, drawn_on)
-                drawn = self._further("draw", page, f"{name}: visualize: spotted texts", notes, calls)
+            if options.visualize and read.spotted_on is not None:
+                page = dataclasses.replace(page, drawn_on=read.spotted_on)
+                drawn = self._further("draw", page, f"{name}: visualize: spotted texts", read.notes, calls)
                 further["outputImages"] = entry.get("outputImages", {}) | (drawn or {})
         if images is not None:
             text = text[:-2] + b',"images":' + to_json(images) + b"}}"

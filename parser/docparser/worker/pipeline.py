@@ -19,9 +19,11 @@ from docparser.settings import Settings
 from docparser.vlm.client import VlmClient
 from docparser.vlm.failures import BlockNote
 from docparser.weights import find_layout_model, pipeline_file, served_model
-from docparser.worker.answers import Answers, AnswerTap
+from docparser.worker.answers import SPOTTING, Answers, AnswerTap
 from docparser.worker.block_client import NOTE_MARK, BlockClient, PageCalls
+from docparser.worker.frozen_page import freeze
 from docparser.worker.layout_engine import OPENVINO, PADDLE, in_place_of_paddle, openvino_runner
+from docparser.worker.page_reading import PageReading
 from docparser.worker.shapes import BOXES_ONLY, with_boxes_at_least
 from served_weights.catalog import Model
 
@@ -31,7 +33,7 @@ PREPROCESSING = {"use_doc_orientation_classify": "useDocOrientationClassify", "u
 
 
 class PagePipeline:
-    """One layout model and one client of the VLM. The caller of a method must hold the worker's baton."""
+    """A PageReader: one layout model and one client of the VLM."""
 
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the layout model or the configuration cannot be loaded."""
@@ -102,13 +104,8 @@ class PagePipeline:
         white = np.full((1684, 1190, 3), 255, np.uint8)
         self._find_layout([white])
 
-    def parse(self, image: np.ndarray, predict: dict[str, Any], calls: PageCalls) -> tuple[Any, Answers, list[dict]]:
-        """One page, uint8 ``[height, width, 3]``, blue first, with predict()'s keywords. Gives the baton away while the
-        VLM reads.
-
-        Returns paddlex's PaddleOCRVLResult, whose blocks have no text yet; the VLM's answers for them; and the notes of
-        its blocks as ``{block_id, kind, message}``. Raises InvalidRequest, VlmUnavailable, Cancelled.
-        """
+    def read(self, image: np.ndarray, predict: dict[str, Any], calls: PageCalls) -> PageReading:
+        """The keywords are those of PaddleX's predict()."""
         for keyword, field in PREPROCESSING.items():
             if predict.get(keyword) and not self._inner.use_doc_preprocessor:
                 raise InvalidRequest(f"{field}: this service has no model for it; send false or leave it out")
@@ -116,7 +113,9 @@ class PagePipeline:
             results = list(self._pipeline.predict(image, **predict))
         if len(results) != 1:
             raise InternalError(f"the pipeline gave {len(results)} results for one page")
-        return results[0], self._answers.take(), _take_marks(results[0], calls.notes)
+        result, answers = results[0], self._answers.take()
+        notes = _take_marks(result, calls.notes)
+        return PageReading(freeze(result, answers), notes, lambda: result.img, _spotted_on(result, answers))
 
 
 def load_config(file: Path, model: Model) -> dict[str, Any]:
@@ -126,6 +125,12 @@ def load_config(file: Path, model: Model) -> dict[str, Any]:
         config["SubModules"]["VLRecognition"]["model_name"] = name
         config["pipeline_name"] = name.removesuffix("-0.9B")
     return config
+
+
+def _spotted_on(result: Any, answers: Answers) -> np.ndarray | None:
+    if not any(block["label"] == SPOTTING for block in answers.blocks):
+        return None
+    return (result["doc_preprocessor_res"] or {}).get("output_img")
 
 
 def _take_marks(result: Any, notes: list[BlockNote]) -> list[dict]:

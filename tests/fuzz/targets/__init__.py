@@ -13,6 +13,7 @@ FAMILIES = (
     "pdf",
     "options",
     "vlm_answers",
+    "whole_pages",
     "markdown",
     "tables",
     "places",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from docparser.vlm.repetition import TABLE_LEAST, TEXT_LEAST, cut_repetition, repeated_tail
+from docparser.vlm.repetition import PAGE, TABLE, TEXT, cut_repetition, repeated_tail
 from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
 from tests.fuzz.choices import Choices, dumped
 from tests.fuzz.verdict import Broken
@@ -75,8 +75,8 @@ def stream(data: bytes, sizes: list[int]) -> None:
 
 
 def repetition(text: str) -> None:
-    for least in (TEXT_LEAST, TABLE_LEAST):
-        period = repeated_tail(text, least=least)
+    for guard in (TEXT, TABLE, PAGE):
+        period = repeated_tail(text, guard)
         if not period:
             continue
         cut = cut_repetition(text, period)

@@ -44,9 +44,10 @@ export function boxes(pruned) {
   });
 }
 
-/** The outlines of the texts that were spotted on the page, or null. */
+/** The outlines of the texts that were spotted on the page, or null; also where each of them is a block with a box. */
 export function spotted(pruned) {
-  const outlines = pruned.spotting_res?.rec_polys;
+  const whole = pruned.parsing_res_list.some((block) => block.block_label === "spotting");
+  const outlines = whole && pruned.spotting_res?.rec_polys;
   return outlines?.length ? drawing([0, 0, pruned.width, pruned.height], outlines) : null;
 }
 

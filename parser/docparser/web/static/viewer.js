@@ -133,8 +133,9 @@ export class Viewer {
 
   /** Names the model that read the page, and says if it is the demo's. */
   #credit(models) {
-    const { model, demo } = models?.vlm ?? {};
+    const { model, demo, general } = models?.vlm ?? {};
     by("demo").hidden = !demo;
+    by("general").hidden = !general;
     if (model) say(by("readers"), "readers", { vlm: model });
     else hush(by("readers"));
   }

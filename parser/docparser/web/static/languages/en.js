@@ -52,6 +52,7 @@ export default {
   "state.cancelled": "cancelled",
   "state.failed": "failed",
 
+  general: "A general model read this page, not one made to parse documents. It may leave text out or add some.",
   demo: "Demo weights: made for clean printed English. What they read is no measure of the published model.",
   readers: "Read by {vlm}",
 
@@ -134,6 +135,7 @@ export default {
   "noted.timeout": "the model took too long.",
   "noted.repetition": "the model repeated itself, and the text was cut.",
   "noted.length": "the text was cut, because it is too long.",
+  "noted.place": "the model named places that are not on the page.",
   "noted.other": "the service says why.",
 
   "job.failed": "This document could not be parsed.",

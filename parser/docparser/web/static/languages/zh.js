@@ -52,6 +52,7 @@ export default {
   "state.cancelled": "已取消",
   "state.failed": "失败",
 
+  general: "本页由通用模型读取，而非专门的文档解析模型；其结果可能遗漏或增添文字。",
   demo: "演示权重：仅针对清晰的印刷体英文。其识别结果不代表已发布模型的水平。",
   readers: "由 {vlm} 识别",
 
@@ -131,6 +132,7 @@ export default {
   "noted.timeout": "模型读取超时。",
   "noted.repetition": "模型反复输出相同内容，文本已截断。",
   "noted.length": "文本过长，已截断。",
+  "noted.place": "模型给出的位置不在页面内。",
   "noted.other": "原因见服务的说明。",
 
   "job.failed": "此文档无法解析。",
