@@ -62,6 +62,13 @@ class ModelSettings(SettingsGroup):
     )
     vlm_connect_timeout_s: float = Field(default=3.0, gt=0)
     vlm_timeout_s: float = Field(default=300.0, gt=0, description="Longest wait for one crop.")
+    confidence: bool = Field(
+        default=True,
+        description="Ask the VLM how sure it is of each token; blocks then say `confidence` and `doubtful`.",
+    )
+    doubtful_below: float = Field(
+        default=0.9, ge=0, le=1, description="Blocks with a lower confidence are marked as doubtful; 0 marks none."
+    )
     selftest: bool = Field(
         default=False,
         description="Ready only after the VLM has given the values recorded for its weights (scripts/selftest.sh).",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import re
 import threading
 import time
@@ -21,12 +22,12 @@ from typing import Any
 
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
-from docparser.vlm.failures import BlockNote
 from docparser.worker.baton import FINISHING, Baton
 
-# A failed block's text carries the number of its note through the pipeline; private-use characters, and short
-# enough that no post-processing touches it.
-NOTE_MARK = re.compile("\ue000(\\d+)\ue001")
+# A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that
+# no post-processing touches it.
+MARK_BEGINS, MARK_ENDS = "\ue000", "\ue001"
+MARK = re.compile(f"{MARK_BEGINS}(\\d+){MARK_ENDS}")
 TABLE_PROMPT = "Table Recognition:"
 
 
@@ -40,7 +41,7 @@ class PageCalls:
     def __init__(self, task: int, request_id: str, baton: Baton, on_waiting: Callable[[], None]) -> None:
         self.task, self.request_id = task, request_id
         self.layout_s = 0.0
-        self.notes: list[BlockNote] = []
+        self.told: list[Reply] = []  # by the numbers in the texts' marks
         self.answered = 0
         self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
         self.waited_s = 0.0
@@ -100,14 +101,11 @@ class PageCalls:
             self._baton.take(self.task, FINISHING)
 
     def text_of(self, reply: Reply) -> str:
-        """The reply's text; with the mark of its note, if it has one, which later tells the note's block."""
+        """The reply's text with a mark, which later tells its block."""
         self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
-        if reply.note is None:
-            self.answered += 1
-            return reply.text
-        self.notes.append(reply.note)
-        self.answered += reply.note.has_text
-        return f"{reply.text}\ue000{len(self.notes) - 1}\ue001"
+        self.answered += reply.note is None or reply.note.has_text
+        self.told.append(dataclasses.replace(reply, text=""))
+        return f"{reply.text}{MARK_BEGINS}{len(self.told) - 1}{MARK_ENDS}"
 
 
 class _Pending:

@@ -29,7 +29,11 @@ def freeze(result: Any, answers: Answers, *, pictures: bool = True) -> dict:
         value = result.get(field)
         frozen[field] = value.json["res"] if isinstance(value, BaseResult) else None
     frozen["blocks"] = [
-        {**{field: getattr(block, field) for field in BLOCK_FIELDS}, "image": _picture(block.image, pictures)}
+        {
+            **{field: getattr(block, field) for field in BLOCK_FIELDS},
+            "image": _picture(block.image, pictures),
+            "certainty": getattr(block, "certainty", None),
+        }
         for block in result["parsing_res_list"]
     ]
     if not pictures:
@@ -54,6 +58,7 @@ def thaw(frozen: dict, index: int) -> PaddleOCRVLResult:
     for fields, content in zip(frozen["blocks"], contents, strict=True):
         block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
         block.image = fields["image"]
+        block.certainty = fields.get("certainty")
         data["parsing_res_list"].append(block)
     return PaddleOCRVLResult(data)
 
