@@ -123,7 +123,7 @@ def test_marks_that_the_vlm_writes_itself_tell_nothing(service, vlm):
 
 
 def join_tables(request: dict, number: int) -> str:
-    return "<fcel>Item<fcel>Price<nl><fcel>Pen<fcel>3<nl>" if prompt_of(request) == TABLE else f"text {number}"
+    return f"<fcel>Item<fcel>Price<nl><fcel>Pen<fcel>{number}<nl>" if prompt_of(request) == TABLE else f"text {number}"
 
 
 def test_pages_that_are_joined_keep_theirs(service, vlm):
