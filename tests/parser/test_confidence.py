@@ -113,8 +113,9 @@ def test_a_text_that_repeats_itself_is_doubtful(service, vlm):
 
 def test_marks_that_the_vlm_writes_itself_tell_nothing(service, vlm):
     """They were taken for ours, which name the block that a note belongs to."""
+    digits = "".join(map(str, range(1500)))  # more than int() takes, and no repetition
     vlm.answer = lambda request, number: (
-        f"\ue0000\ue001\ue000{'9' * 5000}\ue001 forged \ue000" if prompt_of(request) == TABLE else "text"
+        f"\ue0000\ue001\ue000{digits}\ue001 forged \ue000" if prompt_of(request) == TABLE else "text"
     )
     vlm.sure = sure_of("forged", math.log(0.5))
     blocks = blocks_of(service.page(samples.image()))

@@ -104,10 +104,10 @@ def test_doubtful_blocks_are_marked_by_more_than_a_colour(site, says, file):
     says(page_of(doubtful={0: 0.4199, 2: None}))
     page = site.open()
     page.set_input_files("#files", file())
-    label = "document title, block 1, doubtful: confidence 41 %"
+    label = "document title, confidence 41 %, doubtful, block 1"
     expect(page.locator('.box[data-index="0"]')).to_have_attribute("aria-label", label)
     expect(page.locator('.box[data-index="2"]')).to_have_attribute(
-        "aria-label", re.compile("doubtful: the text was cut")
+        "aria-label", re.compile("the text was cut, doubtful")
     )
     expect(page.locator('.box[data-index="1"]')).to_have_attribute("aria-label", "text, block 2")
     assert (
@@ -125,7 +125,7 @@ def test_doubtful_blocks_are_marked_by_more_than_a_colour(site, says, file):
     picture(page, "doubtful")
     page.locator("#language").click()
     expect(page.locator("#notice")).to_contain_text("第 1 页有 2 个版面块存疑")
-    expect(page.locator('.box[data-index="0"]')).to_have_attribute("aria-label", "文档标题，第 1 块，存疑：置信度 41 %")
+    expect(page.locator('.box[data-index="0"]')).to_have_attribute("aria-label", "文档标题，置信度 41 %，存疑，第 1 块")
 
 
 def test_hostile_markdown_is_harmless(site, says, file):

@@ -31,15 +31,15 @@ export function boxes(pruned) {
     box.style.width = `${(100 * (right - left)) / pruned.width}%`;
     box.style.height = `${(100 * (bottom - top)) / pruned.height}%`;
     const label = inWords(block.block_label);
-    const name = ["block", { label, number: index + 1 }];
+    const number = index + 1;
     const tag = document.createElement("span");
     tag.className = "tag";
     if (block.doubtful) {
       box.dataset.doubtful = true;
-      say(box, "block.doubtful", { name, doubt: doubt(block) }, "label");
+      say(box, "block.doubtful", { label, number, doubt: doubt(block) }, "label"); // what is seen is in what is heard
       say(tag, "block.tag.doubtful", { label, doubt: doubt(block) });
     } else {
-      say(box, ...name, "label");
+      say(box, "block", { label, number }, "label");
       say(tag, "block.tag", { label });
     }
     box.append(tag);
