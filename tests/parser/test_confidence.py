@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import pytest
 
-from docparser.vlm.client import Reply
+from docparser.settings import Settings
+from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.confidence import ASKED
 from docparser.vlm.failures import BlockNote
 from docparser.vlm.reply import Stream, confidence_in
@@ -53,6 +56,27 @@ def test_it_is_the_geometric_mean_of_the_tokens_probabilities():
 )
 def test_what_is_no_log_probability_is_no_confidence_and_no_error(said):
     assert set(both_ways(said)) == {None}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_server_that_refuses_the_question_is_not_asked_again(_vlm, vlm, wanted, caplog):
+    """And with PARSER_CONFIDENCE=0 none is asked."""
+
+    async def read_two() -> list[Reply]:
+        client = VlmClient(Settings(vlm_url=_vlm.url, workers=1, confidence=wanted))
+        await client.open()
+        message = {"role": "user", "content": [{"type": "text", "text": "OCR:"}]}
+        body = {"model": "PaddleOCR-VL-0.9B", "messages": [message]}
+        try:
+            return [await client.read_block(body, "r", is_table=False) for _ in range(2)]
+        finally:
+            await client.close()
+
+    refused = (400, "logprobs: is not accepted")
+    vlm.answer = lambda request, number: refused if "logprobs" in request else "text"
+    assert asyncio.run(read_two()) == [Reply("text", None, (1, 1))] * 2
+    assert ["logprobs" in request for request in vlm.requests] == [True] * wanted + [False] * 2
+    assert [record.args for record in caplog.records if "gives no log-prob" in record.message] == [(ANY,)] * wanted
 
 
 def test_a_cut_text_is_doubtful_and_one_that_is_missing_is_not():
