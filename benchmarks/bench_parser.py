@@ -79,6 +79,15 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
     documents = [text_pdf(options.pages, seed) for seed in range(DOCUMENTS)]
     starters = {
         "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers, options.threads),
+        "without_confidence": lambda: our_parser(
+            folder,
+            vlm_url,
+            options.layout,
+            options.workers,
+            options.threads,
+            name="without_confidence",
+            confidence=False,
+        ),
         "against": lambda: our_parser(
             folder, vlm_url, options.layout, options.workers, options.threads, name="against", root=options.against
         ),
@@ -178,7 +187,8 @@ def main(words: list[str]) -> int:
         "--servers",
         nargs="+",
         default=["ours", "paddlex_default", "paddlex_concurrent"],
-        choices=("ours", "paddlex_default", "paddlex_concurrent"),
+        choices=("ours", "without_confidence", "paddlex_default", "paddlex_concurrent"),
+        help="without_confidence is ours with PARSER_CONFIDENCE=0",
     )
     parser.add_argument(
         "--against", metavar="DIR", type=Path, help="another checkout of this repository, whose parser takes part"

@@ -173,9 +173,10 @@ def our_parser(
     *,
     name: str = "ours",
     root: Path = ROOT,
+    confidence: bool = True,
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
-    if they are None."""
+    if they are None. ``confidence``: whether it asks the VLM for log-probabilities."""
     port = free_port()
     env = {
         "PYTHONPATH": os.pathsep.join([str(root / "parser"), str(root / "common")]),
@@ -186,6 +187,7 @@ def our_parser(
         "PARSER_LOG_LEVEL": "warning",
         "PARSER_DATA_DIR": str(folder / f"data-{name}"),
     }
+    env |= {} if confidence else {"PARSER_CONFIDENCE": "0"}
     env |= {"PARSER_WORKERS": str(workers)} if workers else {}
     env |= {"PARSER_CPU_THREADS": str(threads)} if threads else {}
     command = [sys.executable, "-m", "docparser"]

@@ -23,32 +23,46 @@ MODEL = "PaddleOCR-VL-0.9B"
 WORDS = "river stone paper window garden morning history language number system value result measure light water north"
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 STREAMS = re.compile(rb'"stream": ?true')
+LOGPROBS = re.compile(rb'"logprobs": ?true')
 SEARCHED = 4096  # bytes at either end of a body; the image is between them
 
 
 class Answers:
-    """All answers are the same text of ``tokens`` words, in either form, as HTTP."""
+    """All answers are the same text of ``tokens`` words, in either form, as HTTP; with ``logprobs``, each event says
+    those of its tokens as vLLM does."""
 
-    def __init__(self, tokens: int, interval: int) -> None:
+    def __init__(self, tokens: int, interval: int, *, logprobs: bool = False) -> None:
         words = (WORDS.split() * (tokens // 10 + 1))[:tokens]
         usage = {"prompt_tokens": 300, "completion_tokens": tokens, "total_tokens": 300 + tokens}
         message = {"role": "assistant", "content": " ".join(words)}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        told = [entry(word) if logprobs else None for word in words]
+        choice = {"index": 0, "message": message, "logprobs": said(told), "finish_reason": "stop"}
         head = {"id": "simulated", "created": 0, "model": MODEL}
         self.whole = as_http({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
         self.head = (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         starts = [0, *range(1, tokens, interval)]
-        chunks = [words[start:end] for start, end in zip(starts, [*starts[1:], tokens])]
+        ends = [*starts[1:], tokens]
+        chunks = [words[start:end] for start, end in zip(starts, ends)]
         self.counts = [len(chunk) for chunk in chunks]  # tokens of each piece; the first has one
         self.pieces = []
         for number, chunk in enumerate(chunks):
             delta = {"delta": {"content": ("" if number == 0 else " ") + " ".join(chunk)}, "finish_reason": None}
+            delta["logprobs"] = said(told[starts[number] : ends[number]])
             self.pieces.append(event({**head, "object": "chat.completion.chunk", "choices": [{"index": 0, **delta}]}))
         last = {"index": 0, "delta": {}, "finish_reason": "stop"}
         self.tail = event({**head, "object": "chat.completion.chunk", "choices": [last]}) + chunked(b"data: [DONE]\n\n")
         self.tail += b"0\r\n\r\n"
+
+
+def entry(word: str) -> dict:
+    """What vLLM says of a token where no other tokens' are asked for."""
+    return {"token": f" {word}", "logprob": -0.0123456789, "bytes": list(f" {word}".encode()), "top_logprobs": []}
+
+
+def said(told: list) -> dict | None:
+    return {"content": told} if told[0] else None
 
 
 def as_http(body: dict, status: str = "200 OK") -> bytes:
@@ -93,8 +107,9 @@ class Dies:
 class Connection(asyncio.Protocol):
     """HTTP/1.1, one request at a time, as pooled clients send them."""
 
-    def __init__(self, dies: Dies, answers: Answers, first_s: float, rate: float) -> None:
-        self.dies, self.answers, self.first_s, self.rate = dies, answers, first_s, rate
+    def __init__(self, dies: Dies, answers: dict[bool, Answers], first_s: float, rate: float) -> None:
+        """``answers``: without log-probabilities, and with."""
+        self.dies, self.both, self.first_s, self.rate = dies, answers, first_s, rate
         self.loop = asyncio.get_running_loop()
         self.parts: list[bytes] = []
         self.missing = -1  # bytes of the body; -1: the head is not there yet
@@ -127,7 +142,9 @@ class Connection(asyncio.Protocol):
 
     def answer(self, method: bytes, path: bytes, body: bytes) -> None:
         if method == b"POST":
-            streams = bool(STREAMS.search(body[:SEARCHED]) or STREAMS.search(body[-SEARCHED:]))
+            ends = body[:SEARCHED] + body[-SEARCHED:]
+            streams = bool(STREAMS.search(ends))
+            self.answers = self.both[bool(LOGPROBS.search(ends))]
             self.dies.enter(self.stream if streams else self.decode)
         elif path.endswith(b"/models"):
             served = {"id": MODEL, "object": "model", "root": "/simulated"}
@@ -162,7 +179,8 @@ class Connection(asyncio.Protocol):
 
 
 async def serve(options: argparse.Namespace) -> None:
-    dies, answers = Dies(options.dies, options.slots), Answers(options.tokens, options.interval)
+    dies = Dies(options.dies, options.slots)
+    answers = {asked: Answers(options.tokens, options.interval, logprobs=asked) for asked in (False, True)}
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(dies, answers, options.first_ms / 1000, options.rate),
         "127.0.0.1",

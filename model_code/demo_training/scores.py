@@ -74,6 +74,17 @@ def edit_distance(a: str, b: str) -> int:
     return int(row[-1])
 
 
+def area_under_curve(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """The share of pairs in which the right one scores higher, a tie counting half (Hanley and McNeil, 1982).
+
+    Raises ValueError where there is no pair.
+    """
+    if not right or not wrong:
+        raise ValueError(f"{len(right)} right and {len(wrong)} wrong; expected at least one of each")
+    difference = np.sign(np.subtract.outer(np.array(right), np.array(wrong)))
+    return float((difference.mean() + 1) / 2)
+
+
 def plain(text: str) -> str:
     """Text without markup, runs of white space as one space."""
     return " ".join(html.unescape(re.sub(r"<[^<>]+>", " ", text)).split())

@@ -12,13 +12,13 @@ from bundle.errors import ParseError
 from . import files
 from .outputs.picture_pdf import as_jpeg
 from .pages import Page
-from .state import DocumentState, Trouble
+from .state import DocumentState, Doubt, Trouble
 
 DRAWING = "layout_det_res"  # PaddleX's name of the page with its layout boxes
 
 
-def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) -> Trouble | None:
-    """Write a page's pictures, drawing and record. Returns what is incomplete about it, or None.
+def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) -> tuple[Trouble | None, list[Doubt]]:
+    """Write a page's pictures, drawing and record. Returns what is incomplete, if anything, and doubtful blocks.
 
     Raises ParseError when the answer holds no such page.
     """
@@ -36,6 +36,7 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
             files.write(state.folder / name, data)
         if drawing := (entry.get("outputImages") or {}).get(DRAWING):
             files.write(state.drawing(number), as_jpeg(base64.b64decode(drawing)))
+        found = doubts(entry["prunedResult"])
         record = {"page": number, "prunedResult": entry["prunedResult"], "markdown": {"text": text, "images": images}}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
@@ -48,6 +49,19 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
         record["blocks"] = blocks
     files.write_json(state.page_file(number), record)
     if not blocks:
-        return None
+        return None, found
     reason = f"{len(blocks)} block{'s' if len(blocks) > 1 else ''} incomplete: {blocks[0].get('message', blocks[0])}"
-    return Trouble(number, reason, lost=False)
+    return Trouble(number, reason, lost=False), found
+
+
+def doubts(pruned: dict[str, Any]) -> list[Doubt]:
+    """The blocks that the parser marks as doubtful. Raises TypeError, AttributeError, ValueError for no page."""
+    return [
+        Doubt(
+            int(block.get("block_id", number)),
+            str(block.get("block_label")),
+            None if block.get("confidence") is None else float(block["confidence"]),
+        )
+        for number, block in enumerate(pruned.get("parsing_res_list") or [])
+        if block.get("doubtful")
+    ]

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .state import DocumentState
+from .state import DocumentState, Doubt
 
 EVERY_S = 15.0  # a line this often where stderr is no terminal
 ROWS = 40
@@ -98,15 +98,27 @@ class Display:
             console.print(table, markup=False)
             if len(rows) > ROWS:
                 console.print(f"... and {len(rows) - ROWS} more; report.json has them all", markup=False)
+        doubts = [(state.document.name, page, found) for state in states for page, found in state.doubts.items()]
+        for name, page, found in doubts[:ROWS]:
+            console.print(f"doubtful: {name}, page {page}: {', '.join(map(told, found))}", markup=False)
+        if len(doubts) > ROWS:
+            console.print(f"... and {len(doubts) - ROWS} more pages; report.json has them all", markup=False)
         seconds = time.monotonic() - self._began
         counts = self.counts
         whole = sum(not state.trouble for state in states)
         console.print(
             f"{whole} of {len(states)} documents complete. Pages: {counts.parsed} parsed in {duration(seconds)}, "
             f"{counts.earlier} earlier, {sum(trouble.lost for _, trouble in rows)} missing, "
-            f"{sum(not trouble.lost for _, trouble in rows)} incomplete.",
+            f"{sum(not trouble.lost for _, trouble in rows)} incomplete."
+            + (f" Doubtful blocks: {sum(len(found) for _, _, found in doubts)}." if doubts else ""),
             markup=False,
         )
+
+
+def told(doubt: Doubt) -> str:
+    """A doubtful block in words."""
+    why = "cut" if doubt.confidence is None else f"{doubt.confidence:.2f}"
+    return f"block {doubt.block} ({doubt.label}, {why})"
 
 
 def duration(seconds: float) -> str:

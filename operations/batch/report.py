@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report.json`: every document with its pages, and what is missing or incomplete."""
+"""`report.json`: every document with its pages, what is missing or incomplete, and doubtful blocks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ def write(out: Path, states: list[DocumentState]) -> None:
             "pages": state.count,
             "written": state.written,
             "trouble": [dataclasses.asdict(trouble) for trouble in state.trouble],
+            "doubtful": [
+                {"page": page, **dataclasses.asdict(doubt)} for page, found in state.doubts.items() for doubt in found
+            ],
         }
         for state in states
     ]

@@ -138,11 +138,12 @@ class Run:
         page: Page = await loop.run_in_executor(self.reader.thread, self.reader.read, state.document.path, job.number)
         result = await parser.parse(page, self.options)
         try:
-            trouble = await asyncio.to_thread(answers.keep, state, job.number, page, result)
+            trouble, doubts = await asyncio.to_thread(answers.keep, state, job.number, page, result)
         except OSError as error:
             raise UsageError(
                 f"{state.folder}: cannot be written ({error.strerror}); the run can go on later"
             ) from error
+        state.doubt(job.number, doubts)
         await self._done(job, trouble, parsed=True)
 
     async def _done(self, job: Job, trouble: Trouble | None, *, parsed: bool) -> None:

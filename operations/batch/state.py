@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,16 @@ class Trouble:
     page: int
     reason: str
     lost: bool = True
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A block of whose text the VLM was not sure, by its number in the page's JSON; `confidence` is None of a text that
+    was cut because it repeated itself."""
+
+    block: int
+    label: str
+    confidence: float | None
 
 
 class DocumentState:
@@ -45,6 +55,7 @@ class DocumentState:
         self.joins_tables = options.get("mergeTables") is not False
         self.count: int | None = known.get("pages")
         self.written: list[str] = known.get("written", [])
+        self._doubts = {int(page): [Doubt(*one) for one in found] for page, found in known.get("doubts", {}).items()}
         self._trouble = {int(page): Trouble(int(page), *words) for page, words in known.get("trouble", {}).items()}
 
     def start(self, count: int) -> None:
@@ -86,6 +97,19 @@ class DocumentState:
     def trouble(self) -> list[Trouble]:
         return [self._trouble[page] for page in sorted(self._trouble)]
 
+    @property
+    def doubts(self) -> dict[int, list[Doubt]]:
+        """The doubtful blocks of each page that has some, pages in order."""
+        return {page: self._doubts[page] for page in sorted(self._doubts)}
+
+    def doubt(self, page: int, found: list[Doubt]) -> None:
+        """Keep which blocks of a page are doubtful."""
+        if found != self._doubts.get(page, []):
+            self._doubts[page] = found
+            if not found:
+                del self._doubts[page]
+            self._save()
+
     def note(self, trouble: Trouble) -> None:
         """Keep what is wrong with a page."""
         self._trouble[trouble.page] = trouble
@@ -105,8 +129,16 @@ class DocumentState:
     def _save(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         trouble = {str(one.page): [one.reason, one.lost] for one in self.trouble}
+        doubts = {str(page): [astuple(one) for one in found] for page, found in self.doubts.items()}
         files.write_json(
-            self._file, {"made_from": self._made_from, "pages": self.count, "written": self.written, "trouble": trouble}
+            self._file,
+            {
+                "made_from": self._made_from,
+                "pages": self.count,
+                "written": self.written,
+                "trouble": trouble,
+                "doubts": doubts,
+            },
         )
 
 

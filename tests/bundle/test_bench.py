@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import bench_confidence
 import bench_model
 import bench_serving
 from model_bench import drawing
@@ -128,3 +130,24 @@ def test_failures_are_counted_and_told(vlm):
 def test_no_server(capsys):
     assert bench_serving.main(["--url", "http://127.0.0.1:9"]) == 1
     assert "http://127.0.0.1:9 does not serve a model" in capsys.readouterr().err
+
+
+def test_the_cost_of_confidence_is_measured_in_turns(vlm, capsys):
+    words = ["--url", f"http://127.0.0.1:{vlm.port}", "--rounds", "2", "--concurrency", "2", "--requests", "2"]
+    assert bench_confidence.main([*words, "--pid", str(os.getpid())]) == 0
+    found = json.loads(capsys.readouterr().out)
+    asked = [request.get("logprobs") is True for request in vlm.requests]
+    assert asked == [False, True] + [False] * 2 + [True] * 4 + [False] * 2, "after one of each kind"
+    assert len(found["rounds"]) == len(found["ratios"]["seconds"]) == 2 and found["median"]["seconds"] > 0
+
+    vlm.answer = lambda request, number: (503, "busy")
+    assert bench_confidence.main([*words, "--pid", str(os.getpid())]) == 1
+    assert bench_confidence.main([*words, "--pid", str(1 << 30)]) == 1
+    assert "there is no such process" in capsys.readouterr().err
+
+
+def test_processor_time_of_a_process_and_its_children():
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert {os.getpid(), child.pid} <= bench_confidence.family(os.getpid()).keys()
+        assert bench_confidence.family(child.pid).keys() == {child.pid}
+        child.kill()

@@ -65,6 +65,17 @@ def test_headings_texts_places_and_names():
     assert first["tokens"] == estimate("In short.") == 4
 
 
+def test_a_chunk_with_a_doubtful_block_says_so():
+    entry = page(("doc_title", "Wells"), ("text", "One."), ("table", table(HEAD, row("a", "b"))), ("text", "Two."))
+    blocks = entry["prunedResult"]["parsing_res_list"]
+    for block, doubtful in zip(blocks, (False, True, False, False), strict=True):
+        block |= {"confidence": 0.5, "doubtful": doubtful}
+    assert [(chunk["kind"], chunk["doubtful"]) for chunk in chunks(entry)] == [
+        ("text", True), ("table", False), ("text", False),
+    ]  # fmt: skip
+    assert not any(chunk["doubtful"] for chunk in chunks(page(("text", "of an answer without confidence"))))
+
+
 def test_levels_of_the_markdown_count_and_headings_alone_are_not_lost():
     found = chunks(
         page(("doc_title", "Wells"), ("paragraph_title", "A"), ("paragraph_title", "B"), ("text", "b"),

@@ -32,6 +32,7 @@ def test_what_it_says(service):
     )
     assert limits["imagePixels"] == int(LIMITS["PARSER_MAX_IMAGE_PIXELS"]) and limits["fetchesUrls"] is False
     assert limits["queuedPages"] == Settings().max_queued_pages
+    assert said["confidence"] == {"doubtfulBelow": Settings().doubtful_below}
     assert said["versions"]["paddleocr"] == importlib.metadata.version("paddleocr")
 
 

@@ -8,6 +8,7 @@ import json
 
 import httpx
 import pytest
+import uvicorn
 
 from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
@@ -23,6 +24,7 @@ from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
+from tests.support.wait import WAIT_S
 
 KEY = "a-key-of-the-operator"
 ENTRY = f"sha256:{digest(KEY)}"
@@ -178,3 +180,35 @@ class TestRequestId:
     def test_what_is_none_is_replaced(self, sent):
         made = ask(gated(Settings()), "GET", "/health", **{"X-Request-Id": sent}).headers["X-Request-Id"]
         assert made != sent and len(made) == 32
+
+
+class TestStopping:
+    @pytest.mark.server
+    def test_what_does_not_end_in_time_is_asked_to_come_again(self):
+        """uvicorn cancels what is still at work; by itself it would answer 500."""
+
+        async def run():
+            entered = asyncio.Event()
+
+            async def endless(scope, receive, send):
+                entered.set()
+                await asyncio.Event().wait()
+
+            config = uvicorn.Config(
+                gated(Settings(), endless), port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1
+            )
+            server = uvicorn.Server(config)
+            serving = asyncio.create_task(server.serve())
+            while not server.started:
+                await asyncio.sleep(0.01)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=WAIT_S) as http:
+                waiting = asyncio.create_task(http.post("/layout-parsing", content=b"{}"))
+                await entered.wait()
+                server.should_exit = True
+                answer = await waiting
+            await serving
+            assert answer.status_code == 503 and answer.headers["Retry-After"] == "5"
+            assert answer.json()["errorMsg"] == "The service is stopping; send the request again."
+
+        asyncio.run(asyncio.wait_for(run(), WAIT_S))

@@ -178,6 +178,12 @@ def test_hostile_answers_never_end_in_a_fault(service: ParserProcess, vlm: Whole
     assert response.status_code in (200, 413), response.text[:300]
 
 
+def test_all_blocks_of_a_page_have_the_confidence_of_its_one_answer(service: ParserProcess, vlm: WholePageVlm):
+    vlm.says["document"] = DOCUMENT
+    found = entry(parsed(service))["prunedResult"]["parsing_res_list"]
+    assert {(block["confidence"], block["doubtful"]) for block in found} == {(0.99, False)} and len(found) > 3
+
+
 def test_a_runaway_tail_is_cut_and_reported(service: ParserProcess, vlm: WholePageVlm):
     """While the VLM still writes, and without a second reading, which would take as long as the page."""
     row = "<tr><td>" + "</td><td>".join(["Pen", "3", "", ""]) + "</td></tr>"
@@ -188,6 +194,7 @@ def test_a_runaway_tail_is_cut_and_reported(service: ParserProcess, vlm: WholePa
     (_, table) = (content for _, content, _ in blocks(result))
     assert table.startswith("<table>") and len(table) < 3 * len(row)
     assert notes(result) == [(1, "repetition")], "the last block of the page"
+    assert [block["doubtful"] for block in entry(result)["prunedResult"]["parsing_res_list"]] == [False, True]
     long = "A paragraph that says the same again and again. " * 20 + "Its end.\n\n"
     vlm.says["document"], vlm.piece_delay_s = long * 40, 0.0
     result = parsed(service)

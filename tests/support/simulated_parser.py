@@ -24,6 +24,7 @@ class SimulatedParser(SimulatedServer):
       page is answered;
     - `always`: a status that every page gets;
     - `notes`: numbers of pages in which one block was not read;
+    - `doubts`: confidences of blocks that are doubtful, by the page's number; None of a text that was cut;
     - `together`: answers wait until so many pages were here at once; `most`: all answers but so many wait until it is
       None;
     - `delay_s` before each answer; `healthy`; `key` that clients must send; `pages_counted` in each document.
@@ -35,6 +36,7 @@ class SimulatedParser(SimulatedServer):
         self.script: dict[int, list] = {}
         self.always: int | None = None
         self.notes: set[int] = set()
+        self.doubts: dict[int, list[float | None]] = {}
         self.together = 1
         self.most: int | None = None
         self.delay_s = 0.0
@@ -76,6 +78,14 @@ class SimulatedParser(SimulatedServer):
         if event:
             return event, {"logId": "x", "errorCode": event, "errorMsg": f"file: told to answer {event}"}
         result = self.result(number, body)
+        for entry in result["layoutParsingResults"]:
+            listed = [
+                {"block_id": index, "block_label": "text", "confidence": confidence, "doubtful": confidence != 1}
+                for index, confidence in enumerate(self.doubts.get(number, []))
+            ]
+            entry["prunedResult"] = (
+                {**entry["prunedResult"], "parsing_res_list": listed} if listed else entry["prunedResult"]
+            )
         if number in self.notes:
             blocks = [{"block_id": 1, "kind": "failed", "message": "the VLM broke"}]
             result["docparser"] |= {"partial": True, "pages": [{"page": 1, "blocks": blocks}]}

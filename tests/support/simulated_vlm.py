@@ -38,7 +38,9 @@ class SimulatedVlm(SimulatedServer):
     - `delay_s` before each answer, `piece_delay_s` between pieces of a stream;
     - `model` and `root`: what `/v1/models` names; `healthy`: whether `/health` answers 200;
     - `metrics`: the text of `/metrics`, None for a server without that page;
-    - `streams`: whether it can stream; `finish_reason` of each answer.
+    - `streams`: whether it can stream; `finish_reason` of each answer;
+    - `sure(text)`: the log-probabilities of its tokens, which it says where it is asked; None for a server that says
+      none. As in vLLM's answers there is an entry for each token with its text and bytes, the end's too.
 
     What it saw: `requests`, `request_ids`, `in_flight`, `max_in_flight`, `streamed_pieces`, and `hang_ups`, the streams
     that their client left.
@@ -67,6 +69,7 @@ class SimulatedVlm(SimulatedServer):
         self.streamed_pieces = 0
         self.hang_ups = 0
         self.answer: Callable[[dict, int], str | tuple[int, str]] = default_answer
+        self.sure: Callable[[str], list[float]] | None = surely
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[Callable[[], None]]:
@@ -100,10 +103,11 @@ class SimulatedVlm(SimulatedServer):
         if isinstance(result, tuple):
             status, message = result
             return status, {"error": {"message": message, "type": "BadRequestError", "code": status}}
-        return 200, self.completion(result, number)
+        return 200, self.completion(result, number, request.get("logprobs") is True)
 
-    def completion(self, text: str, number: int) -> dict:
+    def completion(self, text: str, number: int, logprobs: bool = False) -> dict:
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": self.finish_reason}
+        choice["logprobs"] = {"content": entries(text, self.sure(text))} if logprobs and self.sure else None
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         body = {"id": f"simulated-{number}", "object": "chat.completion", "created": 0, "model": self.model}
         return {**body, "choices": [choice], "usage": usage}
@@ -153,14 +157,18 @@ class SimulatedVlm(SimulatedServer):
                 self.end_headers()
                 self.close_connection = True
                 text, start = choice["message"]["content"] or "", 0
+                said = choice["logprobs"]["content"] if choice["logprobs"] else None
                 try:
                     while start < len(text):
-                        self.event({"delta": {"content": text[start : start + 20]}, "finish_reason": None})
+                        logprobs = None if said is None else {"content": said[start // TOKEN : (start + 20) // TOKEN]}
+                        delta = {"content": text[start : start + 20]}
+                        self.event({"delta": delta, "logprobs": logprobs, "finish_reason": None})
                         start += 20
                         vlm.streamed_pieces += 1
                         if vlm.piece_delay_s:
                             time.sleep(vlm.piece_delay_s)
-                    self.event({"delta": {}, "finish_reason": choice["finish_reason"]})
+                    logprobs = None if said is None else {"content": said[start // TOKEN :]}
+                    self.event({"delta": {}, "logprobs": logprobs, "finish_reason": choice["finish_reason"]})
                     if usage:
                         self.chunk({"choices": [], "usage": usage})
                     self.wfile.write(b"data: [DONE]\n\n")
@@ -176,6 +184,22 @@ class SimulatedVlm(SimulatedServer):
                 self.wfile.flush()
 
         return Handler
+
+
+TOKEN = 4  # characters
+
+
+def surely(text: str) -> list[float]:
+    return [-0.01] * (len(text or "") // TOKEN + 1)
+
+
+def entries(text: str, logs: list[float]) -> list[dict]:
+    """vLLM's ``logprobs.content``; the last token is the end, which has no text."""
+    tokens = [(text or "")[at : at + TOKEN] for at in range(0, TOKEN * len(logs), TOKEN)]
+    return [
+        {"token": token, "logprob": log, "bytes": list(token.encode("utf-8", "replace")), "top_logprobs": []}
+        for token, log in zip(tokens, logs, strict=True)
+    ]
 
 
 def prompt_of(request: dict) -> str:

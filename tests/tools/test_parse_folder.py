@@ -101,6 +101,23 @@ def test_failed_pages_are_named_and_only_retried_when_asked(parse, archive, pars
     assert "# Page 2" in (archive.parent / "out/book.pdf/book.md").read_text()
 
 
+def test_doubtful_blocks_are_counted_and_listed(parse, archive, parser):
+    parser.doubts = {1: [1, 0.4199, None], 3: [0.5]}
+    done = parse("in/book.pdf")
+    assert done.returncode == 0, "they are there"
+    assert "doubtful: book.pdf, page 1: block 1 (text, 0.42), block 2 (text, cut)" in done.stdout
+    assert "3 parsed" in done.stdout and "0 incomplete. Doubtful blocks: 3." in done.stdout
+    report = archive.parent / "out/report.json"
+    first = {"page": 1, "block": 1, "label": "text", "confidence": 0.4199}
+    (document,) = json.loads(report.read_text())["documents"]
+    assert document["doubtful"][0] == first and [one["page"] for one in document["doubtful"]] == [1, 1, 3]
+
+    parser.seen.clear()
+    assert "Doubtful blocks: 3." in parse("in/book.pdf").stdout and not parser.seen, "a later run knows them"
+    parser.doubts = {1: [1], 3: [1]}
+    assert "Doubtful" not in parse("in/book.pdf", "--options", '{"visualize2": 1}').stdout
+
+
 def test_a_busy_or_dropping_parser_gets_the_page_again(parse, archive, parser):
     parser.script = {1: [429, 429, 503], 2: ["drop", 502]}
     assert parse("in/book.pdf").returncode == 0

@@ -62,7 +62,15 @@ ROOMS = (
         ("parser/docparser", "benchmarks/parser_bench", *(f"benchmarks/{name}.py" for name in PARSER_BENCHMARKS)),
     ),
     Room("vlm", ("model_code/vlm_models", "model_code/vlm_server", "model_code/plugin_logits")),
-    Room("vlm", ("benchmarks/model_bench", "benchmarks/bench_model.py", "benchmarks/bench_serving.py")),
+    Room(
+        "vlm",
+        (
+            "benchmarks/model_bench",
+            "benchmarks/bench_confidence.py",
+            "benchmarks/bench_model.py",
+            "benchmarks/bench_serving.py",
+        ),
+    ),
     Room("reference", ("model_code/reference",)),
     # Paddle has no types, so the environment that holds torch serves for all of the training.
     Room("reference", ("model_code/demo_training", *WITH_TORCH)),

@@ -25,10 +25,18 @@ TEXT = (
 )
 
 
-def page_of(text: str | None = None, outlines: dict[int, list] | None = None, **pruned: Any) -> str:
-    """``outlines``: polygons of blocks by their index. ``pruned``: further keys of the page's prunedResult."""
-    blocks = [
+def page_of(
+    text: str | None = None,
+    outlines: dict[int, list] | None = None,
+    doubtful: dict[int, float | None] | None = None,
+    **pruned: Any,
+) -> str:
+    """``outlines``: polygons of blocks by their index; ``doubtful``: confidences of those that are, by their index.
+    ``pruned``: further keys of the page's prunedResult."""
+    blocks: list[dict[str, Any]] = [
         {"block_label": label, "block_bbox": box, "block_content": content, "block_polygon_points": outline}
         for (label, box, content), outline in zip(BLOCKS, map((outlines or {}).get, range(len(BLOCKS))), strict=True)
     ]
+    for index, confidence in (doubtful or {}).items():
+        blocks[index] |= {"confidence": confidence, "doubtful": True}
     return json.dumps({"text": text or TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "blocks": blocks, "pruned": pruned})

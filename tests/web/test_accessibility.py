@@ -45,7 +45,7 @@ def check(page: Page, state: str) -> None:
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
-    says(page_of(WIDE, outlines={1: SLANTED}))
+    says(page_of(WIDE, outlines={1: SLANTED}, doubtful={0: 0.4199, 1: 0.5}))
     refuse = service.log.parent / "refuse"
     page = site.open(**LOOKS[look], motion="reduce")  # half-way through a transition no colour is what it will be
     expect(page.locator("#capacity")).not_to_be_empty()
@@ -61,6 +61,7 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     expect(page.locator("#notice .says")).to_be_visible()
     expect(page.locator(".box polygon")).to_have_count(1)
     expect(page.locator(".box")).to_have_count(len(BLOCKS))
+    expect(page.locator("#text .doubt")).to_have_count(1)
     check(page, "result with polygons, and its failure")
     if page.locator(".switch").is_visible():
         page.locator('.switch [data-pane="reading"]').click()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import time
 from pathlib import Path
 
@@ -97,6 +98,34 @@ def test_outlines_are_drawn_where_blocks_have_them(site, says, file):
     expect(page.locator("#sheet > .outline polygon")).to_have_count(2)
     page.locator("#boxes").uncheck()
     expect(page.locator("#sheet polygon").first).to_be_hidden()
+
+
+def test_doubtful_blocks_are_marked_by_more_than_a_colour(site, says, file):
+    says(page_of(doubtful={0: 0.4199, 2: None}))
+    page = site.open()
+    page.set_input_files("#files", file())
+    label = "document title, confidence 41 %, doubtful, block 1"
+    expect(page.locator('.box[data-index="0"]')).to_have_attribute("aria-label", label)
+    expect(page.locator('.box[data-index="2"]')).to_have_attribute(
+        "aria-label", re.compile("the text was cut, doubtful")
+    )
+    expect(page.locator('.box[data-index="1"]')).to_have_attribute("aria-label", "text, block 2")
+    assert (
+        page.locator(".box[data-doubtful]").evaluate_all(
+            "boxes => boxes.map(box => [getComputedStyle(box).borderStyle, getComputedStyle(box, '::after').content])"
+        )
+        == [["dashed", '"?"']] * 2
+    )
+    expect(page.locator("#text h2 .doubt, #text h1 .doubt")).to_have_attribute(
+        "aria-label", re.compile("^Doubtful text: con")
+    )
+    expect(page.locator("#text .doubt")).to_have_text(["?", "?"])
+    expect(page.locator("#notice")).to_contain_text("2 blocks of page 1 are doubtful")
+    expect(page.locator("#notice")).not_to_have_attribute("data-kind", "bad")
+    picture(page, "doubtful")
+    page.locator("#language").click()
+    expect(page.locator("#notice")).to_contain_text("第 1 页有 2 个版面块存疑")
+    expect(page.locator('.box[data-index="0"]')).to_have_attribute("aria-label", "文档标题，置信度 41 %，存疑，第 1 块")
 
 
 def test_hostile_markdown_is_harmless(site, says, file):

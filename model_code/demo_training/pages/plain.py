@@ -11,7 +11,7 @@ import random
 
 from PIL import Image, ImageDraw
 
-from ..drawing.fonts import CORE
+from ..drawing.fonts import CORE, Face
 from ..drawing.words import COMMON, words
 from .page import Page
 from .typeset import set_lines
@@ -29,6 +29,13 @@ def draw_plain_page(seed: int, split: str, function_words: float = 0.45) -> Page
     rng = random.Random(f"plain-{split}-{seed}-{function_words}")
     size, family, columns = SIZES[seed % 5], FAMILIES[seed % 3], 1 + seed % 2
     body, bold = (next(face for face in CORE if face.name == family and face.bold == heavy) for heavy in (False, True))
+    return typeset_plain(rng, split, body, bold, size, columns, function_words)
+
+
+def typeset_plain(
+    rng: random.Random, split: str, body: Face, bold: Face, size: int, columns: int, function_words: float = 0.45
+) -> Page:
+    """The page in these faces; ``size`` is the body's, px of an em."""
     vocabulary = [word for word in words(split) if "'" not in word and len(word) < 11]
     weights = [1 / (rank + 4) for rank in range(len(COMMON))]
 

@@ -19,6 +19,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -38,11 +39,17 @@ SETS = {
 
 def read(url: str, model: str, jpeg: bytes, timeout: float = 120.0) -> str:
     """The text the server returns for one JPEG crop."""
+    return ask(url, model, jpeg, timeout)["message"]["content"]
+
+
+def ask(url: str, model: str, jpeg: bytes, timeout: float = 120.0, **further: Any) -> dict[str, Any]:
+    """What the server chose for one JPEG crop; ``further`` fields of the request."""
     image = "data:image/jpeg;base64," + base64.b64encode(jpeg).decode()
     body = {
         "model": model,
         "temperature": 0,
         "max_completion_tokens": 4096,
+        **further,
         "mm_processor_kwargs": {"min_pixels": MIN_PIXELS, "max_pixels": MAX_PIXELS},
         "messages": [
             {
@@ -55,7 +62,7 @@ def read(url: str, model: str, jpeg: bytes, timeout: float = 120.0) -> str:
         f"{url}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=timeout) as response:
-        return json.load(response)["choices"][0]["message"]["content"]
+        return json.load(response)["choices"][0]
 
 
 def main() -> None:

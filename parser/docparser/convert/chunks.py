@@ -72,6 +72,7 @@ def _chunk(kind: str, path: list[tuple[int, Item]], text: str, places: Iterable[
         "headings": [" ".join(heading.text.split()) for _, heading in path],
         "text": text,
         "tokens": estimate(text),
+        "doubtful": any(place.doubtful for place in unique),
         "pages": sorted({place.page for place in unique}),
         "boxes": [
             {

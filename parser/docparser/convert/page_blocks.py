@@ -35,11 +35,13 @@ class Box:
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """``boxes``: PaddleX may join blocks before it asks the VLM, whose text is then that of several boxes in order."""
+    """``boxes``: PaddleX may join blocks before it asks the VLM, whose text is then that of several boxes in order.
+    ``doubtful``: as the answer says."""
 
     label: str
     boxes: tuple[Box, ...]
     content: str
+    doubtful: bool = False
 
     @property
     def plain(self) -> str:
@@ -59,4 +61,5 @@ def blocks_of(pruned: dict[str, Any]) -> Iterator[Block]:
         if content:
             group = block.get("group_id", number)
             own = Box(*map(float, block["block_bbox"]))
-            yield Block(block["block_label"], tuple(boxes.pop(group, [own])), content)
+            doubtful = block.get("doubtful") is True
+            yield Block(block["block_label"], tuple(boxes.pop(group, [own])), content, doubtful)

@@ -24,12 +24,13 @@ NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,3})[.\s]")
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A box on page ``page`` (from 1), which is ``size`` (width, height) pixels large."""
+    """A box on page ``page`` (from 1), which is ``size`` (width, height) pixels large; whether its text is doubtful."""
 
     page: int
     label: str
     box: Box
     size: tuple[float, float]
+    doubtful: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _items(number: int, entry: dict[str, Any]) -> Iterator[Item]:
     for block in blocks_of(pruned):
         if block.label in ignored:
             continue
-        places = tuple(Place(number, block.label, box, size) for box in block.boxes)
+        places = tuple(Place(number, block.label, box, size, block.doubtful) for box in block.boxes)
         tables = find_tables(block.content) if block.label in ("table", "chart") else []
         for table in tables:
             yield Item("", places, table=table)

@@ -35,7 +35,8 @@ LIMITS = {
 @router.get("/capabilities")
 async def capabilities(request: Request) -> JSONResponse:
     """`models` with their weights, the VLM's `tasks` (null: not known) and the `names` that requests may give it;
-    `formats` of documents and of answers; `limits` of this service; `versions`."""
+    `formats` of documents and of answers; `limits` of this service; the `confidence` below which blocks are doubtful
+    (null: blocks say none); `versions`."""
     state = request.app.state
     served = state.jobs.model
     models = await state.readiness.models_in_use()
@@ -49,6 +50,7 @@ async def capabilities(request: Request) -> JSONResponse:
             "outputFormats": ["docx"],
         },
         "limits": limits | {"fetchesUrls": bool(state.settings.url_hosts)},
+        "confidence": {"doubtfulBelow": state.settings.doubtful_below if state.settings.confidence else None},
         "versions": {"docparser": request.app.version, **_versions()},
     }
     return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})

@@ -4,6 +4,7 @@ many are at work (``places``)."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import logging
@@ -30,6 +31,7 @@ SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 COSTLY = ("/layout-parsing", "/restructure-pages", "/parse", "/v1/chat/completions")
 QUIET = ("/health", "/health/ready", "/metrics")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
+STOPPING = "The service is stopping; send the request again."
 BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one of them."
 
 
@@ -74,6 +76,10 @@ class Gate:
             async with self._admission.admitted(scope, arriving, tagged) as way:
                 if way is not None:
                     await self._with_body(scope, headers, arriving, *way)
+        except asyncio.CancelledError:  # the server stops, and its time for what is at work is over
+            if status:
+                raise
+            await early_response(scope, 503, STOPPING, {"Retry-After": "5"})(scope, receive, tagged)
         finally:
             seconds = time.monotonic() - began
             self._metrics.request(scope["path"], status, seconds)

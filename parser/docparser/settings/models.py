@@ -66,6 +66,13 @@ class ModelSettings(SettingsGroup):
         gt=0,
         description="Longest wait for one crop; a page that is read whole has PARSER_PAGE_TIMEOUT_S.",
     )
+    confidence: bool = Field(
+        default=True,
+        description="Ask the VLM how sure it is of each token; blocks then say `confidence` and `doubtful`.",
+    )
+    doubtful_below: float = Field(
+        default=0.9, ge=0, le=1, description="Blocks with a lower confidence are marked as doubtful; 0 marks none."
+    )
     selftest: bool = Field(
         default=False,
         description="Ready only after the VLM has given the values recorded for its weights (scripts/selftest.sh).",

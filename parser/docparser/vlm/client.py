@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import random
 import time
 import uuid
@@ -16,6 +17,7 @@ import aiohttp
 from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
 from docparser.vlm.call_limit import CallLimit
+from docparser.vlm.confidence import ASKED
 from docparser.vlm.failures import (
     MISCONFIGURED,
     BlockNote,
@@ -27,22 +29,25 @@ from docparser.vlm.failures import (
 )
 from docparser.vlm.presence import Presence
 from docparser.vlm.repetition import Guard, cut_repetition, repeated_tail
-from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json, tokens_of
+from docparser.vlm.reply import NotACompletion, Stream, confidence_in, error_text, from_json, tokens_of
 from docparser.vlm.retries import FIRST_PAUSE_S, OTHER_SAMPLING, TINY_S
 from selftest.tiny_image import tiny_request, tiny_request_id
 
 # In each event, so that a stream that is left has its count too.
 COUNTED = {"include_usage": True, "continuous_usage_stats": True}
+log = logging.getLogger(__name__)
 CHECK_EVERY = 200  # characters between two checks for a repetition
 
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """``note`` says why the text is missing or cut; None if it is whole. ``tokens``: of the prompt and of the text."""
+    """``note`` says why the text is missing or cut; None if it is whole. ``tokens``: of the prompt and of the text.
+    ``confidence``: of the VLM in the text, 0 to 1; None if it was not asked for or not given."""
 
     text: str
     note: BlockNote | None = None
     tokens: tuple[int, int] = (0, 0)
+    confidence: float | None = None
 
 
 class VlmClient:
@@ -64,6 +69,7 @@ class VlmClient:
         self._session: aiohttp.ClientSession | None = None
         self.presence = Presence(settings.vlm_url, settings.vlm_patience_s, self._reads_tiny_image)
         self.counts: Counter[str] = Counter()
+        self._asked = ASKED if settings.confidence else {}
 
     async def open(self) -> None:
         # vLLM closes idle connections after 5 s, so we close them earlier. The limit on calls bounds the connections.
@@ -100,6 +106,10 @@ class VlmClient:
                 reply = await self._one_call(body, request_id, guard)
             except Refused as refused:
                 self.presence.answered()
+                if self._asked and "logprob" in str(refused):
+                    log.warning("the VLM server gives no log-probabilities, so blocks have no confidence: %s", refused)
+                    self._asked = {}
+                    continue
                 return Reply("", BlockNote("refused", str(refused)))
             except CallFailed as exc:
                 failed, moment = exc, time.monotonic()
@@ -143,7 +153,7 @@ class VlmClient:
         began = time.monotonic()
         async with self._session.post(
             self._url,
-            json={**body, "stream": True, "stream_options": COUNTED},
+            json={**body, **self._asked, "stream": True, "stream_options": COUNTED},
             headers={"X-Request-Id": request_id},
         ) as response:
             if response.status != 200:
@@ -156,7 +166,7 @@ class VlmClient:
             except NotACompletion as exc:
                 raise not_a_completion(exc) from None
         self.limit.answered(None)
-        return self._finished(text, reason, guard, tokens_of(answer))
+        return self._finished(text, reason, guard, tokens_of(answer), confidence_in(answer))
 
     def _raise_for_status(self, response: aiohttp.ClientResponse, words: str) -> None:
         """Raises the exception for an answer other than 200."""
@@ -201,16 +211,19 @@ class VlmClient:
         if not stream.complete:
             raise aiohttp.ClientPayloadError("it ended its answer early")
         self.limit.answered(first)
-        return self._finished(stream.text, stream.finish_reason, guard, stream.tokens)
+        confidence = stream.probabilities.confidence
+        return self._finished(stream.text, stream.finish_reason, guard, stream.tokens, confidence)
 
-    def _finished(self, text: str, finish_reason: str | None, guard: Guard, tokens: tuple[int, int]) -> Reply:
+    def _finished(
+        self, text: str, finish_reason: str | None, guard: Guard, tokens: tuple[int, int], confidence: float | None
+    ) -> Reply:
         period = repeated_tail(text, guard)
         if period:
             return self._cut(text, period, tokens)
         if finish_reason == "length":
             note = BlockNote("length", "the text was cut at maxNewTokens, or at the VLM's context")
-            return Reply(text, note, tokens)
-        return Reply(text, tokens=tokens)
+            return Reply(text, note, tokens, confidence)
+        return Reply(text, None, tokens, confidence)
 
     @staticmethod
     def _cut(text: str, period: int, tokens: tuple[int, int]) -> Reply:

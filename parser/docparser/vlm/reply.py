@@ -9,6 +9,8 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
+from docparser.vlm.confidence import TokenProbabilities
+
 # What no page prints and what other formats cannot hold (XML 1.0, section 2.2): control characters, noncharacters, and
 # halves of surrogate pairs, which JSON can escape and UTF-8 cannot write.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
@@ -26,6 +28,7 @@ class Stream:
         self.text = ""
         self.finish_reason: str | None = None
         self.done = False
+        self.probabilities = TokenProbabilities()
         self._pieces = 0
         self._counted: tuple[int, int] | None = None
 
@@ -63,6 +66,7 @@ class Stream:
                 piece = printable(choice["delta"].get("content") or "")
                 self.text += piece
                 self._pieces += bool(piece)
+                self.probabilities.add(choice)
                 self.finish_reason = reason_of(choice) or self.finish_reason
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             raise (
@@ -82,6 +86,13 @@ def from_json(body: bytes) -> tuple[str, str | None]:
         return printable(content or ""), reason_of(choice)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as exc:
         raise NotACompletion(f"it is {body[:80]!r}") from exc
+
+
+def confidence_in(body: bytes) -> float | None:
+    """That of the text of a completion that came in one piece, None where it does not say."""
+    probabilities = TokenProbabilities()
+    probabilities.add(json.loads(body)["choices"][0])
+    return probabilities.confidence
 
 
 def tokens_of(body: bytes) -> tuple[int, int]:

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from docparser.contract.options import AnswerOptions
+from docparser.worker import certainty
 
 NOT_FOR_CLIENTS = ("input_path", "page_index")
 
@@ -24,6 +25,7 @@ def page_entry(result: Any, number: int, options: AnswerOptions, *, max_side: in
         "prunedResult": prune(result.json["res"]),
         "markdown": {"text": markdown["markdown_texts"]},
     }
+    certainty.tell(entry["prunedResult"]["parsing_res_list"], result["parsing_res_list"])
     if options.markdown_images:
         entry["markdown"]["images"] = encoded(markdown["markdown_images"], max_side)
     if options.docx:

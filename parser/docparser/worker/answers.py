@@ -19,7 +19,7 @@ from paddlex.inference.pipelines.paddleocr_vl import pipeline as paddlex_pipelin
 from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
 from paddlex.inference.pipelines.paddleocr_vl.uilts import convert_otsl_to_html
 
-from docparser.worker.block_client import NOTE_MARK
+from docparser.worker.block_client import MARK, MARK_BEGINS
 
 PLAIN = ("label", "box", "group_id", "polygon_points")
 SPOTTING = "spotting"  # the only label for which the reading needs the size of the block's picture
@@ -72,9 +72,10 @@ class AnswerTap:
             batch = batches[key]
             place = batch["vlm_block_ids"].index((page, number))
             result = batch["vlm_results"][place]
-            texts[number] = NOTE_MARK.sub("", result.get("result") or "")
+            text = result.get("result") or ""
+            texts[number] = MARK.sub("", text)
             figures[number] = batch["figure_token_maps"][place]
-            result["result"] = "".join(match[0] for match in NOTE_MARK.finditer(result.get("result") or ""))
+            result["result"] = text[text.rfind(MARK_BEGINS) :]  # the last is ours, whatever the VLM has written
         plain = [
             {field: block.get(field) for field in PLAIN}
             | {"size": block["img"].shape[:2] if block["label"] == SPOTTING else (1, 1)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import re
 import threading
 import time
@@ -21,13 +22,13 @@ from typing import Any
 
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
-from docparser.vlm.failures import BlockNote
 from docparser.vlm.repetition import TABLE, TEXT, Guard
 from docparser.worker.baton import FINISHING, Baton
 
-# A failed block's text carries the number of its note through the pipeline; private-use characters, and short
-# enough that no post-processing touches it.
-NOTE_MARK = re.compile("\ue000(\\d+)\ue001")
+# A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that
+# no post-processing touches it.
+MARK_BEGINS, MARK_ENDS = "\ue000", "\ue001"
+MARK = re.compile(f"{MARK_BEGINS}(\\d+){MARK_ENDS}")
 TABLE_PROMPT = "Table Recognition:"
 
 
@@ -41,7 +42,7 @@ class PageCalls:
     def __init__(self, task: int, request_id: str, baton: Baton, on_waiting: Callable[[], None]) -> None:
         self.task, self.request_id = task, request_id
         self.layout_s = 0.0
-        self.notes: list[BlockNote] = []
+        self.told: list[Reply] = []  # by the numbers in the texts' marks
         self.answered = 0
         self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
         self.waited_s = 0.0
@@ -106,12 +107,10 @@ class PageCalls:
         self.answered += reply.note is None or reply.note.has_text
 
     def text_of(self, reply: Reply) -> str:
-        """The reply's text; with the mark of its note, if it has one, which later tells the note's block."""
+        """The reply's text with a mark, which later tells its block."""
         self.count(reply)
-        if reply.note is None:
-            return reply.text
-        self.notes.append(reply.note)
-        return f"{reply.text}\ue000{len(self.notes) - 1}\ue001"
+        self.told.append(dataclasses.replace(reply, text=""))
+        return f"{reply.text}{MARK_BEGINS}{len(self.told) - 1}{MARK_ENDS}"
 
 
 class _Pending:

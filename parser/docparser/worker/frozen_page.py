@@ -29,7 +29,11 @@ def freeze(result: Any, answers: Answers) -> dict:
         value = result.get(field)
         frozen[field] = value.json["res"] if isinstance(value, BaseResult) else None
     frozen["blocks"] = [
-        {**{field: getattr(block, field) for field in BLOCK_FIELDS}, "image": block.image}
+        {
+            **{field: getattr(block, field) for field in BLOCK_FIELDS},
+            "image": block.image,
+            "certainty": getattr(block, "certainty", None),
+        }
         for block in result["parsing_res_list"]
     ]
     frozen["answers"] = answers
@@ -61,6 +65,7 @@ def thaw(frozen: dict, index: int) -> PaddleOCRVLResult:
         block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
         block.image = fields["image"]
         block.title_level = fields.get("title_level")  # None: PaddleX finds it out
+        block.certainty = fields.get("certainty")
         data["parsing_res_list"].append(block)
     return PaddleOCRVLResult(data)
 

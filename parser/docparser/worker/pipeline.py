@@ -16,11 +16,11 @@ from paddleocr import PaddleOCRVL
 
 from docparser.errors import InternalError, InvalidRequest, NotReady
 from docparser.settings import Settings
-from docparser.vlm.client import VlmClient
-from docparser.vlm.failures import BlockNote
+from docparser.vlm.client import Reply, VlmClient
 from docparser.weights import find_layout_model, pipeline_file, served_model
 from docparser.worker.answers import SPOTTING, Answers, AnswerTap
-from docparser.worker.block_client import NOTE_MARK, BlockClient, PageCalls
+from docparser.worker.block_client import MARK, BlockClient, PageCalls
+from docparser.worker.certainty import Certainty
 from docparser.worker.frozen_page import freeze
 from docparser.worker.layout_engine import OPENVINO, PADDLE, in_place_of_paddle, openvino_runner
 from docparser.worker.page_reading import PageReading
@@ -41,6 +41,7 @@ class PagePipeline:
         # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
         self.client = BlockClient(VlmClient(settings), settings.vlm_model_name)
+        self._doubtful_below = settings.doubtful_below if settings.confidence else None
         layout, model, file = find_layout_model(settings), served_model(settings), pipeline_file(settings)
         assert layout.path is not None, "found on this machine"
         engine = openvino_runner(settings, Path(layout.path))
@@ -114,7 +115,14 @@ class PagePipeline:
         if len(results) != 1:
             raise InternalError(f"the pipeline gave {len(results)} results for one page")
         result, answers = results[0], self._answers.take()
-        notes = _take_marks(result, calls.notes)
+        block_of = _take_marks(result)
+        if self._doubtful_below is not None:
+            _tell_certainties(result, calls.told, block_of, self._doubtful_below)
+        notes = [
+            {"block_id": block_of.get(number), "kind": reply.note.kind, "message": reply.note.message}
+            for number, reply in enumerate(calls.told)
+            if reply.note is not None
+        ]
         return PageReading(freeze(result, answers), notes, lambda: result.img, _spotted_on(result, answers))
 
 
@@ -133,15 +141,20 @@ def _spotted_on(result: Any, answers: Answers) -> np.ndarray | None:
     return (result["doc_preprocessor_res"] or {}).get("output_img")
 
 
-def _take_marks(result: Any, notes: list[BlockNote]) -> list[dict]:
-    """Remove the marks from the blocks' texts; returns the notes with the block that each belongs to."""
+def _take_marks(result: Any) -> dict[int, int]:
+    """Remove the marks from the blocks' texts; returns the block of each mark's number."""
     block_of = {}
-    if notes:
-        for block_id, block in enumerate(result["parsing_res_list"]):
-            for mark in NOTE_MARK.finditer(block.content or ""):
-                block_of[int(mark.group(1))] = block_id
-            block.content = NOTE_MARK.sub("", block.content or "")
-    return [
-        {"block_id": block_of.get(number), "kind": note.kind, "message": note.message}
-        for number, note in enumerate(notes)
-    ]
+    for block_id, block in enumerate(result["parsing_res_list"]):
+        for mark in MARK.finditer(block.content or ""):
+            block_of[int(mark.group(1))] = block_id
+        block.content = MARK.sub("", block.content or "")
+    return block_of
+
+
+def _tell_certainties(result: Any, told: list[Reply], block_of: dict[int, int], doubtful_below: float) -> None:
+    """Give each block its ``certainty``."""
+    blocks = result["parsing_res_list"]
+    for block in blocks:
+        block.certainty = Certainty()
+    for number, block_id in block_of.items():
+        blocks[block_id].certainty = Certainty.of(told[number], doubtful_below)

@@ -17,7 +17,9 @@ from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeli
 
 from docparser.contract.options import AnswerOptions, RestructureOptions
 from docparser.errors import InvalidRequest
+from docparser.worker import certainty
 from docparser.worker.answer import docx_export, encode_jpeg, page_entry
+from docparser.worker.certainty import Certainty
 from docparser.worker.frozen_page import from_client, put_images_back, thaw, with_own_pictures
 
 
@@ -80,6 +82,7 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: JoinFrozen = pickle.load(source)
     pages = [thaw(pickle.loads(frozen), index) for index, frozen in enumerate(task.pages)]
     joined = _join(pages, task.restructure)
+    certainty.join(_blocks(joined))
     _write(
         sink, (page_entry(page, number, task.answer, max_side=task.max_side) for number, page in enumerate(joined, 1))
     )
@@ -95,7 +98,11 @@ def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
         if task.restructure.concatenate_pages:
             images = [{path: picture for page in images for path, picture in page.items()}]
         pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
+        certainties = [Certainty.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
         joined = _join(pages, task.restructure)
+        for block, certain in zip(_blocks(joined), certainties, strict=True):
+            block.certainty = certain
+        certainty.join(_blocks(joined))
         entries = [page_entry(page, number, text_only, max_side=task.max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
         raise InvalidRequest(
@@ -121,6 +128,10 @@ def _join(pages: list, options: RestructureOptions) -> list:
             concatenate_pages=options.concatenate_pages,
         )
     )
+
+
+def _blocks(pages: list) -> list:
+    return [block for page in pages for block in page["parsing_res_list"]]
 
 
 def _write(sink: BinaryIO, entries: Iterable[dict]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 from typing import Any
 
@@ -19,6 +20,7 @@ from docparser.whole_page.markdown import blocks_of, formula_of
 from docparser.whole_page.places import texts_of
 from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
 from docparser.worker.block_client import BlockClient, PageCalls
+from docparser.worker.certainty import Certainty
 from docparser.worker.page_reading import PageReading, Picture
 
 QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
@@ -36,6 +38,7 @@ class WholePageReader:
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the recipe cannot be used."""
         self._recipe = Recipe.load(pipeline_file(settings), served_model(settings).tasks)
+        self._doubtful_below = settings.doubtful_below if settings.confidence else None
         # A whole page may take as long as a page may; the bound of a crop is not for it.
         self.client = BlockClient(VlmClient(settings, settings.page_timeout_s), settings.vlm_model_name)
 
@@ -56,7 +59,10 @@ class WholePageReader:
             "imgs_in_doc": [],
             "layout_det_res": None,
             "doc_preprocessor_res": None,
-            "blocks": [block.frozen() for block in blocks],
+            "blocks": [
+                block.frozen() | {"certainty": certainty}
+                for block, certainty in zip(blocks, self._certainties(reply, len(blocks)))
+            ],
             "spotting_res": spotting_of(blocks) if task == SPOTTING else {},
         }
         return PageReading(frozen, _notes(reply, troubles, len(blocks)), functools.partial(drawn, image, blocks))
@@ -73,6 +79,13 @@ class WholePageReader:
             **{field: predict[name] for name, field in FIELDS.items() if predict.get(name) is not None},
             **({"mm_processor_kwargs": bounds} if bounds else {}),
         }
+
+    def _certainties(self, reply: Reply, blocks: int) -> list[Certainty | None]:
+        """One answer has one confidence, which all its blocks get. What cuts a text makes its last block doubtful."""
+        if self._doubtful_below is None or not blocks:
+            return [None] * blocks
+        whole = Certainty.of(dataclasses.replace(reply, note=None), self._doubtful_below)
+        return [whole] * (blocks - 1) + [Certainty.of(reply, self._doubtful_below)]
 
     def _blocks(self, task: str, reply: Reply, size: tuple[int, int]) -> tuple[list[Block], str | None]:
         """The answer's blocks, and what is wrong with their places."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from docparser.vlm.repetition import PAGE, TABLE, TEXT, cut_repetition, repeated_tail
-from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
+from docparser.vlm.reply import NotACompletion, Stream, confidence_in, error_text, from_json
 from tests.fuzz.choices import Choices, dumped
 from tests.fuzz.verdict import Broken
 
@@ -26,6 +26,7 @@ def target(data: bytes) -> None:
             text, reason = from_json(body)
             if not isinstance(text, str) or not isinstance(reason, str | None):
                 raise Broken("a completion is a text and why it ended")
+            share(confidence_in(body))
         except NotACompletion:
             pass
         if not isinstance(error_text(body), str):
@@ -53,7 +54,17 @@ def event(choices: Choices) -> bytes:
             value = {"choices": [{"delta": {"content": odd}, "message": {"content": odd}, "finish_reason": odd}]}
         case 5:
             value = {"choices": [{"delta": delta, "message": delta, "finish_reason": odd}], choices.one(KEYS): odd}
+        case 6:
+            told = choices.one(
+                [odd, {"content": odd}, {"content": [odd, {"logprob": -0.5}]}, {"content": [{"logprob": odd}]}]
+            )
+            value = {"choices": [{"delta": delta, "message": delta, "logprobs": told}]}
     return dumped(value)
+
+
+def share(confidence: float | None) -> None:
+    if not (confidence is None or 0 <= confidence <= 1):
+        raise Broken("a confidence is from 0 to 1, or there is none")
 
 
 def stream(data: bytes, sizes: list[int]) -> None:
@@ -72,6 +83,9 @@ def stream(data: bytes, sizes: list[int]) -> None:
         raise Broken("a stream reads the same in pieces")
     if not isinstance(whole.finish_reason, str | None) or not isinstance(whole.text, str):
         raise Broken("a stream gives a text and why it ended")
+    share(whole.probabilities.confidence)
+    if whole.probabilities.confidence != pieces.probabilities.confidence:
+        raise Broken("a stream is as sure in pieces")
 
 
 def repetition(text: str) -> None:

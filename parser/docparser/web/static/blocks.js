@@ -31,10 +31,17 @@ export function boxes(pruned) {
     box.style.width = `${(100 * (right - left)) / pruned.width}%`;
     box.style.height = `${(100 * (bottom - top)) / pruned.height}%`;
     const label = inWords(block.block_label);
-    say(box, "block", { label, number: index + 1 }, "label");
+    const number = index + 1;
     const tag = document.createElement("span");
     tag.className = "tag";
-    say(tag, "block.tag", { label });
+    if (block.doubtful) {
+      box.dataset.doubtful = true;
+      say(box, "block.doubtful", { label, number, doubt: doubt(block) }, "label"); // what is seen is in what is heard
+      say(tag, "block.tag.doubtful", { label, doubt: doubt(block) });
+    } else {
+      say(box, "block", { label, number }, "label");
+      say(tag, "block.tag", { label });
+    }
     box.append(tag);
     if (!isBox(block.block_polygon_points, block.block_bbox)) {
       box.dataset.outlined = true;
@@ -43,6 +50,12 @@ export function boxes(pruned) {
     return box;
   });
 }
+
+/** How doubtful a block is, for `say`. */
+const doubt = ({ confidence }) => (typeof confidence === "number" ? ["doubt.share", { share: Math.floor(100 * confidence) }] : ["doubt.cut"]);
+
+/** How many blocks are doubtful. */
+export const doubts = (pruned) => pruned.parsing_res_list.filter((block) => block.doubtful).length;
 
 /** The outlines of the texts that were spotted on the page, or null; also where each of them is a block with a box. */
 export function spotted(pruned) {
@@ -85,9 +98,20 @@ export function match(article, pruned) {
       : text && block.text && (block.text.startsWith(text) || text.startsWith(block.text))));
     if (index >= 0) {
       element.dataset.block = index;
+      const block = pruned.parsing_res_list[index];
+      if (block.doubtful) (element.matches("ul, ol") && element.querySelector("li") || element).prepend(mark(block));
       from = index + 1;
     }
   }
+}
+
+/** A sign before a doubtful piece of text, which is read aloud as what it means. */
+function mark(block) {
+  const sign = Object.assign(document.createElement("span"), { className: "doubt", textContent: "?" });
+  sign.setAttribute("role", "img");
+  say(sign, "text.doubtful", { doubt: doubt(block) }, "label");
+  say(sign, "text.doubtful", { doubt: doubt(block) }, "title");
+  return sign;
 }
 
 /** Highlights a box and its text when either is pointed at or focused; `choose` is called when a box is pressed. Call it

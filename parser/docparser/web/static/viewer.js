@@ -101,7 +101,7 @@ export class Viewer {
       if (signal.aborted) return;
       this.#show(entry, fragment);
       this.#credit(models);
-      if (report?.blocks) this.#note(report.blocks);
+      this.#note(report?.blocks ?? [], blocks.doubts(entry.prunedResult));
     } catch (error) {
       if (!signal.aborted) this.#broken(failure(error));
     }
@@ -140,9 +140,15 @@ export class Viewer {
     else hush(by("readers"));
   }
 
-  #note(notes) {
-    const reason = ofKind("noted", notes[0].kind, "other");
-    this.#ofPage = [{ says: ["noted", { count: notes.length, number: this.#number, reason }], words: notes[0].message }];
+  /** Blocks that are not whole, and how many are doubtful. */
+  #note(notes, doubts) {
+    const number = this.#number;
+    this.#ofPage = [];
+    if (notes.length) {
+      const reason = ofKind("noted", notes[0].kind, "other");
+      this.#ofPage.push({ says: ["noted", { count: notes.length, number, reason }], words: notes[0].message });
+    }
+    if (doubts) this.#ofPage.push({ says: ["doubtful", { count: doubts, number }] });
     this.#notice();
   }
 
@@ -152,7 +158,8 @@ export class Viewer {
     if (job?.docparser.waitsFor) failures.push({ says: ["job.waits"], words: job.docparser.waitsFor });
     else if (job?.state === "failed" && !job.docparser.cancelled) failures.push({ says: ["job.failed"], words: job.errorMsg });
     else if (job?.state === "done" && job.errorMsg) failures.push({ says: ["job.partly", { count: job.docparser.pages.failed }], words: job.errorMsg });
-    by("notice").dataset.kind = job?.docparser.waitsFor ? "" : "bad";
+    const bad = failures.length || this.#ofPage.some(({ words }) => words);
+    by("notice").dataset.kind = job?.docparser.waitsFor || !bad ? "" : "bad";
     showIn(by("notice"), [...failures, ...this.#ofPage]);
   }
 
