@@ -99,8 +99,8 @@ class Display:
             if len(rows) > ROWS:
                 console.print(f"... and {len(rows) - ROWS} more; report.json has them all", markup=False)
         doubts = [(state.document.name, page, found) for state in states for page, found in state.doubts.items()]
-        for name, page, found in doubts[:ROWS]:
-            console.print(f"doubtful: {name}, page {page}: {', '.join(map(told, found))}", markup=False)
+        for name, number, found in doubts[:ROWS]:
+            console.print(f"doubtful: {name}, page {number}: {', '.join(map(told, found))}", markup=False)
         if len(doubts) > ROWS:
             console.print(f"... and {len(doubts) - ROWS} more pages; report.json has them all", markup=False)
         seconds = time.monotonic() - self._began

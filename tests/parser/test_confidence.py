@@ -48,10 +48,13 @@ def test_it_is_the_geometric_mean_of_the_tokens_probabilities():
     assert both_ways(told(-9999.0)) == [0, 0]
 
 
+ODD: list[object] = [None, {}, {"content": None}, told(), 5, [], {"content": 5}, {"content": [5]}, {"content": [{}]}]
+NO_LOGS: list[object] = ["-1", None, True, 0.5, float("nan"), float("-inf"), -(10**400), []]
+
+
 @pytest.mark.parametrize(
     "said",
-    [None, {}, {"content": None}, told(), 5, [], {"content": 5}, {"content": [5]}, {"content": [{}]}, told("-1")]
-    + [told(-0.1, odd) for odd in (None, True, 0.5, float("nan"), float("-inf"), -(10**400), [])],
+    ODD + [told(-0.1, log) for log in NO_LOGS],
     ids=repr,
 )
 def test_what_is_no_log_probability_is_no_confidence_and_no_error(said):
