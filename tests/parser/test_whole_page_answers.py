@@ -165,6 +165,12 @@ class TestRunawayTails:
         assert period and period % len(piece) == 0 or len(piece) % period == 0
         assert len(cut_repetition(text, period)) <= len("A page.\n\n") + 2 * len(piece)
 
+    def test_are_found_where_their_last_characters_stand_in_a_piece_several_times(self):
+        """As in rows of empty cells: the nearest earlier place of these characters is not a period away."""
+        row = "<tr>" + "<td></td>" * 12 + "<td>x</td></tr>"
+        text = "<table>" + row * 60 + "<tr>" + "<td></td>" * 8
+        assert repeated_tail(text, PAGE) == len(row)
+
     def test_a_form_with_empty_cells_is_left_alone(self):
         assert repeated_tail("<td></td>" * 400, PAGE) == 0
         assert repeated_tail(("A long paragraph. " * 60 + "End.\n") * 9, PAGE) == 0, "nine times is less than ten"

@@ -216,7 +216,13 @@ def test_what_the_vlm_refuses_is_the_clients_to_know(service: ParserProcess, vlm
 
 
 def test_options_reach_the_vlm(service: ParserProcess, vlm: WholePageVlm):
-    asked = {"temperature": 0.5, "topP": 0.9, "repetitionPenalty": 1.1, "maxNewTokens": 99, "maxPixels": 200_000}
+    asked: dict[str, Any] = {
+        "temperature": 0.5,
+        "topP": 0.9,
+        "repetitionPenalty": 1.1,
+        "maxNewTokens": 99,
+        "maxPixels": 200_000,
+    }
     parsed(service, promptLabel="ocr", minPixels=1000, **asked)
     (request,) = vlm.requests
     sampling = {"temperature": 0.5, "top_p": 0.9, "repetition_penalty": 1.1, "max_tokens": 99}

@@ -218,7 +218,12 @@ def test_the_parser_reads_whole_pages_with_it(checkpoint: Checkpoint, parser: Pa
         told, (read,) = result["docparser"], result["layoutParsingResults"]
         assert told["models"]["vlm"]["model"] == checkpoint.path.name and told["models"]["vlm"]["wholePages"]
         assert {note["kind"] for note in told["pages"][0]["blocks"]} <= {"length", "place"}
-        assert read["prunedResult"]["parsing_res_list"], "noise is text, too"
         assert read["prunedResult"]["model_settings"]["prompt_label"] == task
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{page}"}}
+    body = {"model": checkpoint.path.name, "messages": [{"role": "user", "content": [image]}]}
+    answer = parser.client.post("/v1/chat/completions", json={**body, "options": {"maxNewTokens": NEW_TOKENS}}).json()
+    used = answer["usage"]
+    assert used["prompt_tokens"] > 1000, "the tokens of a page"
+    assert 1 <= used["completion_tokens"] <= NEW_TOKENS, "noise, of which some is no text"
     refused = parser.parse(page, minPixels=90_000_000)
     assert refused.status_code == 422 and "is more than max_pixels" in refused.text, "the server's words"
