@@ -48,7 +48,11 @@ async def capabilities(request: Request) -> JSONResponse:
             "answers": list(FORMATS),
             "outputFormats": ["docx"],
         },
-        "limits": limits | {"fetchesUrls": bool(state.settings.url_hosts)},
+        "limits": limits
+        | {
+            "fetchesUrls": bool(state.settings.url_hosts),
+            "sendsCallbacks": bool(state.settings.callback_hosts),
+        },
         "versions": {"docparser": request.app.version, **_versions()},
     }
     return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
