@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from yarl import URL
 
 PORTS = {"http": 80, "https": 443}
@@ -46,7 +48,9 @@ def _split(entry: str) -> tuple[str, int | None]:
     name, colon, port = entry.rpartition(":")
     if not colon or not port.isdigit() or entry.endswith("]"):
         name, port = entry, ""
-    return name.strip("[]"), int(port) if port else None
+    with contextlib.suppress(ValueError):  # an IPv6 address has several spellings
+        name = URL(f"http://{name}/").host if name.startswith("[") else name
+    return name or "", int(port) if port else None
 
 
 def _matches(name: str, wanted: int, host: str, port: int) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of callbacks: a job's end that an address of the client is told of, once for each state. ``callback_queue`` hands
-them out. All functions are part of a transaction of their caller's."""
+"""Rows of callbacks: a job's end that an address of its client is told of, once for each state. ``callback_queue`` has
+them sent. All functions are part of a transaction of their caller's."""
 
 from __future__ import annotations
 
