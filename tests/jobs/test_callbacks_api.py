@@ -109,10 +109,10 @@ def test_a_submission_in_json_and_a_job_that_is_cancelled(parser, receiver, vlm)
 
 
 def test_the_same_key_with_another_address_is_another_submission(parser, receiver):
-    sent = {"Idempotency-Key": "told"}
-    first = parser.submit(blank_pages(1), headers=sent, callbackUrl=receiver.address("/key"))
-    again = parser.submit(blank_pages(1), headers=sent, callbackUrl=receiver.address("/key"))
-    other = parser.submit(blank_pages(1), headers=sent, callbackUrl=receiver.address("/other"))
+    sent, document = {"Idempotency-Key": "told"}, blank_pages(1)
+    first = parser.submit(document, headers=sent, callbackUrl=receiver.address("/key"))
+    again = parser.submit(document, headers=sent, callbackUrl=receiver.address("/key"))
+    other = parser.submit(document, headers=sent, callbackUrl=receiver.address("/other"))
     assert first.json()["data"]["jobId"] == again.json()["data"]["jobId"] and other.status_code == 422
     without = parser.job(blank_pages(1))
     parser.ended(without)
@@ -132,13 +132,12 @@ def test_the_same_key_with_another_address_is_another_submission(parser, receive
     ],
 )
 def test_an_address_that_is_refused_keeps_no_job(parser, url, words):
-    before = parser.client.get("/capacity").json()["result"]["jobs"]
     document = f"data:application/pdf;base64,{encode(blank_pages(1))}"
-    body = json.dumps({"model": "PaddleOCR-VL", "fileUrl": document, "callbackUrl": url})
+    body = json.dumps({"model": "PaddleOCR-VL", "fileUrl": document, "batchId": "refused", "callbackUrl": url})
     answer = parser.client.post(JOBS, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400, answer.text
     assert answer.json()["code"] == 400 and words in answer.json()["msg"]
-    assert parser.client.get("/capacity").json()["result"]["jobs"] == before
+    assert parser.client.get(f"{JOBS}/batch/refused").status_code == 404
 
 
 def test_the_receiver_of_the_guide_takes_what_is_signed_and_nothing_else(parser, tmp_path: Path):
