@@ -225,7 +225,7 @@ def test_a_slow_receiver_holds_up_nobody_else(tmp_path, receiver):
     other = [here.ended(receiver.address("/other", "localhost")) for _ in range(3)]
 
     def released() -> bool:
-        if here.is_over(*other) and receiver.held == senders.PER_HOST:
+        if here.is_over(*other) and receiver.held >= senders.PER_HOST:
             receiver.released.set()
         return here.is_over(*slow)
 
