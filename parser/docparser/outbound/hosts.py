@@ -32,9 +32,9 @@ class ListedHosts:
         """
         try:
             parsed = URL(url)
-        except ValueError:
+            host = (parsed.host or "").rstrip(".").lower()
+        except (ValueError, IndexError):  # yarl 1.x: IndexError for http://[]@
             raise Refused("the URL cannot be read") from None
-        host = (parsed.host or "").rstrip(".").lower()
         if parsed.scheme not in PORTS or not host or parsed.user or parsed.password:
             raise Refused("the URL must be http or https, with a host, and without user and password")
         port = parsed.port or PORTS[parsed.scheme]
@@ -48,9 +48,9 @@ def _split(entry: str) -> tuple[str, int | None]:
     name, colon, port = entry.rpartition(":")
     if not colon or not port.isdigit() or entry.endswith("]"):
         name, port = entry, ""
-    with contextlib.suppress(ValueError):  # an IPv6 address has several spellings
-        name = URL(f"http://{name}/").host if name.startswith("[") else name
-    return name or "", int(port) if port else None
+    with contextlib.suppress(ValueError, IndexError):  # an IPv6 address has several spellings
+        name = (URL(f"http://{name}/").host or "") if name.startswith("[") else name
+    return name, int(port) if port else None
 
 
 def _matches(name: str, wanted: int, host: str, port: int) -> bool:
