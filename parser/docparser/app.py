@@ -27,6 +27,7 @@ from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
 from docparser.http.jobs import capacity, events, result_routes, routes
 from docparser.http.places import Places
+from docparser.jobs.callbacks.metrics import CallbackMetrics
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -58,7 +59,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     allowance = Allowance(keys, ledger, client_metrics)
     audit = AuditLog(settings.audit_log)
     admission = Admission(keys, Origins.of(settings), allowance, audit, client_metrics)
-    jobs = JobService(settings, service, readiness, allowance, audit, model)
+    jobs = JobService(settings, service, readiness, allowance, audit, model, CallbackMetrics(metrics.registry))
     offload = Offload(settings, conversion.JOBS)
 
     @contextlib.asynccontextmanager

@@ -12,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from docparser.documents.url_source import GuardedResolver, UrlSource, is_public
+from docparser.documents.url_source import UrlSource
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
+from docparser.outbound.addresses import is_public, public_or_in
+from docparser.outbound.client import GuardedResolver
 from docparser.settings import Settings
 
 
@@ -53,6 +55,12 @@ def test_addresses_that_are_not_public(address):
 )
 def test_addresses_that_are(address):
     assert is_public(address)
+
+
+def test_networks_of_the_operator_are_allowed_besides():
+    allowed = public_or_in(["10.2.0.0/16", "::1/128"])
+    assert [allowed(address) for address in ("10.2.3.4", "::1", "8.8.8.8")] == [True] * 3
+    assert not any(allowed(address) for address in ("10.3.0.1", "127.0.0.1", "::ffff:127.0.0.1", "fe80::1%eth0"))
 
 
 class Site:
@@ -123,10 +131,10 @@ def test_it_is_off_unless_hosts_are_listed():
         ("ftp://example.com/a", "http or https"),
         ("file:///etc/passwd", "http or https"),
         ("http://user:word@example.com/", "without user"),
-        ("http://example.com:99/", "not fetched"),
-        ("http://example.com.evil.net/", "not fetched"),
-        ("http://evilexample.net/", "not fetched"),
-        ("http://org/", "not fetched"),
+        ("http://example.com:99/", "PARSER_URL_HOSTS"),
+        ("http://example.com.evil.net/", "PARSER_URL_HOSTS"),
+        ("http://evilexample.net/", "PARSER_URL_HOSTS"),
+        ("http://org/", "PARSER_URL_HOSTS"),
         ("http://[::1", "cannot be read"),
         ("http://example.com:99999/", "cannot be read"),
     ],
@@ -160,12 +168,10 @@ def test_the_address_that_is_checked_is_the_one_that_is_connected_to(monkeypatch
     answers = iter(["8.8.8.8", "127.0.0.1"])
 
     async def run():
-        loop = asyncio.get_running_loop()
-
-        async def getaddrinfo(host, port, **_):
+        def getaddrinfo(host, port, *_):
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
 
-        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         resolver = GuardedResolver(is_public)
         (found,) = await resolver.resolve("example.com", 80)
         assert found["host"] == "8.8.8.8", "aiohttp connects to this, and asks no more"
@@ -181,7 +187,7 @@ def test_redirects_are_checked_like_the_first_address(site):
     site.answers["/round"] = (302, {"Location": "/round"}, [])
     listed = f"localhost:{site.port}"
     for path in ("/there", "/other"):
-        with pytest.raises(InvalidRequest, match="not fetched"):
+        with pytest.raises(InvalidRequest, match="PARSER_URL_HOSTS"):
             fetch(f"http://localhost:{site.port}{path}", listed)
     assert "/secret" not in site.asked
     with pytest.raises(InvalidDocument, match="redirects more than"):

@@ -27,7 +27,8 @@ ALLOWED: dict[str, set[str]] = {
     "contract": set(),
     "convert": {"errors"},  # of it only what its job in a child process may say
     "sandbox": {"errors", "settings"},
-    "documents": {"errors", "settings"},
+    "outbound": set(),
+    "documents": {"errors", "outbound", "settings"},
     "layout.pir": set(),
     "layout.operators": {"layout.pir"},
     "layout": {"layout.operators", "layout.pir"},
@@ -48,7 +49,18 @@ ALLOWED: dict[str, set[str]] = {
     "parsing": {"contract", "docparser", "documents", "errors", "settings", "worker"},
     "models": {"contract", "errors", "parsing", "settings", "vlm", "weights", "whole_page"},
     "jobs.storage": {"errors"},
-    "jobs": {"clients", "contract", "documents", "errors", "jobs.storage", "models", "parsing", "settings"},
+    "jobs.callbacks": {"clients", "errors", "jobs.storage", "outbound", "settings"},
+    "jobs": {
+        "clients",
+        "contract",
+        "documents",
+        "errors",
+        "jobs.callbacks",
+        "jobs.storage",
+        "models",
+        "parsing",
+        "settings",
+    },
     "web": set(),
     "http": {"clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings"},
     "http.chat": {"contract", "convert", "errors", "http", "logs", "models", "parsing"},
@@ -61,6 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         "http.chat",
         "http.jobs",
         "jobs",
+        "jobs.callbacks",
         "models",
         "parsing",
         "sandbox",
@@ -83,7 +96,7 @@ OUTSIDE: dict[str, set[str]] = {
     "fastapi": {"http", "http.chat", "http.jobs", "app"},
     "starlette": {"http", "http.chat", "http.jobs"},
     "uvicorn": {"connections", "server"},
-    "aiohttp": {"documents", "models", "vlm"},  # the one client library for HTTP
+    "aiohttp": {"documents", "models", "outbound", "vlm"},  # the one client library for HTTP
     "httpx": set(),
     "requests": set(),
 }

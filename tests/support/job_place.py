@@ -35,7 +35,9 @@ class Place:
         self.in_use.close()
         self.database.close()
 
-    def submit(self, pages: int = 1, flow: str = "a", key: str | None = None, fingerprint: str = "f") -> str:
+    def submit(
+        self, pages: int = 1, flow: str = "a", key: str | None = None, fingerprint: str = "f", callback: str = ""
+    ) -> str:
         job = Job(
             uuid.uuid4().hex,
             "",
@@ -53,6 +55,7 @@ class Place:
             None,
             None,
             None,
+            {"url": callback, "base": "http://parser.example"} if callback else None,
         )
         self.lengths[job.id] = pages
         record = {
@@ -67,6 +70,7 @@ class Place:
                 "options",
                 "page_ranges",
                 "created",
+                "callback",
             )
         }
         more = {"fingerprint": fingerprint, "idempotency_key": key}

@@ -49,7 +49,11 @@ async def capabilities(request: Request) -> JSONResponse:
             "answers": list(FORMATS),
             "outputFormats": ["docx"],
         },
-        "limits": limits | {"fetchesUrls": bool(state.settings.url_hosts)},
+        "limits": limits
+        | {
+            "fetchesUrls": bool(state.settings.url_hosts),
+            "sendsCallbacks": bool(state.settings.callback_hosts),
+        },
         "confidence": {"doubtfulBelow": state.settings.doubtful_below if state.settings.confidence else None},
         "versions": {"docparser": request.app.version, **_versions()},
     }

@@ -16,11 +16,15 @@ from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidJob, InvalidRequest, NotReady, StorageDamaged, StorageUnavailable
+from docparser.jobs import callback_body
+from docparser.jobs.callbacks.metrics import CallbackMetrics
+from docparser.jobs.callbacks.sender import CallbackSender
 from docparser.jobs.changes import Changes
 from docparser.jobs.links import Links
 from docparser.jobs.result import Results
 from docparser.jobs.runner import JobRunner
 from docparser.jobs.storage import repair
+from docparser.jobs.storage.callback_queue import CallbackQueue, Delivery
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.keeper import Keeper
 from docparser.jobs.storage.leftovers import remove_leftovers
@@ -38,6 +42,8 @@ from docparser.settings import Settings
 log = logging.getLogger(__name__)
 
 WATCH_S = 1.0  # between two looks at the data directory
+# Of a job's row, what its folder keeps too.
+LASTING = "owner flow batch_id model file_name format options page_ranges created callback".split()
 
 
 class JobService:
@@ -51,8 +57,10 @@ class JobService:
         allowance: Allowance,
         audit: AuditLog,
         model: ServedModel,
+        callback_metrics: CallbackMetrics,
     ) -> None:
-        """Opens the data directory. Raises StorageUnavailable, DataDirFull, NotReady if it cannot be used."""
+        """Opens the data directory. Raises StorageUnavailable, DataDirFull, NotReady if it cannot be used, or if
+        callbacks are allowed and cannot be signed."""
         root = settings.data_dir.expanduser().absolute()
         self._settings = settings
         self._service = service
@@ -80,6 +88,8 @@ class JobService:
             removed=lambda job_id: audit.record("job.removed", job=job_id, reason="retention"),
         )
         self.runner = JobRunner(settings, service, readiness, self.store, self.queue, self.files, retention, allowance)
+        self.callbacks = CallbackQueue(self._database, self._processes)
+        self.sender = CallbackSender(settings, self.callbacks, self.files, self._callback_body, audit, callback_metrics)
         readiness.add_condition("jobs", self.keeper.words)
         self._watch: asyncio.Task[None] | None = None
 
@@ -90,6 +100,7 @@ class JobService:
         await asyncio.to_thread(remove_leftovers, self._database, self.files)
         self._watch = asyncio.create_task(self._keep_watch())
         self.runner.start()
+        self.sender.start()
 
     async def _keep_watch(self) -> None:
         while True:
@@ -100,7 +111,7 @@ class JobService:
             await asyncio.sleep(WATCH_S)
 
     async def close(self) -> None:
-        await self.runner.close()
+        await asyncio.gather(self.runner.close(), self.sender.close())
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
@@ -127,8 +138,12 @@ class JobService:
         if not remove_job(self._database, self.files, job_id):
             raise InvalidJob(f"the job is {job.state}; cancel it first")
 
-    def keep(self, submission: Submission, owner: str, flow: str) -> str:
-        """Keep a submission; when this returns, it survives whatever its disk survives. Returns the job's id.
+    def _callback_body(self, delivery: Delivery) -> bytes:
+        return callback_body.body(delivery, self.links.path, self._settings.public_url)
+
+    def keep(self, submission: Submission, owner: str, flow: str, base: str) -> str:
+        """Keep a submission; when this returns, it survives whatever its disk survives. Returns the job's id. ``base``
+        is this service's address as the client reached it.
 
         Raises InvalidRequest for a task that the VLM does not know; StorageUnavailable, DataDirFull, QueueFull,
         KeyReused, QuotaExceeded.
@@ -159,9 +174,9 @@ class JobService:
             finished=None,
             document_pages=None,
             total_pages=None,
+            callback={"url": submission.callback_url, "base": base} if submission.callback_url else None,
         )
-        lasting = ("owner", "flow", "batch_id", "model", "file_name", "format", "options", "page_ranges", "created")
-        record = {name: getattr(job, name) for name in lasting} | {
+        record = {name: getattr(job, name) for name in LASTING} | {
             "fingerprint": submission.fingerprint,
             "idempotency_key": submission.idempotency_key,
         }

@@ -17,6 +17,7 @@ from docparser.contract.validation import describe_errors
 from docparser.documents import source
 from docparser.errors import InvalidDocument, InvalidJob
 from docparser.jobs import page_ranges
+from docparser.jobs.callbacks.target import MOST_CHARACTERS
 from docparser.models.served_model import SDK_NAMES, ServedModel
 from file_types import HEAD_BYTES, SUPPORTED
 
@@ -33,6 +34,7 @@ class Submission:
     options: dict[str, Any]
     page_ranges: str | None
     batch_id: str | None
+    callback_url: str | None
     idempotency_key: str | None
     file_name: str
     format: str
@@ -59,6 +61,7 @@ def check_submission(
     batch_id = _text(fields, "batchId", MAX_ID)
     if idempotency_key is not None and not 0 < len(idempotency_key) <= MAX_ID:
         raise InvalidJob(f"Idempotency-Key: {len(idempotency_key)} characters; expected 1 to {MAX_ID}")
+    callback_url = _text(fields, "callbackUrl", MOST_CHARACTERS)
     document.seek(0)
     head = document.read(HEAD_BYTES)
     if not head:
@@ -70,13 +73,15 @@ def check_submission(
     document.seek(0)
     # Every binary file has readinto; typing.BinaryIO does not declare it.
     digest = hashlib.file_digest(document, "sha256")  # type: ignore[arg-type]
-    digest.update(json.dumps([model, options, ranges, batch_id], sort_keys=True).encode())
+    told = [callback_url] if callback_url else []  # without one, the fingerprint is that of older releases
+    digest.update(json.dumps([model, options, ranges, batch_id, *told], sort_keys=True).encode())
     document.seek(0)
     return Submission(
         model=model,
         options=options,
         page_ranges=ranges,
         batch_id=batch_id,
+        callback_url=callback_url,
         idempotency_key=idempotency_key,
         file_name=PurePath(file_name.encode("utf-8", "replace").decode()).name[:MAX_NAME] or "document",
         format=format,

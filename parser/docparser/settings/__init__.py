@@ -6,6 +6,7 @@ from __future__ import annotations
 from pydantic import AliasChoices, Field
 
 from docparser.settings.base import REPOSITORY
+from docparser.settings.callbacks import CallbackSettings
 from docparser.settings.clients import ClientSettings
 from docparser.settings.jobs import JobSettings
 from docparser.settings.models import ModelSettings
@@ -15,7 +16,7 @@ from docparser.settings.requests import RequestSettings
 __all__ = ["REPOSITORY", "Settings", "cores", "variable"]
 
 
-class Settings(JobSettings, RequestSettings, ClientSettings, PageSettings, ModelSettings):
+class Settings(JobSettings, CallbackSettings, RequestSettings, ClientSettings, PageSettings, ModelSettings):
     """All of them; the groups describe each."""
 
     bind: str = Field(default="127.0.0.1", description="Address to listen on.")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -23,3 +24,13 @@ class SettingsGroup(BaseSettings):
 
 def listed(text: str) -> tuple[str, ...]:
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def check_networks(networks: str) -> str:
+    """``networks`` as it is. Raises ValueError for an entry that is neither an address nor a network."""
+    for entry in listed(networks):
+        try:
+            ipaddress.ip_network(entry)
+        except ValueError as exc:
+            raise ValueError(f"{exc}; expected addresses and networks like 127.0.0.1,10.2.0.0/16") from None
+    return networks

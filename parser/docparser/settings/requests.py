@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from pydantic import Field, field_validator
 
-from docparser.settings.base import SettingsGroup, listed
+from docparser.settings.base import SettingsGroup, check_networks, listed
 
 
 class RequestSettings(SettingsGroup):
@@ -61,12 +59,7 @@ class RequestSettings(SettingsGroup):
     @field_validator("trusted_proxies")
     @classmethod
     def _are_networks(cls, networks: str) -> str:
-        for entry in listed(networks):
-            try:
-                ipaddress.ip_network(entry)
-            except ValueError as exc:
-                raise ValueError(f"{exc}; expected addresses and networks like 127.0.0.1,10.2.0.0/16") from None
-        return networks
+        return check_networks(networks)
 
     @property
     def trusted_proxy_list(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short texts that name something: page ranges, ids of events, result addresses, names of files, API keys, URLs."""
+"""Short texts that name something: page ranges, ids of events, result addresses, names of files, API keys, URLs,
+secrets and pauses of callbacks."""
 
 from __future__ import annotations
 
@@ -11,12 +12,16 @@ from starlette.requests import Request
 from docparser.clients import key_ring, keys
 from docparser.convert.document import disposition
 from docparser.convert.safe_names import is_safe_path
-from docparser.documents.url_source import UrlSource
-from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest, LinkExpired, NotReady
+from docparser.errors import InvalidJob, LinkExpired, NotReady
 from docparser.http import admission, credentials
 from docparser.http.jobs import events
 from docparser.jobs import page_ranges
+from docparser.jobs.callbacks.pauses import LONGEST_S, pause, retry_after
+from docparser.jobs.callbacks.signer import Signer
 from docparser.jobs.links import Links
+from docparser.outbound.addresses import is_public
+from docparser.outbound.client import GuardedClient
+from docparser.outbound.hosts import ListedHosts, Refused
 from docparser.settings import Settings
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
@@ -51,9 +56,9 @@ SQLITE_LARGEST = 2**63 - 1
 
 def target(data: bytes) -> None:
     choices = Choices(data)
-    kind = choices.below(7)
+    kind = choices.below(8)
     text = choices.text(WORDS, longest=10_000)
-    (ranges, event_ids, addresses, names, key_file, key_headers, urls)[kind](text, choices)
+    (ranges, event_ids, addresses, names, key_file, key_headers, urls, callbacks)[kind](text, choices)
 
 
 def ranges(text: str, choices: Choices) -> None:
@@ -124,14 +129,34 @@ def key_headers(text: str, choices: Choices) -> None:
 
 
 def urls(text: str, choices: Choices) -> None:
-    source = UrlSource(Settings(url_hosts="a.example,*.b.example:8443"))
+    client = GuardedClient(ListedHosts("a.example,*.b.example:8443,10.0.0.1", "PARSER_URL_HOSTS"), is_public)
     try:
-        source._check(text)
-    except (InvalidRequest, InvalidDocument):
+        asked = client._check(text)
+    except Refused:
         return
-    if "a.example" not in text.lower() and "b.example" not in text.lower():
-        raise Broken("a URL of a host that is not listed is fetched")
+    host = (asked.raw_host or "").rstrip(".")
+    if (
+        asked.user
+        or (host, asked.port) not in (("a.example", 80), ("a.example", 443))
+        and not (host.endswith(".b.example") and asked.port == 8443)
+    ):
+        raise Broken("a URL of a host that is not listed is asked")
+
+
+def callbacks(text: str, choices: Choices) -> None:
+    """What an operator lists as secrets, and what a receiver answers as Retry-After."""
+    asked = retry_after(text, 0.0)
+    if asked is not None and not 0 <= asked:
+        raise Broken("a pause goes forward")
+    if not 0 < pause(choices.one((1, 2, 40, 100_000)), 5.0, asked) <= LONGEST_S:
+        raise Broken("a pause has bounds")
+    try:
+        secrets = Signer(text, None).secrets()
+    except NotReady:
+        return
+    if not all(24 <= len(secret) <= 64 for secret in secrets):
+        raise Broken("a secret that signs is long enough")
 
 
 def seeds() -> list[bytes]:
-    return [bytes([kind, 6]) + bytes(range(40)) for kind in range(7)]
+    return [bytes([kind, 6]) + bytes(range(40)) for kind in range(8)]

@@ -21,7 +21,11 @@ def identity(request: Request) -> tuple[str, str]:
     return getattr(request.state, "key_id", ""), client_of(request)
 
 
+def base_url(request: Request) -> str:
+    """This service's address as the client reaches it, without a slash at its end."""
+    return str(request.app.state.settings.public_url or request.base_url).rstrip("/")
+
+
 def result_url(request: Request, job_id: str, name: str = "result.jsonl") -> str:
     """The signed address of a job's result, or of one of its pictures, as this client can reach it."""
-    base = request.app.state.settings.public_url or str(request.base_url)
-    return base.rstrip("/") + jobs_of(request).links.path(job_id, name)
+    return base_url(request) + jobs_of(request).links.path(job_id, name)

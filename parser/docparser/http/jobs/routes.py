@@ -11,8 +11,10 @@ from fastapi import APIRouter, Request, Response
 
 from docparser.errors import DataDirFull, StorageUnavailable
 from docparser.http.jobs import submission
-from docparser.http.jobs.clients import identity, jobs_of, result_url
+from docparser.http.jobs.callback_schema import CALLBACK_URL, CALLBACKS
+from docparser.http.jobs.clients import base_url, identity, jobs_of, result_url
 from docparser.http.jobs.envelope import JobRoute, answer
+from docparser.jobs.callback_body import describe_told
 from docparser.jobs.result import describe
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Job, JobState
@@ -20,6 +22,7 @@ from docparser.jobs.storage.states import Job, JobState
 router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
 
 BODY = {
+    "callbacks": CALLBACKS,
     "requestBody": {
         "required": True,
         "content": {
@@ -33,6 +36,7 @@ BODY = {
                         "optionalPayload": {"type": "string", "description": "Options of /layout-parsing as JSON."},
                         "pageRanges": {"type": "string", "example": "2,4-6,9-"},
                         "batchId": {"type": "string"},
+                        "callbackUrl": CALLBACK_URL,
                     },
                 }
             },
@@ -46,11 +50,12 @@ BODY = {
                         "optionalPayload": {"type": "object"},
                         "pageRanges": {"type": "string"},
                         "batchId": {"type": "string"},
+                        "callbackUrl": CALLBACK_URL,
                     },
                 }
             },
         },
-    }
+    },
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"description": "A field is wrong; msg names it."},
@@ -84,7 +89,8 @@ async def submit(request: Request) -> Response:
     await asyncio.to_thread(jobs.check_room)
     await jobs.check_presence()
     async with submission.read(request, jobs.model, request.app.state.intake) as submitted:
-        job_id = await asyncio.to_thread(jobs.keep, submitted, owner, flow)
+        await jobs.sender.check(submitted.callback_url)
+        job_id = await asyncio.to_thread(jobs.keep, submitted, owner, flow, base_url(request))
     jobs.runner.wake()
     told = jobs.notes(submitted.model, submitted.options)
     return answer({"jobId": job_id, "docparser": {"model": jobs.model.served_name, "notes": told}})
@@ -115,6 +121,8 @@ def _state(jobs: JobService, request: Request, job_id: str) -> dict:
     data = describe(job, counts, steps, result_url(request, job_id) if done else None)
     data["docparser"]["model"] = jobs.read_by(job, steps)
     data["docparser"]["notes"] = jobs.notes(job.model, job.options)
+    if callback := describe_told(job, jobs.callbacks.told(job_id) if job.callback else None):
+        data["docparser"]["callback"] = callback
     if counts.ended and not done:
         data["docparser"]["partialUrl"] = result_url(request, job_id)
     if not job.state.ended and jobs.runner.paused_by:
@@ -160,6 +168,9 @@ async def retry(job_id: str, request: Request) -> Response:
 def _retry(jobs: JobService, job_id: str, owner: str) -> int:
     """Pages that are parsed again count again: they are work, whoever is to blame."""
     again = jobs.store.retry(job_id, owner)
+    if again:
+        with contextlib.suppress(DataDirFull, StorageUnavailable, OSError):  # only a rebuilt database reads the marks
+            jobs.files.forget_told(job_id)
     jobs.allowance.spend(owner, "pages", again, force=True)
     jobs.audit.record("job.retried", job=job_id, pages=again)
     return again

@@ -144,6 +144,7 @@ class Database:
             try:
                 schema.check(connection, self.path)
                 _prepare(connection)
+                schema.extend(connection)
             except BaseException:
                 connection.close()
                 raise

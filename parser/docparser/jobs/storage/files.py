@@ -3,6 +3,7 @@
 
     <data>/jobs/<job id>/document            as the client sent it
                          submission.json     enough to rebuild the job's row
+                         cancelled, told-*   marks: it was cancelled; its callback of an end is over
                          pages/000007-1f2e/  one finished page: page.json and its pictures
 
 Everything is written under a name that begins with a dot, flushed to the disk, and renamed: after a crash it is there
@@ -28,6 +29,7 @@ from docparser.jobs.storage.folder import DataFolder
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")
 REMOVED = ".removed-"
+TOLD = "told-"
 CHUNK = 1 << 20
 
 
@@ -79,10 +81,25 @@ class JobFiles:
         with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
             _write(self.folder(job_id) / "cancelled", [])
 
+    def mark_told(self, job_id: str, event: str) -> None:
+        """Leave a mark, for a rebuilt database, that the job's callback of this event is over."""
+        with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
+            _write(self.folder(job_id) / f"{TOLD}{event}", [])
+
+    def forget_told(self, job_id: str) -> None:
+        """Remove those marks: the job has begun again."""
+        with self.data.named_errors():
+            for path in self.folder(job_id).glob(f"{TOLD}*"):
+                path.unlink(missing_ok=True)
+
     def submission(self, job_id: str) -> dict[str, Any]:
         path = self.folder(job_id) / "submission.json"
         try:
-            return json.loads(path.read_bytes()) | {"cancelled": (path.parent / "cancelled").exists()}
+            found = {
+                "cancelled": (path.parent / "cancelled").exists(),
+                "told": [mark.name.removeprefix(TOLD) for mark in path.parent.glob(f"{TOLD}*")],
+            }
+            return json.loads(path.read_bytes()) | found
         except (OSError, ValueError) as exc:
             raise StorageDamaged(f"{path} cannot be read ({exc})") from exc
 

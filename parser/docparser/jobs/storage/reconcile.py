@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from docparser.errors import StorageDamaged
-from docparser.jobs.storage import turns
+from docparser.jobs.storage import callbacks, turns
 from docparser.jobs.storage.database import Database
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.states import OPENING, Job, JobState, StepState
@@ -92,6 +92,7 @@ def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
             if not files.folder(job_id).exists() or _exists(connection, job_id):
                 return False  # it was removed, or another process was faster
             _insert(connection, values)
+            callbacks.restore(connection, job_id, submission["told"])
             for number, page in done.items():
                 _take(connection, job_id, number, page)
             if submission["cancelled"]:

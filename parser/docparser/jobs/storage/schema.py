@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -64,6 +65,26 @@ CREATE TABLE flows (flow TEXT PRIMARY KEY, turns REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE clock (value INTEGER NOT NULL);
 INSERT INTO clock VALUES (0);
 """
+# What came later and older releases need not know; `extend` adds it to their files.
+EXTENSION = """
+ALTER TABLE jobs ADD COLUMN callback TEXT;
+CREATE TABLE callbacks (
+    job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    event TEXT NOT NULL,
+    id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    state TEXT NOT NULL,
+    process TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    not_before REAL NOT NULL,
+    created REAL NOT NULL,
+    status INTEGER,
+    error TEXT,
+    PRIMARY KEY (job_id, event)
+) WITHOUT ROWID;
+CREATE INDEX queued_callbacks ON callbacks (not_before) WHERE state = 'queued';
+CREATE INDEX sending_callbacks ON callbacks (process) WHERE state = 'sending';
+"""
 TABLES = frozenset(("jobs", "steps", "flows", "clock"))
 
 
@@ -77,11 +98,31 @@ class Incompatible(StorageUnavailable):
 
 def fill(connection: sqlite3.Connection, change: int) -> None:
     """Make the tables in an empty database. Changes are numbered from ``change``."""
-    for statement in SCHEMA.split(";\n"):
+    for statement in (SCHEMA + EXTENSION).split(";\n"):
         connection.execute(statement)
     connection.execute("UPDATE clock SET value = ?", (change,))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def extend(connection: sqlite3.Connection) -> None:
+    """Add what is new to a file of an older release, which can still use it afterwards."""
+    if _is_extended(connection):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not _is_extended(connection):  # another process was faster
+            for statement in EXTENSION.split(";\n"):
+                connection.execute(statement)
+        connection.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _is_extended(connection: sqlite3.Connection) -> bool:
+    return any(row["name"] == "callback" for row in connection.execute("PRAGMA table_info(jobs)"))
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:

@@ -37,7 +37,8 @@ JOINING = -1
 @dataclasses.dataclass(frozen=True)
 class Job:
     """One row of ``jobs``. ``owner`` may see it: an API key's id, or "" without keys. ``flow`` names the client whose
-    turns it takes. Times are seconds since the epoch; ``total_pages`` is None until the document is open."""
+    turns it takes. Times are seconds since the epoch; ``total_pages`` is None until the document is open. ``callback``
+    has ``url``, and ``base``, the service's own address as the client reached it."""
 
     id: str
     owner: str
@@ -55,6 +56,7 @@ class Job:
     finished: float | None
     document_pages: int | None
     total_pages: int | None
+    callback: dict[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

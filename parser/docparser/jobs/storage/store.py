@@ -12,7 +12,7 @@ import sqlite3
 import time
 
 from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
-from docparser.jobs.storage import turns
+from docparser.jobs.storage import callbacks, turns
 from docparser.jobs.storage.database import Database
 from docparser.jobs.storage.states import JOINING, OPENING, Counts, Job, JobState, Step, StepState
 from docparser.jobs.storage.turns import IS_ACTIVE
@@ -141,6 +141,7 @@ class JobStore:
                     "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
                     (turns.initial(connection, job.flow), job_id),
                 )
+                callbacks.forget(connection, job_id)  # its next end is told again
             return again
 
     def load(self, window_s: float = 300.0) -> Load:
@@ -222,10 +223,13 @@ def end_if_finished(connection: sqlite3.Connection, job_id: str) -> None:
 
 
 def end(connection: sqlite3.Connection, job_id: str, state: JobState, error: str | None) -> None:
-    connection.execute(
+    """End the job; this is the one place where its callback begins to wait."""
+    ended = connection.execute(
         f"UPDATE jobs SET state = ?, error = ?, finished = ? WHERE id = ? AND {IS_ACTIVE}",
         (state, error, time.time(), job_id),
-    )
+    ).rowcount
+    if ended:
+        callbacks.enqueue(connection, job_id, state, tick(connection))
 
 
 def _job(connection: sqlite3.Connection, job_id: str, owner: str | None) -> Job:
@@ -237,7 +241,10 @@ def _job(connection: sqlite3.Connection, job_id: str, owner: str | None) -> Job:
 
 def to_job(row: sqlite3.Row) -> Job:
     values = {name: row[name] for name in JOB_FIELDS}
-    return Job(**values | {"state": JobState(row["state"]), "options": json.loads(row["options"])})
+    callback = json.loads(row["callback"]) if row["callback"] else None
+    return Job(
+        **values | {"state": JobState(row["state"]), "options": json.loads(row["options"]), "callback": callback}
+    )
 
 
 def _step(row: sqlite3.Row) -> Step:
@@ -245,7 +252,12 @@ def _step(row: sqlite3.Row) -> Step:
 
 
 def to_row(job: Job) -> dict:
-    return dataclasses.asdict(job) | {"options": json.dumps(job.options), "state": str(job.state)}
+    callback = json.dumps(job.callback) if job.callback else None
+    return dataclasses.asdict(job) | {
+        "options": json.dumps(job.options),
+        "state": str(job.state),
+        "callback": callback,
+    }
 
 
 def fail_step(connection: sqlite3.Connection, job_id: str, number: int, kind: str, error: str) -> None:

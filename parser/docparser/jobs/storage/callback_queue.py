@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of callbacks in the database: one is claimed, sent, and is over or waits for its next attempt.
+
+A killed process leaves its callbacks as claimed; another one sends them again, with the same id.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import time
+from collections.abc import Collection
+
+from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.processes import Processes
+from docparser.jobs.storage.states import Counts, Job
+from docparser.jobs.storage.store import count_pages, to_job
+
+
+class CallbackState(enum.StrEnum):
+    QUEUED = "queued"
+    SENDING = "sending"
+    DELIVERED = "delivered"
+    GONE = "gone"
+    """The receiver answered 410: it wants no more."""
+    EXPIRED = "expired"
+    """It failed as long as the operator has callbacks sent again."""
+    OVER = "over"
+    """One of the three before; which, was lost with the database."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Delivery:
+    """A callback that this process now sends, for the ``attempts``-th time. ``created`` is when it was due first, in
+    seconds since the epoch."""
+
+    id: str
+    job: Job
+    counts: Counts
+    event: str
+    host: str
+    attempts: int
+    created: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """How far the newest callback of a job is. ``not_before`` is the time of its next attempt."""
+
+    event: str
+    state: CallbackState
+    attempts: int
+    not_before: float
+    status: int | None
+    error: str | None
+
+
+class CallbackQueue:
+    """Methods raise StorageUnavailable and DataDirFull. A row may be gone: its job was removed or begun again."""
+
+    def __init__(self, database: Database, processes: Processes) -> None:
+        self._database = database
+        self._processes = processes
+
+    def waiting(self) -> int:
+        """How many are queued or being sent, by all processes."""
+        with self._database.reading() as connection:
+            (count,) = connection.execute(
+                "SELECT (SELECT count(*) FROM callbacks WHERE state = 'queued') "
+                "+ (SELECT count(*) FROM callbacks WHERE state = 'sending')"
+            ).fetchone()
+        return int(count)
+
+    def claim(self, without: Collection[str] = ()) -> Delivery | None:
+        """The next one that is due, None if there is none; no host of ``without``."""
+        due = (
+            "SELECT * FROM callbacks WHERE state = 'queued' AND not_before <= ? "
+            f"AND host NOT IN ({', '.join('?' * len(without))}) ORDER BY not_before LIMIT 1"
+        )
+        with self._database.reading() as connection:  # most looks find nothing, and need no lock
+            if connection.execute(due, (time.time(), *without)).fetchone() is None:
+                return None
+        with self._database.writing() as connection:
+            row = connection.execute(due, (time.time(), *without)).fetchone()
+            if row is None:
+                return None
+            connection.execute(
+                "UPDATE callbacks SET state = 'sending', process = ?, attempts = attempts + 1 "
+                "WHERE job_id = ? AND event = ?",
+                (self._processes.name, row["job_id"], row["event"]),
+            )
+            job = to_job(connection.execute("SELECT * FROM jobs WHERE id = ?", (row["job_id"],)).fetchone())
+            counts = count_pages(connection, job.id)
+        return Delivery(row["id"], job, counts, row["event"], row["host"], row["attempts"] + 1, row["created"])
+
+    def over(self, delivery: Delivery, state: CallbackState, status: int | None, error: str) -> bool:
+        """No further attempt. False if the row is gone."""
+        return self._record(delivery, state, time.time(), status, error)
+
+    def wait(self, delivery: Delivery, until: float, status: int | None, error: str) -> None:
+        """The attempt failed; the next one is at ``until``, in seconds since the epoch."""
+        self._record(delivery, CallbackState.QUEUED, until, status, error)
+
+    def _record(
+        self, delivery: Delivery, state: CallbackState, not_before: float, status: int | None, error: str
+    ) -> bool:
+        with self._database.writing() as connection:
+            return bool(
+                connection.execute(
+                    "UPDATE callbacks SET state = ?, process = NULL, not_before = ?, status = ?, error = ? WHERE id = ?"
+                    " AND job_id = ? AND event = ?",
+                    (str(state), not_before, status, error or None, delivery.id, delivery.job.id, delivery.event),
+                ).rowcount
+            )
+
+    def reclaim(self) -> int:
+        """Put those of dead processes back into the queue; returns how many."""
+        with self._database.reading() as connection:
+            names = [
+                row[0] for row in connection.execute("SELECT DISTINCT process FROM callbacks WHERE state = 'sending'")
+            ]
+        dead = [name for name in names if not self._processes.alive(name)]
+        if not dead:
+            return 0
+        with self._database.writing() as connection:
+            return connection.execute(
+                "UPDATE callbacks SET state = 'queued', process = NULL WHERE state = 'sending' "
+                f"AND process IN ({', '.join('?' * len(dead))})",
+                dead,
+            ).rowcount
+
+    def told(self, job_id: str) -> Told | None:
+        """The newest callback of a job; None before its end."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT * FROM callbacks WHERE job_id = ? ORDER BY created DESC LIMIT 1", (job_id,)
+            ).fetchone()
+        if row is None:
+            return None
+        fields = ("event", "attempts", "not_before", "status", "error")
+        return Told(state=CallbackState(row["state"]), **{name: row[name] for name in fields})

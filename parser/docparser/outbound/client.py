@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP client for such requests: the address that was checked is the one that is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from docparser.outbound.addresses import Allowed
+from docparser.outbound.hosts import ListedHosts, Refused
+
+THREADS = 32  # names that are looked up at once
+RESOLVE_S = 5.0  # for a look at a name ahead of its first request
+
+
+class NotPublic(Refused):
+    """The host has an address that may not be connected to."""
+
+
+class NoSuchHost(Refused):
+    """The host's name has no address."""
+
+
+class Unreachable(Exception):
+    """The host did not answer, or not in HTTP."""
+
+
+class _Forbidden(OSError):
+    """The same as NotPublic, in the form that goes through aiohttp."""
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names; refuses a name if any of its addresses is not allowed.
+
+    Threads of its own: a name server that does not answer must not take those of the service. A name that is being
+    looked up is not looked up once more.
+    """
+
+    def __init__(self, allowed: Allowed) -> None:
+        self._allowed = allowed
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="names")
+        self._lookups: dict[tuple[str, int, int], asyncio.Future[list[Any]]] = {}
+
+    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[ResolveResult]:
+        found = await asyncio.shield(self._lookup(host, port, family))
+        for *_, address in found:
+            if not self._allowed(str(address[0])):
+                raise _Forbidden(f"{host} is not a public address")
+        return [
+            ResolveResult(
+                hostname=host, host=str(address[0]), port=port, family=kind, proto=proto, flags=socket.AI_NUMERICHOST
+            )
+            for kind, _, proto, _, address in found
+        ]
+
+    def _lookup(self, host: str, port: int, family: int) -> asyncio.Future[list[Any]]:
+        key = (host, port, family)
+        if (lookup := self._lookups.get(key)) is None:
+            ask = functools.partial(socket.getaddrinfo, host, port, family, socket.SOCK_STREAM)
+            lookup = self._lookups[key] = asyncio.get_running_loop().run_in_executor(self._threads, ask)
+            lookup.add_done_callback(functools.partial(self._looked_up, key))
+        return lookup
+
+    def _looked_up(self, key: tuple[str, int, int], lookup: asyncio.Future[list[Any]]) -> None:
+        del self._lookups[key]
+        if not lookup.cancelled():
+            lookup.exception()  # nobody may be waiting any more, and that is no fault
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class GuardedClient:
+    """No proxies from the environment, no cookies, no redirects, a new connection each time; time is the caller's."""
+
+    def __init__(self, hosts: ListedHosts, allowed: Allowed) -> None:
+        self.hosts = hosts
+        self._allowed = allowed
+        self._resolver = GuardedResolver(allowed)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+        await self._resolver.close()
+
+    async def look(self, url: str) -> None:
+        """Check ``url`` ahead of its requests. A name that cannot be looked up now passes: each request checks again.
+
+        Raises Refused, NotPublic, NoSuchHost.
+        """
+        parsed = self._check(url)
+        try:
+            async with asyncio.timeout(RESOLVE_S):
+                await self._resolver.resolve(parsed.raw_host or "", family=socket.AF_UNSPEC)
+        except _Forbidden as exc:
+            raise NotPublic(str(exc)) from None
+        except socket.gaierror as exc:
+            if exc.errno == socket.EAI_NONAME:
+                raise NoSuchHost(f"there is no host {parsed.host}") from None
+        except (TimeoutError, OSError, ValueError):
+            pass
+
+    @contextlib.asynccontextmanager
+    async def request(self, method: str, url: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, whose body is read only as far as the caller does. ``options`` are aiohttp's.
+
+        Raises Refused, NotPublic, Unreachable; TimeoutError as it comes.
+        """
+        parsed = self._check(url)
+        if self._session is None:
+            connector = aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False, force_close=True, limit=0)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        try:
+            async with self._session.request(method, parsed, allow_redirects=False, **options) as response:
+                yield response
+        except TimeoutError:
+            raise
+        except aiohttp.ClientConnectorError as exc:
+            if isinstance(exc.os_error, _Forbidden):
+                raise NotPublic(str(exc.os_error)) from None
+            raise Unreachable("the URL's host cannot be reached") from None
+        except (aiohttp.ClientError, ValueError, OSError) as exc:
+            raise Unreachable(f"the URL cannot be fetched ({type(exc).__name__})") from None
+
+    def _check(self, url: str) -> URL:
+        parsed = self.hosts.check(url)
+        host = (parsed.host or "").rstrip(".")
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return parsed
+        if not self._allowed(str(address)):  # aiohttp connects to a plain address without asking the resolver
+            raise NotPublic(f"{host} is not a public address")
+        return parsed

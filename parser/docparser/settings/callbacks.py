@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of callbacks: requests that tell a client's own service that its job has ended."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from docparser.settings.base import SettingsGroup, check_networks, listed
+
+HOST = re.compile(r"((\*\.)?[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(:\d{1,5})?")
+
+
+class CallbackSettings(SettingsGroup):
+    callback_hosts: str = Field(
+        default="",
+        description="Hosts that `callbackUrl` may name, like hooks.example.com,*.example.org:8443. Empty: none.",
+    )
+    callback_networks: str = Field(
+        default="",
+        description="Networks that are not public, like 10.2.0.0/16, to which those hosts may lead. Empty: none.",
+    )
+    callback_secrets: str = Field(
+        default="",
+        repr=False,
+        description="Comma-separated, whsec_<base64 of 24 to 64 bytes>. Each signs every callback; while one takes the "
+        "place of another, both are here.",
+    )
+    callback_secrets_file: Path | None = Field(
+        default=None, description="The same, one per line; changes count at once."
+    )
+    callback_timeout_s: float = Field(default=10.0, gt=0, le=300, description="Longest wait for a receiver's answer.")
+    callback_pause_s: float = Field(
+        default=5.0,
+        gt=0,
+        description="Pause before the second attempt; each further one is twice as long, 1 h at most.",
+    )
+    callback_hours: float = Field(default=24.0, gt=0, description="How long a callback that fails is sent again.")
+
+    @field_validator("callback_hosts")
+    @classmethod
+    def _are_hosts(cls, hosts: str) -> str:
+        for host in listed(hosts):
+            if not HOST.fullmatch(host):
+                raise ValueError(f"{host!r} is no host; expected names like hooks.example.com or *.example.org:8443")
+        return hosts
+
+    @field_validator("callback_networks")
+    @classmethod
+    def _are_networks(cls, networks: str) -> str:
+        return check_networks(networks)
