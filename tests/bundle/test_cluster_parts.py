@@ -53,11 +53,10 @@ def test_replicas_of_all_pods_are_counted(monkeypatch: pytest.MonkeyPatch):
     }
     monkeypatch.setenv("VLM_PODS", "vlm-pods")
     monkeypatch.setattr(pods, "addresses", lambda name: [url.split("/")[2].split(":")[0] for url in pages])
-    monkeypatch.setattr(
-        metrics,
-        "fetch",
-        lambda url: None if pages[url] is None else list(metrics.text_string_to_metric_families(pages[url])),
-    )
+    families = {
+        url: None if page is None else list(metrics.text_string_to_metric_families(page)) for url, page in pages.items()
+    }
+    monkeypatch.setattr(metrics, "fetch", families.__getitem__)
     registry = metrics.CollectorRegistry()
     registry.register(metrics.Pods())
     lines = metrics.generate_latest(registry).decode().splitlines()

@@ -83,8 +83,9 @@ OF_HARDWARE: dict[str, dict[tuple[str, str], tuple[Any, Any, str]]] = {
 
 def bytes_of(text: str) -> int:
     """`2g`, `2Gi`: both mean GiB."""
-    number, unit = re.fullmatch(r"(\d+)([gGmM])i?", text).groups()  # type: ignore[union-attr]
-    return int(number) << {"g": 30, "m": 20}[unit.lower()]
+    found = re.fullmatch(r"(\d+)([gm])i?", text.lower())
+    assert found, f"{text!r}: expected a size like 2g or 2Gi"
+    return int(found[1]) << {"g": 30, "m": 20}[found[2]]
 
 
 def seconds(text: str) -> int:
