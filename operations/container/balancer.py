@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write HAProxy's configuration for this container's replicas, and become HAProxy."""
+"""Write HAProxy's configuration for this container's replicas, or for pods of the VLM, and become HAProxy.
+
+Where VLM_PODS names pods (deploy/kubernetes), the container has no replicas of its own: HAProxy asks the cluster's name
+server for their addresses, and asks each of them whether it serves.
+"""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from container import replicas
@@ -17,17 +22,38 @@ LEAST_CONNECTIONS = 512
 FOR_EACH_REQUEST = 2
 
 
-def render(template: str, ports: list[int], max_num_seqs: int) -> str:
-    """The template with its limit of connections and one `server` line for each port.
+# The pods' addresses change: asked for every second, over more than the 512 bytes of old name servers.
+NAMES = """
+resolvers cluster
+    parse-resolv-conf
+    accepted_payload_size 8192
+    timeout resolve 1s
+    hold valid 1s
+"""
 
-    `max_num_seqs` is the number of requests that a replica computes at once. A connection may take two buffers
+
+def of_replicas(template: str, ports: list[int], max_num_seqs: int) -> str:
+    """The configuration for replicas of this container: one `server` line for each port."""
+    servers = "".join(f"    server replica-{index} 127.0.0.1:{port}\n" for index, port in enumerate(ports))
+    return render(template, servers, len(ports) * max_num_seqs)
+
+
+def of_pods(template: str, name: str, port: int, most: int, max_num_seqs: int) -> str:
+    """The configuration for the pods whose addresses the name stands for, at most `most` of them."""
+    server = f"    server-template pod- {most} {name}:{port} resolvers cluster resolve-prefer ipv4 init-addr none\n"
+    return render(template, server, most * max_num_seqs) + NAMES
+
+
+def render(template: str, servers: str, at_once: int) -> str:
+    """The template with its limit of connections and its lines of servers.
+
+    `at_once` is the number of requests that all servers together compute at once. A connection may take two buffers
     (tune.bufsize), while its request is read.
     """
     for place in PLACES:
         if template.count(place) != 1:
             raise ValueError(f"haproxy.cfg: expected the line {place.strip()!r} exactly once")
-    connections = max(LEAST_CONNECTIONS, FOR_EACH_REQUEST * max_num_seqs * len(ports))
-    servers = "".join(f"    server replica-{index} 127.0.0.1:{port}\n" for index, port in enumerate(ports))
+    connections = max(LEAST_CONNECTIONS, FOR_EACH_REQUEST * at_once)
     return template.replace(PLACES[0], f"    maxconn {connections}\n").replace(PLACES[1], servers)
 
 
@@ -38,11 +64,19 @@ def wait_for_a_replica(ports: list[int]) -> None:
         time.sleep(1)
 
 
-def main() -> None:
-    ports = [replicas.port(os.environ, index) for index in range(int(os.environ["VLM_REPLICAS"]))]
+def configuration(env: Mapping[str, str]) -> str:
+    """What HAProxy is started with; waits for a replica where there are some in this container."""
+    template, max_num_seqs = TEMPLATE.read_text(encoding="utf-8"), int(env["VLM_MAX_NUM_SEQS"])
+    if name := env.get("VLM_PODS"):
+        return of_pods(template, name, int(env["VLM_PORT"]), int(env["VLM_MOST_PODS"]), max_num_seqs)
+    ports = [replicas.port(env, index) for index in range(int(env["VLM_REPLICAS"]))]
     wait_for_a_replica(ports)
+    return of_replicas(template, ports, max_num_seqs)
+
+
+def main() -> None:
     path = Path(os.environ["RUN_DIR"]) / "haproxy.cfg"
-    path.write_text(render(TEMPLATE.read_text(encoding="utf-8"), ports, int(os.environ["VLM_MAX_NUM_SEQS"])))
+    path.write_text(configuration(os.environ))
     env = {
         "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin",
         **{name: os.environ[name] for name in ("VLM_HOST", "VLM_PORT", "METRICS_PORT", "RUN_DIR")},

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One page of Prometheus metrics for all replicas: every sample gets a `replica` label; vlm_replica_up says who
-answers."""
+answers. Where VLM_PODS names pods, the page only counts their replicas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from container import halves, replicas
+from container import halves, pods, replicas
 
 TIMEOUT_SECONDS = 5
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -65,8 +65,33 @@ class Replicas:
         yield from merge(pages)
 
 
+class Pods:
+    """A collector for pods of the VLM (deploy/kubernetes): how many replicas they have together, and how many answer.
+
+    The engines' own metrics are the pods' matter, which Prometheus asks itself. A pod without an answer, one that
+    loads for instance, counts as one replica.
+    """
+
+    def collect(self) -> Iterator[Metric]:
+        urls = pods.urls(os.environ)
+        with ThreadPoolExecutor(max(1, len(urls))) as threads:
+            pages = list(threads.map(fetch, urls))
+        states = [value for page in pages for value in (values(page, "vlm_replica_up") if page else [0.0])]
+        up = GaugeMetricFamily("vlm_replica_up", "Whether the replica answers.", labels=["replica"])
+        for index, state in enumerate(states):
+            up.add_metric([str(index)], state)
+        missing = sum(value for page in pages for value in values(page or [], "vlm_dies_missing"))
+        yield GaugeMetricFamily("vlm_dies_missing", "Dies of NPU_IDS that are not there.", missing)
+        yield up
+
+
+def values(page: list[Metric], name: str) -> list[float]:
+    """The values of one family of a page."""
+    return [sample.value for family in page if family.name == name for sample in family.samples]
+
+
 REGISTRY = CollectorRegistry()
-REGISTRY.register(Replicas())
+REGISTRY.register(Pods() if os.environ.get("VLM_PODS") else Replicas())
 
 
 class Handler(BaseHTTPRequestHandler):

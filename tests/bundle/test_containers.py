@@ -71,16 +71,16 @@ def test_a_replica_gets_its_port_and_its_die(tmp_path: Path):
 
 
 def test_the_balancer_lists_every_replica():
-    text = balancer.render(balancer.TEMPLATE.read_text(), [8100, 8101], 16)
+    text = balancer.of_replicas(balancer.TEMPLATE.read_text(), [8100, 8101], 16)
     assert "    server replica-0 127.0.0.1:8100\n    server replica-1 127.0.0.1:8101\n" in text
     assert not any(place in text for place in balancer.PLACES)
     with pytest.raises(ValueError, match="exactly once"):
-        balancer.render("backend replicas\n", [8100], 16)
+        balancer.of_replicas("backend replicas\n", [8100], 16)
 
 
 @pytest.mark.parametrize(("replicas", "seqs", "expected"), [(1, 16, 512), (16, 128, 4096), (64, 128, 16384)])
 def test_connections_follow_from_replicas_and_their_requests(replicas: int, seqs: int, expected: int):
-    text = balancer.render(balancer.TEMPLATE.read_text(), list(range(8100, 8100 + replicas)), seqs)
+    text = balancer.of_replicas(balancer.TEMPLATE.read_text(), list(range(8100, 8100 + replicas)), seqs)
     assert re.findall(r"^    maxconn (\d+)$", text, re.MULTILINE) == [str(expected)]
 
 

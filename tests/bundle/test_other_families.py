@@ -11,10 +11,10 @@ import yaml
 
 from bundle.preflight.machine import Machine
 from bundle.preflight.weights import check_weights
-from bundle.weights.fetch import check_whole
 from served_weights.catalog import Catalog
 from served_weights.errors import WeightsError
 from served_weights.layout import find_layout, has_one
+from served_weights.placing import check_whole
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
 from tests.support.paths import ROOT

@@ -17,10 +17,10 @@ from bundle.archives import unpack
 from bundle.environments.uv import ensure_uv, registry_environment
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say, step
-from served_weights import layout, vlm
+from served_weights import layout
 from served_weights.catalog import DEFAULT_FILE, Catalog, Model
-from served_weights.errors import WeightsError
-from served_weights.manifest import NAME, digest, verify, write
+from served_weights.manifest import NAME, digest, write
+from served_weights.placing import check_whole, is_whole, part_of, put_in_place, remove_leftovers
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
 # Both clients go on with files that were begun. Their hubs' addresses are their own; HF_ENDPOINT names a mirror.
@@ -52,8 +52,7 @@ def download(hub: str, repository: str, part: Path) -> None:
             f"{hub}: the download failed (log: {shown(log)}); run the same command to go on, or carry "
             "the folder here and give its path"
         )
-    for leftover in (".cache", ".git", "._____temp"):
-        shutil.rmtree(part / leftover, ignore_errors=True)
+    remove_leftovers(part)
 
 
 def from_folder(source: Path, part: Path) -> None:
@@ -81,48 +80,11 @@ def from_archive(source: Path, model: Model, part: Path) -> None:
         inside[0].rmdir()
 
 
-def check_whole(part: Path, model: Model, catalog: Catalog) -> None:
-    """Raise WeightsError unless the folder holds the model, its layout model, and what its manifest lists."""
-    vlm.check_complete(part)
-    vlm.check_identity(part, model, catalog)
-    if layout.has_one(model):
-        check_layout(part, layout.name_of(model))
-    verify(part)
-
-
-def check_layout(part: Path, inside: str) -> None:
-    """Raise WeightsError unless the layout model lies in the folder ``inside``."""
-    for name in layout.FILES:
-        if not (part / inside / name).is_file():
-            raise WeightsError(f"the weights lack {inside}/{name}; expected the VLM's folder with {inside} inside")
-    layout.check_name(part / inside, inside)
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether the folder has a manifest and agrees with it."""
-    try:
-        return verify(folder) > 0
-    except WeightsError:
-        return False
-
-
-def put_in_place(part: Path, target: Path) -> None:
-    """Rename the finished folder to its final name, and only then remove what was there before."""
-    for path in (part, *part.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    former = target.with_name(f".{target.name}.old")
-    shutil.rmtree(former, ignore_errors=True)
-    if target.exists():
-        target.rename(former)
-    part.rename(target)
-    shutil.rmtree(former, ignore_errors=True)
-
-
 def fetch(source: str, models: Path, model: Model, catalog: Catalog) -> None:
     """Bring the model's weights from `source` to its folder in `models`. Raises UsageError, WeightsError,
     EnvironmentSetupError."""
     target = models / model.path
-    part = target.with_name(f".{target.name}.part")
+    part = part_of(target)
     if is_whole(target):
         say(f"{shown(target)} is there and agrees with its manifest; remove it to fetch it anew")
         return

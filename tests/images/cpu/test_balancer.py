@@ -77,7 +77,7 @@ class Balancer:
         self._name = f"paddleocr-vl-balancer-{self.port}"
         config = folder / "haproxy.cfg"
         config.write_text(
-            balancer.render(balancer.TEMPLATE.read_text(), [replica.server_port for replica in self.replicas], 16)
+            balancer.of_replicas(balancer.TEMPLATE.read_text(), [replica.server_port for replica in self.replicas], 16)
         )
         folder.chmod(0o755)
         project.docker(

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kubectl renders every overlay and component, and the schemas of three versions of Kubernetes accept the objects."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.support.docs import all_blocks
+from tests.support.kubernetes import FOLDER, RENDERINGS, build, containers, one, pods, rendered
+from tests.support.paths import ROOT
+
+# The oldest that docs/kubernetes.md names, one between, and the newest that kubernetes-validate has.
+VERSIONS = ("1.27", "1.32", "1.37")
+# Of others' controllers, which bring their own schemas.
+CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject"}
+
+
+def test_every_overlay_and_component_is_rendered():
+    overlays, components = zip(*RENDERINGS.values(), strict=True)
+    assert {path.name for path in (FOLDER / "overlays").iterdir()} == set(overlays)
+    named = {name for names in components for name in names}
+    in_overlays = {"fetch-models"}
+    assert {path.name for path in (FOLDER / "components").iterdir()} == named | in_overlays
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_the_schemas_accept_every_object(name: str, version: str):
+    objects = rendered(name)
+    assert CUSTOM.isdisjoint(item["kind"] for item in objects) or "all" in name
+    for item in objects:
+        if item["kind"] not in CUSTOM:
+            kubernetes_validate.validate(item, version, strict=True)
+
+
+def test_the_schemas_would_refuse_a_wrong_field():
+    wrong = copy.deepcopy(one(rendered("cpu"), "Deployment", "vlm"))
+    wrong["spec"]["template"]["spec"]["terminationGracePeriod"] = 60
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_every_name_leads_to_an_object(name: str):
+    """Accounts, ConfigMaps and claims that pods name are there; services, budgets and policies find pods."""
+    objects = rendered(name)
+    names = {(item["kind"], item["metadata"]["name"]) for item in objects}
+    assert {item["metadata"].get("namespace", "paddleocr-vl") for item in objects} == {"paddleocr-vl"}
+    labels = [
+        item["spec"]["template"]["metadata"]["labels"] for item in objects if item["kind"] in ("Deployment", "Job")
+    ]
+    for spec in pods(objects).values():
+        assert ("ServiceAccount", spec["serviceAccountName"]) in names
+        for volume in spec["volumes"]:
+            if claim := volume.get("persistentVolumeClaim"):
+                assert ("PersistentVolumeClaim", claim["claimName"]) in names
+        mounted = {mount["name"] for container in containers(spec) for mount in container["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in spec["volumes"]}
+        for container in containers(spec):
+            assert container["image"].count(":") == 1, "an overlay names the image's tag"
+            for source in container.get("envFrom", ()):
+                assert ("ConfigMap", source["configMapRef"]["name"]) in names
+    for item in objects:
+        spec = item.get("spec", {})
+        selector = (
+            spec.get("selector") if item["kind"] == "Service" else (spec.get("selector") or {}).get("matchLabels")
+        )
+        if item["kind"] in ("Service", "PodDisruptionBudget", "NetworkPolicy", "Deployment"):
+            wanted = selector or (spec.get("podSelector") or {}).get("matchLabels") or {}
+            assert any(wanted.items() <= found.items() for found in labels), item["metadata"]["name"]
+
+
+def test_the_dies_are_named_as_the_cluster_names_them():
+    def dies(name: str) -> list[dict[str, str]]:
+        resources = pods(rendered(name))["vlm"]["containers"][0]["resources"]
+        return [{key: value for key, value in resources[part].items() if "/" in key} for part in ("requests", "limits")]
+
+    assert dies("ascend") == [{"huawei.com/Ascend910": "1"}] * 2, "a device's requests equal its limits"
+    assert dies("ascend, all") == [{"huawei.com/ascend-1980": "1"}] * 2
+    assert dies("cpu") == [{}] * 2
+    assert pods(rendered("ascend, all"))["vlm"]["schedulerName"] == "volcano"
+
+
+def test_the_number_of_pods_is_left_to_the_one_that_changes_it():
+    assert "replicas" in one(rendered("cpu"), "Deployment", "vlm")["spec"]
+    assert "replicas" not in one(rendered("cpu, all"), "Deployment", "vlm")["spec"]
+    scaled = one(rendered("cpu, all"), "ScaledObject", "vlm")["spec"]
+    settings = one(rendered("cpu, all"), "ConfigMap", "balancer-settings")["data"]
+    assert scaled["maxReplicaCount"] <= int(settings["VLM_MOST_PODS"])
+    assert 0 < int(scaled["triggers"][0]["metadata"]["threshold"]) <= int(settings["VLM_MAX_NUM_SEQS"])
+
+
+@pytest.mark.parametrize("hardware", ["cpu", "ascend"])
+def test_the_balancer_knows_what_a_pod_computes_at_once(hardware: str):
+    arguments = yaml.safe_load((ROOT / "config/models.yaml").read_text())["hardware"][hardware]["arguments"]
+    settings = one(rendered(hardware), "ConfigMap", "balancer-settings")["data"]
+    assert int(settings["VLM_MAX_NUM_SEQS"]) == arguments["max-num-seqs"]
+    assert one(rendered(hardware), "Deployment", "vlm")["spec"]["replicas"] <= int(settings["VLM_MOST_PODS"])
+
+
+def test_the_guides_kustomization_is_rendered(tmp_path: Path):
+    """The file that docs/kubernetes.md shows, with its resources where they are."""
+    shown = [block for block in all_blocks(ROOT / "docs/kubernetes.md") if block.language == "yaml"]
+    assert shown
+    text = re.sub(r"(?<=[ \[])\.\./", f"{os.path.relpath(FOLDER, os.path.realpath(tmp_path))}/", shown[0].text)
+    (tmp_path / "kustomization.yaml").write_text(text)
+    images = {c["image"] for spec in pods(build(tmp_path)).values() for c in containers(spec)}
+    assert all(image.startswith("registry.example.org/") for image in images)
