@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout model on OpenVINO: from Paddle's program to a graph, which is made once and kept.
 
-pir                    what Paddle saved, read without Paddle
 operators              what each operation is in OpenVINO's nodes
 translation            the whole program as a model
 engine                 OpenVINO running it

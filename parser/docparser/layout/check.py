@@ -17,7 +17,7 @@ import numpy as np
 from openvino import opset15 as nodes
 
 from docparser.layout.engine import Engine
-from docparser.layout.pir.program import Operation, Program, Type
+from paddle_program.program import Operation, Program, Type
 from docparser.layout.reference import run_in_paddle
 from docparser.layout.translation import Translation
 

@@ -15,8 +15,8 @@ import openvino as ov
 
 from docparser.layout.check import Disagreement, check
 from docparser.layout.graph_cache import GRAPH, REFUSED, model_files
-from docparser.layout.pir.parameters import BadParameters
-from docparser.layout.pir.program import UnknownProgram, read_program
+from paddle_program.parameters import BadParameters
+from paddle_program.program import UnknownProgram, read_program
 from docparser.layout.translation import translate
 
 
