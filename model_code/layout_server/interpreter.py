@@ -54,8 +54,7 @@ class Interpreter:
                 results = self._results(operation, values, [slot.known for slot in given], inputs)
             except (RuntimeError, IndexError) as exc:  # torch refuses it
                 raise UnknownProgram(f"{_place(operation)}: {str(exc).strip().splitlines()[0]}") from exc
-            known = operation.name != "data" and (operation.name in OF_SHAPES or all(slot.known for slot in given))
-            _keep(operation, results, known, slots)
+            _keep(operation, results, _is_known(operation, [slot.known for slot in given]), slots)
         return [outputs[column] for column in sorted(outputs)]
 
     def _results(
@@ -80,6 +79,10 @@ class Interpreter:
         if isinstance(operation.types[0], tuple):  # a list of tensors is one value
             return [results]
         return results if isinstance(results, list) else [results]
+
+
+def _is_known(operation: Operation, inputs: Sequence[bool]) -> bool:
+    return operation.name != "data" and (operation.name in OF_SHAPES or all(inputs))
 
 
 def _keep(operation: Operation, results: list[Any], known: bool, slots: dict[int, Slot]) -> None:

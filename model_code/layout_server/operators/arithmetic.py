@@ -28,7 +28,7 @@ def scale(call: Call) -> Tensor:
     """Factor (input 1) and bias are of the input's type: for integers they are cut to integers before."""
     values = call[0]
     factor = call.scalar(1, values.dtype)
-    bias = torch.tensor(call.attribute("bias"), dtype=torch.float64).to(values.dtype)
+    bias = call.attribute("bias") if values.is_floating_point() else int(call.attribute("bias"))
     return values * factor + bias if call.attribute("bias_after_scale") else (values + bias) * factor
 
 

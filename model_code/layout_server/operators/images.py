@@ -18,9 +18,12 @@ def nearest_interp(call: Call) -> Tensor:
     for name in ("out_d", "out_h", "out_w"):
         call.must(name, -1)
     factors = call.attribute("scale")
-    if any(call.has(index) for index in (1, 2, 3)) or len(factors) != 2:
-        raise call.unknown("sizes that are not two factors")
-    return functional.interpolate(call[0], scale_factor=factors, mode="nearest")
+    if any(call.has(index) for index in (1, 2, 3)) or len(factors) != 2 or any(factor % 1 for factor in factors):
+        raise call.unknown("sizes that are not two whole factors")
+    pages, channels, height, width = call[0].shape
+    down, right = map(int, factors)
+    pixels = call[0].reshape(pages, channels, height, 1, width, 1).expand(-1, -1, -1, down, -1, right)
+    return pixels.reshape(pages, channels, height * down, width * right)
 
 
 def pad3d(call: Call) -> Tensor:

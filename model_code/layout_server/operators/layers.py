@@ -70,7 +70,8 @@ def pool2d(call: Call) -> Tensor:
     total = functional.avg_pool2d(_pad(call[0], ends, 0.0), window, strides)
     if not exclusive or not any((*ends[0], *ends[1])):
         return total
-    return total / functional.avg_pool2d(_pad(torch.ones([1, 1, *call[0].shape[2:]]), ends, 0.0), window, strides)
+    inside = functional.avg_pool2d(_pad(torch.ones([1, 1, *call[0].shape[2:]]), ends, 0.0), window, strides)
+    return total / inside
 
 
 def batch_norm(call: Call) -> Tensor:
@@ -83,8 +84,9 @@ def batch_norm(call: Call) -> Tensor:
     call.must("trainable_statistics", False)
     call.ignore("momentum", "use_global_stats")
     values, mean, variance, scale, bias = (call[index] for index in range(5))
-    factor = scale / torch.sqrt(variance + call.attribute("epsilon"))
-    return values * factor.reshape(-1, 1, 1) + (bias - mean * factor).reshape(-1, 1, 1)
+    factor = (scale / torch.sqrt(variance + call.attribute("epsilon"))).reshape(-1, 1, 1)
+    shift = bias.reshape(-1, 1, 1) - mean.reshape(-1, 1, 1) * factor
+    return values * factor + shift
 
 
 def layer_norm(call: Call) -> Tensor:

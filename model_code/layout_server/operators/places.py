@@ -57,10 +57,10 @@ def _write_slice(call: Call, values: Tensor, first: int) -> Tensor:
     call.must("none_axes", [])
     axes, gone = call.attribute("axes"), call.attribute("decrease_axes")
     shape = call[0].shape
-    places = torch.arange(call[0].numel()).reshape(shape)
     cut = [slice(None)] * len(shape)
     for axis, start, stop, step in zip(axes, *(call.numbers(first + index) for index in range(3)), strict=True):
         cut[axis] = slice(start, stop, step)
+    places = torch.arange(call[0].numel()).reshape(shape)
     places = torch.squeeze(places[tuple(cut)], tuple(gone))
     spread = values.expand(places.shape).reshape(-1)
     return call[0].reshape(-1).scatter(0, places.reshape(-1), spread).reshape(shape)
