@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 
-
 # The parser goes on without the layout server, so the container does too.
 OPTIONAL = {"layout"}
 

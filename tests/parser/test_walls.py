@@ -28,9 +28,8 @@ ALLOWED: dict[str, set[str]] = {
     "convert": {"errors"},  # of it only what its job in a child process may say
     "sandbox": {"errors", "settings"},
     "documents": {"errors", "settings"},
-    "layout.pir": set(),
-    "layout.operators": {"layout.pir"},
-    "layout": {"layout.operators", "layout.pir"},
+    "layout.operators": set(),
+    "layout": {"layout.operators"},
     "vlm": {"errors", "settings"},
     "worker": {"contract", "documents", "errors", "layout", "logs", "sandbox", "settings", "vlm", "weights"},
     "parsing": {"contract", "docparser", "documents", "errors", "settings", "worker"},

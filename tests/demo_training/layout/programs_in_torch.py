@@ -44,7 +44,9 @@ def main(folder: Path) -> None:
                 "results": len(found),
                 "wrong": wrong,
                 "untried": sorted(TABLE.keys() - {operation.name for operation in program.operations}),
-                "plan_differs": [n for n, pair in enumerate(zip(found, planned, strict=True)) if not np.array_equal(*pair)],
+                "plan_differs": [
+                    n for n, pair in enumerate(zip(found, planned, strict=True)) if not np.array_equal(*pair)
+                ],
             }
         )
     )
