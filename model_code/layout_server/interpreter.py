@@ -7,7 +7,7 @@ operation which we have not seen is an error and not a wrong value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,9 @@ from paddle_program.program import Operation, Program, Type, UnknownProgram
 ELSEWHERE = {"batch_norm_"}
 #: Of their inputs only the shape counts, so their results are known before a page comes.
 OF_SHAPES = {"shape64", "full_like"}
+
+
+Replace = Callable[[Operation, list[Any]], list[Any]]
 
 
 class Slot:
@@ -39,9 +42,10 @@ class Interpreter:
         self._program = program
         self._parameters = {name: torch.from_numpy(np.array(value)) for name, value in program.parameters.items()}
 
-    def run(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
-        """The program's results in order, for inputs by name. Raises UnknownProgram for an operation, or a use of one,
-        that is not known."""
+    def run(self, inputs: Mapping[str, Tensor], replace: Replace | None = None) -> list[Tensor]:
+        """The program's results in order, for inputs by name. ``replace`` may take the place of an operation's results:
+        it gets the operation and what it gave. Raises UnknownProgram for an operation, or a use of one, that is not
+        known."""
         slots: dict[int, Slot] = {0: Slot(None, True)}
         outputs: dict[int, Tensor] = {}
         for operation in self._program.operations:
@@ -52,6 +56,7 @@ class Interpreter:
                 continue
             try:
                 results = self._results(operation, values, [slot.known for slot in given], inputs)
+                results = results if replace is None else replace(operation, results)
             except (RuntimeError, IndexError) as exc:  # torch refuses it
                 raise UnknownProgram(f"{_place(operation)}: {str(exc).strip().splitlines()[0]}") from exc
             _keep(operation, results, _is_known(operation, [slot.known for slot in given]), slots)

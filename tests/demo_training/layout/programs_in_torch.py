@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout server's interpreter on a program whose results Paddle has given: ``programs_in_torch.py FOLDER``.
 
-Runs in the environment `vlm`. FOLDER holds the program and `paddle.npz`: inputs as in_NAME, results as out_NUMBER.
-Prints one JSON object: the operations whose values differ, those of the table that the program lacks, and whether the
-plan gives what the interpreter gives.
+Runs in the environment `vlm`. FOLDER holds the program and `paddle.npz`: inputs as in_NAME, results as out_NUMBER, and
+what Paddle decided as decided_NUMBER, from which the interpreter then goes on. Writes its results to `torch.npz`.
+Prints one JSON object: without decisions the operations whose values differ; those of the table that the program
+lacks; and whether the plan gives what the interpreter gives.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from layout_server.interpreter import Interpreter
 from layout_server.operators import TABLE
 from layout_server.plan import Plan
 from paddle_program.files import model_files
-from paddle_program.program import read_program
+from paddle_program.program import Operation, read_program
 
 
 def main(folder: Path) -> None:
@@ -31,7 +33,14 @@ def main(folder: Path) -> None:
     made_by = {number: operation for operation in program.operations for number in operation.outputs}
     fetched = {o.attributes["col"]: made_by[o.inputs[0]].name for o in program.operations if o.name == "fetch"}
     interpreter = Interpreter(program)
-    found = [value.numpy() for value in interpreter.run(inputs)]
+    decided = {int(name[8:]): torch.from_numpy(told[name]) for name in told if name.startswith("decided_")}
+
+    def go_on(operation: Operation, results: list[Any]) -> list[Any]:
+        return [decided.get(number, value) for number, value in zip(operation.outputs, results, strict=False)]
+
+    found = [value.numpy() for value in interpreter.run(inputs, go_on if decided else None)]
+    np.savez(folder / "torch.npz", **{str(number): value for number, value in enumerate(found)})
+    found = [value.numpy() for value in interpreter.run(inputs)] if decided else found
     planned = [value.numpy() for value in Plan(interpreter, inputs)(inputs)]
     wrong = [
         fetched[number]
@@ -42,7 +51,7 @@ def main(folder: Path) -> None:
         json.dumps(
             {
                 "results": len(found),
-                "wrong": wrong,
+                "wrong": [] if decided else wrong,
                 "untried": sorted(TABLE.keys() - {operation.name for operation in program.operations}),
                 "plan_differs": [
                     n for n, pair in enumerate(zip(found, planned, strict=True)) if not np.array_equal(*pair)

@@ -14,12 +14,15 @@ import pytest
 
 from demo_training.layout.measure import load
 from demo_training.pages.documents import draw_page
+from docparser.layout.check import _difference, decisions
+from docparser.layout.check import draw_page as draw_layout_page
 from docparser.layout.reference import run_in_paddle
 from docparser.layout.served import LayoutServer
 from docparser.worker.layout_engine import in_place_of_paddle
 from paddle_program.files import model_checksum, model_files
+from paddle_program.program import read_program
 from tests.demo_training.conftest import run_module
-from tests.demo_training.layout.test_engines import iou
+from tests.demo_training.layout.test_engines import iou, published_shape
 from tests.support.layout_server import DEMO, LayoutServerProcess
 from tests.support.operator_program import draw
 
@@ -37,13 +40,30 @@ def server(tmp_path_factory) -> Iterator[LayoutServerProcess]:
 
 def test_every_operation_gives_paddles_values(tmp_path, in_paddle):
     in_paddle("tests.support.operator_program", tmp_path)
-    inputs = draw()
-    results, _ = run_in_paddle(*model_files(tmp_path), inputs)
-    told = {f"in_{name}": value for name, value in inputs.items()}
-    np.savez(tmp_path / "paddle.npz", **told, **{f"out_{number}": value for number, value in enumerate(results)})
-    script = Path(__file__).with_name("programs_in_torch.py")
-    found = json.loads(run_module("vlm", script, tmp_path).splitlines()[-1])
+    results, found = in_both(tmp_path, draw(), [])
     assert found == {"results": len(results), "wrong": [], "untried": [], "plan_differs": []}
+
+
+def test_the_published_architecture_from_paddles_decisions(tmp_path):
+    """As the translator to OpenVINO is checked: random weights decide by roundings, so both go on from Paddle's."""
+    folder = published_shape(tmp_path, "--small")
+    decided = [number for decision in decisions(read_program(*model_files(folder))) for number in decision.outputs]
+    assert len(decided) > 10
+    results, found = in_both(folder, draw_layout_page(), decided)
+    assert found["plan_differs"] == []
+    ours = np.load(folder / "torch.npz")
+    for number, theirs in enumerate(results):
+        assert _difference(f"output {number}", ours[str(number)], theirs) < 5e-4
+
+
+def in_both(folder: Path, inputs: dict[str, np.ndarray], decided: list[int]) -> tuple[list[np.ndarray], dict]:
+    """Paddle's results of the program in ``folder``, and what the script in torch says of its own."""
+    results, known = run_in_paddle(*model_files(folder), inputs, decided)
+    told = {f"in_{name}": value for name, value in inputs.items()}
+    told |= {f"out_{number}": value for number, value in enumerate(results)}
+    np.savez(folder / "paddle.npz", **told, **{f"decided_{number}": value for number, value in known.items()})
+    script = Path(__file__).with_name("programs_in_torch.py")
+    return results, json.loads(run_module("vlm", script, folder).splitlines()[-1])
 
 
 def test_the_same_boxes_through_the_server(server):

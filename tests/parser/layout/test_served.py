@@ -18,6 +18,9 @@ from tests.support.layout_server import DEMO, LayoutServerProcess
 from tests.support.simulated_layout_server import BOX, SimulatedLayoutServer
 from tests.support.wait import wait_for
 
+# They listen on a socket.
+pytestmark = pytest.mark.server
+
 PAGE = [np.full((1, 2), 800, np.float32), np.zeros((1, 3, 8, 8), np.float32), np.ones((1, 2), np.float32)]
 DOCUMENTS, CLIENTS = 12, 4
 
@@ -87,7 +90,6 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(simulated, c
     assert client.find(PAGE) is not None and client.away == ""
 
 
-@pytest.mark.server
 @pytest.mark.model
 def test_a_layout_server_that_is_killed_under_load_costs_no_page(start_service, vlm, layout_model, tmp_path):
     """The real server and the real parser; the layout model's weights and the VLM are simulated."""
