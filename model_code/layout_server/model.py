@@ -34,7 +34,7 @@ class LayoutModel:
         try:
             self.checksum = model_checksum(folder)
             program = read_program(*model_files(folder))
-            self.shapes = _shapes(program)
+            self.shapes = shapes_of(program)
             self._device = device
             self._interpreter = Interpreter(program)
             self._moved: dict[int, tuple[Tensor, Tensor]] = {}
@@ -99,7 +99,7 @@ class LayoutModel:
                     raise ValueError("a page's results depend on the pages beside it")
 
 
-def _shapes(program: Program) -> dict[str, tuple[int, ...]]:
+def shapes_of(program: Program) -> dict[str, tuple[int, ...]]:
     """Of the inputs by name, for one page. Raises UnknownProgram."""
     shapes: dict[str, tuple[int, ...]] = {}
     for operation in program.operations:

@@ -297,6 +297,8 @@ def test_the_guard_tells_giving_up_from_a_retry():
     assert given_up(
         "PROCESS_STATE_EXITED", pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7")
     )
+    optional = pairs("processname:layout groupname:layout from_state:RUNNING expected:1 pid:7")
+    assert not given_up("PROCESS_STATE_EXITED", optional) and not given_up("PROCESS_STATE_FATAL", optional)
     assert not given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 from_state:RUNNING expected:0 pid:7"))
 
 

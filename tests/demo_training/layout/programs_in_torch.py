@@ -4,7 +4,7 @@
 Runs in the environment `vlm`. FOLDER holds the program and `paddle.npz`: inputs as in_NAME, results as out_NUMBER, and
 what Paddle decided as decided_NUMBER, from which the interpreter then goes on. Writes its results to `torch.npz`.
 Prints one JSON object: without decisions the operations whose values differ; those of the table that the program
-lacks; and whether the plan gives what the interpreter gives.
+lacks; the plan's operators of PyTorch, and whether it gives what the interpreter gives.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def main(folder: Path) -> None:
     found = [value.numpy() for value in interpreter.run(inputs, go_on if decided else None)]
     np.savez(folder / "torch.npz", **{str(number): value for number, value in enumerate(found)})
     found = [value.numpy() for value in interpreter.run(inputs)] if decided else found
-    planned = [value.numpy() for value in Plan(interpreter, inputs)(inputs)]
+    plan = Plan(interpreter, inputs)
+    planned = [value.numpy() for value in plan(inputs)]
     wrong = [
         fetched[number]
         for number, (ours, theirs) in enumerate(zip(found, expected, strict=True))
@@ -53,6 +54,7 @@ def main(folder: Path) -> None:
                 "results": len(found),
                 "wrong": [] if decided else wrong,
                 "untried": sorted(TABLE.keys() - {operation.name for operation in program.operations}),
+                "operators": sorted(str(operator).removeprefix("aten.") for operator in plan.operators),
                 "plan_differs": [
                     n for n, pair in enumerate(zip(found, planned, strict=True)) if not np.array_equal(*pair)
                 ],
