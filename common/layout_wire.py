@@ -17,8 +17,8 @@ CONTENT_TYPE = "application/octet-stream"
 PATH = "/v1/layout"
 ELEMENTS = ("uint8", "int32", "int64", "float32")
 MOST_HEAD_BYTES = 4096
-#: What a pixel of `uint8` is as the model's input, by PaddleX's own arithmetic (Normalize with means 0, deviations 1).
-PIXELS = np.arange(256, dtype=np.float32) * np.float32(1 / 255)
+#: A pixel's value times this is the model's input, by PaddleX's own arithmetic (means 0, deviations 1).
+STEP = np.float32(1 / 255)
 
 
 class BadMessage(ValueError):
@@ -57,10 +57,12 @@ def unpack(message: bytes) -> dict[str, np.ndarray]:
 
 def small_image(image: np.ndarray) -> np.ndarray:
     """The image as `uint8` if every value is a pixel's; otherwise as it is."""
-    pixels = np.rint(image * 255).clip(0, 255).astype(np.uint8)
-    return pixels if np.array_equal(PIXELS[pixels], image) else image
+    scaled = image * np.float32(255) + np.float32(0.5)
+    with np.errstate(invalid="ignore"):  # what lies outside 0..255 is not restored, and found so
+        pixels = scaled.astype(np.uint8)
+    return pixels if np.array_equal(full_image(pixels), image) else image
 
 
 def full_image(image: np.ndarray) -> np.ndarray:
     """What ``small_image`` was given."""
-    return PIXELS[image] if image.dtype == np.uint8 else image
+    return np.multiply(image, STEP, dtype=np.float32) if image.dtype == np.uint8 else image

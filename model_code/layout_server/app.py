@@ -35,15 +35,16 @@ class Refused(Exception):
 class LayoutService:
     def __init__(self, model: LayoutModel, settings: Settings) -> None:
         self._model, self._settings = model, settings
-        self.registry = CollectorRegistry()
-        name = {"registry": self.registry}
-        self._pages = Counter("layout_pages", "Pages answered.", **name)
-        self._refused = Counter("layout_refused", "Requests refused, by status.", ["status"], **name)
-        self._seconds = Histogram("layout_page_seconds", "From a page's arrival to its answer.", **name)
+        self.registry = registry = CollectorRegistry()
+        self._pages = Counter("layout_pages", "Pages answered.", registry=registry)
+        self._refused = Counter("layout_refused", "Requests refused, by status.", ["status"], registry=registry)
+        self._seconds = Histogram("layout_page_seconds", "From a page's arrival to its answer.", registry=registry)
         buckets = (1, 2, 4, 8, 16, 32)
-        self._batches = Histogram("layout_batch_pages", "Pages of each call.", buckets=buckets, **name)
-        waiting = Gauge("layout_waiting_pages", "Pages that wait for the device.", **name)
-        Gauge("layout_device", "1 for the device that is used.", ["device"], **name).labels(settings.device).set(1)
+        self._batches = Histogram("layout_batch_pages", "Pages of each call.", buckets=buckets, registry=registry)
+        waiting = Gauge("layout_waiting_pages", "Pages that wait for the device.", registry=registry)
+        Gauge("layout_device", "1 for the device that is used.", ["device"], registry=registry).labels(
+            settings.device
+        ).set(1)
         self.batcher = Batcher(
             model.run, model.most_pages, settings.wait_s, settings.most_waiting, self._batches.observe
         )

@@ -22,7 +22,7 @@ from layout_server.device import open_device
 from layout_server.model import Page
 from layout_server.plan import Recorder
 from layout_server.settings import Settings
-from layout_wire import MODEL_HEADER, PATH, PIXELS, BadMessage, full_image, pack, small_image, unpack
+from layout_wire import MODEL_HEADER, PATH, BadMessage, full_image, pack, small_image, unpack
 from paddle_program.program import UnknownProgram
 from tool_errors import DeviceError, UsageError
 
@@ -163,10 +163,12 @@ async def exchange(service: LayoutService, body: bytes, path: str = PATH, **head
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 
 
-def ask(body: bytes, model: SimulatedModel | None = None, path: str = PATH, **headers: str) -> tuple[int, bytes]:
+def ask(
+    body: bytes, model: SimulatedModel | None = None, path: str = PATH, wanted: str = SimulatedModel.checksum
+) -> tuple[int, bytes]:
     async def run() -> tuple[int, bytes]:
         service = LayoutService(model or SimulatedModel(), Settings.from_environment({"LAYOUT_QUEUE": "1"}))  # type: ignore[arg-type]  # simulated
-        return await exchange(service, body, path, **{MODEL_HEADER: SimulatedModel.checksum, **headers})
+        return await exchange(service, body, path, **{MODEL_HEADER: wanted})
 
     return asyncio.run(run())
 
@@ -200,7 +202,7 @@ def test_bytes_that_are_no_message_are_refused(body):
 
 
 def test_another_model_is_409_and_a_large_body_413():
-    status, body = ask(pack(page()), **{MODEL_HEADER: "b" * 64})
+    status, body = ask(pack(page()), wanted="b" * 64)
     assert status == 409 and "a" * 64 in json.loads(body)["error"]
     assert ask(b"x" * (17 << 20))[0] == 413
 
@@ -214,11 +216,11 @@ def test_a_failed_device_is_500_and_no_longer_healthy():
 
 
 def test_pixels_travel_as_bytes_and_come_back_the_same():
-    image = PIXELS[np.random.default_rng(1).integers(0, 256, (1, 3, 8, 8))]
+    image = full_image(np.random.default_rng(1).integers(0, 256, (1, 3, 8, 8)).astype(np.uint8))
     small = small_image(image)
     assert small.dtype == np.uint8 and np.array_equal(full_image(small), image)
-    other = image + np.float32(1e-6)
-    assert small_image(other) is other
+    for other in (image + np.float32(1e-6), image - 1, image + 300, np.full_like(image, np.nan)):
+        assert small_image(other) is other
 
 
 @pytest.mark.parametrize(

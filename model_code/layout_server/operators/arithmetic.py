@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,11 +13,11 @@ from torch.nn import functional
 from layout_server.operators.call import Call, Operator, element_of
 
 
-def unary(make: Callable[..., Tensor]) -> Operator:
+def unary(make: Callable[..., Any]) -> Operator:
     return lambda call: make(call[0])
 
 
-def binary(make: Callable[..., Tensor]) -> Operator:
+def binary(make: Callable[..., Any]) -> Operator:
     return lambda call: make(call[0], call[1])
 
 
@@ -64,47 +65,43 @@ def dropout(call: Call) -> Tensor:
     return call[0]
 
 
+UNARY: dict[str, Callable[..., Any]] = {
+    "abs": torch.abs,
+    "ceil": torch.ceil,
+    "cos": torch.cos,
+    "exp": torch.exp,
+    "floor": torch.floor,
+    "log": torch.log,
+    "logical_not": torch.logical_not,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "silu": functional.silu,
+    "sin": torch.sin,
+    "sqrt": torch.sqrt,
+    "tanh": torch.tanh,
+}
+BINARY: dict[str, Callable[..., Any]] = {
+    "add": torch.add,
+    "bitwise_and": torch.bitwise_and,
+    "divide": torch.div,
+    "elementwise_pow": torch.pow,
+    "equal": torch.eq,
+    "greater_equal": torch.ge,
+    "greater_than": torch.gt,
+    "less_equal": torch.le,
+    "less_than": torch.lt,
+    "logical_and": torch.logical_and,
+    "logical_or": torch.logical_or,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "multiply": torch.mul,
+    "not_equal": torch.ne,
+    "remainder": torch.remainder,
+    "subtract": torch.sub,
+}
 TABLE: dict[str, Operator] = {
-    **{
-        name: unary(make)
-        for name, make in {
-            "abs": torch.abs,
-            "ceil": torch.ceil,
-            "cos": torch.cos,
-            "exp": torch.exp,
-            "floor": torch.floor,
-            "log": torch.log,
-            "logical_not": torch.logical_not,
-            "relu": torch.relu,
-            "sigmoid": torch.sigmoid,
-            "silu": functional.silu,
-            "sin": torch.sin,
-            "sqrt": torch.sqrt,
-            "tanh": torch.tanh,
-        }.items()
-    },
-    **{
-        name: binary(make)
-        for name, make in {
-            "add": torch.add,
-            "bitwise_and": torch.bitwise_and,
-            "divide": torch.div,
-            "elementwise_pow": torch.pow,
-            "equal": torch.eq,
-            "greater_equal": torch.ge,
-            "greater_than": torch.gt,
-            "less_equal": torch.le,
-            "less_than": torch.lt,
-            "logical_and": torch.logical_and,
-            "logical_or": torch.logical_or,
-            "maximum": torch.maximum,
-            "minimum": torch.minimum,
-            "multiply": torch.mul,
-            "not_equal": torch.ne,
-            "remainder": torch.remainder,
-            "subtract": torch.sub,
-        }.items()
-    },
+    **{name: unary(make) for name, make in UNARY.items()},
+    **{name: binary(make) for name, make in BINARY.items()},
     "cast": to_type,
     "clip": clip,
     "dropout": dropout,

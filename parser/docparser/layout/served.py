@@ -61,7 +61,7 @@ class LayoutServer:
             log.info("a page's layout is found on the CPU: %s", exc)
             return self._count(ON_CPU, None)
         except (OSError, http.client.HTTPException, BadMessage) as exc:
-            self._lose(f"{self.url}: {exc or type(exc).__name__}")
+            self._lose(f"{self.url}: {str(exc) or type(exc).__name__}")
             return self._count(ON_CPU, None)
         self._win()
         return self._count(SERVED, [np.concatenate(parts) for parts in zip(*pages, strict=True)])

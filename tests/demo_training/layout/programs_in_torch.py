@@ -39,7 +39,8 @@ def main(folder: Path) -> None:
         return [decided.get(number, value) for number, value in zip(operation.outputs, results, strict=False)]
 
     found = [value.numpy() for value in interpreter.run(inputs, go_on if decided else None)]
-    np.savez(folder / "torch.npz", **{str(number): value for number, value in enumerate(found)})
+    made: dict[str, Any] = {str(number): value for number, value in enumerate(found)}
+    np.savez(folder / "torch.npz", **made)
     found = [value.numpy() for value in interpreter.run(inputs)] if decided else found
     plan = Plan(interpreter, inputs)
     planned = [value.numpy() for value in plan(inputs)]

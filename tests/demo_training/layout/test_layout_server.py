@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,9 +63,10 @@ def test_the_published_architecture_from_paddles_decisions(tmp_path):
 def in_both(folder: Path, inputs: dict[str, np.ndarray], decided: list[int]) -> tuple[list[np.ndarray], dict]:
     """Paddle's results of the program in ``folder``, and what the script in torch says of its own."""
     results, known = run_in_paddle(*model_files(folder), inputs, decided)
-    told = {f"in_{name}": value for name, value in inputs.items()}
+    told: dict[str, Any] = {f"in_{name}": value for name, value in inputs.items()}
     told |= {f"out_{number}": value for number, value in enumerate(results)}
-    np.savez(folder / "paddle.npz", **told, **{f"decided_{number}": value for number, value in known.items()})
+    told |= {f"decided_{number}": value for number, value in known.items()}
+    np.savez(folder / "paddle.npz", **told)
     script = Path(__file__).with_name("programs_in_torch.py")
     return results, json.loads(run_module("vlm", script, folder).splitlines()[-1])
 
@@ -74,7 +76,7 @@ def test_the_same_boxes_through_the_server(server):
     assert server.health["model"] == model_checksum(DEMO)
     assert server.health["batch"] == 2, "the demo's program takes several pages"
     client = LayoutServer(server.url, DEMO, timeout_s=300.0)
-    with in_place_of_paddle(None, DEMO, lambda on_cpu, inputs: client.find(inputs)):
+    with in_place_of_paddle(None, DEMO, lambda on_cpu, inputs: client.find(inputs) or []):
         ours = load(DEMO)
     theirs = load(DEMO)
     pages = [
