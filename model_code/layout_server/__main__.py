@@ -57,7 +57,10 @@ def main() -> int:
         server.run()
     except SystemExit as exc:  # uvicorn's, where it cannot listen; it has logged the reason
         raise ServiceError(f"cannot listen on LAYOUT_HOST={settings.host}, LAYOUT_PORT={settings.port}") from exc
-    return 1 if service.batcher.failed is not None or not server.started else 0
+    if service.batcher.failed is not None:
+        logging.shutdown()
+        os._exit(1)  # the device's thread may hang, and nobody waits for it
+    return 0 if server.started else 1
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from layout_server.model import Page
 
 log = logging.getLogger(__name__)
 
+#: A device that hangs does not come back; a call takes seconds on a CPU.
+LONGEST_CALL_S = 120.0
 Run = Callable[[Sequence[Page]], list[list[np.ndarray]]]
 
 
@@ -30,13 +32,19 @@ class DeviceFailed(Exception):
 class Batcher:
     """Belongs to one event loop. ``run`` is called in one thread, with at most ``most_pages`` pages.
 
-    ``on_batch`` gets the number of pages of each call.
+    ``on_batch`` gets the number of pages of each call. A call that takes longer than ``longest_s`` counts as failed.
     """
 
     def __init__(
-        self, run: Run, most_pages: int, wait_s: float, most_waiting: int, on_batch: Callable[[int], None]
+        self,
+        run: Run,
+        most_pages: int,
+        wait_s: float,
+        most_waiting: int,
+        on_batch: Callable[[int], None],
+        longest_s: float = LONGEST_CALL_S,
     ) -> None:
-        self._run, self._on_batch = run, on_batch
+        self._run, self._on_batch, self._longest_s = run, on_batch, longest_s
         self._most_pages, self._wait_s, self._most_waiting = most_pages, wait_s, most_waiting
         self._waiting: deque[tuple[Page, asyncio.Future[list[np.ndarray]]]] = deque()
         self._arrived = asyncio.Event()
@@ -87,7 +95,8 @@ class Batcher:
     async def _do(self, batch: list[tuple[Page, asyncio.Future[list[np.ndarray]]]]) -> None:
         try:
             pages = [page for page, _ in batch]
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, pages)
+            call = asyncio.get_running_loop().run_in_executor(self._thread, self._run, pages)
+            found = await asyncio.wait_for(call, self._longest_s)
         except Exception as exc:  # of torch, the driver, or memory; what was checked before is no cause
             log.exception("the device failed on %d pages", len(batch))
             self.failed = exc

@@ -141,6 +141,22 @@ def test_a_device_that_fails_answers_everybody_and_ends_the_work():
     asyncio.run(run())
 
 
+def test_a_device_that_hangs_has_failed():
+    async def run() -> None:
+        model = SimulatedModel()
+        model.free.clear()
+        pages = Batcher(model.run, 1, 0.0, 8, lambda count: None, longest_s=0.05)
+        work = asyncio.create_task(pages.work())
+        try:
+            with pytest.raises(DeviceFailed):
+                await pages.find(page())
+            await work
+        finally:
+            model.free.set()
+
+    asyncio.run(run())
+
+
 async def exchange(service: LayoutService, body: bytes, path: str = PATH, **headers: str) -> tuple[int, bytes]:
     """One request to the ASGI application while its batcher works."""
     sent: list[dict[str, Any]] = []

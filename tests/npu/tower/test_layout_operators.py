@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from layout_server.device import open_device
 from layout_server.interpreter import Interpreter
 from layout_server.model import shapes_of
 from layout_server.plan import Plan
@@ -19,6 +20,7 @@ from paddle_program.files import model_files
 from paddle_program.program import read_program
 from tests.support.layout_server import DEMO
 from tests.support.published_operators import PUBLISHED
+from tool_errors import DeviceError
 
 #: They only say where a tensor's values lie, so no kernel of a device runs.
 VIEWS = set("_unsafe_view expand permute slice split split_with_sizes squeeze unbind unsqueeze view".split())
@@ -64,6 +66,15 @@ def test_the_published_architecture(torch_npu):
     """Deformable attention's grid sampling, the best queries, the pointer network."""
     assert {"grid_sampler_2d.default", "sort.stable", "native_layer_norm.default", "bmm.default"} <= PUBLISHED
     assert without_kernel(PUBLISHED) == set()
+
+
+def test_what_the_server_asks_of_a_die_exists(torch_npu):
+    npu = torch.npu  # type: ignore[attr-defined]  # torch_npu puts it there
+    names = "device_count set_device set_per_process_memory_fraction set_compile_mode"
+    assert [name for name in names.split() if not callable(getattr(npu, name, None))] == []
+    assert isinstance(npu.conv.allow_hf32, bool) and isinstance(npu.matmul.allow_hf32, bool)
+    with pytest.raises(DeviceError, match="LAYOUT_DEVICE is npu:3, but torch sees 0 dies; see npu-smi info"):
+        open_device("npu:3", 0.1, 1)
 
 
 def test_no_step_is_in_double_precision_or_asks_for_another_device(plan):
