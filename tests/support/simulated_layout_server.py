@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from layout_wire import MODEL_HEADER, PATH, pack, unpack
@@ -12,11 +14,13 @@ BOX = np.array([[22, 0.9, 10, 20, 300, 400, 1, 0]], np.float32)
 
 
 class SimulatedLayoutServer(SimulatedServer):
-    """Strict as the real one: another model is 409, what is no page is 400. ``status`` and ``words`` answer instead of
-    a page where they are set; ``asked`` counts requests."""
+    """Strict as the real one: another model is 409, what is no page is 400. ``status`` and ``answer`` count instead of
+    a page where they are set; ``asked`` counts requests, which are answered while ``free`` is set."""
 
     def __init__(self, model: str) -> None:
         self.model, self.asked, self.status, self.answer = model, 0, 200, b""
+        self.free = threading.Event()
+        self.free.set()
         super().__init__()
 
     def handler(self) -> type[JsonHandler]:
@@ -28,6 +32,7 @@ class SimulatedLayoutServer(SimulatedServer):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.asked += 1
+                outer.free.wait()
                 if outer.status != 200:
                     return self.reply(outer.status, {"error": "simulated"})
                 if self.headers[MODEL_HEADER] != outer.model:

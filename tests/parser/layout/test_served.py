@@ -83,6 +83,20 @@ def test_a_server_that_is_away_is_asked_after_pauses_only(simulated, client, mon
         assert simulated.asked == asked, f"after {moment - 100:.1f} s"
 
 
+def test_one_page_asks_a_server_that_was_away_and_the_others_do_not_wait(simulated, client):
+    simulated.status = 500
+    assert client.find(PAGE) is None
+    simulated.status = 200
+    simulated.free.clear()
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(client.find, PAGE)
+        wait_for(lambda: simulated.asked == 2)
+        assert client.find(PAGE) is None and simulated.asked == 2 and not asking.done()
+        simulated.free.set()
+        assert asking.result() is not None
+    assert client.away == ""
+
+
 def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(simulated, client):
     assert client.find(PAGE) is not None
     simulated.close()
