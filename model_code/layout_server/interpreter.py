@@ -52,7 +52,7 @@ class Interpreter:
             given = [slots[number] for number in operation.inputs]
             values = [slot.value for slot in given]
             if operation.name == "fetch":
-                outputs[operation.attributes["col"]] = values[0]  # type: ignore[assignment]
+                outputs[operation.attributes["col"]] = values[0]  # type: ignore[assignment]  # no list is fetched
                 continue
             try:
                 results = self._results(operation, values, [slot.known for slot in given], inputs)
