@@ -45,6 +45,7 @@ class LocalSettings:
         vlm_port, parser_port = port(merged, "VLM_PORT", 8000), port(merged, "PARSER_PORT", 8080)
         if vlm_port == parser_port:
             raise UsageError(f"VLM_PORT and PARSER_PORT are both {vlm_port}; expected two different ports")
+        layout = layout_server(merged, taken={vlm_port, parser_port})
         vlm_host = merged.get("VLM_HOST") or "127.0.0.1"
         parser_host = merged.get("PARSER_BIND") or "127.0.0.1"
         timeout = merged.get("READY_TIMEOUT") or "900"
@@ -65,7 +66,7 @@ class LocalSettings:
             "PARSER_DATA_DIR": merged.get("PARSER_DATA_DIR") or str(RUN_DIR / "data"),
             "SUPERVISOR_SOCKET": str(socket_path(RUN_DIR)),
             # What config/supervisord.conf reads: both services, started one by one, logging to files.
-            "PROGRAMS": f"{CONFIG}/supervisor/vlm.conf {CONFIG}/supervisor/parser.conf",
+            "PROGRAMS": " ".join(f"{CONFIG}/supervisor/{name}.conf" for name in ("vlm", *layout, "parser")),
             "AUTOSTART": "false",
             "LOG_MAXBYTES": "20MB",
             "PARSER_STOP_SECONDS": "20",
@@ -74,9 +75,18 @@ class LocalSettings:
             "VLM_REPLICAS_PER_DIE": "1",
             "VLM_REPLICA_PORT": "",
         }
-        values = {**merged, **own}
+        values = {**merged, **layout.get("layout", {}), **own}
         values.pop("PYTHONPATH", None)
         return cls(vlm_host, vlm_port, parser_host, parser_port, float(timeout), values)
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The services in the order in which they are started."""
+        return ("vlm", "layout", "parser") if (self.values.get("LAYOUT_SERVER") or "0") == "1" else ("vlm", "parser")
+
+    @property
+    def layout_health(self) -> str:
+        return f"{self.values['LAYOUT_URL']}/health"
 
     @property
     def vlm_health(self) -> str:
@@ -89,8 +99,24 @@ class LocalSettings:
     @property
     def identity(self) -> dict[str, str]:
         """The settings that must agree before services that already run are used again."""
-        names = ("VLM_HOST", "VLM_PORT", "PARSER_BIND", "PARSER_PORT", "MODELS_DIR", "VLM_MODEL", "ENVS_DIR")
+        names = (
+            *("VLM_HOST", "VLM_PORT", "PARSER_BIND", "PARSER_PORT", "MODELS_DIR", "VLM_MODEL", "ENVS_DIR"),
+            *("LAYOUT_SERVER", "LAYOUT_DEVICE", "LAYOUT_URL"),
+        )
         return {name: self.values.get(name, "") for name in names}
+
+
+def layout_server(values: Mapping[str, str], taken: set[int]) -> dict[str, dict[str, str]]:
+    """The program `layout` with what it and the parser get, where LAYOUT_SERVER asks for it. Raises UsageError."""
+    wanted = values.get("LAYOUT_SERVER") or "0"
+    if wanted not in ("0", "1"):
+        raise UsageError(f"LAYOUT_SERVER is {wanted!r}; expected 1 (a layout server beside the VLM's) or 0")
+    if wanted == "0":
+        return {}
+    if (number := port(values, "LAYOUT_PORT", 8001)) in taken:
+        raise UsageError(f"LAYOUT_PORT is {number}, which VLM_PORT or PARSER_PORT is too; expected another one")
+    url = values.get("LAYOUT_URL") or f"http://127.0.0.1:{number}"
+    return {"layout": {"LAYOUT_HOST": "127.0.0.1", "LAYOUT_PORT": str(number), "LAYOUT_URL": url}}
 
 
 def reachable(host: str) -> str:

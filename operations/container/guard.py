@@ -11,9 +11,14 @@ import os
 import signal
 import sys
 
+# The parser goes on without the layout server, so the container does too.
+OPTIONAL = {"layout"}
+
 
 def given_up(event: str, payload: dict[str, str]) -> bool:
-    """Whether supervisord will not start the program again after this event."""
+    """Whether supervisord will not start the program again after this event, and the container needs it."""
+    if payload.get("processname") in OPTIONAL:
+        return False
     return event == "PROCESS_STATE_FATAL" or (event == "PROCESS_STATE_EXITED" and payload.get("expected") == "1")
 
 

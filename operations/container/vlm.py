@@ -17,10 +17,12 @@ from container.device_check import DeviceError, check_device
 
 FILES = ("vlm", "balancer", "guard")
 PROGRAMS = ("vlm", "balancer", "metrics", "watchdog", "guard")
+LAYOUT = ("layout",)  # where LAYOUT_SERVER is 1
 DEFAULTS = {
     "VLM_HOST": "0.0.0.0",
     "VLM_PORT": "8000",
     "VLM_REPLICA_PORT": "8100",
+    "LAYOUT_HOST": "0.0.0.0",
     "METRICS_PORT": "8099",
     "WATCHDOG_INTERVAL_S": "10",
     "WATCHDOG_TIMEOUT_S": "30",
@@ -32,7 +34,12 @@ DEFAULTS = {
 
 def main() -> int:
     """Returns a status only where something is wrong."""
-    supervisord.prepare_logs(PROGRAMS, Path(os.environ["RUN_DIR"]))
+    wanted = os.environ.get("LAYOUT_SERVER") or "0"
+    if wanted not in ("0", "1"):
+        print(f"error: LAYOUT_SERVER is {wanted!r}; expected 1 or 0", file=sys.stderr)
+        return 2
+    layout = LAYOUT if wanted == "1" else ()
+    supervisord.prepare_logs((*PROGRAMS, *layout), Path(os.environ["RUN_DIR"]))
     try:
         count = replicas.count(os.environ)
         check_device(os.environ)
@@ -45,7 +52,7 @@ def main() -> int:
             f"scripts/select_npus.sh looked; {count} replicas serve without it",
             flush=True,
         )
-    env = supervisord.environment(FILES, DEFAULTS, {**os.environ, "VLM_REPLICAS": str(count)})
+    env = supervisord.environment((*FILES, *layout), DEFAULTS, {**os.environ, "VLM_REPLICAS": str(count)})
     launcher = [f"{env['ENVS_DIR']}/vlm/bin/python", "-m", "vlm_server", "--check"]
     checked = subprocess.run(launcher, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if checked.returncode:

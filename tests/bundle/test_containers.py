@@ -189,11 +189,13 @@ def test_what_is_left_of_a_replica(
         process.communicate()
 
 
-@pytest.mark.parametrize("service", [vlm, parser])
-def test_supervisord_gets_every_variable_that_its_files_name(tmp_path: Path, service: types.ModuleType):
+@pytest.mark.parametrize(("service", "more"), [(vlm, ()), (vlm, vlm.LAYOUT), (parser, ())])
+def test_supervisord_gets_every_variable_that_its_files_name(
+    tmp_path: Path, service: types.ModuleType, more: tuple[str, ...]
+):
     """supervisord refuses a file with an unknown variable. What .env leaves out arrives empty and gets its default."""
     image = {"ENVS_DIR": "/opt/venv", "RUN_DIR": str(tmp_path), "VLM_REPLICAS": "2", "WATCHDOG_FAILURES": ""}
-    files = getattr(service, "FILES", service.PROGRAMS)
+    files, programs = (*getattr(service, "FILES", service.PROGRAMS), *more), (*service.PROGRAMS, *more)
     env = supervisord.environment(files, service.DEFAULTS, image)
     paths = [Path(name) for name in env["PROGRAMS"].split()]
     assert [path.stem for path in paths] == list(files)
@@ -202,9 +204,9 @@ def test_supervisord_gets_every_variable_that_its_files_name(tmp_path: Path, ser
     assert service is parser or env["WATCHDOG_FAILURES"] == "3"
     # Each program's log is a link, and each link belongs to a program.
     logs = set(re.findall(r"%\(ENV_RUN_DIR\)s/logs/(\w+)\.log", text)) - {"supervisord"}
-    assert logs == set(service.PROGRAMS)
-    supervisord.prepare_logs(service.PROGRAMS, tmp_path)
-    supervisord.prepare_logs(service.PROGRAMS, tmp_path)
+    assert logs == set(programs)
+    supervisord.prepare_logs(programs, tmp_path)
+    supervisord.prepare_logs(programs, tmp_path)
     assert {link.stem for link in (tmp_path / "logs").iterdir() if str(link.readlink()) == "/dev/stdout"} == logs
 
 
@@ -295,6 +297,8 @@ def test_the_guard_tells_giving_up_from_a_retry():
     assert given_up(
         "PROCESS_STATE_EXITED", pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7")
     )
+    optional = pairs("processname:layout groupname:layout from_state:RUNNING expected:1 pid:7")
+    assert not given_up("PROCESS_STATE_EXITED", optional) and not given_up("PROCESS_STATE_FATAL", optional)
     assert not given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 from_state:RUNNING expected:0 pid:7"))
 
 

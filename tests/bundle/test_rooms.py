@@ -24,6 +24,7 @@ PACKAGES = {
     # Of the parser only what turns Markdown into tables and workbooks, see CONVERTERS.
     "batch": {"bundle", "common", "docparser"},
     "vlm_models": {"common"},
+    "layout_server": {"common"},
     "vlm_server": {"common", "vlm_models"},
     "reference": {"common"},
     "plugin_logits": {"common", "reference"},
@@ -55,6 +56,10 @@ LIBRARIES = {
     "operations/container/watchdog.py": {"prometheus_client"},
     # Runs in the environment tools, which scripts/audit_requirements.sh makes.
     "operations/bundle/environments/advisories.py": {"packaging"},
+    # Read by the parser and the layout server, which have it.
+    "common/layout_wire.py": {"numpy"},
+    "common/paddle_program/parameters.py": {"numpy"},
+    "common/paddle_program/program.py": {"numpy"},
     # Where it is there; a bare node has a reader of its own.
     "common/served_weights/catalog.py": {"yaml"},
 }

@@ -68,7 +68,7 @@ def test_every_script_is_executable_and_listed():
 
 def test_env_example_is_short_and_complete():
     text = (ROOT / ".env.example").read_text()
-    assert len(text.splitlines()) < 40
+    assert len(text.splitlines()) < 45
     values, malformed = envfile.parse(text)
     assert malformed == []
     read_by_local_mode = set(
@@ -114,7 +114,7 @@ def test_compose_env_example_and_the_guide_know_the_same_settings(name: str):
     example = set(envfile.parse((ROOT / ".env.example").read_text())[0])
     assert compose_settings() <= documented, "compose reads what the guide does not name"
     assert example <= documented, ".env.example names what the guide does not"
-    local_only = {"VLM_HOST", "VLM_PORT", "READY_TIMEOUT", "ENVS_DIR", "RUN_DIR", "PARSER_DATA_DIR"}
+    local_only = {"VLM_HOST", "VLM_PORT", "LAYOUT_PORT", "READY_TIMEOUT", "ENVS_DIR", "RUN_DIR", "PARSER_DATA_DIR"}
     assert documented - compose_settings() == local_only, "the guide names what compose does not read"
 
 

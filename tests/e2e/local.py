@@ -21,13 +21,17 @@ def make_local(folder: Path) -> LocalMode:
     env = {
         key: value
         for key, value in os.environ.items()
-        if key not in ("VLM_MODEL", "LAYOUT_MODEL_DIR", "VLM_URL", "PYTHONPATH", "HARDWARE")
+        if key not in ("VLM_MODEL", "LAYOUT_MODEL_DIR", "LAYOUT_URL", "VLM_URL", "PYTHONPATH", "HARDWARE")
     }
     env |= {
         "MODELS_DIR": str(models),
         "RUN_DIR": str(folder / "run"),
         "VLM_PORT": str(free_port()),
         "PARSER_PORT": str(free_port()),
+        # With a layout server, whose plans for several pages would take further seconds to make.
+        "LAYOUT_SERVER": "1",
+        "LAYOUT_PORT": str(free_port()),
+        "LAYOUT_BATCH": "1",
         "READY_TIMEOUT": str(START_SECONDS),
     }
     return LocalMode(folder, env)

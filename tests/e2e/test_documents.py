@@ -102,4 +102,5 @@ def test_readiness_names_the_weights(local: LocalMode):
     ready = get(f"{local.parser_url}/health/ready")
     assert ready["errorCode"] == 0
     assert json.dumps(ready).count('"demo": true') == 2
+    assert ready["result"]["layout"]["server"]["used"], "pages so far had their layout from the layout server"
     assert get(f"{local.vlm_url}/v1/models")["data"][0]["id"] == "PaddleOCR-VL-0.9B"

@@ -29,9 +29,8 @@ ALLOWED: dict[str, set[str]] = {
     "sandbox": {"errors", "settings"},
     "outbound": set(),
     "documents": {"errors", "outbound", "settings"},
-    "layout.pir": set(),
-    "layout.operators": {"layout.pir"},
-    "layout": {"layout.operators", "layout.pir"},
+    "layout.operators": set(),
+    "layout": {"layout.operators"},
     "vlm": {"errors", "settings"},
     "whole_page": {"errors"},
     "worker": {

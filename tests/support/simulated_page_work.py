@@ -41,6 +41,7 @@ def picture() -> str:
 
 class PageWork:
     layout_engine = "paddle"  # nothing runs
+    layout_server = None
 
     def __init__(self, settings, baton, children) -> None:
         self._settings = settings

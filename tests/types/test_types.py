@@ -25,6 +25,8 @@ PARSER_BENCHMARKS = ("bench_layout", "bench_parser", "bench_slow_documents", "so
 
 # Runs in the parser's environment.
 DECODE_INPUTS = "operations/bundle/demo/decode_inputs.py"
+# Files that import NumPy, in a folder whose other files need the standard library only.
+WITH_NUMPY = ("common/layout_wire.py", "common/paddle_program/parameters.py", "common/paddle_program/program.py")
 # Files that import torch, in folders whose other files do not.
 WITH_TORCH = (
     "tests/support/threads.py",
@@ -53,15 +55,23 @@ class Room:
 
 
 ROOMS = (
-    Room("tools", ("common", "operations/bundle", "operations/container"), without=(DECODE_INPUTS,)),
+    Room("tools", ("common", "operations/bundle", "operations/container"), without=(DECODE_INPUTS, *WITH_NUMPY)),
     Room("tools", ("scripts",), ("scripts",)),
     Room("tools", ("benchmarks/chaos", "benchmarks/chaos_bundle.py")),
     Room("client", ("operations/batch",)),
     Room(
         "parser",
-        ("parser/docparser", "benchmarks/parser_bench", *(f"benchmarks/{name}.py" for name in PARSER_BENCHMARKS)),
+        (
+            "parser/docparser",
+            *WITH_NUMPY,
+            "benchmarks/parser_bench",
+            *(f"benchmarks/{n}.py" for n in PARSER_BENCHMARKS),
+        ),
     ),
-    Room("vlm", ("model_code/vlm_models", "model_code/vlm_server", "model_code/plugin_logits")),
+    Room(
+        "vlm",
+        ("model_code/vlm_models", "model_code/vlm_server", "model_code/plugin_logits", "model_code/layout_server"),
+    ),
     Room(
         "vlm",
         (

@@ -29,7 +29,7 @@ class Services:
         self._supervisor = Supervisor(settings)
         self._started_supervisor = False
         self._started: dict[str, int] = {}
-        self._logs = {program: ServiceLog(RUN_DIR / "logs" / f"{program}.log") for program in ("vlm", "parser")}
+        self._logs = {program: ServiceLog(RUN_DIR / "logs" / f"{program}.log") for program in settings.programs}
 
     def running(self) -> bool:
         """Tell whether a supervisord of this checkout runs."""
@@ -49,10 +49,13 @@ class Services:
                         f"services are running with {name}={recorded.get(name, '')}, not {name}={value}; "
                         "stop them first: scripts/run_demo.sh --down"
                     )
-        for program, host, port, setting in (
+        listening = [
             ("vlm", self._settings.vlm_host, self._settings.vlm_port, "VLM_PORT"),
             ("parser", self._settings.parser_host, self._settings.parser_port, "PARSER_PORT"),
-        ):
+        ]
+        if "layout" in self._settings.programs:
+            listening.append(("layout", "127.0.0.1", int(self._settings.values["LAYOUT_PORT"]), "LAYOUT_PORT"))
+        for program, host, port, setting in listening:
             if not (running and self._supervisor.state(program) in ALIVE):
                 check_port(program, host, port, setting)
 
@@ -62,7 +65,7 @@ class Services:
             self._started_supervisor = True
             self._supervisor.start()
             STATE_FILE.write_text(json.dumps(self._settings.identity, indent=1) + "\n")
-        for program in ("vlm", "parser"):
+        for program in self._settings.programs:
             if self._supervisor.state(program) not in ALIVE:
                 log = self._logs[program]
                 say(f"starting {program}, log: {shown(log.path)}")
@@ -77,6 +80,8 @@ class Services:
         Raises ServiceError when a service ends or takes longer than READY_TIMEOUT.
         """
         self._wait("vlm", "the VLM server to load its model", self._settings.vlm_health)
+        if "layout" in self._settings.programs:
+            self._wait("layout", "the layout server to load its model", self._settings.layout_health)
         ready = self._wait("parser", "the parser to be ready", f"{self._settings.parser_url}/health/ready")
         return readiness.weights_in_use(ready)
 

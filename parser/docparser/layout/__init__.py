@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout model on OpenVINO: from Paddle's program to a graph, which is made once and kept.
+"""The layout model on the layout server; and on OpenVINO: from Paddle's program to a graph, made once and kept.
 
-pir                    what Paddle saved, read without Paddle
 operators              what each operation is in OpenVINO's nodes
 translation            the whole program as a model
 engine                 OpenVINO running it
 check                  whether it gives what Paddle gives
 conversion             these steps in a process of their own
 graph_cache            where the graphs are kept
+served                 the client of the layout server
 """

@@ -17,9 +17,9 @@ import numpy as np
 from openvino import opset15 as nodes
 
 from docparser.layout.engine import Engine
-from docparser.layout.pir.program import Operation, Program, Type
 from docparser.layout.reference import run_in_paddle
 from docparser.layout.translation import Translation
+from paddle_program.program import Operation, Program, Type
 
 #: The largest difference from Paddle's value, as a share of the largest value of the same tensor; of a table like that
 #: of the boxes, whose columns are of different kinds, of the same column.

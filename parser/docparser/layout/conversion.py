@@ -14,10 +14,11 @@ from pathlib import Path
 import openvino as ov
 
 from docparser.layout.check import Disagreement, check
-from docparser.layout.graph_cache import GRAPH, REFUSED, model_files
-from docparser.layout.pir.parameters import BadParameters
-from docparser.layout.pir.program import UnknownProgram, read_program
+from docparser.layout.graph_cache import GRAPH, REFUSED
 from docparser.layout.translation import translate
+from paddle_program.files import model_files
+from paddle_program.parameters import BadParameters
+from paddle_program.program import UnknownProgram, read_program
 
 
 def convert(model_dir: Path, out: Path) -> float:

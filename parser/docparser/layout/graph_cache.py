@@ -21,6 +21,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import paddle_program
+from paddle_program.files import checksum, model_checksum
+
 log = logging.getLogger(__name__)
 
 GRAPH, WEIGHTS, SUMS, REFUSAL = "graph.xml", "graph.bin", "SHA256SUMS", "refused.txt"
@@ -77,7 +80,7 @@ class GraphCache:
                 made.mkdir()
                 (made / REFUSAL).write_text(failure, encoding="utf-8")
             else:
-                sums = "".join(f"{_sum(made / name)}  {name}\n" for name in (GRAPH, WEIGHTS))
+                sums = "".join(f"{checksum(made / name)}  {name}\n" for name in (GRAPH, WEIGHTS))
                 (made / SUMS).write_text(sums, encoding="utf-8")
             _write_through(made)
             made.rename(entry)
@@ -105,28 +108,19 @@ class GraphCache:
                 shutil.rmtree(entry, ignore_errors=True)
 
 
-def model_files(model_dir: Path) -> tuple[Path, Path]:
-    return model_dir / "inference.json", model_dir / "inference.pdiparams"
-
-
 def key_of(model_dir: Path) -> str:
     """Raises OSError."""
-    parts = [_sum(path) for path in model_files(model_dir)]
-    parts += [_sum(path) for path in sorted(Path(__file__).parent.rglob("*.py"))]
+    code = [*Path(__file__).parent.rglob("*.py"), *Path(paddle_program.__file__).parent.glob("*.py")]
+    parts = [model_checksum(model_dir), *map(checksum, sorted(code))]
     parts.append(importlib.metadata.version("openvino"))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_whole(entry: Path) -> bool:
     try:
         lines = (entry / SUMS).read_text(encoding="utf-8").splitlines()
         return [line.split("  ")[1] for line in lines] == [GRAPH, WEIGHTS] and all(
-            _sum(entry / name) == wanted for wanted, name in (line.split("  ") for line in lines)
+            checksum(entry / name) == wanted for wanted, name in (line.split("  ") for line in lines)
         )
     except (OSError, ValueError, IndexError):
         return False

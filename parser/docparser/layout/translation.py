@@ -16,7 +16,7 @@ from openvino import opset15 as nodes
 
 from docparser.layout.operators import TABLE
 from docparser.layout.operators.call import Call, Value
-from docparser.layout.pir.program import Operation, Program, Type, UnknownProgram
+from paddle_program.program import Operation, Program, Type, UnknownProgram
 
 #: The name of an operation that writes in place ends with "_". These write to inputs that nobody reads.
 ELSEWHERE = {"batch_norm_"}

@@ -42,6 +42,11 @@ class Readiness:
         vlm: dict[str, Any] = {"model": self._settings.vlm_model_name}
         layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
         layout["engines"] = self._pool.layout_engines
+        if self._settings.layout_url:  # without it the CPU goes on, so it is no condition
+            away = self._pool.layout_away
+            layout["server"] = {"url": self._settings.layout_url, "used": not away} | (
+                {"because": away} if away else {}
+            )
         if not layout["ready"]:
             who = "Workers" if self._model.recipe else "Layout model"
             problems.append(f"{who}: {self._pool.not_ready_because.rstrip('.')}.")

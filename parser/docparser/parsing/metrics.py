@@ -138,6 +138,17 @@ class _State:
         for engine in ("openvino", "paddle"):
             engines.add_metric((engine,), pool.layout_engines.get(engine, 0))
         yield engines
+        pages = CounterMetricFamily(
+            "docparser_layout_pages", "Pages by the place where their layout was found.", labels=("place",)
+        )
+        for place, name in (("server", "layout_served"), ("cpu", "layout_on_cpu")):
+            pages.add_metric((place,), counts[name])
+        yield pages
+        yield GaugeMetricFamily(
+            "docparser_layout_server_away",
+            "1 while the layout server (LAYOUT_URL) does not answer a worker.",
+            bool(pool.layout_away),
+        )
         blocks = CounterMetricFamily("docparser_blocks", "Blocks read, or not, by outcome.", labels=("outcome",))
         for outcome in ("ok", "refused", "failed", "timeout", "repetition", "length"):
             blocks.add_metric((outcome,), counts[f"blocks_{outcome}"])

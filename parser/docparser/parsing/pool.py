@@ -109,6 +109,11 @@ class WorkerPool:
         return dict(Counter(name for name in ready if name))
 
     @property
+    def layout_away(self) -> str:
+        """Why a worker does not use the layout server now; empty if all do."""
+        return next((worker.vlm.layout_away for worker in self.workers if worker.vlm and worker.vlm.layout_away), "")
+
+    @property
     def accepts_tasks(self) -> bool:
         """Whether a worker is ready, or was and is being started again."""
         return any(worker.state in (State.READY, State.RESTARTING) for worker in self.workers)

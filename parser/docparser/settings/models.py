@@ -31,6 +31,18 @@ class ModelSettings(SettingsGroup):
         validation_alias=AliasChoices("LAYOUT_ENGINE", "layout_engine"),
         description="What runs the layout model. auto: OpenVINO, or Paddle for a model that OpenVINO cannot run.",
     )
+    layout_url: str = Field(
+        default="",
+        pattern=r"^(http://[^\s/?#@]+(/[^\s?#]*)?)?$",
+        validation_alias=AliasChoices("LAYOUT_URL", "layout_url"),
+        description="The layout server, like http://127.0.0.1:8001; LAYOUT_ENGINE goes on while it is away.",
+    )
+    layout_timeout_s: float = Field(
+        default=10.0,
+        gt=0,
+        le=600,
+        description="Longest wait for the layout server, then the CPU finds a page's layout.",
+    )
     models_dir: Path = Field(default=Path("models"), validation_alias=AliasChoices("MODELS_DIR", "models_dir"))
     vlm_model: str | None = Field(default=None, validation_alias=AliasChoices("VLM_MODEL", "vlm_model"))
     hardware: str = Field(

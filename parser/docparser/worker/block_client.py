@@ -161,6 +161,17 @@ class BlockClient:
             self._page.calls = None
             calls.end()
 
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """This thread's page waits for something, without the baton. Raises Cancelled at the end."""
+        calls = getattr(self._page, "calls", None)
+        if calls is None:
+            yield
+            return
+        with calls.without_baton():
+            yield
+        calls.check()
+
     def note_layout(self, seconds: float) -> None:
         """Record the time of the layout detection of this thread's page."""
         calls = getattr(self._page, "calls", None)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,24 @@ from paddlex.inference.models.runners import InferenceRunner
 
 from docparser.errors import NotReady
 from docparser.layout.graph_cache import GraphCache, NoGraph
+from docparser.layout.served import LayoutServer
 from docparser.settings import Settings
 
 log = logging.getLogger(__name__)
 
 PADDLE, OPENVINO = "paddle", "openvino"
+Arrays = Sequence[np.ndarray]
+Around = Callable[[Callable[[Arrays], list[np.ndarray]], Arrays], list[np.ndarray]]
+
+
+def layout_server(settings: Settings, model_dir: Path) -> LayoutServer | None:
+    """The client of LAYOUT_URL, None where that is not set. Raises NotReady."""
+    if not settings.layout_url:
+        return None
+    try:
+        return LayoutServer(settings.layout_url, model_dir, settings.layout_timeout_s)
+    except OSError as exc:
+        raise NotReady(f"The layout model in {model_dir} cannot be read: {exc}") from exc
 
 
 def openvino_runner(settings: Settings, model_dir: Path) -> Any:
@@ -42,8 +55,9 @@ def openvino_runner(settings: Settings, model_dir: Path) -> Any:
 
 
 @contextmanager
-def in_place_of_paddle(engine: Any, model_dir: Path) -> Iterator[None]:
-    """While it lasts, PaddleX sets up ``engine`` for the model in ``model_dir``, and Paddle for all others.
+def in_place_of_paddle(engine: Any, model_dir: Path, around: Around | None = None) -> Iterator[None]:
+    """While it lasts, PaddleX sets up ``engine`` for the model in ``model_dir``, and Paddle for all others and where
+    ``engine`` is None. ``around`` is called in the place of either, with it and with the arrays.
 
     A runner is what PaddleX calls with the arrays that its pre-processing made. Paddle's own is never built for this
     model, which would take as long and as much memory again.
@@ -52,14 +66,17 @@ def in_place_of_paddle(engine: Any, model_dir: Path) -> Iterator[None]:
 
     class Runner(theirs):  # type: ignore[misc, valid-type]  # PaddleX has no types
         def __init__(self, *, model_dir: Path | str, **kwargs: Any) -> None:
-            self._engine = engine if engine is not None and Path(model_dir) == own_dir else None
+            own = Path(model_dir) == own_dir
+            self._engine = engine if own else None
+            self._around = around if own else None
             if self._engine is None:
                 super().__init__(model_dir=model_dir, **kwargs)
             else:
                 InferenceRunner.__init__(self)
 
         def __call__(self, x: Sequence[np.ndarray]) -> list[np.ndarray]:
-            return super().__call__(x) if self._engine is None else self._engine(x)
+            on_cpu = super().__call__ if self._engine is None else self._engine
+            return on_cpu(x) if self._around is None else self._around(on_cpu, x)
 
     own_dir = Path(model_dir)
     paddle_engine.PaddleStaticRunner = Runner

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from PIL import Image
 
+from docparser.layout.served import LayoutServer
 from docparser.worker.block_client import BlockClient, PageCalls
 
 Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
@@ -35,6 +36,7 @@ class PageReader(Protocol):
 
     client: BlockClient
     layout_engine: str
+    layout_server: LayoutServer | None
 
     def warm_up(self) -> None:
         """What the first page would otherwise wait for."""

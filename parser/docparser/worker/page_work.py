@@ -14,6 +14,7 @@ from typing import Any
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
+from docparser.layout.served import LayoutServer
 from docparser.sandbox.pool import Call
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.settings import Settings
@@ -51,6 +52,10 @@ class PageWork:
     def layout_engine(self) -> str:
         """openvino or paddle; empty without a layout model."""
         return self._pages.layout_engine
+
+    @property
+    def layout_server(self) -> LayoutServer | None:
+        return self._pages.layout_server
 
     @property
     def vlm(self) -> VlmClient:

@@ -22,7 +22,7 @@ from docparser.worker.answers import SPOTTING, Answers, AnswerTap
 from docparser.worker.block_client import MARK, BlockClient, PageCalls
 from docparser.worker.certainty import Certainty
 from docparser.worker.frozen_page import freeze
-from docparser.worker.layout_engine import OPENVINO, PADDLE, in_place_of_paddle, openvino_runner
+from docparser.worker.layout_engine import OPENVINO, PADDLE, Arrays, in_place_of_paddle, layout_server, openvino_runner
 from docparser.worker.page_reading import PageReading
 from docparser.worker.shapes import BOXES_ONLY, with_boxes_at_least
 from served_weights.catalog import Model
@@ -38,6 +38,7 @@ class PagePipeline:
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the layout model or the configuration cannot be loaded."""
         started = time.monotonic()
+        self._warming_up = False
         # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
         self.client = BlockClient(VlmClient(settings), settings.vlm_model_name)
@@ -46,8 +47,10 @@ class PagePipeline:
         assert layout.path is not None, "found on this machine"
         engine = openvino_runner(settings, Path(layout.path))
         self.layout_engine = PADDLE if engine is None else OPENVINO
+        self.layout_server = layout_server(settings, Path(layout.path))
+        around = None if self.layout_server is None else self._ask_server
         try:
-            with in_place_of_paddle(engine, Path(layout.path)):
+            with in_place_of_paddle(engine, Path(layout.path), around):
                 self._pipeline = self._paddle.submit(
                     PaddleOCRVL,
                     paddlex_config=load_config(file, model),
@@ -94,16 +97,34 @@ class PagePipeline:
 
     def _find_layout(self, pages: list[np.ndarray], layout_shape_mode: str = BOXES_ONLY, **kwargs: Any) -> list:
         began = time.monotonic()
+        # With a server the page's own thread waits for it, so that the next page can begin.
+        run = (
+            self._in_paddle
+            if self.layout_server is None
+            else (lambda model, *args, **kwargs: list(model(*args, **kwargs)))
+        )
         found = with_boxes_at_least(
-            lambda mode: self._in_paddle(self._layout_model, pages, layout_shape_mode=mode, **kwargs), layout_shape_mode
+            lambda mode: run(self._layout_model, pages, layout_shape_mode=mode, **kwargs), layout_shape_mode
         )
         self.client.note_layout(time.monotonic() - began)
         return found
 
+    def _ask_server(self, on_cpu: Callable[[Arrays], list[np.ndarray]], inputs: Arrays) -> list[np.ndarray]:
+        """In the place of the engine on the CPU, which goes on where the server does not answer."""
+        assert self.layout_server is not None
+        found = None
+        if not self._warming_up:
+            with self.client.waiting():
+                found = self.layout_server.find(inputs)
+        return self._paddle.submit(on_cpu, inputs).result() if found is None else found
+
     def warm_up(self) -> None:
-        """Run the layout model once on an empty page, because its first run is slower."""
+        """Run the layout model once on an empty page, because its first run is slower. On the CPU: it must be ready
+        for the moment in which a server goes away."""
         white = np.full((1684, 1190, 3), 255, np.uint8)
+        self._warming_up = True
         self._find_layout([white])
+        self._warming_up = False
 
     def read(self, image: np.ndarray, predict: dict[str, Any], calls: PageCalls) -> PageReading:
         """The keywords are those of PaddleX's predict()."""

@@ -125,8 +125,16 @@ class TaskRunner:
             vlm = self._work.vlm
             limit = vlm.limit
             seen = vlm.presence
+            server = self._work.layout_server
+            counts, away = ({}, "") if server is None else (server.counts, server.away)
             state = VlmState(
-                limit.in_flight, limit.waiting, limit.limit, seen.last_answer, seen.last_loss, dict(vlm.counts)
+                limit.in_flight,
+                limit.waiting,
+                limit.limit,
+                seen.last_answer,
+                seen.last_loss,
+                {**vlm.counts, **counts},
+                away,
             )
             if state != self._last_state:
                 self._last_state = state

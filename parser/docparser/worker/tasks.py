@@ -106,8 +106,9 @@ class ReadingEnded:
 
 @dataclasses.dataclass(frozen=True)
 class VlmState:
-    """Calls of this worker: how many are in flight, wait for a turn, may be in flight; when one was last answered, and
-    when one last failed (``time.monotonic``); and totals since the worker's start."""
+    """What this worker waits for. Calls of the VLM: how many are in flight, wait for a turn, may be in flight; when one
+    was last answered, and when one last failed (``time.monotonic``); totals since the worker's start, of pages by the
+    place of their layout too; and why the layout server (LAYOUT_URL) is not used now, if it is not."""
 
     in_flight: int
     waiting: int
@@ -115,6 +116,7 @@ class VlmState:
     last_answer: float
     last_loss: float
     counts: dict[str, int]
+    layout_away: str = ""
 
 
 # To a worker.

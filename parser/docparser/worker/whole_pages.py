@@ -34,6 +34,7 @@ class WholePageReader:
     """A PageReader. The answer to spotting has a box for each text, other answers have none."""
 
     layout_engine = ""
+    layout_server = None
 
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the recipe cannot be used."""

@@ -22,8 +22,8 @@ from docparser.layout.check import check
 from docparser.layout.conversion import convert
 from docparser.layout.engine import Engine
 from docparser.layout.graph_cache import GRAPH
-from docparser.layout.pir.program import read_program
 from docparser.worker.layout_engine import in_place_of_paddle
+from paddle_program.program import read_program
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 

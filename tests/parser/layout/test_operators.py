@@ -15,10 +15,10 @@ from docparser.layout import check as checks
 from docparser.layout.check import Disagreement, check
 from docparser.layout.engine import Engine
 from docparser.layout.operators import TABLE, arithmetic
-from docparser.layout.pir.parameters import BadParameters
-from docparser.layout.pir.program import Operation, Program, Type, UnknownProgram, read_program
 from docparser.layout.reference import run_in_paddle
 from docparser.layout.translation import translate
+from paddle_program.parameters import BadParameters
+from paddle_program.program import Operation, Program, Type, UnknownProgram, read_program
 from tests.support.operator_program import INPUTS, draw
 from tests.support.processes import child_environment
 from tests.support.wait import WAIT_S

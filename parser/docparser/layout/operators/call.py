@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from openvino import opset15 as nodes
 
-from docparser.layout.pir.program import Operation, Type, UnknownProgram
+from paddle_program.program import Operation, Type, UnknownProgram
 
 Output = Any  # openvino.Output, whose methods its stubs do not know all of
 Value = Output | list[Output]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from docparser.layout.pir.parameters import read_parameters
+from paddle_program.parameters import read_parameters
 
 DIALECTS = {"0.": "builtin.", "1.": ""}
 ELEMENTS = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool", "ui8": "uint8"}

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of all clients together: what has come while the device worked, and what comes within a short wait, is one
+call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from layout_server.model import Page
+
+log = logging.getLogger(__name__)
+
+#: A device that hangs does not come back; a call takes seconds on a CPU.
+LONGEST_CALL_S = 120.0
+Run = Callable[[Sequence[Page]], list[list[np.ndarray]]]
+
+
+class Full(Exception):
+    """As many pages wait as may."""
+
+
+class DeviceFailed(Exception):
+    """The device gave an error, after which its process is of no use."""
+
+
+class Batcher:
+    """Belongs to one event loop. ``run`` is called in one thread, with at most ``most_pages`` pages.
+
+    ``on_batch`` gets the number of pages of each call. A call that takes longer than ``longest_s`` counts as failed.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        most_pages: int,
+        wait_s: float,
+        most_waiting: int,
+        on_batch: Callable[[int], None],
+        longest_s: float = LONGEST_CALL_S,
+    ) -> None:
+        self._run, self._on_batch, self._longest_s = run, on_batch, longest_s
+        self._most_pages, self._wait_s, self._most_waiting = most_pages, wait_s, most_waiting
+        self._waiting: deque[tuple[Page, asyncio.Future[list[np.ndarray]]]] = deque()
+        self._arrived = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="device")
+        self.failed: Exception | None = None
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def find(self, page: Page) -> list[np.ndarray]:
+        """The page's results. Raises Full, DeviceFailed. A page whose caller is cancelled is left out."""
+        if self.failed is not None:
+            raise DeviceFailed from self.failed
+        if len(self._waiting) >= self._most_waiting:
+            raise Full
+        answer: asyncio.Future[list[np.ndarray]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((page, answer))
+        self._arrived.set()
+        return await answer
+
+    async def work(self) -> None:
+        """Runs until the device fails; then all that wait get DeviceFailed."""
+        loop = asyncio.get_running_loop()
+        while self.failed is None:
+            await self._arrived.wait()
+            deadline = loop.time() + self._wait_s
+            while len(self._waiting) < self._most_pages and (left := deadline - loop.time()) > 0:
+                self._arrived.clear()
+                try:
+                    await asyncio.wait_for(self._arrived.wait(), left)
+                except TimeoutError:
+                    break
+            batch = self._take()
+            if batch:
+                await self._do(batch)
+
+    def _take(self) -> list[tuple[Page, asyncio.Future[list[np.ndarray]]]]:
+        batch: list[tuple[Page, asyncio.Future[list[np.ndarray]]]] = []
+        while self._waiting and len(batch) < self._most_pages:
+            page, answer = self._waiting.popleft()
+            if not answer.done():
+                batch.append((page, answer))
+        if not self._waiting:
+            self._arrived.clear()
+        return batch
+
+    async def _do(self, batch: list[tuple[Page, asyncio.Future[list[np.ndarray]]]]) -> None:
+        try:
+            pages = [page for page, _ in batch]
+            call = asyncio.get_running_loop().run_in_executor(self._thread, self._run, pages)
+            found = await asyncio.wait_for(call, self._longest_s)
+        except Exception as exc:  # of torch, the driver, or memory; what was checked before is no cause
+            log.exception("the device failed on %d pages", len(batch))
+            self.failed = exc
+            batch += self._waiting
+            self._waiting.clear()
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(DeviceFailed())
+            return
+        self._on_batch(len(batch))
+        for (_, answer), results in zip(batch, found, strict=True):
+            if not answer.done():
+                answer.set_result(results)

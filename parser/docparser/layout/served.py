@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of the layout server (LAYOUT_URL). It says when there is no answer, and the caller's own engine goes on.
+
+While the server is away it is asked again after pauses that grow, by one page at a time; all others do not wait for it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from layout_wire import CONTENT_TYPE, MODEL_HEADER, PATH, BadMessage, pack, small_image, unpack
+from paddle_program.files import model_checksum
+
+log = logging.getLogger(__name__)
+
+NAMES = ("im_shape", "image", "scale_factor")  # as PaddleX orders them
+SERVED, ON_CPU = "layout_served", "layout_on_cpu"
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+CONNECT_TIMEOUT_S = 1.0
+BUSY = 503
+MOST_ANSWER_BYTES = 64 << 20
+
+
+class NoAnswer(Exception):
+    """The server did not find this page's layout; the text says why."""
+
+
+class LayoutServer:
+    """May be used by several threads. ``counts`` are pages by SERVED and ON_CPU; ``away`` is why the server is not used
+    now, or empty."""
+
+    def __init__(self, url: str, model_dir: Path, timeout_s: float) -> None:
+        """``model_dir`` is the model that the server has to have. Raises OSError."""
+        self.url = url
+        self._address = urlsplit(url)
+        self._timeout_s = timeout_s
+        self._headers = {MODEL_HEADER: model_checksum(model_dir), "Content-Type": CONTENT_TYPE}
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+        self._pause_s, self._next_try = FIRST_PAUSE_S, 0.0
+        self.away = ""
+        self.counts: Counter[str] = Counter({SERVED: 0, ON_CPU: 0})
+
+    def find(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The model's results for inputs ``[pages, ...]``, or None: then the caller finds them."""
+        if not self._may_try():
+            return self._count(ON_CPU, None)
+        try:
+            pages = [self._ask([part[at : at + 1] for part in inputs]) for at in range(len(inputs[0]))]
+        except NoAnswer as exc:
+            log.info("a page's layout is found on the CPU: %s", exc)
+            return self._count(ON_CPU, None)
+        except (OSError, http.client.HTTPException, BadMessage) as exc:
+            self._lose(f"{self.url}: {str(exc) or type(exc).__name__}")
+            return self._count(ON_CPU, None)
+        self._win()
+        return self._count(SERVED, [np.concatenate(parts) for parts in zip(*pages, strict=True)])
+
+    def _may_try(self) -> bool:
+        with self._lock:
+            if not self.away:
+                return True
+            if time.monotonic() < self._next_try:
+                return False
+            self._next_try = time.monotonic() + self._timeout_s + CONNECT_TIMEOUT_S  # others do not wait
+            return True
+
+    def _lose(self, reason: str) -> None:
+        with self._lock:
+            if not self.away:
+                log.warning("the layout server is away, the CPU goes on: %s", reason)
+            self.away = reason
+            self._next_try = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _win(self) -> None:
+        with self._lock:
+            if self.away:
+                log.info("the layout server is back")
+            self.away, self._pause_s = "", FIRST_PAUSE_S
+
+    def _count(self, how: str, results: list[np.ndarray] | None) -> list[np.ndarray] | None:
+        with self._lock:
+            self.counts[how] += 1
+        return results
+
+    def _ask(self, page: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Raises NoAnswer where it has no room, OSError, HTTPException, BadMessage."""
+        arrays = {name: value.astype(np.float32, copy=False) for name, value in zip(NAMES, page, strict=True)}
+        arrays["image"] = small_image(arrays["image"])
+        status, answer = self._post(pack(arrays))
+        if status == BUSY:
+            raise NoAnswer("the layout server has no room")
+        if status != http.HTTPStatus.OK:
+            raise BadMessage(f"HTTP {status}: {_words(answer)}")
+        results = list(unpack(answer).values())
+        if len(results) < 2 or results[1].shape != (1,) or any(len(rows) != results[1][0] for rows in results[::2]):
+            raise BadMessage("its answer is not that of a layout model")
+        return results
+
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        with self._lock:
+            kept = self._idle.pop() if self._idle else None
+        if kept is not None:
+            try:
+                return self._exchange(kept, body)
+            except (ConnectionError, http.client.BadStatusLine):
+                kept.close()  # the server may have closed it meanwhile; a new one tells
+        return self._exchange(self._connect(), body)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        assert self._address.hostname is not None, "the settings check it"
+        connection = http.client.HTTPConnection(
+            self._address.hostname, self._address.port or 80, timeout=CONNECT_TIMEOUT_S
+        )
+        connection.connect()
+        connection.sock.settimeout(self._timeout_s)
+        return connection
+
+    def _exchange(self, connection: http.client.HTTPConnection, body: bytes) -> tuple[int, bytes]:
+        try:
+            connection.request("POST", self._address.path.rstrip("/") + PATH, body, self._headers)
+            response = connection.getresponse()
+            answer = response.read(MOST_ANSWER_BYTES)
+            if not response.isclosed():
+                raise BadMessage("its answer is too long")
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            with self._lock:
+                self._idle.append(connection)
+        return response.status, answer
+
+
+def _words(answer: bytes) -> str:
+    try:
+        return str(json.loads(answer)["error"])[:300]
+    except (ValueError, TypeError, KeyError):
+        return "no reason given"

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parser with a layout server: it uses it, goes on by itself while it is away, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from docparser.layout import served
+from docparser.layout.served import ON_CPU, SERVED, LayoutServer
+from layout_wire import pack
+from paddle_program.files import model_checksum
+from tests.support import samples
+from tests.support.layout_server import DEMO, LayoutServerProcess
+from tests.support.simulated_layout_server import BOX, SimulatedLayoutServer
+from tests.support.wait import wait_for
+
+# They listen on a socket.
+pytestmark = pytest.mark.server
+
+PAGE = [np.full((1, 2), 800, np.float32), np.zeros((1, 3, 8, 8), np.float32), np.ones((1, 2), np.float32)]
+DOCUMENTS, CLIENTS = 12, 4
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedLayoutServer]:
+    server = SimulatedLayoutServer(model_checksum(DEMO))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def client(simulated, monkeypatch) -> LayoutServer:
+    monkeypatch.setattr(served, "FIRST_PAUSE_S", 0.0)
+    return LayoutServer(f"http://127.0.0.1:{simulated.port}", DEMO, timeout_s=60.0)
+
+
+def test_pages_of_a_batch_come_back_together(simulated, client):
+    found = client.find([np.concatenate([part, part]) for part in PAGE])
+    assert found is not None
+    assert np.array_equal(found[0], np.concatenate([BOX, BOX])) and found[1].tolist() == [1, 1]
+    assert (client.counts, client.away, simulated.asked) == ({SERVED: 1, ON_CPU: 0}, "", 2)
+
+
+def test_a_server_that_is_busy_is_not_away(simulated, client):
+    simulated.status = 503
+    assert client.find(PAGE) is None
+    assert client.away == "" and client.counts[ON_CPU] == 1
+    simulated.status = 200
+    assert client.find(PAGE) is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "words"),
+    [
+        (409, b"", "HTTP 409: simulated"),
+        (500, b"", "HTTP 500: simulated"),
+        (200, b"nonsense", "the first line is not"),
+        (200, pack({"0": BOX, "1": np.full(1, 2, np.int32)}), "not that of a layout model"),
+        (200, pack({"0": BOX}), "not that of a layout model"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_away_until_it_can(simulated, client, status, answer, words):
+    simulated.status, simulated.answer = status, answer
+    assert client.find(PAGE) is None
+    assert words in client.away and client.url in client.away
+    simulated.status, simulated.answer = 200, b""
+    assert client.find(PAGE) is not None and client.away == ""
+
+
+def test_a_server_that_is_away_is_asked_after_pauses_only(simulated, client, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(served.time, "monotonic", lambda: now[0])
+    client._pause_s = 2.0
+    simulated.status = 500
+    assert client.find(PAGE) is None and simulated.asked == 1
+    for moment, asked in ((101.9, 1), (102.1, 2), (106.0, 2), (106.2, 3), (114.0, 3), (114.3, 4)):
+        now[0] = moment
+        assert client.find(PAGE) is None
+        assert simulated.asked == asked, f"after {moment - 100:.1f} s"
+
+
+def test_one_page_asks_a_server_that_was_away_and_the_others_do_not_wait(simulated, client):
+    simulated.status = 500
+    assert client.find(PAGE) is None
+    simulated.status = 200
+    simulated.free.clear()
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(client.find, PAGE)
+        wait_for(lambda: simulated.asked == 2)
+        assert client.find(PAGE) is None and simulated.asked == 2 and not asking.done()
+        simulated.free.set()
+        assert asking.result() is not None
+    assert client.away == ""
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(simulated, client):
+    assert client.find(PAGE) is not None
+    simulated.close()
+    simulated.open()
+    assert client.find(PAGE) is not None and client.away == ""
+
+
+@pytest.mark.model
+def test_a_layout_server_that_is_killed_under_load_costs_no_page(start_service, vlm, layout_model, tmp_path):
+    """The real server and the real parser; the layout model's weights and the VLM are simulated."""
+    layout = LayoutServerProcess(tmp_path, layout_model)
+    service = start_service(VLM_URL=vlm.url, LAYOUT_URL=layout.url, PARSER_PAGES_IN_FLIGHT="8")
+    again = None
+    try:
+        layout.wait()
+        service.wait()
+        page = samples.image()
+        alone = service.page(page)
+        with ThreadPoolExecutor(CLIENTS) as threads:
+            answers = [threads.submit(service.parse, page, visualize=False) for _ in range(DOCUMENTS)]
+            wait_for(lambda: layout.metrics()["layout_pages_total"] >= 3)
+            layout.kill()
+            found = [answer.result() for answer in answers]
+        assert [answer.status_code for answer in found] == [200] * DOCUMENTS
+        service.page(page)
+        state = service.client.get("/health/ready").json()
+        assert state["errorCode"] == 0, "the parser is ready without it"
+        wait_for(lambda: service.metrics()["docparser_layout_server_away"] == 1)
+        told = service.client.get("/health/ready").json()["result"]["layout"]["server"]
+        assert told["url"] == layout.url and not told["used"] and "refused" in told["because"]
+        assert service.metrics()['docparser_layout_pages_total{place="cpu"}'] >= 1
+        boxes = [box["coordinate"] for box in alone["prunedResult"]["layout_det_res"]["boxes"]]
+        for answer in found:
+            (entry,) = answer.json()["result"]["layoutParsingResults"]
+            found_boxes = [box["coordinate"] for box in entry["prunedResult"]["layout_det_res"]["boxes"]]
+            assert np.allclose(found_boxes, boxes, atol=0.01), "from the CPU the same as from the server"
+        again = LayoutServerProcess(tmp_path, layout_model, layout.port).wait()
+
+        def is_used() -> bool:
+            service.page(page)
+            return service.metrics()["docparser_layout_server_away"] == 0
+
+        wait_for(is_used)
+        assert again.metrics()["layout_pages_total"] >= 1
+    finally:
+        layout.kill()
+        if again is not None:
+            again.end()

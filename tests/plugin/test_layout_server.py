@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout server without a model: what it makes one call of, what it refuses, what a failing device does.
+
+tests/demo_training/layout compares its results with Paddle's, tests/parser/layout has it beside a parser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from layout_server.app import LayoutService, make_app
+from layout_server.batching import Batcher, DeviceFailed, Full
+from layout_server.device import open_device
+from layout_server.model import Page
+from layout_server.plan import Recorder
+from layout_server.settings import Settings
+from layout_wire import MODEL_HEADER, PATH, BadMessage, full_image, pack, small_image, unpack
+from paddle_program.program import UnknownProgram
+from tool_errors import DeviceError, UsageError
+
+SIDE = 4
+
+
+def page(number: float = 1.0) -> Page:
+    size = np.full((1, 2), number, np.float32)
+    return {"image": np.zeros((1, 3, SIDE, SIDE), np.float32), "im_shape": size, "scale_factor": size}
+
+
+class SimulatedModel:
+    """Gives each page its own number back. It works while ``free`` is set, and fails where ``error`` is."""
+
+    checksum = "a" * 64
+    shapes = {name: value.shape for name, value in page().items()}
+    most_pages = 4
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.free.set()
+        self.calls: list[int] = []
+        self.error: Exception | None = None
+
+    def run(self, pages: Sequence[Page]) -> list[list[np.ndarray]]:
+        self.calls.append(len(pages))
+        self.free.wait()
+        if self.error:
+            raise self.error
+        return [[one["im_shape"].copy(), np.ones(1, np.int32)] for one in pages]
+
+
+def batcher(model: SimulatedModel, most_waiting: int = 8, wait_s: float = 0.0) -> Batcher:
+    return Batcher(model.run, model.most_pages, wait_s, most_waiting, lambda pages: None)
+
+
+async def until(condition: Any) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def test_what_came_while_the_device_worked_is_one_call():
+    async def run() -> None:
+        model = SimulatedModel()
+        model.free.clear()
+        pages = batcher(model)
+        work = asyncio.create_task(pages.work())
+        first = asyncio.create_task(pages.find(page(1)))
+        await until(lambda: model.calls == [1])
+        others = [asyncio.create_task(pages.find(page(number))) for number in range(2, 8)]
+        await until(lambda: pages.waiting == 6)
+        model.free.set()
+        found = await asyncio.gather(first, *others)
+        assert [results[0][0, 0] for results in found] == [1, 2, 3, 4, 5, 6, 7]
+        assert model.calls == [1, 4, 2]
+        work.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_page_waits_for_others_but_not_for_ever():
+    async def run() -> None:
+        model = SimulatedModel()
+        pages = batcher(model, wait_s=3600.0)
+        work = asyncio.create_task(pages.work())
+        await asyncio.gather(*(pages.find(page()) for _ in range(4)))
+        assert model.calls == [4], "four fill a call, so nothing is waited for"
+        work.cancel()
+        pages = batcher(model, wait_s=0.01)
+        work = asyncio.create_task(pages.work())
+        await pages.find(page())
+        assert model.calls == [4, 1]
+        work.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_page_whose_client_left_is_not_computed_and_a_full_queue_refuses():
+    async def run() -> None:
+        model = SimulatedModel()
+        model.free.clear()
+        pages = batcher(model, most_waiting=2)
+        work = asyncio.create_task(pages.work())
+        first = asyncio.create_task(pages.find(page(1)))
+        await until(lambda: model.calls == [1])
+        left, stays = (asyncio.create_task(pages.find(page(number))) for number in (2, 3))
+        await until(lambda: pages.waiting == 2)
+        with pytest.raises(Full):
+            await pages.find(page(4))
+        left.cancel()
+        await asyncio.sleep(0)
+        model.free.set()
+        await asyncio.gather(first, stays)
+        assert model.calls == [1, 1]
+        work.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_device_that_fails_answers_everybody_and_ends_the_work():
+    async def run() -> None:
+        model = SimulatedModel()
+        model.error = RuntimeError("simulated: the die is lost")
+        model.free.clear()
+        pages = batcher(model)
+        work = asyncio.create_task(pages.work())
+        asked = [asyncio.create_task(pages.find(page())) for _ in range(6)]
+        await until(lambda: model.calls)
+        model.free.set()
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(error) for error in found] == [DeviceFailed] * 6
+        await work
+        with pytest.raises(DeviceFailed):
+            await pages.find(page())
+
+    asyncio.run(run())
+
+
+def test_a_device_that_hangs_has_failed():
+    async def run() -> None:
+        model = SimulatedModel()
+        model.free.clear()
+        pages = Batcher(model.run, 1, 0.0, 8, lambda count: None, longest_s=0.05)
+        work = asyncio.create_task(pages.work())
+        try:
+            with pytest.raises(DeviceFailed):
+                await pages.find(page())
+            await work
+        finally:
+            model.free.set()
+
+    asyncio.run(run())
+
+
+async def exchange(service: LayoutService, body: bytes, path: str = PATH, **headers: str) -> tuple[int, bytes]:
+    """One request to the ASGI application while its batcher works."""
+    sent: list[dict[str, Any]] = []
+    words = [(name.replace("_", "-").lower().encode(), value.encode()) for name, value in headers.items()]
+    method = "POST" if path == PATH else "GET"
+    scope = {"type": "http", "method": method, "path": path, "headers": words, "query_string": b"", "root_path": ""}
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if parts:
+            return parts.pop()
+        return await asyncio.Future()
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    work = asyncio.create_task(service.batcher.work())
+    await make_app(service)(scope, receive, send)  # type: ignore[arg-type]  # plain dictionaries
+    work.cancel()
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+
+def ask(
+    body: bytes, model: SimulatedModel | None = None, path: str = PATH, wanted: str = SimulatedModel.checksum
+) -> tuple[int, bytes]:
+    async def run() -> tuple[int, bytes]:
+        service = LayoutService(model or SimulatedModel(), Settings.from_environment({"LAYOUT_QUEUE": "1"}))  # type: ignore[arg-type]  # simulated
+        return await exchange(service, body, path, **{MODEL_HEADER: wanted})
+
+    return asyncio.run(run())
+
+
+def test_a_page_is_answered():
+    status, body = ask(pack({**page(5), "image": np.zeros((1, 3, SIDE, SIDE), np.uint8)}))
+    assert status == 200
+    assert unpack(body)["0"].tolist() == [[5, 5]]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({}, "arrays []; expected ['im_shape', 'image', 'scale_factor']"),
+        ({"image": np.zeros((1, 3, 5, 5), np.float32)}, "image is float32 [1, 3, 5, 5]; expected float32 [1, 3, 4, 4]"),
+        ({"im_shape": np.ones((1, 2), np.int32)}, "im_shape is int32 [1, 2]; expected float32 [1, 2]"),
+        ({"image": np.full((1, 3, SIDE, SIDE), np.nan, np.float32)}, "image has a value that no page has"),
+        ({"scale_factor": np.zeros((1, 2), np.float32)}, "scale_factor has a value that no page has"),
+    ],
+)
+def test_what_is_no_page_is_refused(arrays, words):
+    status, body = ask(pack({**page(), **arrays} if arrays else {}))
+    assert status == 400 and words in json.loads(body)["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{}\n", b"[[1]]\n", b"x" * 5000, b'[["a", "float32", [3]]]\n1234', b"[]\n1"])
+def test_bytes_that_are_no_message_are_refused(body):
+    with pytest.raises(BadMessage):
+        unpack(body)
+    assert ask(body)[0] == 400
+
+
+def test_another_model_is_409_and_a_large_body_413():
+    status, body = ask(pack(page()), wanted="b" * 64)
+    assert status == 409 and "a" * 64 in json.loads(body)["error"]
+    assert ask(b"x" * (17 << 20))[0] == 413
+
+
+def test_a_failed_device_is_500_and_no_longer_healthy():
+    model = SimulatedModel()
+    model.error = RuntimeError("simulated")
+    assert ask(pack(page()), model)[0] == 500
+    assert ask(b"", path="/health")[0] == 200
+    assert b'layout_device{device="cpu"} 1.0' in ask(b"", path="/metrics")[1]
+
+
+def test_pixels_travel_as_bytes_and_come_back_the_same():
+    image = full_image(np.random.default_rng(1).integers(0, 256, (1, 3, 8, 8)).astype(np.uint8))
+    small = small_image(image)
+    assert small.dtype == np.uint8 and np.array_equal(full_image(small), image)
+    for other in (image + np.float32(1e-6), image - 1, image + 300, np.full_like(image, np.nan)):
+        assert small_image(other) is other
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("DEVICE", "gpu"), ("PORT", "0"), ("BATCH", "1.5"), ("WAIT_MS", "-1"), ("QUEUE", "many"), ("MEMORY_SHARE", "2")],
+)
+def test_wrong_settings_are_named(name, value):
+    with pytest.raises(UsageError, match=f"LAYOUT_{name} is '{value}'; expected "):
+        Settings.from_environment({f"LAYOUT_{name}": value})
+
+
+def test_without_torch_npu_the_cure_is_named():
+    with pytest.raises(DeviceError, match="LAYOUT_DEVICE is npu, but torch_npu cannot be loaded"):
+        open_device("npu", 0.1, 1)
+
+
+def test_an_operator_that_writes_in_place_is_no_step_of_a_plan():
+    recorder = Recorder()
+    value = torch.ones(3)
+    recorder.mark(value)
+    with pytest.raises(UnknownProgram, match=r"operator aten\.relu_\.default writes to its input"), recorder:
+        torch.relu_(value)
