@@ -65,9 +65,10 @@ def measure(options: argparse.Namespace, url: urllib.parse.SplitResult, crops: l
 
 
 def summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
-    """``rounds``: figures ``without`` and ``with``; the ratios of each round and their medians."""
+    """``rounds``: figures ``without`` and ``with``; the ratios of each round and their medians. A run too short to be
+    measured counts as a hundredth of a second."""
     ratios = {
-        kind: [round(one["with"][kind] / one["without"][kind], 4) for one in rounds]
+        kind: [round(max(one["with"][kind], 0.01) / max(one["without"][kind], 0.01), 4) for one in rounds]
         for kind in ("seconds", "processor")
     }
     return {

@@ -83,9 +83,8 @@ class SimulatedParser(SimulatedServer):
                 {"block_id": index, "block_label": "text", "confidence": confidence, "doubtful": confidence != 1}
                 for index, confidence in enumerate(self.doubts.get(number, []))
             ]
-            entry["prunedResult"] = (
-                {**entry["prunedResult"], "parsing_res_list": listed} if listed else entry["prunedResult"]
-            )
+            if listed:
+                entry["prunedResult"] = {**entry["prunedResult"], "parsing_res_list": listed}
         if number in self.notes:
             blocks = [{"block_id": 1, "kind": "failed", "message": "the VLM broke"}]
             result["docparser"] |= {"partial": True, "pages": [{"page": 1, "blocks": blocks}]}
