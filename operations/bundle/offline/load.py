@@ -45,7 +45,8 @@ def read_checked(folder: Path) -> dict[str, Any]:
         manifest = json.loads((folder / contents.MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{folder / contents.MANIFEST} cannot be read ({error}); give the archive that `save` wrote, or copy it again"
+            f"{folder / contents.MANIFEST} cannot be read ({error}); give the archive that `save` wrote, or copy it "
+            "again"
         ) from error
     with step(f"checking {len(manifest['files'])} files"):
         for name, expected in manifest["files"].items():
