@@ -15,6 +15,7 @@ from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.confidence import ASKED
 from docparser.vlm.failures import BlockNote
+from docparser.vlm.repetition import TEXT
 from docparser.vlm.reply import Stream, confidence_in
 from docparser.worker import certainty
 from docparser.worker.certainty import Certainty
@@ -71,7 +72,7 @@ def test_a_server_that_refuses_the_question_is_not_asked_again(_vlm, vlm, wanted
         message = {"role": "user", "content": [{"type": "text", "text": "OCR:"}]}
         body = {"model": "PaddleOCR-VL-0.9B", "messages": [message]}
         try:
-            return [await client.read_block(body, "r", is_table=False) for _ in range(2)]
+            return [await client.read_block(body, "r", guard=TEXT) for _ in range(2)]
         finally:
             await client.close()
 

@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from docparser.layout.served import LayoutServer
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE
@@ -34,7 +35,7 @@ class WholePageReader:
     """A PageReader. The answer to spotting has a box for each text, other answers have none."""
 
     layout_engine = ""
-    layout_server = None
+    layout_server: LayoutServer | None = None
 
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the recipe cannot be used."""
@@ -86,7 +87,7 @@ class WholePageReader:
         if self._doubtful_below is None or not blocks:
             return [None] * blocks
         whole = Certainty.of(dataclasses.replace(reply, note=None), self._doubtful_below)
-        return [whole] * (blocks - 1) + [Certainty.of(reply, self._doubtful_below)]
+        return [*[whole] * (blocks - 1), Certainty.of(reply, self._doubtful_below)]
 
     def _blocks(self, task: str, reply: Reply, size: tuple[int, int]) -> tuple[list[Block], str | None]:
         """The answer's blocks, and what is wrong with their places."""
