@@ -72,8 +72,9 @@ class Clients:
         return ""
 
     def jobs(self) -> list[str]:
+        """Ids of the jobs that were accepted."""
         with self._lock:
-            return list(dict.fromkeys(self._jobs[-200:]))
+            return list(dict.fromkeys(self._jobs))
 
     def _ask(self, wanted: BadRequest) -> tuple[int, str]:
         """Status and body; -1 where there was none. A stream of events is left after its first bytes."""
