@@ -41,7 +41,7 @@ class CallbackSettings(SettingsGroup):
 
     @field_validator("callback_hosts")
     @classmethod
-    def _are_hosts(cls, hosts: str) -> str:
+    def _callbacks_go_to_hosts(cls, hosts: str) -> str:
         for host in listed(hosts):
             if not HOST.fullmatch(host):
                 raise ValueError(f"{host!r} is no host; expected names like hooks.example.com or *.example.org:8443")
@@ -49,5 +49,5 @@ class CallbackSettings(SettingsGroup):
 
     @field_validator("callback_networks")
     @classmethod
-    def _are_networks(cls, networks: str) -> str:
+    def _callbacks_go_to_networks(cls, networks: str) -> str:
         return check_networks(networks)

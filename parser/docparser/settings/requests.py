@@ -58,7 +58,7 @@ class RequestSettings(SettingsGroup):
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _are_networks(cls, networks: str) -> str:
+    def _proxies_are_networks(cls, networks: str) -> str:
         return check_networks(networks)
 
     @property
