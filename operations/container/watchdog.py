@@ -20,9 +20,11 @@ from prometheus_client.metrics_core import Metric
 from container import folders, replicas
 from container.metrics import fetch
 from container.replica import processes_of_group, record
+from health_probe import probe
 from selftest.tiny_image import tiny_request
 
 WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", "request_success")}
+MEET_EVERY_S, MEET_TIMEOUT_S = 0.5, 1.0
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -47,8 +49,8 @@ def answers(url: str, model: str, timeout: float) -> bool:
 
 
 class Watch:
-    """The probes of one replica. A failed probe counts only after the replica has answered once: before, it is
-    loading."""
+    """The probes of one replica. A failed probe counts only after the replica has answered once, be it `/health`:
+    before, it is loading."""
 
     def __init__(self, index: int, url: str, model: str, timeout: float, failures: int) -> None:
         self._index, self._url, self._model = index, url, model
@@ -58,14 +60,27 @@ class Watch:
         self._failed = 0
         self._work: float | None = None
 
-    def check(self) -> None:
-        """Probe once; kill the replica after too many failures in a row."""
+    def meet(self) -> None:
+        """See whether a replica that loads is ready. Asked often: one that hangs just after it became ready would pass
+        for one that loads, for ever."""
+        if self._known_group() is not None and not self._seen:
+            self._seen = probe(f"{self._url}/health", MEET_TIMEOUT_S).healthy
+
+    def _known_group(self) -> int | None:
+        """The replica's process group; None where none is recorded. Another one than before begins anew."""
         try:
             group = int(record(os.environ, self._index).read_text())
         except (OSError, ValueError):
-            return
+            return None
         if group != self._group:
             self._group, self._seen, self._failed, self._work = group, False, 0, None
+        return group
+
+    def check(self) -> None:
+        """Probe once; kill the replica after too many failures in a row."""
+        group = self._known_group()
+        if group is None:
+            return
         if answers(self._url, self._model, self._timeout):
             self._seen, self._failed = True, 0
             return
@@ -99,7 +114,11 @@ def main() -> None:
     ]
     log_bytes = int(os.environ["ASCEND_LOG_MIB"]) << 20
     while True:
-        time.sleep(interval)
+        due = time.monotonic() + interval
+        while time.monotonic() < due:
+            time.sleep(min(MEET_EVERY_S, interval))
+            for watch in watches:
+                watch.meet()
         for watch in watches:
             watch.check()
         if removed := folders.prune_logs(os.environ, log_bytes):

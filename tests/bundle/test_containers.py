@@ -239,6 +239,8 @@ class Replica:
                 self.reply(200 if replica.answering and asked else 500, b"{}")
 
             def do_GET(self) -> None:
+                if self.path == "/health":
+                    return self.reply(200 if replica.answering else 503, b"")
                 self.reply(200, f'vllm:generation_tokens_total{{model_name="m"}} {replica.tokens}\n'.encode())
 
             def log_message(self, *_: object) -> None:
@@ -290,6 +292,16 @@ def test_a_replica_that_is_still_loading_is_left_alone(watched):
     for _ in range(8):
         watch.check()
     assert killed == []
+
+
+def test_a_replica_that_hangs_before_its_first_probe_is_killed(watched):
+    replica, watch, killed = watched
+    watch.meet()
+    replica.answering = False
+    for _ in range(4):
+        watch.meet()
+        watch.check()
+    assert killed == [(4242, watchdog.signal.SIGKILL)]
 
 
 def test_the_guard_tells_giving_up_from_a_retry():
