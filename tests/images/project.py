@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One compose project of the tests: calls of `docker`, states, processes seen from the host, requests to the parser."""
 
-from __future__ import annotations
+from __future__ import contextlib
 
 import base64
 import json
@@ -84,7 +84,8 @@ class Project:
         found = self.find(service, part)
         assert found, f"{service} runs no {part!r}: {self.processes(service)}"
         for pid in found:
-            os.kill(pid, signum)
+            with contextlib.suppress(ProcessLookupError):  # it may end with one that was just killed
+                os.kill(pid, signum)
         return found
 
     def replicas_up(self) -> int:
