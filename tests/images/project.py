@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One compose project of the tests: calls of `docker`, states, processes seen from the host, requests to the parser."""
 
-from __future__ import contextlib
+from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
