@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,31 +26,25 @@ class Tally:
     def add(self, group: str, status: int, report: Path) -> int:
         """Add one group: pytest's exit status, and its JUnit report, which is missing where pytest did not get that
         far. Returns how many of its tests failed."""
-        root = ElementTree.parse(report).getroot() if report.is_file() else ElementTree.Element("testsuites")
-        tests, failures, errors, skipped = (
-            sum(int(suite.get(key, 0)) for suite in root.iter("testsuite"))
-            for key in ("tests", "failures", "errors", "skipped")
-        )
-        self.passed += tests - failures - errors - skipped
-        self.failed += failures + errors
-        self.skipped += skipped
+        outcomes = _outcomes(report)
+        counts = Counter(outcome for outcome, _ in outcomes.values())
+        self.passed += counts["passed"]
+        self.failed += counts["failed"]
+        self.skipped += counts["skipped"]
         # 0: all passed, 1: some failed; anything else is not about single tests.
-        if status not in (0, 1) or not tests:
-            self.broken.append(f"{group} (pytest ended with status {status}, {tests} tests)")
-        elif skipped == tests:
-            reasons = {node.get("message", "") for node in root.iter("skipped")}
-            self.left_out.append(f"{group}: {'; '.join(sorted(reasons))}")
-        return failures + errors
+        if status not in (0, 1) or not outcomes:
+            self.broken.append(f"{group} (pytest ended with status {status}, {len(outcomes)} tests)")
+        elif counts["skipped"] == len(outcomes):
+            self.left_out.append(f"{group}: {'; '.join(sorted({reason for _, reason in outcomes.values()}))}")
+        return counts["failed"]
 
     def add_second(self, group: str, report: Path) -> None:
         """Add a group's failed tests that ran once more: those that pass now count as passed, and are named."""
-        if not report.is_file():
-            return
-        for case in ElementTree.parse(report).getroot().iter("testcase"):
-            if case.find("failure") is None and case.find("error") is None and case.find("skipped") is None:
+        for (place, name), (outcome, _) in _outcomes(report).items():
+            if outcome == "passed":
                 self.failed -= 1
                 self.passed += 1
-                self.unsteady.append(f"{group}: {case.get('classname', '')}::{case.get('name', '')}")
+                self.unsteady.append(f"{group}: {place}::{name}")
 
     @property
     def good(self) -> bool:
@@ -59,3 +54,17 @@ class Tally:
     def __str__(self) -> str:
         """The last line of a run; a broken group counts as one failure."""
         return f"{self.passed} passed, {self.failed + len(self.broken)} failed, {self.skipped} skipped"
+
+
+def _outcomes(report: Path) -> dict[tuple[str, str], tuple[str, str]]:
+    """(place, name) -> (passed, failed or skipped; the reason of what was skipped). One entry a test: pytest writes a
+    test that fails and whose fixture fails after it as two cases."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for case in ElementTree.parse(report).getroot().iter("testcase") if report.is_file() else ():
+        key = case.get("classname", ""), case.get("name", "")
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            found[key] = "failed", ""
+        elif key not in found:
+            found[key] = ("passed", "") if skipped is None else ("skipped", skipped.get("message", ""))
+    return found

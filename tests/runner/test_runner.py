@@ -20,7 +20,10 @@ from tests.runner.tally import Tally
 def report(folder: Path, *cases: str) -> Path:
     """A JUnit report as pytest writes it; a case is `passed`, or the reason for which it was skipped."""
     rows = "".join(
-        "<testcase/>" if case == "passed" else f'<testcase><skipped message="{case}"/></testcase>' for case in cases
+        f'<testcase name="{number}"/>'
+        if case == "passed"
+        else f'<testcase name="{number}"><skipped message="{case}"/></testcase>'
+        for number, case in enumerate(cases)
     )
     skipped = sum(case != "passed" for case in cases)
     path = folder / "report.xml"
@@ -151,6 +154,30 @@ def test_what_failed_runs_once_more_by_itself_and_is_named(tmp_path: Path, monke
     (tmp_path / "seen").unlink()
     (tmp_path / "test_failing.py").unlink()
     assert run_files(tmp_path, monkeypatch, unsteady=UNSTEADY).good
+
+
+BROKEN_FIXTURE = """
+import pytest
+from pathlib import Path
+
+@pytest.fixture
+def place():
+    yield Path(__file__).parent / "seen"
+    assert (Path(__file__).parent / "torn_down").exists()
+
+def test_that_fails_with_its_fixture_the_first_time(place):
+    before = place.exists()
+    place.touch()
+    if before:
+        (place.parent / "torn_down").touch()
+    assert before
+"""
+
+
+def test_a_test_that_fails_with_its_fixture_is_one_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tally = run_files(tmp_path, monkeypatch, fixture=BROKEN_FIXTURE)
+    assert str(tally) == "1 passed, 0 failed, 0 skipped" and tally.good
+    assert tally.unsteady == ["made_up: test_fixture::test_that_fails_with_its_fixture_the_first_time"]
 
 
 def test_many_failures_are_no_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
