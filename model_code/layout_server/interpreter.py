@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from layout_server.operators import TABLE
-from layout_server.operators.call import Call, Value, element_of
-from paddle_program.program import Operation, Program, Type, UnknownProgram
+from layout_server.operators.call import Call, Value
+from paddle_program.call import check_result, place
+from paddle_program.program import Operation, Program, UnknownProgram
 
 #: The name of an operation that writes in place ends with "_". These write to inputs that nobody reads.
 ELSEWHERE = {"batch_norm_"}
@@ -58,7 +59,7 @@ class Interpreter:
                 results = self._results(operation, values, [slot.known for slot in given], inputs)
                 results = results if replace is None else replace(operation, results)
             except (RuntimeError, IndexError) as exc:  # torch refuses it
-                raise UnknownProgram(f"{_place(operation)}: {str(exc).strip().splitlines()[0]}") from exc
+                raise UnknownProgram(f"{place(operation)}: {str(exc).strip().splitlines()[0]}") from exc
             _keep(operation, results, _is_known(operation, [slot.known for slot in given]), slots)
         return [outputs[column] for column in sorted(outputs)]
 
@@ -94,7 +95,7 @@ def _keep(operation: Operation, results: list[Any], known: bool, slots: dict[int
     for index, number in enumerate(operation.outputs):
         value = results[index] if index < len(results) else None
         if value is not None:
-            _check(operation, operation.types[index], value)
+            check_result(operation, operation.types[index], value, _seen)
         if index == 0 and operation.name.endswith("_") and operation.name not in ELSEWHERE:
             # share_data_ gives its input another name; the others change it.
             slots[number] = slot = slots[operation.inputs[0]]
@@ -103,24 +104,5 @@ def _keep(operation: Operation, results: list[Any], known: bool, slots: dict[int
             slots[number] = Slot(value, known)
 
 
-def _place(operation: Operation) -> str:
-    return f"operation {operation.name} (value {operation.outputs[0] if operation.outputs else '-'})"
-
-
-def _check(operation: Operation, kept: Type | tuple[Type, ...], value: Value) -> None:
-    if isinstance(kept, tuple) != isinstance(value, list):
-        raise UnknownProgram(f"{_place(operation)} gives a list where the program has none, or the reverse")
-    if isinstance(value, list):
-        assert isinstance(kept, tuple)
-        for part, single in zip(kept, value, strict=True):
-            _check(operation, part, single)
-        return
-    assert isinstance(kept, Type)
-    fits = value.dim() == len(kept.shape) and all(
-        wanted in (-1, size) for wanted, size in zip(kept.shape, value.shape, strict=True)
-    )
-    if not fits or value.dtype != element_of(kept.element):
-        raise UnknownProgram(
-            f"{_place(operation)} became {value.dtype} {list(value.shape)}; the program has {kept.element} "
-            f"{list(kept.shape)}"
-        )
+def _seen(value: Tensor) -> tuple[str, list[int]]:
+    return str(value.dtype).removeprefix("torch."), list(value.shape)

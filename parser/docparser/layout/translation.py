@@ -15,7 +15,8 @@ import openvino as ov
 from openvino import opset15 as nodes
 
 from docparser.layout.operators import TABLE
-from docparser.layout.operators.call import Call, Value
+from docparser.layout.operators.call import Call, Value, element_of
+from paddle_program.call import check_result, place
 from paddle_program.program import Operation, Program, Type, UnknownProgram
 
 #: The name of an operation that writes in place ends with "_". These write to inputs that nobody reads.
@@ -49,7 +50,7 @@ class Translation:
                 if replace is not None:
                     results = replace(operation, results)
             except RuntimeError as exc:  # OpenVINO refuses to make the node
-                raise UnknownProgram(f"{_place(operation)}: {str(exc).strip().splitlines()[-1]}") from exc
+                raise UnknownProgram(f"{place(operation)}: {str(exc).strip().splitlines()[-1]}") from exc
             self._keep(operation, results)
 
     def model(self, further: Iterable[Any] = (), inputs: Iterable[Any] = ()) -> ov.Model:
@@ -92,7 +93,7 @@ class Translation:
         for index, number in enumerate(operation.outputs):
             value = results[index] if index < len(results) else None
             if value is not None:
-                _check(operation, operation.types[index], value)
+                check_result(operation, operation.types[index], value, _seen)
             if index == 0 and operation.name.endswith("_") and operation.name not in ELSEWHERE:
                 # share_data_ gives its input another name; the others change it.
                 self.values[number] = slot = self.values[operation.inputs[0]]
@@ -101,29 +102,9 @@ class Translation:
                 self.values[number] = Slot(value)
 
 
-def _place(operation: Operation) -> str:
-    return f"operation {operation.name} (value {operation.outputs[0] if operation.outputs else '-'})"
-
-
-def _check(operation: Operation, kept: Type | tuple[Type, ...], value: Value) -> None:
-    if isinstance(kept, tuple) != isinstance(value, list):
-        raise UnknownProgram(f"{_place(operation)} gives a list where the program has none, or the reverse")
-    if isinstance(value, list):
-        assert isinstance(kept, tuple)
-        for part, single in zip(kept, value, strict=True):
-            _check(operation, part, single)
-        return
-    assert isinstance(kept, Type)
-    found = value.get_partial_shape()
-    fits = len(found) == len(kept.shape) and all(
-        not size.is_dynamic and wanted in (-1, size.get_length())
-        for wanted, size in zip(kept.shape, found, strict=True)
-    )
-    element = value.get_element_type().to_dtype()
-    if not fits or element != np.dtype(kept.element):
-        raise UnknownProgram(
-            f"{_place(operation)} became {element.name} {found}; the program has {kept.element} {list(kept.shape)}"
-        )
+def _seen(value: Any) -> tuple[str, list[int]]:
+    sizes = value.get_partial_shape()
+    return element_of(value), [-1 if size.is_dynamic else size.get_length() for size in sizes]
 
 
 def translate(program: Program) -> ov.Model:

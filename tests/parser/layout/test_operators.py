@@ -105,7 +105,7 @@ def test_what_is_not_known_is_named(program):
         translate(changed(program, "pool2d", adaptive=True))
     with pytest.raises(UnknownProgram, match=r"input maps leaves more open than the number of pages: \[1, 4, -1, 8\]"):
         translate(open_input(program))
-    with pytest.raises(UnknownProgram, match=r"operation transpose .* became float32 \[1,8,6,4\]; the program has"):
+    with pytest.raises(UnknownProgram, match=r"operation transpose .* became float32 \[1, 8, 6, 4\]; the program has"):
         translate(changed(program, "transpose", perm=[0, 3, 2, 1]))
 
 

@@ -9,40 +9,15 @@ from typing import Any
 import numpy as np
 from openvino import opset15 as nodes
 
-from paddle_program.program import Operation, Type, UnknownProgram
+from paddle_program import call
 
 Output = Any  # openvino.Output, whose methods its stubs do not know all of
 Value = Output | list[Output]
 Translator = Callable[["Call"], Any]
 
 
-class Call:
-    """Every attribute must be read: one that a translator does not know could mean another result."""
-
-    def __init__(self, operation: Operation, values: list[Value | None]) -> None:
-        self._operation = operation
-        self._values = values
-        self._unread = set(operation.attributes)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getitem__(self, index: int) -> Output:
-        """An input that is one tensor."""
-        value = self._values[index]
-        if value is None or isinstance(value, list):
-            raise self.unknown(f"input {index} is {'missing' if value is None else 'a list'}")
-        return value
-
-    def has(self, index: int) -> bool:
-        return index < len(self._values) and self._values[index] is not None
-
-    def tensors(self, index: int) -> list[Output]:
-        """An input that is a list of tensors."""
-        value = self._values[index]
-        if not isinstance(value, list):
-            raise self.unknown(f"input {index} is not a list")
-        return value
+class Call(call.Call[Output]):
+    """With sizes that are constants or computed."""
 
     def sizes(self, index: int) -> Output:
         """An input of sizes, axes or places, int64 ``[n]``: one tensor, or a list of tensors of one element."""
@@ -60,37 +35,6 @@ class Call:
         if not is_constant(sizes):
             raise self.unknown(f"input {index} is computed; known where it is constant")
         return [int(number) for number in values_of(sizes)]
-
-    def attribute(self, name: str) -> Any:
-        if name not in self._operation.attributes:
-            raise self.unknown(f"attribute {name} is missing")
-        self._unread.discard(name)
-        return self._operation.attributes[name]
-
-    def must(self, name: str, *allowed: Any) -> Any:
-        """An attribute that has to have one of these values."""
-        value = self.attribute(name)
-        if value not in allowed:
-            raise self.unknown(f"{name}={value!r}; known: {', '.join(map(repr, allowed))}")
-        return value
-
-    def ignore(self, *names: str) -> None:
-        """Attributes that do not bear on the values."""
-        self._unread.difference_update(names)
-
-    @property
-    def type(self) -> Type:
-        """The first result's."""
-        kept = self._operation.types[0]
-        assert isinstance(kept, Type)
-        return kept
-
-    def check_all_read(self) -> None:
-        if self._unread:
-            raise self.unknown(f"attribute {', '.join(sorted(self._unread))} is not known")
-
-    def unknown(self, what: str) -> UnknownProgram:
-        return UnknownProgram(f"operation {self._operation.name}: {what}")
 
 
 def is_constant(value: Output) -> bool:
