@@ -79,14 +79,14 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
     documents = [text_pdf(options.pages, seed) for seed in range(DOCUMENTS)]
     starters = {
         "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers, options.threads),
-        "without_confidence": lambda: our_parser(
+        "with_confidence": lambda: our_parser(
             folder,
             vlm_url,
             options.layout,
             options.workers,
             options.threads,
-            name="without_confidence",
-            confidence=False,
+            name="with_confidence",
+            confidence=True,
         ),
         "against": lambda: our_parser(
             folder, vlm_url, options.layout, options.workers, options.threads, name="against", root=options.against
@@ -187,8 +187,8 @@ def main(words: list[str]) -> int:
         "--servers",
         nargs="+",
         default=["ours", "paddlex_default", "paddlex_concurrent"],
-        choices=("ours", "without_confidence", "paddlex_default", "paddlex_concurrent"),
-        help="without_confidence is ours with PARSER_CONFIDENCE=0",
+        choices=("ours", "with_confidence", "paddlex_default", "paddlex_concurrent"),
+        help="with_confidence is ours with PARSER_CONFIDENCE=1",
     )
     parser.add_argument(
         "--against", metavar="DIR", type=Path, help="another checkout of this repository, whose parser takes part"

@@ -173,7 +173,7 @@ def our_parser(
     *,
     name: str = "ours",
     root: Path = ROOT,
-    confidence: bool = True,
+    confidence: bool = False,
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
     if they are None. ``confidence``: whether it asks the VLM for log-probabilities."""
@@ -187,7 +187,7 @@ def our_parser(
         "PARSER_LOG_LEVEL": "warning",
         "PARSER_DATA_DIR": str(folder / f"data-{name}"),
     }
-    env |= {} if confidence else {"PARSER_CONFIDENCE": "0"}
+    env |= {"PARSER_CONFIDENCE": "1"} if confidence else {}
     env |= {"PARSER_WORKERS": str(workers)} if workers else {}
     env |= {"PARSER_CPU_THREADS": str(threads)} if threads else {}
     command = [sys.executable, "-m", "docparser"]

@@ -70,9 +70,8 @@ def own_vlm(service, vlm):
 
 @pytest.fixture(scope="session")
 def _service(tmp_path_factory, layout_model, _vlm):
-    running = ParserProcess(
-        tmp_path_factory.mktemp("service"), VLM_URL=_vlm.url, LAYOUT_MODEL_DIR=str(layout_model), **LIMITS
-    )
+    settings = {**LIMITS, "LAYOUT_MODEL_DIR": str(layout_model), "PARSER_CONFIDENCE": "1"}
+    running = ParserProcess(tmp_path_factory.mktemp("service"), VLM_URL=_vlm.url, **settings)
     try:
         yield running.wait()
     finally:

@@ -39,7 +39,7 @@ def _services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tu
         "HunyuanOCR": WholePageVlm("HunyuanOCR", HUNYUAN_TASKS, 4194304, 32768),
         "Qwen2-VL-2B-Instruct": WholePageVlm("Qwen2-VL-2B-Instruct", QWEN2_VL_TASKS, 3211264, 16384),
     }
-    settings = {**LIMITS, "PARSER_MAX_IMAGE_PIXELS": "30000000"}
+    settings = {**LIMITS, "PARSER_MAX_IMAGE_PIXELS": "30000000", "PARSER_CONFIDENCE": "1"}
     running = {
         name: ParserProcess(tmp_path_factory.mktemp("whole"), VLM_URL=vlm.url, VLM_MODEL=name, **settings)
         for name, vlm in vlms.items()

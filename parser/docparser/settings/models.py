@@ -79,8 +79,9 @@ class ModelSettings(SettingsGroup):
         description="Longest wait for one crop; a page that is read whole has PARSER_PAGE_TIMEOUT_S.",
     )
     confidence: bool = Field(
-        default=True,
-        description="Ask the VLM how sure it is of each token; blocks then say `confidence` and `doubtful`.",
+        default=False,
+        description="Ask the VLM how sure it is of each token; blocks then say `confidence` and `doubtful`. That"
+        " takes some of the VLM server's throughput.",
     )
     doubtful_below: float = Field(
         default=0.9, ge=0, le=1, description="Blocks with a lower confidence are marked as doubtful; 0 marks none."
