@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, Request, expect, sync_playwright
 
 from tests.support.jobs import Start
 from tests.support.samples import blank_pages as pdf
 from tests.web.pages import WAIT_MS, page_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# Chromium cuts all connections when the machine gets or loses an address, as when another test starts a container.
+NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
+LOADS = 10
 expect.set_options(timeout=WAIT_MS)
 
 
@@ -73,6 +76,7 @@ class Site:
         self._browser, self._url = browser, url
         self.troubles: list[str] = []
         self.foreign: list[str] = []
+        self._cut = 0  # requests that a change of the machine's network has cut
 
     def open(
         self,
@@ -95,16 +99,34 @@ class Site:
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
         page.on("dialog", self._note_dialog)
         page.on("request", lambda request: self._note(request.url))
-        page.goto(self._url + "/")
+        page.on("requestfailed", self._note_failure)
+        self._load(page)
         return page
+
+    def _load(self, page: Page) -> None:
+        """As a person does, load the page again when something of it did not come."""
+        for _ in range(LOADS):
+            before = self._cut
+            try:
+                page.goto(self._url + "/")
+            except Error as error:
+                if NETWORK_CHANGED not in str(error):
+                    raise
+            else:
+                if self._cut == before:
+                    return
+        raise AssertionError(f"the machine's network changed during each of {LOADS} loads of the page")
 
     def forgive(self, *words: str) -> None:
         """Takes out the troubles that name one of ``words``: what the test itself has caused."""
         self.troubles = [trouble for trouble in self.troubles if not any(one in trouble for one in words)]
 
     def _note_message(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and NETWORK_CHANGED not in message.text:
             self.troubles.append(message.text)
+
+    def _note_failure(self, request: Request) -> None:
+        self._cut += NETWORK_CHANGED in (request.failure or "")
 
     def _note_dialog(self, dialog: Dialog) -> None:
         self.troubles.append(f"dialog: {dialog.message}")

@@ -266,3 +266,29 @@ def test_narrow_and_dark(site, file):
     page.set_viewport_size({"width": 1280, "height": 860})
     page.locator("#theme").click()
     picture(page, "page-dark")
+
+
+# While a document is sent the connection breaks twice: before the service has it, and before its answer is here.
+BREAKS = """
+const fetch = window.fetch.bind(window);
+window.made = [];
+window.broken = 0;
+window.fetch = async (path, options = {}) => {
+  if (options.method !== "POST" || window.broken === 2) return fetch(path, options);
+  window.broken++;
+  if (window.broken === 2) window.made.push((await (await fetch(path, options)).json()).data.jobId);
+  throw new TypeError("the connection broke");
+};
+0;
+"""
+
+
+def test_a_document_survives_a_connection_that_breaks(site, file):
+    """It is sent again, and no second job is made."""
+    page = site.open()
+    page.evaluate(BREAKS)
+    page.set_input_files("#files", file())
+    expect(page.locator("#documents li")).to_have_count(1)
+    [made] = page.evaluate("made")
+    assert [one["id"] for one in json.loads(page.evaluate("localStorage['docparser.jobs']"))] == [made]
+    expect(page.locator("#problem")).to_be_hidden()

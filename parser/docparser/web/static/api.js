@@ -4,6 +4,7 @@
 const JOBS = "api/v2/ocr/jobs";
 const KEY = "docparser.key";
 const RETRY_MS = [500, 1000, 2000, 5000];
+const ATTEMPTS = 3;
 
 /** `status` of the service's answer, 0 if there was none; `message` are its words, which may be empty. */
 export class ApiError extends Error {
@@ -25,13 +26,26 @@ export function onKeyNeeded(ask) {
   askForKey = ask;
 }
 
+const pause = (failures) => new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
+
+/** The answer; asks again when the connection breaks, as it does when a laptop changes its network. Any request may come twice. */
+async function reach(path, options) {
+  for (let failures = 0; ; failures++) {
+    try {
+      return await fetch(path, options);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      if (failures === ATTEMPTS - 1) throw new ApiError(0, "");
+    }
+    await pause(failures);
+  }
+}
+
 async function call(path, options = {}) {
   for (;;) {
     const headers = new Headers(options.headers);
     if (key.get()) headers.set("Authorization", `Bearer ${key.get()}`);
-    const response = await fetch(path, { ...options, headers }).catch((error) => {
-      throw error.name === "AbortError" ? error : new ApiError(0, "");
-    });
+    const response = await reach(path, { ...options, headers });
     if (response.ok) return response;
     if (response.status === 401 && (await askForKey())) continue;
     const body = await response.json().catch(() => ({}));
@@ -95,7 +109,7 @@ export async function watch(id, on, signal) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
     }
-    if (!ended) await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]));
+    if (!ended) await pause(failures++);
   }
 }
 
