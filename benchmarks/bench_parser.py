@@ -83,6 +83,7 @@ def median(runs: list[dict]) -> dict:
 def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str, dict[str, dict]]:
     """{clients: {server: figures}}; servers take turns within each number of clients."""
     documents = [text_pdf(options.pages, seed) for seed in range(DOCUMENTS)]
+    stack = contextlib.ExitStack()
     starters = {
         "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers, options.threads),
         "without_confidence": lambda: our_parser(
@@ -109,7 +110,7 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
         "paddlex_default": lambda: paddlex(folder, vlm_url, options.layout, concurrent=False),
         "paddlex_concurrent": lambda: paddlex(folder, vlm_url, options.layout, concurrent=True),
     }
-    with contextlib.ExitStack() as stack:
+    with stack:
         servers = []
         for name in [*options.servers, *(["against"] if options.against else [])]:
             say(f"starting {name}")

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Stages:
     """CPU seconds of this thread by stage; a stage inside another one counts for itself alone."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self._thread, self._stack, self._since = threading.get_ident(), [OTHER], time.thread_time()
 
     def switch(self) -> None:
@@ -82,7 +82,7 @@ class Page:
         from docparser.worker import offline
 
         settings = Settings(
-            vlm_url=vlm_url, layout_model_dir=str(layout), layout_url="http://recorded", cache_dir=folder, cpu_threads=1
+            vlm_url=vlm_url, layout_model_dir=layout, layout_url="http://recorded", cache_dir=folder, cpu_threads=1
         )
         offline.prepare(settings)
         from docparser.layout import served

@@ -17,7 +17,7 @@ from paddlex.inference.models.object_detection.processors import Normalize, ToBa
 from layout_wire import STEP
 
 
-class BytesToBatch(ToBatch):  # type: ignore[misc]  # PaddleX has no types
+class BytesToBatch(ToBatch):
     """PaddleX's last step, whose picture is uint8 ``[pages, 3, height, width]``."""
 
     def apply(self, datas: list[dict], key: str, *args: Any, **kwargs: Any) -> np.ndarray:
