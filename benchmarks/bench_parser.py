@@ -6,6 +6,11 @@
 
 `simulated`: a simulated VLM (parser_bench/simulated_vlm.py), which takes the time of VLMs on NPUs and next to no CPU.
 `demo`: a running VLM server with the demo weights on the same cores. The servers take turns. Progress goes to stderr.
+
+`--servers ours_layout_server`: ours with the layout model on a die, which parser_bench/simulated_layout.py simulates
+unless `--layout-url` names a running layout server. Its processor time is not the parser's, and not counted.
+`cpu_s_per_page_by_process`: `service` has HTTP and the queue, `pages` the workers with layout, crops and calls of the
+VLM, `rendering` and `answers` (text and JSON) what they leave to others; PaddleX's server is one `service`.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from pathlib import Path
 
 from parser_bench import load
 from parser_bench.documents import text_pdf
-from parser_bench.processes import LAYOUT, OPENER, Server, our_parser, paddlex, say, simulated_vlm
+from parser_bench.processes import LAYOUT, OPENER, Server, our_parser, paddlex, say, simulated_layout, simulated_vlm
 from parser_bench.simulated_vlm import MODEL
 
 DOCUMENTS = 8
@@ -60,6 +65,7 @@ def measure(server: Server, vlm_url: str, documents: list[bytes], clients: int, 
         "pages": seen.pages,
         "errors": seen.errors,
         "cpu_s_per_page": round(usage.cpu_s / pages, 3),
+        "cpu_s_per_page_by_process": {kind: round(seconds / pages, 3) for kind, seconds in usage.parts.items()},
         "pages_per_core_second": round(seen.pages / usage.cpu_s, 2) if usage.cpu_s else None,
         "peak_mib": usage.peak_bytes >> 20,
         "wall_s": round(seen.wall_s, 1),
@@ -77,6 +83,7 @@ def median(runs: list[dict]) -> dict:
 def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str, dict[str, dict]]:
     """{clients: {server: figures}}; servers take turns within each number of clients."""
     documents = [text_pdf(options.pages, seed) for seed in range(DOCUMENTS)]
+    stack = contextlib.ExitStack()
     starters = {
         "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers, options.threads),
         "with_confidence": lambda: our_parser(
@@ -88,20 +95,31 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
             name="with_confidence",
             confidence=True,
         ),
+        "ours_layout_server": lambda: our_parser(
+            folder,
+            vlm_url,
+            options.layout,
+            options.workers,
+            options.threads,
+            name="ours_layout_server",
+            layout_url=options.layout_url or stack.enter_context(simulated_layout(options.layout, folder)),
+        ),
         "against": lambda: our_parser(
             folder, vlm_url, options.layout, options.workers, options.threads, name="against", root=options.against
         ),
         "paddlex_default": lambda: paddlex(folder, vlm_url, options.layout, concurrent=False),
         "paddlex_concurrent": lambda: paddlex(folder, vlm_url, options.layout, concurrent=True),
     }
-    with contextlib.ExitStack() as stack:
+    with stack:
         servers = []
         for name in [*options.servers, *(["against"] if options.against else [])]:
             say(f"starting {name}")
             servers.append(stack.enter_context(contextlib.closing(starters[name]())))
         for server in servers:
             server.wait()
-            measure(server, vlm_url, documents, 1, 2, options.timeout)  # the first requests are slower
+            # The first requests are slower, and a simulated die answers no page at once that it does not know.
+            count = DOCUMENTS if server.name == "ours_layout_server" else 2
+            measure(server, vlm_url, documents, 1, count, options.timeout)
         results: dict[str, dict[str, dict]] = {}
         for clients in options.clients:
             runs: dict[str, list[dict]] = {server.name: [] for server in servers}
@@ -119,20 +137,20 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
         return results
 
 
-def ratios(results: dict[str, dict[str, dict]]) -> dict[str, dict[str, float | None]]:
-    """Return our pages per second over theirs, by number of clients.
+def ratios(results: dict[str, dict[str, dict]], name_of_ours: str = "ours") -> dict[str, dict[str, float | None]]:
+    """Return our pages per second over the other servers', by number of clients.
 
     None where they failed on more pages than they answered: a rate over so few pages says nothing.
     """
     found: dict[str, dict[str, float | None]] = {}
     for clients, servers in results.items():
-        ours = servers.get("ours", {}).get("pages_per_second")
+        ours = servers.get(name_of_ours, {}).get("pages_per_second")
         found[clients] = {
             name: round(ours / figures["pages_per_second"], 2)
             if figures["pages"] > sum(figures["errors"].values())
             else None
             for name, figures in servers.items()
-            if name != "ours" and ours is not None
+            if name != name_of_ours and ours is not None
         }
     return found
 
@@ -182,12 +200,13 @@ def main(words: list[str]) -> int:
     parser.add_argument("--pages", type=int, default=1, help="pages per document")
     parser.add_argument("--workers", type=int, help="worker processes of our parser (default: as it chooses)")
     parser.add_argument("--threads", type=int, help="threads of its layout model, per worker (default: as it chooses)")
+    parser.add_argument("--layout-url", help="ours_layout_server: a running layout server instead of a simulated one")
     parser.add_argument("--layout", type=Path, default=LAYOUT, help="the layout model's folder")
     parser.add_argument(
         "--servers",
         nargs="+",
         default=["ours", "paddlex_default", "paddlex_concurrent"],
-        choices=("ours", "with_confidence", "paddlex_default", "paddlex_concurrent"),
+        choices=("ours", "ours_layout_server", "with_confidence", "paddlex_default", "paddlex_concurrent"),
         help="with_confidence is ours with PARSER_CONFIDENCE=1",
     )
     parser.add_argument(
@@ -211,7 +230,10 @@ def main(words: list[str]) -> int:
         "workers": options.workers,
         "threads": options.threads,
         "results": {key: results},
-        "ratios": {"pages_per_second": {key: ratios(results)}},
+        "ratios": {
+            "pages_per_second": {key: ratios(results)},
+            "with_layout_server": {key: ratios(results, "ours_layout_server")},
+        },
     }
     if options.setting == "simulated":
         found["limits"] = {key: limits(results, options.dies)}

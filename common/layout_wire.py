@@ -56,7 +56,9 @@ def unpack(message: bytes) -> dict[str, np.ndarray]:
 
 
 def small_image(image: np.ndarray) -> np.ndarray:
-    """The image as `uint8` if every value is a pixel's; otherwise as it is."""
+    """The image as `uint8` if it is that, or every value is a pixel's; otherwise as it is."""
+    if image.dtype == np.uint8:
+        return image
     scaled = image * np.float32(255) + np.float32(0.5)
     with np.errstate(invalid="ignore"):  # what lies outside 0..255 is not restored, and found so
         pixels = scaled.astype(np.uint8)

@@ -14,8 +14,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -25,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYOUT = ROOT / "models" / "demo" / "PP-DocLayoutV2"
 START_S = 600
 TICK_S = 0.2
+#: Words of a command line, and what such a process does; what that forks reads the VLM's answers. The first counts.
+KINDS = {"render_main": "rendering", "resource_tracker": "service", "multiprocessing": "pages"}
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -42,10 +45,12 @@ def free_port() -> int:
 
 @dataclass
 class Usage:
-    """CPU seconds and peak resident bytes of a process and all its descendants."""
+    """CPU seconds and peak resident bytes of a process and all its descendants; ``parts`` are the CPU seconds by what
+    the processes do (KINDS)."""
 
     cpu_s: float
     peak_bytes: int
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 class Server:
@@ -61,7 +66,7 @@ class Server:
         kept = {
             key: value
             for key, value in os.environ.items()
-            if not key.startswith(("PARSER_", "VLM_", "PADDLE_")) and key != "PYTHONDONTWRITEBYTECODE"
+            if not key.startswith(("PARSER_", "VLM_", "LAYOUT_", "PADDLE_")) and key != "PYTHONDONTWRITEBYTECODE"
         }
         self._process = subprocess.Popen(
             command,
@@ -93,13 +98,19 @@ class Server:
             return [self._tree, *self._tree.children(recursive=True)]
         return []
 
-    def _cpu_s(self) -> float:
-        total = 0.0
-        for member in self._members():
+    def _cpu_s(self) -> Counter[str]:
+        """CPU seconds by kind of process, those of ended children with their parents'."""
+        found, kinds = Counter[str](), dict[int, str]()
+        for member in self._members():  # parents come before their children
             with contextlib.suppress(psutil.NoSuchProcess):
+                line = " ".join(member.cmdline())
+                kind = next((kind for words, kind in KINDS.items() if words in line), "service")
+                if kind == "pages" and kinds.get(member.ppid()) in ("pages", "answers"):
+                    kind = "answers"
+                kinds[member.pid] = kind
                 times = member.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
-        return total
+                found[kind] += times.user + times.system + times.children_user + times.children_system
+        return found
 
     def _rss(self) -> int:
         total = 0
@@ -130,7 +141,9 @@ class Server:
         finally:
             self._watching.clear()
             watcher.join()
-            usage.cpu_s, usage.peak_bytes = self._cpu_s() - before, self._peak
+            after = self._cpu_s()
+            usage.parts = {kind: seconds - before[kind] for kind, seconds in sorted(after.items())}
+            usage.cpu_s, usage.peak_bytes = sum(usage.parts.values()), self._peak
 
     def _watch(self) -> None:
         while self._watching.is_set():
@@ -148,17 +161,34 @@ class Server:
 
 
 @contextlib.contextmanager
-def simulated_vlm(dies: int) -> Iterator[tuple[str, int]]:
-    """Run the simulated VLM; gives its API root and its process id."""
+def simulated_vlm(dies: int, *words: str) -> Iterator[tuple[str, int]]:
+    """Run the simulated VLM with further ``words``; gives its API root and its process id."""
+    with _simulated("simulated_vlm", "--dies", str(dies), *words) as (url, process):
+        yield f"{url}/v1", process
+
+
+@contextlib.contextmanager
+def simulated_layout(layout: Path, folder: Path) -> Iterator[str]:
+    """Run the simulated layout server with the answers of the model in ``layout``; gives its address."""
+    with _simulated("simulated_layout", str(layout), str(folder / "cache")) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def _simulated(module: str, *words: str) -> Iterator[tuple[str, int]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "parser_bench.simulated_vlm", "--dies", str(dies)],
+        [sys.executable, "-m", f"parser_bench.{module}", *words],
         cwd=ROOT / "benchmarks",
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None, "it is a pipe"
     try:
-        yield f"http://127.0.0.1:{process.stdout.readline().split()[1]}/v1", process.pid
+        # A library may have written before it.
+        ready = next((line for line in process.stdout if line.startswith("ready ")), None)
+        if ready is None:
+            raise RuntimeError(f"{module} did not start: status {process.wait()}")
+        yield f"http://127.0.0.1:{ready.split()[1]}", process.pid
     finally:
         process.terminate()
         process.wait()
@@ -174,9 +204,11 @@ def our_parser(
     name: str = "ours",
     root: Path = ROOT,
     confidence: bool = False,
+    layout_url: str = "",
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
-    if they are None. ``confidence``: whether it asks the VLM for log-probabilities."""
+    if they are None. ``confidence``: whether it asks the VLM for log-probabilities. ``layout_url``: its layout server.
+    """
     port = free_port()
     env = {
         "PYTHONPATH": os.pathsep.join([str(root / "parser"), str(root / "common")]),
@@ -188,6 +220,7 @@ def our_parser(
         "PARSER_DATA_DIR": str(folder / f"data-{name}"),
     }
     env |= {"PARSER_CONFIDENCE": "1"} if confidence else {}
+    env |= {"LAYOUT_URL": layout_url} if layout_url else {}
     env |= {"PARSER_WORKERS": str(workers)} if workers else {}
     env |= {"PARSER_CPU_THREADS": str(threads)} if threads else {}
     command = [sys.executable, "-m", "docparser"]

@@ -61,14 +61,19 @@ def container(name: str, row: dict[str, Any] | None) -> Line:
     return Line(name, text, row["State"] == "running" and health == "healthy")
 
 
-def replicas() -> Line:
-    """How many replicas of the VLM answer, and which do not."""
+def inside() -> dict[str, Any]:
+    """What the VLM's container says of its replicas and its layout server; {"unknown": why} if it does not."""
     answer = project.compose("exec", "-T", "vlm", "/opt/venv/supervisor/bin/python", "-m", "container.status")
     try:
-        found = json.loads(answer.stdout)
+        return json.loads(answer.stdout)
     except ValueError:
-        said = (answer.stderr.strip().splitlines() or ["no answer"])[-1]
-        return Line("replicas", f"unknown: {said}", False)
+        return {"unknown": (answer.stderr.strip().splitlines() or ["no answer"])[-1]}
+
+
+def replicas(found: dict[str, Any]) -> Line:
+    """How many replicas of the VLM answer, and which do not."""
+    if "unknown" in found:
+        return Line("replicas", f"unknown: {found['unknown']}", False)
     up = sum(replica["up"] for replica in found["replicas"])
     down = [
         f"{replica['number']}" + (f" (die {replica['die']})" if replica["die"] is not None else "")
@@ -81,6 +86,28 @@ def replicas() -> Line:
         text += f"; the {found['half']} half of the dies, the other one is vlm-next's (scripts/upgrade.sh)"
     text += f"; left out at the last start: die {found['missing']}" if found["missing"] else ""
     return Line("replicas", text, not down and not found["missing"])
+
+
+def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
+    """The layout server, as the VLM's container (`own`) and the parser's readiness (`ready`) see it, if any."""
+    known = ready.get("layout")
+    used = (known or {}).get("server")
+    if own is None and used is None:
+        return None
+    said = []
+    if own is not None and own["up"]:
+        waiting = "" if own["waiting"] is None else f"{own['waiting']} pages wait, "
+        said.append(f"up on {own['device']}: {waiting}{own['batch']} at once")
+    elif own is not None:
+        said.append(f"down or loading, for {own['device']}: {own['detail']}")
+    if used is not None:
+        said.append(
+            f"the parser uses {used['url']}" if used["used"] else f"the parser's CPU stands in: {used['because']}"
+        )
+    elif known is not None:
+        said.append("the parser does not ask it: LAYOUT_URL is not set")
+    well = (own is None or own["up"]) and (known is None or bool(used and used["used"]))
+    return Line("layout", "; ".join(said), well)
 
 
 def weights(result: dict[str, Any]) -> Line:
@@ -120,16 +147,20 @@ def look() -> list[Line]:
     lines = [container(name, rows.get(name)) for name in ("vlm", "parser")]
     if "vlm-next" in rows:
         lines.append(container("vlm-next", rows["vlm-next"]))
+    found: dict[str, Any] = {}
     if rows.get("vlm", {}).get("State") == "running":
-        lines.append(replicas())
+        found = inside()
+        lines.append(replicas(found))
     code, body = get(f"{parser}/health/ready")
     try:
         answer = json.loads(body)
     except ValueError:
         answer = {}
-    said = answer.get("errorMsg") or body[:200]
+    said, ready = answer.get("errorMsg") or body[:200], answer.get("result") or {}
+    if (line := layout(found.get("layout"), ready)) is not None:
+        lines.append(line)
     lines.append(Line("service", f"{parser}: {said}", code == 200))
-    lines.append(weights(answer.get("result") or {}))
+    lines.append(weights(ready))
     if code:
         lines.append(queue(get(f"{parser}/metrics")[1]))
     if rows.get("parser", {}).get("State") == "running":
@@ -158,7 +189,7 @@ def main(words: list[str]) -> int:
         type=float,
         const=1800.0,
         metavar="SECONDS",
-        help="wait until every replica serves, by default 1800 s; `docker compose up --wait` returns at the first",
+        help="wait until all of it serves, by default 1800 s; `docker compose up --wait` returns at the first",
     )
     arguments.add_argument("--json", action="store_true", help="one JSON list instead of lines")
     options = arguments.parse_args(words)

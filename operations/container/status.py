@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m container.status: one JSON object about the replicas of this container, for scripts/status.sh.
+"""python -m container.status: one JSON object about what serves in this container, for scripts/status.sh.
 
-{"configured": N, "replicas": [{"number", "port", "die", "up", "detail"}], "missing": "5,6", "half": "first"}. `die` is
-null on CPU; `missing` names dies of NPU_IDS that scripts/select_npus.sh left out. `half` is empty unless the container
-uses one half of its dies; the others' replicas are neither configured nor listed.
+{"configured": N, "replicas": [{"number", "port", "die", "up", "detail"}], "missing": "5,6", "half": "first", "layout":
+...}. `die` is null on CPU; `missing` names dies of NPU_IDS that scripts/select_npus.sh left out. `half` is empty unless
+the container uses one half of its dies; the others' replicas are neither configured nor listed. `layout` is
+container.layout's object, null without a layout server.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from container import halves, replicas
+from container import halves, layout, replicas
 from health_probe import probe
 
 TIMEOUT_SECONDS = 10
@@ -64,7 +65,8 @@ def describe(env: Mapping[str, str]) -> dict[str, Any]:
         for index, answer in zip(indices, probes)
     ]
     missing = env.get("NPU_MISSING") or ""
-    return {"configured": len(indices), "replicas": found, "missing": missing, "half": halves.chosen(env)}
+    told = {"configured": len(indices), "replicas": found, "missing": missing, "half": halves.chosen(env)}
+    return {**told, "layout": layout.describe(env)}
 
 
 if __name__ == "__main__":

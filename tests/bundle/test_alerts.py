@@ -32,6 +32,7 @@ SERIES = {
         {'npu_chip_info_hbm_ecc_total_double_bit_error_cnt{id="3"}': "0x10 2x20"},
         {'npu_chip_info_hbm_ecc_total_double_bit_error_cnt{id="3"}': "2x30"},
     ),
+    "LayoutServerAway": ({"docparser_layout_server_away": "1x30"}, {"docparser_layout_server_away": "1x5 0x25"}),
     "PagesWait": ({"docparser_queue_oldest_seconds": "601x30"}, {"docparser_queue_oldest_seconds": "599x30"}),
     "PagesFail": (
         {

@@ -18,9 +18,10 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import npu_smi
-from container import balancer, device_check, metrics, parser, replica, replicas, supervisord, vlm, watchdog
+from container import balancer, device_check, layout, metrics, parser, replica, replicas, supervisord, vlm, watchdog
 from container.guard import given_up, pairs
 from tests.support.paths import ROOT
+from tests.support.simulated_http import JsonHandler, SimulatedServer
 
 SAMPLES = ROOT / "tests/data/npu-smi"
 
@@ -208,6 +209,41 @@ def test_supervisord_gets_every_variable_that_its_files_name(
     supervisord.prepare_logs(programs, tmp_path)
     supervisord.prepare_logs(programs, tmp_path)
     assert {link.stem for link in (tmp_path / "logs").iterdir() if str(link.readlink()) == "/dev/stdout"} == logs
+
+
+class SimulatedLayout(SimulatedServer):
+    """The pages of model_code/layout_server that its container reads; `failed` is what they are after its device is."""
+
+    failed = False
+
+    def handler(self) -> type[JsonHandler]:
+        outer = self
+
+        class Handler(JsonHandler):
+            def do_GET(self) -> None:
+                if self.path == "/metrics":
+                    return self.text(200, "# TYPE layout_waiting_pages gauge\nlayout_waiting_pages 3.0\n")
+                if outer.failed:
+                    return self.text(503, "the device failed")
+                self.reply(200, {"model": "a" * 64, "device": "npu:3", "batch": 4})
+
+        return Handler
+
+
+@pytest.mark.server
+def test_the_layout_server_of_a_container():
+    server = SimulatedLayout()
+    env = {"LAYOUT_SERVER": "1", "LAYOUT_PORT": str(server.port), "LAYOUT_DEVICE": "npu:3"}
+    up = {"up": True, "device": "npu:3", "batch": 4, "waiting": 3, "detail": ""}
+    assert layout.describe(env) == up
+    assert "GET http://127.0.0.1" in (told := layout.pages(env)) and '"device": "npu:3"' in told and "3.0" in told
+    server.failed = True
+    assert layout.describe(env) == up | {"up": False, "batch": None, "detail": "HTTP 503: the device failed"}
+    server.close()
+    down = layout.describe(env)
+    assert down and not down["up"] and down["waiting"] is None and "refused" in down["detail"]
+    for absent in ({}, {"LAYOUT_SERVER": "0"}, {"LAYOUT_SERVER": ""}):
+        assert layout.describe(absent) is None and "LAYOUT_SERVER is not 1" in layout.pages(absent)
 
 
 def test_a_server_that_ends_with_0_is_started_again():

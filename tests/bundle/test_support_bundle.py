@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bundle import status as bundle_status
 from bundle.support.redact import MARK, Redactor, secrets
 from tests.support.paths import ROOT
 
@@ -29,6 +30,7 @@ case "$*" in
   printf 'Filesystem 1024-blocks Used Available Capacity Mounted\\n/dev/x 104857600 0 52428800 50%% /var\\n' ;;
 *"compose config"*) printf 'services:\\n  parser:\\n    environment:\\n      PARSER_API_KEYS: sha256:%s\\n' "$DIGEST" ;;
 *"logs"*)
+  printf 'vlm-1 | WARN exited: layout (exit status 1; not expected)\\n'
   printf 'parser-1 | GET /api/v2/ocr/results/a?signature=%s 200\\n' "$SIGNATURE"
   printf 'Authorization: Bearer %s\\n' "$KEY" ;;
 *"tar -C"*) cd "$PLOG" && tar -cf - . ;;
@@ -65,11 +67,12 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write_replicas(folder: Path, down: int = 0, missing: str = "") -> None:
+def write_replicas(folder: Path, down: int = 0, missing: str = "", layout: dict | None = None) -> None:
     found = [
         {"number": index, "port": 8100 + index, "die": index, "up": index >= down, "detail": ""} for index in range(16)
     ]
-    (folder / "replicas.json").write_text(json.dumps({"configured": 16, "replicas": found, "missing": missing}))
+    told = {"configured": 16, "replicas": found, "missing": missing, "layout": layout}
+    (folder / "replicas.json").write_text(json.dumps(told))
 
 
 def status(*words: str) -> tuple[int, list[dict]]:
@@ -90,11 +93,43 @@ def test_status_counts_the_replicas(node: Path):
     assert line(lines, "disk")["text"] == "50 of 100 GiB free for jobs and results"
     # The parser's port is closed: that is what is wrong, and it is said.
     assert code == 1 and not line(lines, "service")["well"] and "refused" in line(lines, "service")["text"]
-    write_replicas(node, down=1, missing="7")
+    assert "layout" not in {entry["name"] for entry in lines}
+    write_replicas(node, down=1, missing="7", layout=LAYOUT)
     code, lines = status()
+    assert line(lines, "layout") == {"name": "layout", "text": LAYOUT_UP, "well": True}
     said = line(lines, "replicas")
     assert not said["well"]
     assert said["text"] == "15 of 16 up; down or loading: 0 (die 0); left out at the last start: die 7"
+
+
+LAYOUT = {"up": True, "device": "npu:3", "batch": 4, "waiting": 2, "detail": ""}
+LAYOUT_UP, URL = "up on npu:3: 2 pages wait, 4 at once", "http://vlm:8001"
+
+
+@pytest.mark.parametrize(
+    ("own", "ready", "text", "well"),
+    [
+        (None, {}, None, None),
+        (None, {"layout": {"ready": True}}, None, None),
+        (LAYOUT, {"layout": {"server": {"url": URL, "used": True}}}, f"{LAYOUT_UP}; the parser uses {URL}", True),
+        (
+            LAYOUT,
+            {"layout": {"server": {"url": URL, "used": False, "because": "HTTP 409: another model"}}},
+            f"{LAYOUT_UP}; the parser's CPU stands in: HTTP 409: another model",
+            False,
+        ),
+        (LAYOUT, {"layout": {}}, f"{LAYOUT_UP}; the parser does not ask it: LAYOUT_URL is not set", False),
+        (
+            LAYOUT | {"up": False, "batch": None, "waiting": None, "detail": "Connection refused"},
+            {},
+            "down or loading, for npu:3: Connection refused",
+            False,
+        ),
+        (None, {"layout": {"server": {"url": URL, "used": True}}}, f"the parser uses {URL}", True),
+    ],
+)
+def test_the_layout_server_as_both_sides_see_it(own: dict | None, ready: dict, text: str | None, well: bool | None):
+    assert bundle_status.layout(own, ready) == (None if text is None else bundle_status.Line("layout", text, well))
 
 
 @pytest.mark.server
@@ -133,6 +168,8 @@ def test_no_planted_secret_is_in_the_archive(node: Path):
     assert (
         "[ERROR] GE: failed" in files["plog/0/plog-1.log"] and "GET /api/v2/ocr/results/a" in files["logs/parser.log"]
     )
+    assert files["logs/layout.log"] == "vlm-1 | WARN exited: layout (exit status 1; not expected)\n"
+    assert "container.layout" in files["vlm/layout.txt"]
     assert json.loads(files["status.json"].partition("\nexit status")[0])
     assert {"preflight.json", "compose/config.yaml", "host/system.txt", "npu/info.txt", "CONTENTS.txt"} <= set(files)
     assert set(files["CONTENTS.txt"].split()) >= {f"{name}:" for name in files if name != "CONTENTS.txt"}

@@ -78,7 +78,17 @@ def wheels() -> Path:
 @pytest.fixture(scope="session")
 def build_environment(engine: daemon.Engine, wheels: Path) -> dict[str, str]:
     """What a build here needs: the host's network for Debian packages, the machine's certificates, the wheels."""
-    unset = ("VLM_MODEL", "LAYOUT_MODEL_DIR", "VLM_URL", "PYTHONPATH", "PARSER_BIND", "STACK", "COMPOSE_FILE")
+    unset = (
+        "VLM_MODEL",
+        "LAYOUT_MODEL_DIR",
+        "LAYOUT_SERVER",
+        "LAYOUT_URL",
+        "VLM_URL",
+        "PYTHONPATH",
+        "PARSER_BIND",
+        "STACK",
+        "COMPOSE_FILE",
+    )
     env = {key: value for key, value in engine.environment.items() if key not in unset}
     return env | {
         "BUILD_NETWORK": "host",
@@ -118,15 +128,21 @@ def demo_models(folder: Path) -> Path:
 def bundle(
     cpu_images: dict[str, str], build_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Project]:
-    """`HARDWARE=cpu docker compose up --wait`; removed with its volumes at the end."""
+    """`HARDWARE=cpu docker compose up --wait`, with a layout server; removed with its volumes at the end."""
     env = build_environment | {
         "MODELS_DIR": str(demo_models(tmp_path_factory.mktemp("bundle"))),
         "PARSER_PORT": str(free_port()),
+        "LAYOUT_SERVER": "1",
+        "LAYOUT_DEVICE": "cpu",
+        "LAYOUT_URL": "http://vlm:8001",
+        # Plans for several pages take further seconds to make.
+        "LAYOUT_BATCH": "1",
     }
     project = Project("paddleocr-vl-test", env)
     try:
         with stage("docker compose up --wait"):
             project.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1500", timeout=1600)
+            project.wait_for(project.layout_up, READY_SECONDS, "the layout server answers")
         yield project
     finally:
         if any(project.states()):

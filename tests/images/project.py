@@ -89,11 +89,19 @@ class Project:
                 os.kill(pid, signum)
         return found
 
-    def replicas_up(self) -> int:
-        """How many replicas of the service `vlm` answer."""
+    def serving(self) -> dict[str, Any]:
+        """What the service `vlm` says of its replicas and its layout server, empty while it does not."""
         words = ("/opt/venv/supervisor/bin/python", "-m", "container.status")
         answer = self.compose("exec", "-T", "vlm", *words, check=False)
-        return sum(replica["up"] for replica in json.loads(answer.stdout)["replicas"]) if not answer.returncode else 0
+        return {} if answer.returncode else json.loads(answer.stdout)
+
+    def replicas_up(self) -> int:
+        """How many replicas of the service `vlm` answer."""
+        return sum(replica["up"] for replica in self.serving().get("replicas", ()))
+
+    def layout_up(self) -> bool:
+        """Whether its layout server answers."""
+        return bool((self.serving().get("layout") or {}).get("up"))
 
     def wait_healthy(self, service: str, seconds: float = READY_SECONDS) -> None:
         """Wait until the engine calls a service's container healthy."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from prometheus_client.parser import text_string_to_metric_families
 
 from layout_server.app import LayoutService, make_app
 from layout_server.batching import Batcher, DeviceFailed, Full
@@ -24,6 +26,7 @@ from layout_server.plan import Recorder
 from layout_server.settings import Settings
 from layout_wire import MODEL_HEADER, PATH, BadMessage, full_image, pack, small_image, unpack
 from paddle_program.program import UnknownProgram
+from tests.support.paths import ROOT
 from tool_errors import DeviceError, UsageError
 
 SIDE = 4
@@ -229,6 +232,18 @@ def test_a_failed_device_is_500_and_no_longer_healthy():
     assert ask(pack(page()), model)[0] == 500
     assert ask(b"", path="/health")[0] == 200
     assert b'layout_device{device="cpu"} 1.0' in ask(b"", path="/metrics")[1]
+
+
+def test_the_dashboard_and_the_status_ask_for_metrics_that_exist():
+    panels = json.loads((ROOT / "config/grafana/docparser.json").read_text())["panels"]
+    queries = " ".join(target["expr"] for panel in panels for target in panel.get("targets", ()))
+    asked = set(re.findall(r"\blayout_\w+", queries))
+    page = ask(b"", path="/metrics")[1].decode()
+    names = {sample.name for family in text_string_to_metric_families(page) for sample in family.samples}
+    # A counter with labels has no samples before its first one.
+    assert len(asked) >= 6 and asked <= names | {"layout_refused_total"} and "# TYPE layout_refused_total" in page
+    waiting = (ROOT / "operations/container/layout.py").read_text()
+    assert "^layout_waiting_pages " in waiting and "\nlayout_waiting_pages 0.0\n" in page
 
 
 def test_pixels_travel_as_bytes_and_come_back_the_same():

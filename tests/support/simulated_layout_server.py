@@ -29,6 +29,9 @@ class SimulatedLayoutServer(SimulatedServer):
         class Handler(JsonHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                self.reply(200, {"model": outer.model, "device": "cpu", "batch": 1})
+
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.asked += 1

@@ -81,7 +81,9 @@ def collect() -> Iterator[tuple[str, str, str]]:
     if ENV_FILE.is_file():
         yield "settings/env.txt", "the file .env", ENV_FILE.read_text(encoding="utf-8", errors="replace")
     own = {
-        name: value for name, value in os.environ.items() if name.startswith(("VLM_", "PARSER_", "NPU_", "HARDWARE"))
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(("VLM_", "PARSER_", "LAYOUT_", "NPU_", "HARDWARE"))
     }
     yield "settings/shell.txt", "settings of this shell", "".join(f"{name}={own[name]}\n" for name in sorted(own))
     try:

@@ -23,17 +23,29 @@ PACKAGES = (
     "import importlib.metadata as m; print(*sorted(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
 )
 COMPOSE = ("docker", "compose")
+# All programs of the container write to one log. These are the lines about one of them, from as far back as it goes.
+LAYOUT_LOG = f"docker compose logs --no-color vlm | grep -i layout | tail -n {LOG_LINES}"
 VLM_PYTHON = "/opt/venv/supervisor/bin/python"
 
 SOURCES = (
-    Source("status.json", "containers, replicas, weights, queue, disk", ("scripts/status.sh", "--json"), 120),
+    Source(
+        "status.json", "containers, replicas, layout server, weights, queue, disk", ("scripts/status.sh", "--json"), 120
+    ),
     Source("preflight.json", "what this machine lacks", ("scripts/preflight.sh", "--json"), 600),
     Source("compose/ps.txt", "containers", (*COMPOSE, "ps", "--all")),
     Source("compose/config.yaml", "settings as compose reads them", (*COMPOSE, "config")),
     Source("compose/images.txt", "images", (*COMPOSE, "images")),
     Source("logs/vlm.log", "the VLM container", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "vlm"), 120),
     Source("logs/parser.log", "the parser", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "parser"), 120),
-    Source("vlm/replicas.json", "replicas", (*COMPOSE, "exec", "-T", "vlm", VLM_PYTHON, "-m", "container.status")),
+    Source("logs/layout.log", "what the VLM container's log says of the layout server", ("sh", "-c", LAYOUT_LOG), 120),
+    Source(
+        "vlm/replicas.json",
+        "replicas, layout server",
+        (*COMPOSE, "exec", "-T", "vlm", VLM_PYTHON, "-m", "container.status"),
+    ),
+    Source(
+        "vlm/layout.txt", "the layout server", (*COMPOSE, "exec", "-T", "vlm", VLM_PYTHON, "-m", "container.layout")
+    ),
     Source("vlm/packages.txt", "Python packages", (*COMPOSE, "exec", "-T", "vlm", "python", "-c", PACKAGES)),
     Source("parser/packages.txt", "Python packages", (*COMPOSE, "exec", "-T", "parser", "python", "-c", PACKAGES)),
     Source("vlm/processes.txt", "processes", (*COMPOSE, "top", "vlm")),

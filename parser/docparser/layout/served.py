@@ -2,6 +2,7 @@
 """The client of the layout server (LAYOUT_URL). It says when there is no answer, and the caller's own engine goes on.
 
 While the server is away it is asked again after pauses that grow, by one page at a time; all others do not wait for it.
+One that was gone is also asked for its health, so that what is told of it does not wait for the next page.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class LayoutServer:
         self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
         self._pause_s, self._next_try = FIRST_PAUSE_S, 0.0
+        self._gone = False
         self.away = ""
         self.counts: Counter[str] = Counter({SERVED: 0, ON_CPU: 0})
 
@@ -61,10 +63,28 @@ class LayoutServer:
             log.info("a page's layout is found on the CPU: %s", exc)
             return self._count(ON_CPU, None)
         except (OSError, http.client.HTTPException, BadMessage) as exc:
-            self._lose(f"{self.url}: {str(exc) or type(exc).__name__}")
+            self._lose(exc)
             return self._count(ON_CPU, None)
         self._win()
         return self._count(SERVED, [np.concatenate(parts) for parts in zip(*pages, strict=True)])
+
+    def look_again(self) -> None:
+        """Ask a server that could not be reached whether it is back. One that was slow, or whose answers are unusable,
+        may well be healthy: only a page tells."""
+        if not (self.away and self._gone and self._may_try()):
+            return
+        connection = self._connection()
+        try:
+            connection.request("GET", self._path("/health"))
+            response = connection.getresponse()
+            if response.status != http.HTTPStatus.OK or json.load(response)["model"] != self._headers[MODEL_HEADER]:
+                raise BadMessage(f"its health is HTTP {response.status}, or it has another model")
+        except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError) as exc:
+            self._lose(exc)
+        else:
+            self._win()
+        finally:
+            connection.close()
 
     def _may_try(self) -> bool:
         with self._lock:
@@ -75,8 +95,10 @@ class LayoutServer:
             self._next_try = time.monotonic() + self._timeout_s + CONNECT_TIMEOUT_S  # others do not wait
             return True
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, exc: Exception) -> None:
+        reason = f"{self.url}: {str(exc) or type(exc).__name__}"
         with self._lock:
+            self._gone = isinstance(exc, OSError) and not isinstance(exc, TimeoutError)
             if not self.away:
                 log.warning("the layout server is away, the CPU goes on: %s", reason)
             self.away = reason
@@ -99,9 +121,10 @@ class LayoutServer:
 
     def _ask(self, page: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Raises NoAnswer where it has no room, OSError, HTTPException, BadMessage."""
-        arrays = {name: value.astype(np.float32, copy=False) for name, value in zip(NAMES, page, strict=True)}
+        arrays = dict(zip(NAMES, page, strict=True))
         arrays["image"] = small_image(arrays["image"])
-        status, answer = self._post(pack(arrays))
+        sizes = {name: arrays[name].astype(np.float32, copy=False) for name in NAMES if name != "image"}
+        status, answer = self._post(pack(arrays | sizes))
         if status == BUSY:
             raise NoAnswer("the layout server has no room")
         if status != http.HTTPStatus.OK:
@@ -121,18 +144,22 @@ class LayoutServer:
                 kept.close()  # the server may have closed it meanwhile; a new one tells
         return self._exchange(self._connect(), body)
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connection(self) -> http.client.HTTPConnection:
         assert self._address.hostname is not None, "the settings check it"
-        connection = http.client.HTTPConnection(
-            self._address.hostname, self._address.port or 80, timeout=CONNECT_TIMEOUT_S
-        )
+        return http.client.HTTPConnection(self._address.hostname, self._address.port or 80, timeout=CONNECT_TIMEOUT_S)
+
+    def _path(self, path: str) -> str:
+        return self._address.path.rstrip("/") + path
+
+    def _connect(self) -> http.client.HTTPConnection:
+        connection = self._connection()
         connection.connect()
         connection.sock.settimeout(self._timeout_s)
         return connection
 
     def _exchange(self, connection: http.client.HTTPConnection, body: bytes) -> tuple[int, bytes]:
         try:
-            connection.request("POST", self._address.path.rstrip("/") + PATH, body, self._headers)
+            connection.request("POST", self._path(PATH), body, self._headers)
             response = connection.getresponse()
             answer = response.read(MOST_ANSWER_BYTES)
             if not response.isclosed():

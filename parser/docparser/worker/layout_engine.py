@@ -17,6 +17,7 @@ from docparser.errors import NotReady
 from docparser.layout.graph_cache import GraphCache, NoGraph
 from docparser.layout.served import LayoutServer
 from docparser.settings import Settings
+from layout_wire import full_image
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ def openvino_runner(settings: Settings, model_dir: Path) -> Any:
 @contextmanager
 def in_place_of_paddle(engine: Any, model_dir: Path, around: Around | None = None) -> Iterator[None]:
     """While it lasts, PaddleX sets up ``engine`` for the model in ``model_dir``, and Paddle for all others and where
-    ``engine`` is None. ``around`` is called in the place of either, with it and with the arrays.
+    ``engine`` is None. ``around`` is called in the place of either, with it and with the arrays. The picture among them
+    may be bytes (``layout_pixels``).
 
     A runner is what PaddleX calls with the arrays that its pre-processing made. Paddle's own is never built for this
     model, which would take as long and as much memory again.
@@ -75,7 +77,11 @@ def in_place_of_paddle(engine: Any, model_dir: Path, around: Around | None = Non
                 InferenceRunner.__init__(self)
 
         def __call__(self, x: Sequence[np.ndarray]) -> list[np.ndarray]:
-            on_cpu = super().__call__ if self._engine is None else self._engine
+            engine = super().__call__ if self._engine is None else self._engine
+
+            def on_cpu(arrays: Arrays) -> list[np.ndarray]:
+                return engine([full_image(array) for array in arrays])
+
             return on_cpu(x) if self._around is None else self._around(on_cpu, x)
 
     own_dir = Path(model_dir)

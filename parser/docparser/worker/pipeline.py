@@ -23,6 +23,7 @@ from docparser.worker.block_client import MARK, BlockClient, PageCalls
 from docparser.worker.certainty import Certainty
 from docparser.worker.frozen_page import freeze
 from docparser.worker.layout_engine import OPENVINO, PADDLE, Arrays, in_place_of_paddle, layout_server, openvino_runner
+from docparser.worker.layout_pixels import keep_bytes
 from docparser.worker.page_reading import PageReading
 from docparser.worker.shapes import BOXES_ONLY, with_boxes_at_least
 from served_weights.catalog import Model
@@ -69,6 +70,8 @@ class PagePipeline:
             raise NotReady(f"The pipeline cannot be set up with the layout model in {layout.path}: {exc}") from exc
         self._inner = self._pipeline.paddlex_pipeline._pipeline
         self._layout_model, self._inner.layout_det_model = self._inner.layout_det_model, self._find_layout
+        if not keep_bytes(self._layout_model):
+            log.info("the layout model's picture is not plain bytes; PaddleX makes it of numbers")
         drop_overlaps = self._inner._paddleocr_vl_filter_overlap_boxes
         self._inner._paddleocr_vl_filter_overlap_boxes = lambda layout, shape_mode: with_boxes_at_least(
             lambda mode: drop_overlaps(layout, mode), shape_mode

@@ -125,8 +125,10 @@ class TaskRunner:
             vlm = self._work.vlm
             limit = vlm.limit
             seen = vlm.presence
-            server = self._work.layout_server
-            counts, away = ({}, "") if server is None else (server.counts, server.away)
+            counts, away = {}, ""
+            if (server := self._work.layout_server) is not None:
+                server.look_again()
+                counts, away = server.counts, server.away
             state = VlmState(
                 limit.in_flight,
                 limit.waiting,

@@ -97,6 +97,24 @@ def test_one_page_asks_a_server_that_was_away_and_the_others_do_not_wait(simulat
     assert client.away == ""
 
 
+def test_a_server_that_was_gone_is_found_again_without_a_page(simulated, client):
+    simulated.close()
+    assert client.find(PAGE) is None and "refused" in client.away
+    client.look_again()
+    assert "refused" in client.away
+    simulated.open()
+    simulated.model = "another"
+    client.look_again()
+    assert "another model" in client.away
+    simulated.model, client._gone = model_checksum(DEMO), True
+    client.look_again()
+    assert client.away == "" and simulated.asked == 0
+    simulated.status = 500
+    assert client.find(PAGE) is None
+    client.look_again()
+    assert "HTTP 500" in client.away, "it is healthy, and its answers are not"
+
+
 def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(simulated, client):
     assert client.find(PAGE) is not None
     simulated.close()
@@ -134,12 +152,9 @@ def test_a_layout_server_that_is_killed_under_load_costs_no_page(start_service, 
             found_boxes = [box["coordinate"] for box in entry["prunedResult"]["layout_det_res"]["boxes"]]
             assert np.allclose(found_boxes, boxes, atol=0.01), "from the CPU the same as from the server"
         again = LayoutServerProcess(tmp_path, layout_model, layout.port).wait()
-
-        def is_used() -> bool:
-            service.page(page)
-            return service.metrics()["docparser_layout_server_away"] == 0
-
-        wait_for(is_used)
+        # Without a page: nobody may come for hours, and an alert would tell of a server that is there.
+        wait_for(lambda: service.metrics()["docparser_layout_server_away"] == 0)
+        service.page(page)
         assert again.metrics()["layout_pages_total"] >= 1
     finally:
         layout.kill()

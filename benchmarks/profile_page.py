@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the processor time of a page goes that does not find its blocks itself: the parser's own work, by stage.
+
+    .venvs/parser/bin/python benchmarks/profile_page.py [--pages 20] [--rounds 3] [--functions 25]
+
+Everything that a worker and its children do for the benchmark's page happens in this process: rendering, the layout
+server's wire, crops, calls of the VLM, putting the page together, JSON. Simulated are the layout server, which gives
+the answer that the model gave once, and the VLM, in a process of its own, which answers at once. HTTP to the client is
+left out. Prints one JSON object: CPU milliseconds of a page by stage (medians of the rounds) and their sum. `vlm_calls`
+is the thread that talks to the VLM. `--functions N` also lists the N functions of the page's thread that took longest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import ctypes
+import io
+import json
+import pickle
+import pstats
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parser_bench.documents import text_pdf
+from parser_bench.processes import LAYOUT, say, simulated_vlm
+
+AT_ONCE = ("--first-ms", "0", "--rate", "1000000")
+OTHER = "other"
+
+
+class Stages:
+    """CPU seconds of this thread by stage; a stage inside another one counts for itself alone."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._thread, self._stack, self._since = threading.get_ident(), [OTHER], time.thread_time()
+
+    def switch(self) -> None:
+        """Count what has passed since the last switch for the stage that is now."""
+        now = time.thread_time()
+        self.seconds[self._stack[-1]] += now - self._since
+        self._since = now
+
+    def timed(self, stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def within(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return work(*args, **kwargs)
+            self.switch()
+            self._stack.append(stage)
+            try:
+                return work(*args, **kwargs)
+            finally:
+                self.switch()
+                self._stack.pop()
+
+        return within
+
+    def time(self, owner: Any, name: str, stage: str) -> None:
+        """From now on, calls of ``owner.name`` belong to ``stage``."""
+        setattr(owner, name, self.timed(stage, getattr(owner, name)))
+
+
+class Page:
+    """The page's work as a worker does it (``worker.page_work``), without processes and without turns."""
+
+    def __init__(self, folder: Path, layout: Path, vlm_url: str, stages: Stages) -> None:
+        from docparser.contract.options import AnswerOptions
+        from docparser.documents.decoder import DocumentDecoder
+        from docparser.documents.limits import DocumentLimits
+        from docparser.documents.spool import Document
+        from docparser.settings import Settings
+        from docparser.worker import offline
+
+        settings = Settings(
+            vlm_url=vlm_url, layout_model_dir=layout, layout_url="http://recorded", cache_dir=folder, cpu_threads=1
+        )
+        offline.prepare(settings)
+        from docparser.layout import served
+        from docparser.worker import frozen_page, pipeline, text_jobs
+        from docparser.worker.layout_engine import openvino_runner
+        from layout_wire import full_image
+
+        class Recorded(served.LayoutServer):
+            """Asks the model once, and packs and unpacks each page as with a server."""
+
+            answer = b""
+
+            def find(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+                if not self.answer:
+                    engine, numbers = openvino_runner(settings, layout), [full_image(array) for array in inputs]
+                    self.answer = served.pack({str(at): value for at, value in enumerate(engine(numbers))})
+                return super().find(inputs)
+
+            def _post(self, body: bytes) -> tuple[int, bytes]:
+                return 200, self.answer
+
+        pipeline.layout_server = lambda settings, folder: Recorded("http://recorded", folder, 1.0)  # type: ignore[assignment]  # simulated
+        path = folder / "page.pdf"
+        path.write_bytes(text_pdf())
+        self._document, self._decoder = Document(str(path), "PDF"), DocumentDecoder(DocumentLimits.of(settings))
+        self._settings, self._options = (
+            settings,
+            AnswerOptions(prettify=True, formula_numbers=False, markdown_images=True, visualize=False, docx=False),
+        )
+        self._pipeline, self._jobs, self._frozen = pipeline.PagePipeline(settings), text_jobs, frozen_page
+        self._pipeline.warm_up()
+        inner = self._pipeline._inner
+        stages.time(self._decoder, "read_page", "render")
+        stages.time(self._pipeline, "_find_layout", "layout_in_paddlex")
+        inner.layout_det_model = self._pipeline._find_layout
+        stages.time(self._pipeline.layout_server, "find", "layout_wire")
+        for name, stage in (
+            ("_paddleocr_vl_filter_overlap_boxes", "overlaps"),
+            ("_paddleocr_vl_crop_layout_regions", "crops"),
+            ("_paddleocr_vl_merge_adjacent_blocks", "crops"),
+            ("_paddleocr_vl_assemble_parsing_results", "assemble"),
+        ):
+            stages.time(inner, name, stage)
+        stages.time(inner.vl_rec_model, "process", "crops_to_calls")
+        stages.time(self._pipeline.client, "create_chat_completion", "start_calls")
+        stages.time(text_jobs, "read_page", "read_answers")
+        stages.time(pipeline, "freeze", "freeze")
+        self.blocks = 0  # that the VLM read, of the last page
+
+    def parse(self, number: int) -> bytes:
+        """The page's entry; raises AssertionError where a block has no text."""
+        from docparser.worker.baton import Baton, HolderSlot
+        from docparser.worker.block_client import PageCalls
+
+        baton = Baton(HolderSlot((ctypes.c_double * 2)()))
+        calls = PageCalls(number, f"profile-{number}", baton, lambda: None)
+        image = self._decoder.read_page(self._document, 0)
+        with baton.held(number):
+            read = self._pipeline.read(image, {}, calls)
+        assert not read.notes, read.notes
+        self.blocks = calls.answered
+        sink = io.BytesIO()
+        task = self._jobs.ReadPage(
+            self._frozen.without_pictures(read.frozen), 1, self._options, self._settings.max_output_image_side
+        )
+        self._jobs.read_page({}, io.BytesIO(pickle.dumps(task, protocol=pickle.HIGHEST_PROTOCOL)), sink)
+        return sink.getvalue()
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=20, help="of each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--layout", type=Path, default=LAYOUT, help="the layout model's folder")
+    parser.add_argument("--functions", type=int, default=0, help="how many functions to list, to stderr")
+    options = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="profile-page-") as name, simulated_vlm(16, *AT_ONCE) as (vlm_url, _):
+        stages = Stages()
+        page = Page(Path(name), options.layout, vlm_url, stages)
+        first = [page.parse(number) for number in range(2)][-1]  # the first is slower
+        rounds: list[dict[str, float]] = []
+        profile = cProfile.Profile()
+        for _ in range(options.rounds):
+            stages.switch()
+            stages.seconds.clear()
+            began = time.process_time()
+            if options.functions:
+                profile.enable()
+            for number in range(options.pages):
+                assert page.parse(number) == first, "the same page gives the same entry"
+            profile.disable()
+            whole = time.process_time() - began
+            stages.switch()
+            seconds = dict(stages.seconds) | {"vlm_calls": whole - sum(stages.seconds.values()), "sum": whole}
+            rounds.append({stage: 1000 * value / options.pages for stage, value in seconds.items()})
+        if options.functions:
+            text = io.StringIO()
+            pstats.Stats(profile, stream=text).sort_stats("tottime").print_stats(options.functions)
+            say(text.getvalue())
+        median = {stage: round(statistics.median(one.get(stage, 0.0) for one in rounds), 2) for stage in rounds[0]}
+        print(
+            json.dumps(
+                {"pages": options.pages, "rounds": options.rounds, "blocks": page.blocks, "cpu_ms_per_page": median},
+                indent=1,
+            )
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m container.layout: what the layout server of this container says of itself, for scripts/support_bundle.sh.
+
+`describe` is its line in container.status.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from health_probe import probe
+
+TIMEOUT_SECONDS = 10
+WAITING = re.compile(r"^layout_waiting_pages (\S+)$", re.MULTILINE)
+ABSENT = "no layout server in this container: LAYOUT_SERVER is not 1"
+
+
+def url(env: Mapping[str, str]) -> str:
+    """Its address inside the container, "" where there is none."""
+    return f"http://127.0.0.1:{env.get('LAYOUT_PORT') or 8001}" if env.get("LAYOUT_SERVER") == "1" else ""
+
+
+def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
+    """{"up", "device", "batch", "waiting", "detail"}, None where there is none. `device` is what it was asked for while
+    it does not answer; `batch` (most pages of a call) and `waiting` (pages in its queue) are null then, and `detail`
+    says why."""
+    if not (own := url(env)):
+        return None
+    health, metrics = (probe(f"{own}/{page}", TIMEOUT_SECONDS) for page in ("health", "metrics"))
+    try:
+        told = json.loads(health.detail) if health.healthy else {}
+    except ValueError:
+        told = {}
+    waiting = WAITING.search(metrics.detail) if metrics.healthy else None
+    return {
+        "up": bool(told),
+        "device": told.get("device") or env.get("LAYOUT_DEVICE") or "cpu",
+        "batch": told.get("batch"),
+        "waiting": int(float(waiting[1])) if waiting else None,
+        "detail": "" if told else health.detail[:200],
+    }
+
+
+def pages(env: Mapping[str, str]) -> str:
+    """Its health and its metrics as they are, or why there are none."""
+    if not (own := url(env)):
+        return ABSENT
+    return "\n".join(
+        f"GET {own}/{page}\n{probe(f'{own}/{page}', TIMEOUT_SECONDS).detail}" for page in ("health", "metrics")
+    )
+
+
+if __name__ == "__main__":
+    print(pages(os.environ))
