@@ -18,13 +18,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from served_weights.catalog import Model
+from served_weights.question import Question
 from tool_errors import FAILED, ServiceError, UsageError
 
 from .server import Answer, Server
 
 NAME = "selftest.json"
-OCR_PROMPT = "OCR:"  # the words that PaddleOCR-VL was trained with for plain text
-MIN_PIXELS, MAX_PIXELS, MAX_NEW_TOKENS = 112896, 1003520, 256
+MAX_NEW_TOKENS = 256
+# What was asked where recorded values say nothing: they were recorded before other families were served.
+EARLIER = Question("OCR:", 112896, 1003520)
 # Where the recorded first choice leads by less than this (nats), the device's rounding may choose the second one.
 NEAR_TIE = 0.5
 LOGPROB_TOLERANCE = 0.05
@@ -104,15 +107,34 @@ def compare(recorded: dict[str, Any], answer: Answer, tolerance: float) -> Findi
     return Finding(name, mean <= tolerance, figures)
 
 
+def question_of(model: Model) -> Question:
+    """What the golden blocks are asked of a model. Raises UsageError for an entry that does not say it."""
+    if model.golden is None:
+        raise UsageError(
+            f"models.yaml: models.{model.name} lacks the key 'golden', so nobody knows what to ask of the golden "
+            "blocks; write it as the other entries have it"
+        )
+    return model.golden
+
+
+def recorded_question(recorded: dict[str, Any]) -> Question:
+    """What the recorded values answer. Raises UsageError for one that cannot be asked."""
+    said = recorded.get("question")
+    if said is None:
+        return EARLIER
+    return Question.from_entry(said if isinstance(said, dict) else {}, f"{NAME}: question")
+
+
 def check_blocks(server: Server, recorded: dict[str, Any], tolerance: float = LOGPROB_TOLERANCE) -> list[Finding]:
-    """Ask the server for every golden block. Raises UsageError where the recorded blocks are not those of this
-    version."""
+    """Ask the server for every golden block what was recorded. Raises UsageError where the recorded blocks are not
+    those of this version."""
+    question = recorded_question(recorded)
     by_name = {block["image"]: block for block in recorded["blocks"]}
     if sorted(by_name) != [path.name for path in blocks()]:
         raise UsageError("the values were recorded for other golden blocks; run scripts/selftest.sh --record")
     findings = []
     for path in blocks():
-        answer = server.ask([path.read_bytes()], OCR_PROMPT, MAX_NEW_TOKENS, MIN_PIXELS, MAX_PIXELS)
+        answer = server.ask([path.read_bytes()], question, MAX_NEW_TOKENS)
         findings.append(compare(by_name[path.name], answer, tolerance))
     return findings
 

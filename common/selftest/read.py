@@ -2,13 +2,15 @@
 """python -m selftest.read --replicas FILE: what each replica by itself reads on one golden block, as a JSON list.
 
 [{"replica", "text", "seconds", "error"}]. It needs no recorded values: the dies of a node compute the same, so their
-texts are the same. The exit status is 1 where a replica does not answer, reads nothing, or reads something else.
+texts are the same. Each is asked in the words of the model that it serves (config/models.yaml). The exit status is 1
+where a replica does not answer, reads nothing, or reads something else.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -16,21 +18,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from selftest.check import MAX_NEW_TOKENS, MAX_PIXELS, MIN_PIXELS, OCR_PROMPT, blocks, replica_urls
+from selftest.check import MAX_NEW_TOKENS, blocks, question_of, replica_urls
 from selftest.server import Server
+from served_weights.catalog import Catalog
+from served_weights.settings import WeightSettings
+from served_weights.vlm import serving
 from tool_errors import FAILED, ToolError, run
 
 BLOCK = "sentence.png"
 
 
-def read(urls: list[str]) -> list[dict[str, Any]]:
+def read(urls: list[str], catalog: Catalog) -> list[dict[str, Any]]:
     """Ask every replica, all at the same time. `error` says why an answer is none, or is another than most give."""
     image = next(path for path in blocks() if path.name == BLOCK).read_bytes()
 
     def ask(index: int) -> dict[str, Any]:
         began, text, error = time.monotonic(), "", ""
         try:
-            text = Server(urls[index]).ask([image], OCR_PROMPT, MAX_NEW_TOKENS, MIN_PIXELS, MAX_PIXELS).text.strip()
+            server = Server(urls[index])
+            question = question_of(serving(server.name, Path(server.root), catalog))
+            text = server.ask([image], question, MAX_NEW_TOKENS).text.strip()
             error = "" if text else "read nothing"
         except ToolError as problem:
             error = str(problem)
@@ -49,7 +56,8 @@ def read(urls: list[str]) -> list[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m selftest.read", description="One block by each replica.")
     parser.add_argument("--replicas", type=Path, metavar="FILE", required=True, help="the container's replicas.json")
-    found = read(replica_urls(parser.parse_args().replicas))
+    urls = replica_urls(parser.parse_args().replicas)
+    found = read(urls, WeightSettings.from_environment(os.environ).catalog)
     print(json.dumps(found, ensure_ascii=False))
     return FAILED if any(answer["error"] for answer in found) else 0
 

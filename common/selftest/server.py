@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from served_weights.question import Question
 from tool_errors import ServiceError, UsageError
 
 TOP = 20  # the most that vLLM gives by default (--max-logprobs)
@@ -33,32 +34,39 @@ class Answer:
 
 
 class Server:
-    """An OpenAI-compatible vLLM server. ``url`` is its API root, with or without ``/v1``.
+    """An OpenAI-compatible vLLM server. ``url`` is its API root, with or without ``/v1``, ``key`` what it may ask for
+    (default: VLM_API_KEY of the environment).
 
     Methods raise ServiceError where the server cannot be reached or refuses.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"{url}: expected the API root of a VLM server, like http://127.0.0.1:8000/v1")
         self.url = url.rstrip("/").removesuffix("/v1") + "/v1"
+        self._key = key or os.environ.get("VLM_API_KEY")
         entry = self._call("/models")["data"][0]
         self.name, self.root = entry["id"], str(entry.get("root", ""))
 
-    def ask(self, images: Sequence[bytes], text: str, max_new_tokens: int, min_pixels: int, max_pixels: int) -> Answer:
-        """The greedy answer to PNG images followed by a text."""
+    def ask(self, images: Sequence[bytes], question: Question, max_new_tokens: int) -> Answer:
+        """The greedy answer to PNG images followed by the question's words."""
         urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
-        parts = [*({"type": "image_url", "image_url": {"url": url}} for url in urls), {"type": "text", "text": text}]
+        parts = [
+            *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+            {"type": "text", "text": question.prompt},
+        ]
         body = {
             "model": self.name,
             "messages": [{"role": "user", "content": parts}],
             "temperature": 0,
+            # The most probable tokens, whatever models.yaml gives a request that says nothing.
+            "repetition_penalty": 1.0,
             "max_tokens": max_new_tokens,
             "logprobs": True,
             "top_logprobs": TOP,
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
-            "mm_processor_kwargs": {"min_pixels": min_pixels, "max_pixels": max_pixels},
+            "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
         }
         answer = self._call("/chat/completions", body)
         choice = answer["choices"][0]
@@ -71,8 +79,8 @@ class Server:
 
     def _call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("VLM_API_KEY"):
-            headers["Authorization"] = f"Bearer {key}"
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self.url + path, data, headers)
         try:

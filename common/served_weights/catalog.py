@@ -13,12 +13,15 @@ from tool_errors import UsageError
 
 from . import yaml_subset
 from .identity import Signs
+from .question import Question
 
 DEFAULT_FILE = Path(__file__).resolve().parents[2] / "config" / "models.yaml"
 TEXTS = ("served_name", "path", "demo", "repository", "tasks", "layout", "layout_repository", "pipeline")
 REQUIRED = ("served_name", "path")
 WEIGHTS = "weights"  # what tells the weights from those of other entries
-KEYS = (*TEXTS, WEIGHTS)
+GOLDEN = "golden"  # what the self-test asks of its golden blocks
+MAPPINGS = (WEIGHTS, GOLDEN)
+KEYS = (*TEXTS, *MAPPINGS)
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Model:
 
     ``repository`` and ``layout_repository`` are where the hubs have the weights, the latter None where the former
     brings the layout model. ``tasks`` are the prompts that the model knows, None where nobody says it. ``layout`` is
-    the layout model that belongs to it, ``pipeline`` the parser's configuration, a file beside models.yaml.
+    the layout model that belongs to it, ``pipeline`` the parser's configuration, a file beside models.yaml. ``golden``
+    is what the self-test asks, None where nobody says it.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Model:
     layout_repository: str | None = None
     pipeline: str | None = None
     signs: Signs = Signs()
+    golden: Question | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ def wanted(keys: tuple[str, ...]) -> bool:
     """Whether the catalog needs the value of a key, given with the keys above it."""
     if keys[0] != "models":
         return keys == ("default",)
-    return len(keys) < 3 or (keys[2] in KEYS and len(keys) <= 3 + (keys[2] == WEIGHTS))
+    return len(keys) < 3 or (keys[2] in KEYS and len(keys) <= 3 + (keys[2] in MAPPINGS))
 
 
 def _model(file: str, name: Any, entry: Any) -> Model:
@@ -121,7 +126,10 @@ def _model(file: str, name: Any, entry: Any) -> Model:
         if not isinstance(value, str):
             raise UsageError(f"{where}.{key} is {value!r}; expected a text")
     tasks = tuple(texts.pop("tasks").split()) if "tasks" in texts else None
-    weights = entry.get(WEIGHTS) or {}
-    if not isinstance(weights, dict):
-        raise UsageError(f"{where}.{WEIGHTS} is {weights!r}; expected a mapping")
-    return Model(name=name, tasks=tasks, signs=Signs.from_entry(weights, f"{where}.{WEIGHTS}"), **texts)
+    mappings = {key: entry.get(key) or {} for key in MAPPINGS}
+    for key, value in mappings.items():
+        if not isinstance(value, dict):
+            raise UsageError(f"{where}.{key} is {value!r}; expected a mapping")
+    signs = Signs.from_entry(mappings[WEIGHTS], f"{where}.{WEIGHTS}")
+    golden = Question.from_entry(mappings[GOLDEN], f"{where}.{GOLDEN}") if mappings[GOLDEN] else None
+    return Model(name=name, tasks=tasks, signs=signs, golden=golden, **texts)

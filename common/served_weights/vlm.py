@@ -68,6 +68,12 @@ def recognised(folder: Path, catalog: Catalog) -> Model:
     return next(fits, default)
 
 
+def serving(served_name: str, folder: Path, catalog: Catalog) -> Model:
+    """The model that a server serves, by its name there and the folder that it says it has loaded."""
+    by_name = (model for model in catalog.models.values() if served_name in (model.served_name, model.name))
+    return next(by_name, None) or recognised(folder, catalog)
+
+
 def why_other(folder: Path, model: Model, catalog: Catalog) -> str | None:
     """Why the weights in ``folder`` are not the model's, in words; None if they are. Raises WeightsError."""
     return identity.why_other(folder, model.signs, [other.signs for other in catalog.models.values()])

@@ -9,9 +9,25 @@ Runs in the VLM server's environment, which cannot hold transformers 5 as well; 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 
 from reference.cases import load_cases
+from served_weights.settings import WeightSettings
+from served_weights.vlm import recognised
+from tool_errors import EnvironmentSetupError, UsageError, run
+from vlm_server.serving import Serving, running_stack
+
+
+def check_stack(weights: Path) -> None:
+    """Raise EnvironmentSetupError unless this environment's vLLM serves the model whose weights these are."""
+    settings = WeightSettings.from_environment(os.environ)
+    name = recognised(weights, settings.catalog).name
+    try:
+        Serving.load(settings.models_config).models[name].check_stack(name, running_stack())
+    except UsageError as error:
+        raise EnvironmentSetupError(str(error)) from error
 
 
 def main() -> None:
@@ -22,6 +38,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float32")
     arguments = parser.parse_args()
 
+    check_stack(arguments.model)
     # First of all, since it sets what vLLM reads while it is imported.
     from .engine import start  # isort: skip
     import torch
@@ -38,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(main))

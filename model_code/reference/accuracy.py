@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tool_errors import FAILED, DeviceError, EnvironmentSetupError, UsageError, run
+from tool_errors import FAILED, UsageError, run
 
 from . import report
 from .device import DTYPES, Device, device_name
@@ -81,9 +80,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--plugin_python",
         type=Path,
-        default=os.environ.get("PLUGIN_PYTHON"),
+        nargs="+",
+        default=[Path(part) for part in os.environ.get("PLUGIN_PYTHON", "").split(os.pathsep) if part],
         metavar="FILE",
-        help="the Python of the environment in which the plugin runs (default: the environment vlm)",
+        help="Pythons of environments with the plugin; the first whose stack serves the model runs it (default: those "
+        "of vlm and vlm-0.13)",
     )
     return parser.parse_args()
 
@@ -98,38 +99,6 @@ def compute(model: ReferenceModel, cases: list[tuple[str, Case]], results: Resul
         began = time.perf_counter()
         results.save(number, model.logits(case))
         say(f"{results.side}, {name}: {time.perf_counter() - began:.1f} s")
-
-
-def compute_plugin(options: argparse.Namespace, cases: list[tuple[str, Case]], results: Results) -> None:
-    """The plugin's logits, by a process of its own environment. Raises EnvironmentSetupError or DeviceError."""
-    from .cases import save_cases
-
-    if options.plugin_python is None or not options.plugin_python.is_file():
-        raise EnvironmentSetupError(
-            f"--plugin_python: {options.plugin_python} is not there; make the environment with scripts/setup_env.sh vlm"
-        )
-    exchanged = results.folder / "cases.safetensors"
-    save_cases(exchanged, [case for _, case in cases])
-    command = [
-        str(options.plugin_python),
-        "-m",
-        "plugin_logits",
-        "--model",
-        str(options.model_path),
-        "--cases",
-        str(exchanged),
-        "--out",
-        str(results.whole),
-        "--dtype",
-        options.dtype,
-    ]
-    say("candidate: starting vLLM with the plugin; this takes a minute or two")
-    # The plugin's log is shown only where it failed. One thread unless the caller wants more: docs/decisions/0103.
-    env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.stderr.write(done.stderr[-4000:])
-        raise DeviceError(f"the plugin ended with status {done.returncode}; its last lines are above")
 
 
 def compare_logits(
@@ -176,13 +145,15 @@ def compare_served(model: ReferenceModel, cases: list[tuple[str, Case]], options
     from selftest.server import Server
 
     from . import metrics, verdict
+    from .prompts import Form
     from .served import answer as served_answer
 
+    form = Form.of(options.model_path)
     server = Server(options.candidate.removeprefix("vllm:"))
     say(f"candidate: {server.name} ({server.root}) at {server.url}")
     judged = Verdict(served=True)
     for name, case in cases:
-        answer = served_answer(server, case, options.max_new_tokens)
+        answer = served_answer(server, case, form, options.max_new_tokens)
         case.answer = answer.tokens
         result = model.logits(case)
         prompt = len(result["input_ids"]) - len(case.answer)
@@ -225,6 +196,7 @@ def token(model: ReferenceModel, number: int) -> str:
 
 def compare(options: argparse.Namespace, cases: list[tuple[str, Case]], model: ReferenceModel, folder: Path) -> Verdict:
     """Answer, baseline, candidate, figures. The baseline's weights are freed before the candidate's are loaded."""
+    from . import plugin
     from .model import ReferenceModel
     from .results import Results
 
@@ -234,7 +206,7 @@ def compare(options: argparse.Namespace, cases: list[tuple[str, Case]], model: R
     compute(model, cases, baseline)
     model.release()
     if options.candidate == "plugin":
-        compute_plugin(options, cases, candidate)
+        plugin.compute(options, cases, candidate)
     else:
         judged = ReferenceModel(options.model_path, Device(options.candidate), options.dtype)
         compute(judged, cases, candidate)

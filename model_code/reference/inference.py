@@ -44,13 +44,9 @@ def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, 
     from .cases import Case
 
     kind = model_type(options.model_path)
-    family = FAMILIES[kind]
-    limits = pixels_of(options, family)
+    limits = pixels_of(options, FAMILIES[kind])
     text = options.prompt if options.prompt is not None else prompts.task_of(kind, options.task)
-    if kind != "paddleocr_vl":
-        prompt = family.chat.format(media=family.image, text=text)
-        return [(file.name, Case(prompt, [pictures.read(file)], *limits)) for file in files]
-    conversations = prompts.split(text, len(files), prompts.answer_of(options.model_path))
+    conversations = prompts.Form.of(options.model_path).split(text, len(files))
     images = [pictures.read(path) for path in files]
     return [
         (
@@ -72,7 +68,7 @@ def video_cases(options: argparse.Namespace) -> list[tuple[str, Case]]:
         raise UsageError(f"--video: {family.name} reads no video; Qwen2-VL does")
     limits = pixels_of(options, family)
     text = options.prompt if options.prompt is not None else prompts.task_of(kind, options.task)
-    prompt = family.chat.format(media=family.video, text=text)
+    prompt = prompts.Form.of(options.model_path).complete(family.video + text)
     return [
         (file.name, Case(prompt, [], *limits, videos=[clips.read(file, options.fps, options.frames)[0]]))
         for file in options.video
@@ -120,7 +116,7 @@ def main() -> int:
             print(f"== {name}", file=sys.stderr)
         began = time.perf_counter()
         streamer = TextStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
-        tokens = model.generate(case, options.max_new_tokens, streamer=streamer)
+        tokens = model.read(case, options.max_new_tokens, streamer)
         seconds = time.perf_counter() - began
         ended = tokens and tokens[-1] == model.end_token_id
         cut = "" if ended else f"; cut at --max_new_tokens {options.max_new_tokens}"

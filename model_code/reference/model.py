@@ -105,22 +105,27 @@ class ReferenceModel:
         assert isinstance(text, str), "a list of texts is for a list of sequences"
         return text
 
-    def generate(self, case: Case, max_new_tokens: int, streamer: Any = None) -> list[int]:
+    def generate(self, case: Case, max_new_tokens: int) -> list[int]:
         """Greedy continuation as token ids, the end token included where the model gave it."""
-        return self.continue_from(self.inputs(case), max_new_tokens, streamer=streamer)
+        return self.continue_from(self.inputs(case), max_new_tokens)
 
-    @torch.inference_mode()
+    def read(self, case: Case, max_new_tokens: int, streamer: Any) -> list[int]:
+        """As :meth:`generate`, with what the checkpoint's generation_config.json says of repetitions."""
+        return self._continued(self.inputs(case), max_new_tokens, streamer=streamer)
+
     def continue_from(
         self, inputs: dict[str, torch.Tensor], max_new_tokens: int, min_new_tokens: int = 0, streamer: Any = None
     ) -> list[int]:
         """As :meth:`generate`, from what :meth:`inputs` made; at least ``min_new_tokens``, whatever the model says."""
+        # HunyuanOCR's authors publish a penalty, with which the tokens are no longer the most probable ones.
+        plain = {"min_new_tokens": min_new_tokens, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
+        return self._continued(inputs, max_new_tokens, streamer=streamer, **plain)
+
+    @torch.inference_mode()
+    def _continued(self, inputs: dict[str, torch.Tensor], max_new_tokens: int, **options: Any) -> list[int]:
         with explained(self.device):
             output = self.model.generate(
-                **self.to_device(inputs),
-                max_new_tokens=max_new_tokens,
-                min_new_tokens=min_new_tokens,
-                do_sample=False,
-                streamer=streamer,
+                **self.to_device(inputs), max_new_tokens=max_new_tokens, do_sample=False, **options
             )
         return output[0, inputs["input_ids"].shape[1] :].tolist()
 

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prompts: the tasks of each family, and for PaddleOCR-VL the place of each image and the chat format around them."""
+"""Prompts: the tasks of each family, the place of each image, and the chat around them."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from selftest.check import OCR_PROMPT
 from served_weights.identity import Signs
 from tool_errors import UsageError
 
-PLACEHOLDER = "<|IMAGE_PLACEHOLDER|>"
-IMAGE = f"<|IMAGE_START|>{PLACEHOLDER}<|IMAGE_END|>"
-BEGIN = "<|begin_of_sentence|>"
+from .checkpoint import model_type
+from .families import FAMILIES
 
 # The words the models were trained with; config/models.yaml says which version knows which (PaddleX 3.7.2).
 TASKS = {
-    "ocr": OCR_PROMPT,
+    "ocr": "OCR:",
     "table": "Table Recognition:",
     "formula": "Formula Recognition:",
     "chart": "Chart Recognition:",
@@ -54,39 +54,72 @@ def task_of(family: str, task: str) -> str:
     return tasks[task]
 
 
-# How an answer begins, by what the weights say of themselves (served_weights.identity).
+# How an answer of PaddleOCR-VL begins, by what the weights say of themselves (served_weights.identity).
 ANSWERS = {"blank": "\nAssistant: ", "newline": "\nAssistant:\n"}
+SPECIAL = re.compile(r"<[^<>]+>")
 
 
-def answer_of(weights: Path) -> str:
-    """How an answer begins for the checkpoint in a folder: versions of PaddleOCR-VL differ in it. Raises UsageError."""
-    return ANSWERS[Signs.of_folder(weights).answer_begins or "blank"]
+@dataclass(frozen=True)
+class Form:
+    """How a checkpoint's prompts are written. ``image`` is the place of one image: its token between begin and end.
+    ``chat`` has ``{media}`` and ``{text}``."""
 
+    image: str
+    chat: str
 
-def chat(text: str, answer: str = ANSWERS["blank"]) -> str:
-    """``text``, which holds the image places, as the user's turn; a prompt that is complete is left as it is."""
-    return text if text.startswith(BEGIN) else f"{BEGIN}User: {text}{answer}"
+    @classmethod
+    def of(cls, weights: Path) -> Form:
+        """Of the checkpoint in a folder: families differ, and versions of PaddleOCR-VL in how an answer begins. Raises
+        UsageError."""
+        family = FAMILIES[model_type(weights)]
+        answer = ANSWERS[Signs.of_folder(weights).answer_begins or "blank"]
+        return cls(family.image, family.chat.replace(ANSWERS["blank"], answer))
 
+    @property
+    def placeholder(self) -> str:
+        """The token that images replace."""
+        return SPECIAL.findall(self.image)[1]
 
-def split(text: str, images: int, answer: str = ANSWERS["blank"]) -> list[tuple[str, list[int]]]:
-    """The conversations that a prompt and ``images`` images make: (complete prompt, numbers of its images from 0).
-    ``answer`` is what ``answer_of`` says.
+    @property
+    def begin(self) -> str:
+        """The token that every complete prompt begins with."""
+        return SPECIAL.findall(self.chat)[0]
 
-    A prompt without a placeholder gets one in front and is asked of each image in turn, as is one that holds a single
-    placeholder. A prompt with a placeholder for each image is asked once, of all. Raises UsageError otherwise.
-    """
-    places = text.count(PLACEHOLDER)
-    if places != text.count(IMAGE):
-        raise UsageError(f"--prompt: each {PLACEHOLDER} must stand between <|IMAGE_START|> and <|IMAGE_END|>: {IMAGE}")
-    if places == 0:
-        if text.startswith(BEGIN):
-            raise UsageError(f"--prompt: begins with {BEGIN}, so it is taken as complete, but holds no {IMAGE}")
-        text, places = IMAGE + text, 1
-    if places == images:
-        return [(chat(text, answer), list(range(images)))]
-    if places == 1:
-        return [(chat(text, answer), [number]) for number in range(images)]
-    raise UsageError(
-        f"Image features and image tokens do not match: --prompt holds {places} placeholders for {images} images; "
-        f'write {IMAGE} once for each image, or leave it out, and it is added: --prompt "OCR:"'
-    )
+    def complete(self, text: str) -> str:
+        """``text``, which holds the places, as the user's turn; a prompt that is complete is left as it is."""
+        return text if text.startswith(self.begin) else self.chat.format(media="", text=text)
+
+    def split(self, text: str, images: int) -> list[tuple[str, list[int]]]:
+        """The conversations that a prompt and ``images`` images make: (complete prompt, numbers of its images from 0).
+
+        A prompt without a placeholder gets one in front and is asked of each image in turn, as is one that holds a
+        single placeholder. A prompt with a placeholder for each image is asked once, of all. Raises UsageError
+        otherwise.
+        """
+        places = text.count(self.placeholder)
+        if places != text.count(self.image):
+            begin, place, end = SPECIAL.findall(self.image)
+            raise UsageError(f"--prompt: each {place} must stand between {begin} and {end}: {self.image}")
+        if places == 0:
+            if text.startswith(self.begin):
+                raise UsageError(
+                    f"--prompt: begins with {self.begin}, so it is taken as complete, but holds no {self.image}"
+                )
+            text, places = self.image + text, 1
+        if places == images:
+            return [(self.complete(text), list(range(images)))]
+        if places == 1:
+            return [(self.complete(text), [number]) for number in range(images)]
+        raise UsageError(
+            f"Image features and image tokens do not match: --prompt holds {places} placeholders for {images} images; "
+            f'write {self.image} once for each image, or leave it out, and it is added: --prompt "OCR:"'
+        )
+
+    def question(self, prompt: str, images: int) -> str:
+        """The text behind the images of a complete prompt that is one user's turn. Raises UsageError for any other."""
+        head, tail = self.chat.format(media=self.image * images, text="\n\n").split("\n\n")
+        if not (prompt.startswith(head) and prompt.endswith(tail)):
+            raise UsageError(
+                "--prompt: a served candidate takes images first, then text, in one turn; leave the image places out"
+            )
+        return prompt[len(head) : len(prompt) - len(tail)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record what transformers reads in the golden blocks, in float32 on the CPU: what the self-test compares with.
+"""Record what transformers reads in the golden blocks, in float32 on the CPU: what the self-test compares with. The
+question is that of the weights' entry in config/models.yaml, and is recorded with the answers.
 
 python -m reference.record_golden --model_path DIR > blocks.json
 """
@@ -8,20 +9,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
-from selftest.check import MAX_NEW_TOKENS, MAX_PIXELS, MIN_PIXELS, blocks
+from selftest.check import MAX_NEW_TOKENS, blocks, question_of
+from served_weights.settings import WeightSettings
+from served_weights.vlm import recognised
 from tool_errors import run
 
-from . import prompts
+from .checkpoint import check_checkpoint
 from .device import Device
+from .prompts import Form
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model_path", type=Path, required=True, metavar="DIR")
     options = parser.parse_args()
+
+    check_checkpoint(options.model_path)
+    entry = recognised(options.model_path, WeightSettings.from_environment(os.environ).catalog)
+    question = question_of(entry)
 
     import torch
     import transformers
@@ -32,9 +41,9 @@ def main() -> int:
 
     model = ReferenceModel(options.model_path, Device("cpu"), "float32")
     recorded = []
-    ((prompt, _),) = prompts.split(prompts.TASKS["ocr"], 1, prompts.answer_of(options.model_path))
+    ((prompt, _),) = Form.of(options.model_path).split(question.prompt, 1)
     for path in blocks():
-        case = Case(prompt, [pictures.read(path)], MIN_PIXELS, MAX_PIXELS)
+        case = Case(prompt, [pictures.read(path)], question.min_pixels, question.max_pixels)
         case.answer = model.generate(case, MAX_NEW_TOKENS)
         result = model.logits(case)
         count = len(case.answer)
@@ -50,7 +59,8 @@ def main() -> int:
             }
         )
     made = f"transformers {transformers.__version__}, torch {torch.__version__}, float32, CPU"
-    json.dump({"recorded_by": made, "blocks": recorded}, sys.stdout, ensure_ascii=False)
+    document = {"recorded_by": made, "question": question.as_entry(), "blocks": recorded}
+    json.dump(document, sys.stdout, ensure_ascii=False)
     return 0
 
 

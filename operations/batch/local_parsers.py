@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsers for --vlm: a VLM reads crops and knows no layout, so each VLM server gets a parser on this machine."""
+"""Parsers for --vlm: a VLM reads crops or pages of one form, so each VLM server gets a parser on this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ from bundle.environments.setup import ENVIRONMENTS
 from bundle.paths import ROOT, RUN_DIR, shown
 from bundle.settings import LocalSettings
 from health_probe import probe
+from selftest.server import Server
+from served_weights.settings import WeightSettings
+from served_weights.vlm import named
 from tool_errors import EnvironmentSetupError, ServiceError, UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +74,7 @@ class LocalParsers:
         data = stack.enter_context(tempfile.TemporaryDirectory(prefix="parse_folder-", ignore_cleanup_errors=True))
         values = LocalSettings.load(os.environ).values
         kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
+        kept |= await asyncio.to_thread(model_at, vlm, kept)
         own = {} if share == 1 else {"PARSER_WORKERS": str(max(1, len(os.sched_getaffinity(0)) // (2 * share)))}
         env = {
             **own,
@@ -115,6 +120,23 @@ class LocalParsers:
                 said = now
                 display.say(f"still waiting for {vlm}: {readiness.said(answer.detail)[:300]}")
             await asyncio.sleep(0.5)
+
+
+def model_at(vlm: str, values: Mapping[str, str]) -> dict[str, str]:
+    """VLM_MODEL for the parser of a VLM server, where the server says that it serves another model of models.yaml than
+    `values` lead to; whether there is a layout model follows from it. Raises UsageError for a models.yaml that cannot
+    be used.
+
+    A server that is away or needs another key says nothing: the parser then tells what is wrong.
+    """
+    settings = WeightSettings.from_environment(values)
+    try:
+        served = settings.catalog.by_served_name(Server(vlm, key=values.get("VLM_API_KEY")).name)
+    except ServiceError:
+        served = None
+    if served is None or values.get("VLM_MODEL_NAME") or served.served_name == named(settings)[0].served_name:
+        return {}
+    return {"VLM_MODEL": served.name}
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:

@@ -164,14 +164,16 @@ def test_each_die_is_judged(docker: SimulatedDocker, parser: DrawnPages):
     node = node_at(parser, HARDWARE="ascend")
     docker.say("dies", checked([0, 5]))
     assert dies.alone(node) == Outcome(
-        PASS, "2 dies: 6 results right; the nearest to its tolerance: linear, die 5, 25 %"
+        PASS, "2 dies, in PaddleOCR-VL's shapes: 6 results right; the nearest to its tolerance: linear, die 5, 25 %"
     )
     assert dies.atb(node).verdict == PASS
     docker.say("dies", checked([0, 5], words="differs", error=0.5))
-    assert dies.alone(node) == Outcome(FAIL, "2 dies: die 5, decode: differs (0.5000, at most 0.0160)")
+    assert dies.alone(node) == Outcome(
+        FAIL, "2 dies, in PaddleOCR-VL's shapes: die 5, decode: differs (0.5000, at most 0.0160)"
+    )
     assert dies.atb(node).verdict == FAIL
     docker.say("dies", checked([0, 5], library="npu", words="RuntimeError: 507018", error=None))
-    assert dies.alone(node).found == "2 dies: die 5, decode: RuntimeError: 507018"
+    assert dies.alone(node).found == "2 dies, in PaddleOCR-VL's shapes: die 5, decode: RuntimeError: 507018"
     assert dies.atb(node).verdict == PASS
     broken = checked([0, 5])
     broken["dies"][1] |= {"findings": [], "problem": "the process ended with status -6: no message"}

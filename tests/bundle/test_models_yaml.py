@@ -133,6 +133,16 @@ def test_a_file_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         (BASE.replace("default: a", "default: c"), "default is 'c'; expected one of a, b"),
         (BASE.replace("    path: A\n", ""), "models.a lacks the key 'path'"),
         (BASE.replace("path: A", "path: {x: y}"), "models.a.path is {'x': 'y'}; expected a text"),
+        (BASE + "    golden: text\n", "models.b.golden is 'text'; expected a mapping"),
+        (
+            BASE + "    golden: {prompt: a, pixel: b}\n",
+            "models.b.golden has the unknown key 'pixel'; expected prompt, pixels",
+        ),
+        (BASE + "    golden: {prompt: ' ', pixels: 1 to 2}\n", "models.b.golden.prompt is ' '; expected a text"),
+        (
+            BASE + "    golden: {prompt: a, pixels: 3 to 2}\n",
+            "models.b.golden.pixels is '3 to 2'; expected a text like",
+        ),
         (BASE + "  c: text\n", "models.c is 'text'; expected a mapping"),
         (BASE + "  1: {path: x, served_name: y}\n", "models has the key 1; expected a text"),
         ("models: [", "is not YAML"),

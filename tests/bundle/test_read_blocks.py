@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from served_weights.catalog import DEFAULT_FILE, Catalog
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 
@@ -20,16 +21,21 @@ class SimulatedReplica(SimulatedServer):
     """Says `text` for every picture, in the form of vLLM's answers with token ids."""
 
     text = "The same sentence."
+    served_name = "PaddleOCR-VL-0.9B"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        super().__init__()
 
     def handler(self) -> type[JsonHandler]:
         replica = self
 
         class Handler(JsonHandler):
             def do_GET(self) -> None:
-                self.reply(200, {"data": [{"id": "m", "root": "/models/m"}]})
+                self.reply(200, {"data": [{"id": replica.served_name, "root": "/models/m"}]})
 
             def do_POST(self) -> None:
-                self.body()
+                replica.asked.append(self.body()["messages"][0]["content"][-1]["text"])
                 entry = {"token": "token_id:1", "top_logprobs": [{"token": "token_id:1", "logprob": -0.1}]}
                 choice = {"message": {"content": replica.text}, "logprobs": {"content": [entry]}, "token_ids": [1]}
                 self.reply(200, {"prompt_token_ids": [1], "choices": [choice]})
@@ -65,6 +71,15 @@ def test_replicas_that_agree(replicas: list[SimulatedReplica], tmp_path: Path):
     status, found = read(tmp_path, replicas)
     assert status == 0 and [answer["text"] for answer in found] == ["The same sentence."] * 3
     assert not any(answer["error"] for answer in found)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["PaddleOCR-VL-1.6", "HunyuanOCR", "Qwen2-VL-7B-Instruct"])
+def test_each_is_asked_in_its_models_words(replicas: list[SimulatedReplica], tmp_path: Path, name: str):
+    entry = Catalog.load(DEFAULT_FILE).models[name]
+    assert entry.golden
+    replicas[0].served_name = entry.served_name
+    assert read(tmp_path, replicas[:1])[0] == 0 and replicas[0].asked == [entry.golden.prompt]
 
 
 @pytest.mark.server

@@ -27,7 +27,7 @@ PACKAGES = {
     "layout_server": {"common"},
     "vlm_server": {"common", "vlm_models"},
     "reference": {"common"},
-    "plugin_logits": {"common", "reference"},
+    "plugin_logits": {"common", "reference", "vlm_server"},
     "demo_training": set(),
     "docparser": {"common"},
     "benchmarks": {"bundle", "common", "docparser", "vlm_models", "vlm_server"},

@@ -20,7 +20,9 @@ from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
 from docparser.parsing.pool import State, WorkerPool
 from docparser.settings import REPOSITORY, Settings
-from tests.support.simulated_vlm import SimulatedVlm
+from served_weights.catalog import DEFAULT_FILE, Catalog
+from served_weights.question import Question
+from tests.support.simulated_vlm import SimulatedVlm, prompt_of
 
 GOLDEN = REPOSITORY / "common/selftest/golden"
 TOKENS = [7, 8, 2]
@@ -28,12 +30,19 @@ LOGPROBS = [-0.01, -0.02, -0.03]
 
 
 class RecordedVlm(SimulatedVlm):
-    """Answers each golden block with the recorded tokens; ``off_by`` (nats) is what its log-probabilities differ by."""
+    """Answers each golden block with the recorded tokens; ``off_by`` (nats) is what its log-probabilities differ by.
+    ``question`` is all that it knows: other words and other bounds of pixels are refused."""
 
     off_by = 0.0
     asked = 0
+    question = Question("OCR:", 112896, 1003520)
 
     def complete(self, request: dict) -> tuple[int, dict]:
+        bounds = {"min_pixels": self.question.min_pixels, "max_pixels": self.question.max_pixels}
+        if prompt_of(request) != self.question.prompt or request["mm_processor_kwargs"] != bounds:
+            return 400, {"error": {"message": "this is no question for this model"}}
+        # The entries of some models have a penalty for a request that says nothing: other tokens.
+        assert request["repetition_penalty"] == 1.0
         part = next(part for part in request["messages"][0]["content"] if part["type"] == "image_url")
         image = base64.b64decode(part["image_url"]["url"].partition(",")[2])
         assert image in [path.read_bytes() for path in GOLDEN.glob("*.png")]
@@ -172,6 +181,52 @@ def test_closing_ends_a_test_that_runs(recorded_vlm):
 def test_the_service_says_so_over_http(recorded_vlm, start_service):
     service = start_service(VLM_URL=recorded_vlm.url, PARSER_SELFTEST="1").wait()
     assert service.client.get("/health/ready").json()["result"]["vlm"]["selfTestPassed"] is True
+
+
+@pytest.mark.parametrize("name", ["PaddleOCR-VL-1.6", "Qwen2-VL-2B-Instruct", "HunyuanOCR"])
+def test_every_family_is_asked_what_was_recorded_for_it(recorded_vlm, weights, name):
+    """The newer families read whole pages and know PaddleOCR-VL's words as little as its bounds."""
+    entry = Catalog.load(DEFAULT_FILE).models[name]
+    assert entry.golden
+    recorded_vlm.model, recorded_vlm.question = entry.served_name, entry.golden
+    values = weights / "selftest.json"
+    values.write_text(json.dumps(json.loads(values.read_text()) | {"question": entry.golden.as_entry()}))
+
+    async def scenario():
+        found = models(recorded_vlm, selftest=True, vlm_model=name)
+        vlm, _ = await settled(found)
+        assert vlm["ready"] and vlm["selfTestPassed"]
+        await found.close()
+
+    asyncio.run(scenario())
+    assert recorded_vlm.asked == len(list(GOLDEN.glob("*.png")))
+
+
+def test_without_recorded_values_it_is_not_ready_and_says_what_to_do(recorded_vlm, weights):
+    """Nobody can say that this server computes what it should."""
+    (weights / "selftest.json").unlink()
+    recorded_vlm.model = "HunyuanOCR"
+
+    async def scenario():
+        found = models(recorded_vlm, selftest=True, vlm_model="HunyuanOCR")
+        vlm, words = await settled(found, "did not pass")
+        assert not vlm["ready"] and "no recorded values" in words and "scripts/selftest.sh --record" in words
+        await found.close()
+
+    asyncio.run(scenario())
+    assert recorded_vlm.asked == 0
+
+
+@pytest.mark.server
+def test_a_parser_of_whole_pages_is_ready_after_it(recorded_vlm, weights, start_service):
+    entry = Catalog.load(DEFAULT_FILE).models["HunyuanOCR"]
+    assert entry.golden
+    recorded_vlm.model, recorded_vlm.question = entry.served_name, entry.golden
+    values = weights / "selftest.json"
+    values.write_text(json.dumps(json.loads(values.read_text()) | {"question": entry.golden.as_entry()}))
+    service = start_service(VLM_URL=recorded_vlm.url, VLM_MODEL=entry.name, PARSER_SELFTEST="1").wait()
+    ready = service.client.get("/health/ready").json()["result"]
+    assert ready["vlm"]["selfTestPassed"] is True and ready["layout"]["model"] is None
 
 
 def ports_file(folder: Path, *servers: SimulatedVlm) -> Path:

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.plugin.programs import run_python
-from tests.support.paths import MODEL_CODE
+from tests.support.paths import GOLDEN, MODEL_CODE
 
 pytestmark = [
     pytest.mark.model,
     # Three more starts of vLLM: a run of all tests has no time for them.
     pytest.mark.skipif(os.environ.get("TOOLS_AGAINST_VLLM") != "1", reason="only with TOOLS_AGAINST_VLLM=1 (minutes)"),
 ]
-GOLDEN = MODEL_CODE / "reference/golden"
 
 
 def evaluate(python: Path, weights: Path, folder: Path, *words: object) -> dict:

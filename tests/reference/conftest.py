@@ -17,6 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from PIL import Image
 
 from reference import random_checkpoint
+from reference.random_families import FAMILIES
 from tests.support.paths import DEMO_VLM, GOLDEN
 from tool_errors import run
 
@@ -34,6 +35,15 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     random_checkpoint.save_checkpoint(folder, 1, 1, small=True, seed=0)
     return folder
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A checkpoint of each of the other families, one layer of each kind."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, save in FAMILIES.items():
+        save(folder / name, 1, 1, 0)
+    return {name: folder / name for name in FAMILIES}
 
 
 @pytest.fixture(scope="session")

@@ -13,19 +13,9 @@ from PIL import Image
 
 from reference import inference
 from reference.explain import __main__ as explain
-from reference.random_families import FAMILIES
 from tests.support.paths import GOLDEN
 
 pytestmark = pytest.mark.model
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A checkpoint of each of the other families, one layer of each kind."""
-    folder = tmp_path_factory.mktemp("models")
-    for name, save in FAMILIES.items():
-        save(folder / name, 1, 1, 0)
-    return {name: folder / name for name in FAMILIES}
 
 
 @pytest.fixture(scope="module")

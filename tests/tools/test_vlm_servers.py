@@ -14,8 +14,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from reference.prompts import HUNYUAN_TASKS
 from tests.support.paths import DATA, DEMO_LAYOUT, ROOT, python_of
 from tests.support.simulated_vlm import SimulatedVlm
+from tests.support.whole_page_vlm import WholePageVlm
 from tests.tools.calls import call
 
 pytestmark = [
@@ -57,6 +59,24 @@ def test_each_vlm_server_gets_a_parser(tmp_path, vlms):
     assert len(re.findall("starting a parser for", done.stderr)) == 2 and none_is_left(done.stderr)
     again = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--formats", "docx", *words, env=SETTINGS)
     assert again.returncode == 0 and "starting a parser" not in again.stderr, "no page is left to parse"
+
+
+def test_a_vlm_that_reads_whole_pages_gets_a_parser_for_it(tmp_path):
+    """What the server says it serves decides how the parser reads; no setting names the model. The simulated server
+    refuses all but whole pages in HunyuanOCR's words."""
+    vlm = WholePageVlm("HunyuanOCR", HUNYUAN_TASKS, 4194304, 32768)
+    vlm.says["document"] = "# River\n\nstone paper"
+    try:
+        formats = ("--formats", "md,json,docx,layout")
+        words = [DOCUMENT, "--out", tmp_path / "out", "--vlm", vlm.url, *formats]
+        done = call("parse_folder.py", *words, env={**SETTINGS, "VLM_MODEL": ""})
+    finally:
+        vlm.close()
+    assert done.returncode == 0 and "Pages: 3 parsed" in done.stdout, done.stderr
+    assert [task for task, _ in vlm.tasks] == ["document"] * 3 and none_is_left(done.stderr)
+    folder = tmp_path / "out/handbook.pdf"
+    assert (folder / "handbook.md").read_text().count("stone paper") == 3
+    assert all((folder / f"handbook.{kind}").stat().st_size for kind in ("json", "docx", "layout.pdf"))
 
 
 def test_ctrl_c_stops_the_parsers_as_well(tmp_path, vlms):

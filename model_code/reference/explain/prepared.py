@@ -7,7 +7,6 @@ import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ class Prepared:
         media = "".join(str(family.video) if video else family.image for video in are_videos)
         inputs = process(
             family.processor(options.model, tokenizer),
-            prompt_of(options.model, kind, media, options.prompt),
+            prompts.Form.of(options.model).complete(media + options.prompt),
             read,
             are_videos,
             limits,
@@ -113,13 +112,6 @@ class Prepared:
                 text = json.dumps(self.tokenizer.decode(self.ids[begin:end]), ensure_ascii=False)
                 yield begin, end, text if len(text) <= SHOWN else text[:SHOWN] + "..."
             begin = end
-
-
-def prompt_of(folder: Path, kind: str, media: str, text: str) -> str:
-    """The complete prompt. Versions of PaddleOCR-VL differ in how an answer begins."""
-    if kind == "paddleocr_vl":
-        return prompts.chat(media + text, prompts.answer_of(folder))
-    return FAMILIES[kind].chat.format(media=media, text=text)
 
 
 def process(
