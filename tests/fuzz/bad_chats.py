@@ -169,10 +169,10 @@ def sampling(choices: Choices, number: int) -> dict[str, Any]:
     return {**good(choices, number), **found, **tokens}
 
 
-def turns(choices: Choices, number: int) -> dict[str, Any]:
+def turns(choices: Choices, number: int) -> Any:
     """Messages of any role with texts that hold words of the templates; or a body that is none."""
     if choices.chance(3):
-        return dumped(choices.value(WORDS)) if choices.chance(2) else choices.take(200)  # type: ignore[return-value]
+        return dumped(choices.value(WORDS)) if choices.chance(2) else choices.take(200)
     part = image("png", picture((30, 30), "RGB", "PNG"))
     messages = []
     for _ in range(choices.below(4)):
