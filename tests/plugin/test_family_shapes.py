@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Qwen2-VL and HunyuanOCR in layers of the published shapes, two of each kind, against transformers' own classes."""
+"""Qwen2-VL and HunyuanOCR in layers of the published shapes, two of each kind, against transformers' own classes.
+
+Minutes of processor time, so on demand: ``FAMILY_SHAPES=1``.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.plugin.family_checkpoints import SERVED, Checkpoint, Made, check_agreement
 
-pytestmark = pytest.mark.model
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.skipif("FAMILY_SHAPES" not in os.environ, reason="minutes of processor time; FAMILY_SHAPES=1 runs it"),
+]
 
 
 @pytest.mark.parametrize("family", SERVED)
