@@ -81,9 +81,6 @@ def build(layers, engine_config, monkeypatch: pytest.MonkeyPatch, cpu_kernels: N
     from vllm.model_executor.custom_op import CustomOp
 
     config = engine_config()
-    # Small matrices on busy cores: threads would wait for each other (docs/decisions/0103).
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     # vLLM registers its plain attention for the platform's device alone.
     wrappers = importlib.import_module("vllm.attention.ops.vit_attn_wrappers")
     library = torch.library.Library("vllm", "IMPL")
@@ -101,7 +98,6 @@ def build(layers, engine_config, monkeypatch: pytest.MonkeyPatch, cpu_kernels: N
 
     yield make
     library._destroy()
-    torch.set_num_threads(threads)
 
 
 def ascends(layers, **changed: types.ModuleType) -> dict[str, type]:
