@@ -5,7 +5,7 @@
         [--family paddleocr_vl|qwen2_vl|hunyuan_vl]
 
 Layer shapes are the published ones (transformers' defaults) unless --small is given. Its tokenizer is
-byte-level without merges. Of qwen2_vl and hunyuan_vl there are small ones only (random_families).
+byte-level without merges. Qwen2-VL and HunyuanOCR are in random_families.
 """
 
 from __future__ import annotations
@@ -108,10 +108,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--family", choices=("paddleocr_vl", *FAMILIES), default="paddleocr_vl")
     arguments = parser.parse_args()
-    if arguments.family in FAMILIES:
-        FAMILIES[arguments.family](arguments.out, arguments.vision_layers, arguments.text_layers, arguments.seed)
-        return
-    save_checkpoint(arguments.out, arguments.vision_layers, arguments.text_layers, arguments.small, arguments.seed)
+    save = FAMILIES.get(arguments.family, save_checkpoint)
+    save(arguments.out, arguments.vision_layers, arguments.text_layers, arguments.small, arguments.seed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small random checkpoints of Qwen2-VL and HunyuanOCR, with the names and keys of the published files.
+"""Random checkpoints of Qwen2-VL and HunyuanOCR, with the names and keys of the published files.
 
-The widths that config/models.yaml tells sizes apart by, and those of the heads, are the published ones.
+Layers are the published ones, or small ones: of those, the widths that config/models.yaml tells sizes apart by and
+those of the heads in the language model are the published ones.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ HUNYUAN = {
     120121: "<｜hy_place▁holder▁no▁103｜>",
 }
 HUNYUAN_VOCABULARY = 120818
+# Widths of the published layers.
+QWEN2_VL_VISION = {"embed_dim": 1280, "num_heads": 16, "mlp_ratio": 4}
+HUNYUAN_TEXT = {"hidden_size": 1024, "intermediate_size": 3584, "num_attention_heads": 16, "num_key_value_heads": 8}
+HUNYUAN_VISION = {"hidden_size": 1152, "intermediate_size": 4304, "num_attention_heads": 16}
+SMALL_HUNYUAN_TEXT = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
+SMALL_HUNYUAN_VISION = {"hidden_size": 96, "intermediate_size": 192, "num_attention_heads": 4}
 
 
 def stir(model: nn.Module) -> None:
@@ -67,8 +74,8 @@ def save_image_values(directory: Path, **values: object) -> None:
     (directory / "preprocessor_config.json").write_text(json.dumps({**common, **values}))
 
 
-def save_qwen2_vl(directory: Path, vision_layers: int, text_layers: int, seed: int) -> None:
-    """Qwen2-VL-2B-Instruct, narrower inside of its layers and with a vocabulary of bytes."""
+def save_qwen2_vl(directory: Path, vision_layers: int, text_layers: int, small: bool, seed: int) -> None:
+    """Qwen2-VL-2B-Instruct with a vocabulary of bytes; small ones are narrower inside of their layers."""
     directory.mkdir(parents=True, exist_ok=True)
     names = [*QWEN2_VL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     ids = {name: index for index, name in enumerate(names)}
@@ -78,7 +85,7 @@ def save_qwen2_vl(directory: Path, vision_layers: int, text_layers: int, seed: i
     text = {
         "vocab_size": 320,
         "hidden_size": 1536,
-        "intermediate_size": 256,
+        "intermediate_size": 256 if small else 8960,
         "num_hidden_layers": text_layers,
         "num_attention_heads": 12,
         "num_key_value_heads": 2,
@@ -89,7 +96,8 @@ def save_qwen2_vl(directory: Path, vision_layers: int, text_layers: int, seed: i
         # As in 7B. Tied, a random model says its last token again and again.
         "tie_word_embeddings": False,
     }
-    vision = {"depth": vision_layers, "embed_dim": 128, "num_heads": 4, "mlp_ratio": 2, "hidden_size": 1536}
+    widths = {"embed_dim": 128, "num_heads": 4, "mlp_ratio": 2} if small else QWEN2_VL_VISION
+    vision = {"depth": vision_layers, "hidden_size": 1536, **widths}
     tokens = {
         "image_token_id": ids["<|image_pad|>"],
         "video_token_id": ids["<|video_pad|>"],
@@ -128,8 +136,8 @@ def save_qwen2_vl(directory: Path, vision_layers: int, text_layers: int, seed: i
     )
 
 
-def save_hunyuan_vl(directory: Path, vision_layers: int, text_layers: int, seed: int) -> None:
-    """HunyuanOCR, narrower inside of its layers, with the published ids of its special tokens."""
+def save_hunyuan_vl(directory: Path, vision_layers: int, text_layers: int, small: bool, seed: int) -> None:
+    """HunyuanOCR with the published ids of its special tokens; small ones are narrower inside of their layers."""
     directory.mkdir(parents=True, exist_ok=True)
     names = [f"<unused {index}>" for index in range(HUNYUAN_VOCABULARY)]
     for index, name in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet())):
@@ -149,11 +157,8 @@ def save_hunyuan_vl(directory: Path, vision_layers: int, text_layers: int, seed:
     save_byte_tokenizer(directory, vocabulary, list(HUNYUAN.values()), options)
     text = {
         "vocab_size": HUNYUAN_VOCABULARY,
-        "hidden_size": 64,
-        "intermediate_size": 128,
+        **(SMALL_HUNYUAN_TEXT if small else HUNYUAN_TEXT),
         "num_hidden_layers": text_layers,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
         "head_dim": 128,
         "max_position_embeddings": 32768,
         "rms_norm_eps": 1e-5,
@@ -168,12 +173,10 @@ def save_hunyuan_vl(directory: Path, vision_layers: int, text_layers: int, seed:
     scaling = {"type": "xdrope", "alpha": 1000.0, "factor": 1.0, "xdrope_section": [16, 16, 16, 16]}
     scaling |= {"beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0}
     vision = {
-        "hidden_size": 96,
-        "intermediate_size": 192,
-        "num_attention_heads": 4,
+        **(SMALL_HUNYUAN_VISION if small else HUNYUAN_VISION),
         "num_hidden_layers": vision_layers,
-        "out_hidden_size": 64,
-        "text_hidden_size": 64,
+        "out_hidden_size": text["hidden_size"],
+        "text_hidden_size": text["hidden_size"],
         "patch_size": 16,
         "spatial_merge_size": 2,
         "temporal_patch_size": 1,
@@ -211,4 +214,7 @@ def save_hunyuan_vl(directory: Path, vision_layers: int, text_layers: int, seed:
     )
 
 
-FAMILIES: dict[str, Callable[[Path, int, int, int], None]] = {"qwen2_vl": save_qwen2_vl, "hunyuan_vl": save_hunyuan_vl}
+FAMILIES: dict[str, Callable[[Path, int, int, bool, int], None]] = {
+    "qwen2_vl": save_qwen2_vl,
+    "hunyuan_vl": save_hunyuan_vl,
+}

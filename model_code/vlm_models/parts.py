@@ -22,10 +22,15 @@ def media_urls(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Of each image and video of a checked request: where it stands, image_url or video_url, and its URL."""
     for where, part in parts(document):
         for key in MEDIA:
-            url = part.get(key)
-            url = url.get("url") if isinstance(url, dict) else url
+            url = url_of(part, key)
             if url is not None:
                 yield f"{where}.{key}", key, url
+
+
+def url_of(part: Mapping[str, Any], key: str) -> str | None:
+    """The address of a part, as an object or bare; None where it has none."""
+    url = part.get(key)
+    return url.get("url") if isinstance(url, dict) else url
 
 
 def read_image_parts(document: dict[str, Any]) -> bool:
@@ -46,5 +51,5 @@ def empty_media(document: Mapping[str, Any]) -> Iterator[str]:
     `uuid`, and answer 500."""
     for where, part in parts(document):
         keys = [key for key in MEDIA if key in part or part.get("type") == key]
-        if keys and part.get("text") is None and all(part.get(key) is None for key in MEDIA):
+        if keys and part.get("type") != "text" and all(url_of(part, key) is None for key in MEDIA):
             yield f"{where}.{keys[0]}"

@@ -7,7 +7,6 @@ Of each family the tests run where this environment's vLLM has it. Random weight
 from __future__ import annotations
 
 import base64
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,51 +16,18 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 
-from reference.cases import save_cases
-from reference.families import FAMILIES
 from reference.prompts import OF_FAMILY
-from served_weights.catalog import DEFAULT_FILE
-from tests.plugin.agreement import check_logits
 from tests.plugin.chat import encode, image_part, send, text_part
 from tests.plugin.clips import clip
-from tests.plugin.families import CONVERSATIONS, video_part
-from tests.plugin.programs import run_python
+from tests.plugin.families import video_part
+from tests.plugin.family_checkpoints import ENTRIES, NEW_TOKENS, SERVED, Checkpoint, Made, check_agreement
+from tests.plugin.generated import check_generated
 from tests.plugin.server_process import launched
 from tests.support.parser_process import ParserProcess
 from tests.support.paths import DATA, python_of
-from vlm_server.serving import Serving, running_stack
 
 pytestmark = pytest.mark.model
-# Family -> the entry of config/models.yaml whose weights the checkpoint passes for.
-ENTRIES = {"qwen2_vl": "Qwen2-VL-2B-Instruct", "hunyuan_vl": "HunyuanOCR"}
-SERVED = [name for name, entry in ENTRIES.items() if running_stack() in Serving.load(DEFAULT_FILE).models[entry].stacks]
-NEW_TOKENS = 12
-
-
-class Checkpoint:
-    """Random weights of one family, in a folder that passes for MODELS_DIR."""
-
-    def __init__(self, family: str, folder: Path, reference: Path) -> None:
-        self.family, self.folder, self.path = family, folder, folder / ENTRIES[family]
-        run_python(reference, "-m", "reference.random_checkpoint", "--family", family, "--out", self.path)
-
-
-class Made:
-    """What transformers made of a family's conversations."""
-
-    def __init__(self, checkpoint: Checkpoint, reference: Path) -> None:
-        self.family, self.folder, self.checkpoint = checkpoint.family, checkpoint.folder, checkpoint.path
-        self.conversations = CONVERSATIONS[self.family]
-        self.cases, out = self.folder / "cases.safetensors", self.folder / "reference.safetensors"
-        save_cases(self.cases, [one.case(FAMILIES[self.family]) for one in self.conversations.values()])
-        shared = ("--model", self.checkpoint, "--cases", self.cases, "--out", out)
-        run_python(reference, "-m", "reference.logits", *shared, "--new_tokens", NEW_TOKENS)
-        self.reference = load_file(out)
-
-    def of(self, index: int, name: str) -> torch.Tensor:
-        return self.reference[f"{index}.{name}"]
 
 
 @pytest.fixture(scope="module", params=SERVED)
@@ -93,16 +59,7 @@ def served(starting: Future[tuple[str, int]]) -> str:
 
 
 def test_inputs_and_logits_are_transformers(made: Made):
-    out = made.folder / "plugin.safetensors"
-    run_python(sys.executable, "-m", "plugin_logits", "--model", made.checkpoint, "--cases", made.cases, "--out", out)
-    ours = load_file(out)
-    for index, name in enumerate(made.conversations):
-        torch.testing.assert_close(ours[f"{index}.input_ids"], made.of(index, "input_ids"), rtol=0, atol=0)
-        kinds = [kind for kind in ("pixel_values", "pixel_values_videos") if f"{index}.{kind}" in made.reference]
-        if kinds:
-            patches = torch.cat([made.of(index, kind).flatten(1) for kind in kinds])
-            torch.testing.assert_close(ours[f"{index}.pixel_values"], patches, rtol=0, atol=1e-6)
-        check_logits(ours[f"{index}.logits"], made.of(index, "logits"), f"{made.family}, {name}")
+    check_agreement(made)
 
 
 def test_the_seeds_figures(made: Made):
@@ -146,6 +103,7 @@ REQUESTS: dict[str, tuple[list[dict[str, Any]], str | None]] = {
     "too many images": ([*[image_part(PICTURE)] * 9, TEXT], "image(s) may be provided"),
     "address": ([image_part("http://127.0.0.1:9/a.png"), TEXT], "opens no URLs"),
     "nothing in it": ([{"type": "image_url", "image_url": None, "uuid": "a"}, TEXT], "null is not accepted"),
+    "no address in it": ([{"type": "image", "image_url": {"url": None}, "uuid": "a"}, TEXT], "null is not accepted"),
     "cut off": ([image_part(PICTURE[: len(PICTURE) // 2]), TEXT], "cut off or damaged"),
 }
 RESERVED = {"qwen2_vl": ("<|image_pad|>", "<|video_pad|>"), "hunyuan_vl": ("<｜hy_place▁holder▁no▁100｜>",)}
@@ -194,6 +152,10 @@ def test_videos_are_answered_or_refused_in_words(made: Made, served: str, tmp_pa
         expect(served, made.family, name, [part, TEXT], words)
     expect(served, made.family, "two", [video_part(PICTURE)] * 2, "At most 1 video(s)")
     expect(served, made.family, "the next", [image_part(PICTURE), TEXT], None)
+
+
+def test_generated_bad_requests(checkpoint: Checkpoint, served: str):
+    check_generated(served, checkpoint.path.name)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A checkpoint of each of the other families, one layer of each kind."""
     folder = tmp_path_factory.mktemp("models")
     for name, save in FAMILIES.items():
-        save(folder / name, 1, 1, 0)
+        save(folder / name, 1, 1, True, 0)
     return {name: folder / name for name in FAMILIES}
 
 

@@ -85,6 +85,13 @@ def npu_rotary_mul(value, r1, r2, rotary_mode="half"):
     return value * r1 + turned * r2
 
 
+def npu_fast_gelu(value):
+    """x times the sigmoid of 1.702 x, in one piece of memory."""
+    if not value.is_contiguous():
+        raise ValueError(f"a value {tuple(value.shape)} with strides {value.stride()} is not contiguous")
+    return value * torch.sigmoid(1.702 * value)
+
+
 def check_heads(query: Tensor, key: Tensor, value: Tensor, heads: int) -> None:
     if query.ndim != 3 or query.shape[1] != heads or not query.shape == key.shape == value.shape:
         raise ValueError(
@@ -99,6 +106,7 @@ def register() -> None:
     npu, atb = torch.library.Library("npu", "IMPL"), torch.library.Library("atb", "IMPL")
     npu.impl("npu_fusion_attention", npu_fusion_attention, "CPU")
     npu.impl("npu_rotary_mul", npu_rotary_mul, "CPU")
+    npu.impl("npu_fast_gelu", npu_fast_gelu, "CPU")
     atb.impl("_npu_flash_attention_unpad", npu_flash_attention_unpad, "CPU")
     # torch_npu has no shape function for this one; it writes to `out` and returns nothing.
     atb.impl("_npu_flash_attention_unpad", lambda *_, **__: None, "Meta")

@@ -126,6 +126,15 @@ def make_model(image: np.ndarray, seed: int = SEED, config: dict[str, Any] = CON
     """The published class with normal weights of unit gain; its batch norms hold the statistics of ``image``."""
     published.MultiScaleDeformableAttention.forward = attend
     model = published.PPDocLayoutV2(configuration.PPDocLayoutV2Config(**config, freeze_backbone_batch_norms=False))
+    fill(model, image, seed, published.PPDocLayoutV2FrozenBatchNorm2d)
+    # Constants in the program, not the operators that make them.
+    anchors, inside = (part.numpy().astype(np.float32) for part in model.model.generate_anchors(GRIDS))
+    model.model.generate_anchors = lambda *_, **__: (paddle.to_tensor(anchors), paddle.to_tensor(inside))
+    return model
+
+
+def fill(model: nn.Layer, image: np.ndarray, seed: int, frozen: type[nn.Layer]) -> None:
+    """Normal weights of unit gain; batch norms, `frozen` is PaddleX's, hold the statistics of ``image``."""
     model.eval()
     last = f"model.decoder.class_embed.{model.config.decoder_layers - 1}.bias"
     random = np.random.default_rng(seed)
@@ -144,16 +153,12 @@ def make_model(image: np.ndarray, seed: int = SEED, config: dict[str, Any] = CON
         # Some queries above their class's threshold and some below, so that the reading order has padding too.
         value = value - 2.0 if name == last else value
         held.set_value(value.astype(np.float32))
-    norms = (nn.BatchNorm2D, published.PPDocLayoutV2FrozenBatchNorm2d)
+    norms = (nn.BatchNorm2D, frozen)
     hooks = [layer.register_forward_pre_hook(_measure) for layer in model.sublayers() if isinstance(layer, norms)]
     with paddle.no_grad():
         model.model(paddle.to_tensor(image))
     for hook in hooks:
         hook.remove()
-    # Constants in the program, not the operators that make them.
-    anchors, inside = (part.numpy().astype(np.float32) for part in model.model.generate_anchors(GRIDS))
-    model.model.generate_anchors = lambda *_, **__: (paddle.to_tensor(anchors), paddle.to_tensor(inside))
-    return model
 
 
 def _measure(norm: nn.Layer, inputs: tuple[Tensor]) -> None:

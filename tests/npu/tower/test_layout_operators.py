@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator that the layout server calls on `npu`: the real torch_npu has a kernel of its own for it.
-
-For an operator without one torch_npu copies to the host, computes there and copies back; the device waits meanwhile.
-"""
+"""Every operator that the layout server calls on `npu`: the real torch_npu has a kernel of its own for it."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import pytest
 import torch
@@ -18,14 +13,10 @@ from layout_server.model import shapes_of
 from layout_server.plan import Plan
 from paddle_program.files import model_files
 from paddle_program.program import read_program
+from tests.npu.kernels import without_kernel
 from tests.support.layout_server import DEMO
 from tests.support.published_operators import PUBLISHED
 from tool_errors import DeviceError
-
-#: They only say where a tensor's values lie, so no kernel of a device runs.
-VIEWS = set("_unsafe_view expand permute slice split split_with_sizes squeeze unbind unsqueeze view".split())
-#: torch makes them of others that are in the plan: views and a copy.
-COMPOSITE = {"pixel_unshuffle"}
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +24,6 @@ def plan() -> Plan:
     """Of the demo's model."""
     program = read_program(*model_files(DEMO))
     return Plan(Interpreter(program), {name: torch.ones(shape) for name, shape in shapes_of(program).items()})
-
-
-def has_kernel(name: str) -> bool:
-    """Whether torch_npu registered the operator, like ``sort.stable``, or its variant with a given result, which torch
-    then calls."""
-    base, _, overload = name.partition(".")
-    overload = overload.removeprefix("default")
-    _, known = torch._C._jit_get_operation(f"aten::{base}")
-    return any(
-        torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{base}.{variant}".removesuffix("."), "PrivateUse1")
-        for variant in (overload, f"{overload}_out" if overload else "out")
-        if variant in known
-    )
-
-
-def without_kernel(names: Iterable[str]) -> set[str]:
-    return {name for name in names if name.partition(".")[0] not in VIEWS | COMPOSITE and not has_kernel(name)}
 
 
 def test_the_check_finds_an_operator_without_a_kernel(torch_npu):
