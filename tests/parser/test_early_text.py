@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of a page's Markdown while the VLM still reads it: joined, they are the page's Markdown, whatever is on the
-page and in whatever order the answers come. PaddleX's pipeline is the real one from the layout on; its models are not asked.
+page and in whatever order the answers come. PaddleX's pipeline is the real one from the layout on; its models are not
+asked.
 """
 
 from __future__ import annotations
