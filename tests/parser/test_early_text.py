@@ -222,8 +222,8 @@ def told(name: str, answer: AnswerOptions, order: Any = range) -> list[str]:
 def test_a_block_is_told_as_soon_as_it_is_settled():
     first, second = told("tables are asked later", PLAIN)
     assert first == "text 0" and second.startswith("text 3") and second.endswith("text 1"), "a table of a second batch"
-    assert told("titles", PLAIN)[:3] == ["# A report", "## 1. First", "text 2"]
-    assert told("titles", PLAIN, lambda count: [1, 2, 0, *range(3, count)])[0] == "# A report\n\n## 1. First\n\ntext 2"
+    assert told("titles", PLAIN)[:3] == ["# A report", "### 1. First", "text 2"]
+    assert told("titles", PLAIN, lambda count: [1, 2, 0, *range(3, count)])[0] == "# A report\n\n### 1. First\n\ntext 2"
 
 
 def test_what_looks_ahead_is_held():
