@@ -16,6 +16,7 @@ import pytest
 from tests.parser.chat import CHAT, MODEL, file, image, openai_client, turn
 from tests.support import samples
 from tests.support.parser_process import ParserProcess
+from tests.support.simulated_vlm import prompt_of
 from tests.support.wait import wait_for
 
 
@@ -73,6 +74,27 @@ def test_a_page_is_streamed_block_by_block(client, service):
     assert chunks[-1].choices[0].finish_reason == "stop" and chunks[-1].model_extra["docparser"]["pages"] == []
     assert last.choices == [] and last.usage.total_tokens == 14
     assert not any(chunk.usage for chunk in chunks)
+
+
+def test_a_block_is_sent_while_the_vlm_reads_the_next(client, service, vlm):
+    """The VLM answers for the table once the text before it is here."""
+    whole, answer = markdown(service, samples.image()), vlm.answer
+    first_is_here = threading.Event()
+
+    def hold_tables(request: dict, number: int) -> Any:
+        if prompt_of(request) == "Table Recognition:":
+            first_is_here.wait(60)
+        return answer(request, number)
+
+    vlm.answer = hold_tables
+    pieces = []
+    for chunk in client.chat.completions.create(model=MODEL, messages=turn(image()), stream=True):
+        if content := chunk.choices[0].delta.content:
+            assert first_is_here.is_set() or "Table" not in content
+            first_is_here.set()
+            pieces.append(content)
+            assert len(pieces) > 1 or whole.startswith(content)
+    assert "".join(pieces) == whole
 
 
 def test_a_page_of_a_pdf_is_sent_while_the_next_is_read(client, vlm):

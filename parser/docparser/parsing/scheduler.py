@@ -13,6 +13,7 @@ import collections
 import itertools
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from docparser.documents.spool import Document
@@ -24,6 +25,7 @@ from docparser.worker.tasks import (
     Answer,
     CancelTask,
     ParsedPage,
+    PartOfPage,
     ReadingEnded,
     ReadingIsSlow,
     RequestTask,
@@ -90,15 +92,16 @@ class PageScheduler:
         """Whether this client has, or had a moment ago, documents that are slow to read."""
         return self._turns.watches(client)
 
-    async def submit(self, task: Task, flow: Flow) -> Any:
-        """The worker's answer. Raises ParserError; NotReady at once if the pool accepts no tasks.
+    async def submit(self, task: Task, flow: Flow, on_part: Callable[[PartOfPage], None] | None = None) -> Any:
+        """The worker's answer; ``on_part`` gets what comes before it. Raises ParserError; NotReady at once if the pool
+        accepts no tasks.
 
         When the caller is cancelled, the task is cancelled too, queued or assigned.
         """
         if not self._pool.accepts_tasks:
             raise NotReady(f"The parser is not ready: {self._pool.not_ready_because}")
         future = asyncio.get_running_loop().create_future()
-        item = QueuedTask(next(self._numbers), task, flow, future, time.monotonic())
+        item = QueuedTask(next(self._numbers), task, flow, future, time.monotonic(), on_part)
         self._turns.add(item)
         self._dispatch()
         try:
@@ -130,6 +133,10 @@ class PageScheduler:
                     message.value.seconds["queue"] = item.assigned_at - item.queued_at
                 resolve(item.future, message.value)
                 self._dispatch()
+        elif isinstance(message, PartOfPage):
+            item = self._assigned.get(message.number)
+            if item is not None and item.on_part is not None and not item.future.done():
+                item.on_part(message)
         elif isinstance(message, ReadingIsSlow):
             item = self._assigned.get(message.number)
             if item is not None and not self._turns.found_slow(item):

@@ -38,7 +38,7 @@ from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.slow_documents import OPENING, SlowDocuments, with_options
 from docparser.parsing.turns import Flow
 from docparser.settings import Settings
-from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsePage
+from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage
 
 # These concern one page; the other pages of its document are parsed all the same.
 PAGE_ERRORS = (
@@ -51,6 +51,8 @@ PAGE_ERRORS = (
     WorkerLost,
     InternalError,
 )
+# Gets the page's index, from 0; where the part begins in the page's Markdown, in characters; its text.
+Early = Callable[[int, int, str], None]
 ALL_TASKS = Tasks("the VLM", None)
 
 
@@ -90,12 +92,14 @@ class ParseService:
         client: str = "",
         counted: Callable[[int], None] = lambda pages: None,
         arrived: Callable[[PageOutcome], None] = lambda outcome: None,
+        early: Early | None = None,
     ) -> ParseResult:
         """All pages. ``client`` takes turns with others. Raises ParserError; the message names the page if there are
         several.
 
         ``counted`` is called in a thread with the number of pages before any is parsed, and may raise. ``arrived`` is
-        called with each page as it is read, in no order, before pages are joined.
+        called with each page as it is read, in no order, before pages are joined; ``early`` with the parts of pages
+        that come before their ends, where pages are not joined.
         """
         told = self.notes(options)
         flow, store = Flow(client), EntryStore(self._settings.spool_dir)
@@ -104,7 +108,7 @@ class ParseService:
             count = await self.count_pages(document, flow)
             await asyncio.to_thread(counted, count)
             report, frozen = DocumentReport(document.format, count), {}
-            async with contextlib.aclosing(self._pages(document, count, work, flow, request_id)) as outcomes:
+            async with contextlib.aclosing(self._pages(document, count, work, flow, request_id, early)) as outcomes:
                 async for outcome in outcomes:
                     report.add(outcome)
                     if outcome.parsed is not None and outcome.parsed.frozen is not None:
@@ -194,13 +198,21 @@ class ParseService:
         return page_options(options, visualize_by_default=self._settings.visualize)
 
     async def _pages(
-        self, document: Document, count: int, options: PageOptions, flow: Flow, request_id: str
+        self,
+        document: Document,
+        count: int,
+        options: PageOptions,
+        flow: Flow,
+        request_id: str,
+        early: Early | None,
     ) -> AsyncGenerator[PageOutcome, None]:
         """Each page's outcome as soon as it is there, in no order. An error of the whole document is raised.
 
         Closing the iterator cancels the pages that are still being worked on.
         """
-        tasks = [asyncio.create_task(self._page(document, index, options, flow, request_id)) for index in range(count)]
+        tasks = [
+            asyncio.create_task(self._page(document, index, options, flow, request_id, early)) for index in range(count)
+        ]
         try:
             for earliest in asyncio.as_completed(tasks):
                 yield await earliest
@@ -210,11 +222,22 @@ class ParseService:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _page(
-        self, document: Document, index: int, options: PageOptions, flow: Flow, request_id: str
+        self,
+        document: Document,
+        index: int,
+        options: PageOptions,
+        flow: Flow,
+        request_id: str,
+        early: Early | None = None,
     ) -> PageOutcome:
+        def on_part(part: PartOfPage) -> None:
+            if early is not None:
+                early(index, part.offset, part.text)
+
         try:
             await self._slow_documents.check(document, index, with_options(index, options))
-            parsed = await self._scheduler.submit(ParsePage(document, index, options, request_id), flow)
+            task = ParsePage(document, index, options, request_id, early is not None)
+            parsed = await self._scheduler.submit(task, flow, on_part)
         except (DocumentTooSlow, StepTooSlow) as exc:
             part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
             message = await self._slow_documents.note(document, part, exc)

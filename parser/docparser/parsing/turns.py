@@ -18,10 +18,11 @@ import asyncio
 import collections
 import dataclasses
 import time
+from collections.abc import Callable
 
 from docparser.documents.spool import Document
 from docparser.parsing.pool import PooledWorker
-from docparser.worker.tasks import CountPages, ParsePage, Task
+from docparser.worker.tasks import CountPages, ParsePage, PartOfPage, Task
 
 WATCHED_S = 60.0  # after the last slow document of a client
 FIRST_GUESS_S = 0.5  # of a task's time on the CPU
@@ -34,6 +35,7 @@ class QueuedTask:
     flow: Flow
     future: asyncio.Future
     queued_at: float
+    on_part: Callable[[PartOfPage], None] | None = None
     worker: PooledWorker | None = None
     assigned_at: float = 0.0
     cancelled_at: float | None = None

@@ -76,17 +76,25 @@ class AnswerTap:
             texts[number] = MARK.sub("", text)
             figures[number] = batch["figure_token_maps"][place]
             result["result"] = text[text.rfind(MARK_BEGINS) :]  # the last is ours, whatever the VLM has written
-        plain = [
-            {field: block.get(field) for field in PLAIN}
-            | {"size": block["img"].shape[:2] if block["label"] == SPOTTING else (1, 1)}
-            for block in blocks[0]
-        ]
+        plain = [plain_block(block) for block in blocks[0]]
         self._kept.answers = Answers(plain, texts, figures, set(dropped), list(pictured))
         return self._assemble(blocks, batches, keys, dropped, pictured)
 
 
+def plain_block(block: dict[str, Any]) -> dict[str, Any]:
+    """A block of PaddleX as Answers has it."""
+    size = block["img"].shape[:2] if block["label"] == SPOTTING else (1, 1)
+    return {field: block.get(field) for field in PLAIN} | {"size": size}
+
+
 def read(answers: Answers) -> tuple[list[str], dict[str, Any]]:
     """The content of each block of the page, and PaddleX's ``spotting_res``."""
+    blocks, spotting = assembled(answers)
+    return [block.content for block in blocks], spotting
+
+
+def assembled(answers: Answers) -> tuple[list[Any], dict[str, Any]]:
+    """PaddleX's blocks with their texts, and its ``spotting_res``; their pictures are one pixel each."""
     blocks = [
         {**block, "img": np.broadcast_to(np.zeros((1, 1, 3), np.uint8), (*block["size"], 3))}
         for block in answers.blocks
@@ -103,4 +111,4 @@ def read(answers: Answers) -> tuple[list[str], dict[str, Any]]:
     parsed, _, spotting = _PaddleOCRVLPipeline._paddleocr_vl_assemble_parsing_results(
         None, [blocks], {"all": batch}, keys, answers.dropped, answers.pictured
     )
-    return [block.content for block in parsed[0]], spotting[0]
+    return parsed[0], spotting[0]

@@ -18,12 +18,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
 from docparser.worker.baton import FINISHING, Baton
+
+if TYPE_CHECKING:
+    from docparser.worker.early_text import EarlyText
 
 # A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that
 # no post-processing touches it.
@@ -48,6 +51,7 @@ class PageCalls:
         self.waited_s = 0.0
         self._baton, self._on_waiting = baton, on_waiting
         self.child = Call()  # of the child process that reads the answers
+        self.early: EarlyText | None = None  # of a page that is streamed
         self._futures: list[concurrent.futures.Future] = []
         self._cancelled = threading.Event()
 
@@ -83,13 +87,25 @@ class PageCalls:
             return
         began = time.monotonic()
         with self.without_baton():
-            concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_EXCEPTION)
+            if self.early is None:
+                concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_EXCEPTION)
+            else:
+                self._tell(self.early, waiting)
         self.waited_s += time.monotonic() - began
         self.check()
         for future in waiting:  # when one has failed, others are still running
             if future.done() and not future.cancelled() and (error := future.exception()):
                 self.end()
                 raise error
+
+    def _tell(self, early: EarlyText, waiting: list[concurrent.futures.Future]) -> None:
+        """Wait as ``wait`` does, and tell ``early`` of the answers so far whenever there are more."""
+        left = set(waiting)
+        while left:
+            done, left = concurrent.futures.wait(left, return_when=concurrent.futures.FIRST_COMPLETED)
+            if any(future.cancelled() or future.exception() for future in done):
+                return
+            early.answered([_reply_of(future) for future in self._futures])
 
     @contextlib.contextmanager
     def without_baton(self) -> Iterator[None]:
@@ -111,6 +127,11 @@ class PageCalls:
         self.count(reply)
         self.told.append(dataclasses.replace(reply, text=""))
         return f"{reply.text}{MARK_BEGINS}{len(self.told) - 1}{MARK_ENDS}"
+
+
+def _reply_of(future: concurrent.futures.Future) -> Reply | None:
+    """None for a call that is not answered."""
+    return None if not future.done() or future.cancelled() or future.exception() else future.result()
 
 
 class _Pending:
@@ -171,6 +192,12 @@ class BlockClient:
         with calls.without_baton():
             yield
         calls.check()
+
+    @property
+    def early(self) -> EarlyText | None:
+        """That of this thread's page, if it has one."""
+        calls: PageCalls | None = getattr(self._page, "calls", None)
+        return None if calls is None else calls.early
 
     def note_layout(self, seconds: float) -> None:
         """Record the time of the layout detection of this thread's page."""

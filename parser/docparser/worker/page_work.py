@@ -22,10 +22,11 @@ from docparser.vlm.client import VlmClient
 from docparser.worker.answer import encoded, pictures
 from docparser.worker.baton import Baton
 from docparser.worker.block_client import Cancelled, PageCalls
+from docparser.worker.early_text import EarlyText
 from docparser.worker.frozen_page import pictures_of, without_pictures
 from docparser.worker.page_reading import PageReading
 from docparser.worker.readers import page_reader
-from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, RunTask
+from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, PartOfPage, RunTask
 from docparser.worker.text_children import TextChildren
 from docparser.worker.text_jobs import JoinFrozen, JoinSent, ReadPage, to_json
 from docparser.worker.turn import Turn
@@ -76,6 +77,8 @@ class PageWork:
         turn = Turn(self._baton, run, on_waiting, report)
         if isinstance(task, ParsePage):
             calls = PageCalls(number, f"{task.request_id}-p{task.index + 1}", self._baton, on_waiting)
+            if task.early and task.options.restructure is None:
+                calls.early = self._early(run.number, task, calls, report)
             return self._do_page(task, calls, turn)
         if not isinstance(task, CountPages):
             on_waiting()
@@ -127,6 +130,14 @@ class PageWork:
         blocks_s = max(0.0, parse_s - calls.layout_s - calls.waited_s)
         clock.seconds |= {"layout": calls.layout_s, "vlm": calls.waited_s, "blocks": blocks_s}
         return ParsedPage(data, width, height, calls.answered, page.notes, clock.seconds, frozen, calls.tokens)
+
+    def _early(self, number: int, task: ParsePage, calls: PageCalls, report: Callable[[object], None]) -> EarlyText:
+        what = f"file: page {task.index + 1}: reading the VLM's first answers"
+        return EarlyText(
+            task.options.answer,
+            lambda part: self._children.run("part", part, what, call=calls.child).decode(),
+            lambda offset, text: report(PartOfPage(number, offset, text)),
+        )
 
     def _hold(self, pixels: int) -> None:
         with self._lock:

@@ -21,6 +21,7 @@ from docparser.weights import find_layout_model, pipeline_file, served_model
 from docparser.worker.answers import SPOTTING, Answers, AnswerTap
 from docparser.worker.block_client import MARK, BlockClient, PageCalls
 from docparser.worker.certainty import Certainty
+from docparser.worker.early_text import LayoutTap
 from docparser.worker.frozen_page import freeze
 from docparser.worker.layout_engine import OPENVINO, PADDLE, Arrays, in_place_of_paddle, layout_server, openvino_runner
 from docparser.worker.layout_pixels import keep_bytes
@@ -82,6 +83,7 @@ class PagePipeline:
         self._inner._paddleocr_vl_assemble_parsing_results = self._answers = AnswerTap(
             self._inner._paddleocr_vl_assemble_parsing_results
         )
+        LayoutTap(self._inner, self.client)
         own_client, self._inner.vl_rec_model._genai_client = self._inner.vl_rec_model._genai_client, self.client
         own_client.close()
         log.info(

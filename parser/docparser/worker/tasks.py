@@ -18,12 +18,14 @@ class CountPages:
 
 @dataclasses.dataclass(frozen=True)
 class ParsePage:
-    """Answer: ParsedPage. ``index`` counts from 0; ``request_id`` goes to the VLM with each call."""
+    """Answer: ParsedPage. ``index`` counts from 0; ``request_id`` goes to the VLM with each call. ``early``: PartOfPage
+    may come before the answer."""
 
     document: Document
     index: int
     options: PageOptions
     request_id: str = ""
+    early: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +104,16 @@ class ReadingEnded:
     """A document that was read apart has been read, or cannot be."""
 
     number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PartOfPage:
+    """A part of the Markdown of a task's page, which begins ``offset`` characters from the page's beginning. A page
+    that is begun again tells it again."""
+
+    number: int
+    offset: int
+    text: str
 
 
 @dataclasses.dataclass(frozen=True)

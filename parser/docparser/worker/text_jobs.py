@@ -17,7 +17,7 @@ from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeli
 
 from docparser.contract.options import AnswerOptions, RestructureOptions
 from docparser.errors import InvalidRequest
-from docparser.worker import certainty
+from docparser.worker import certainty, page_part
 from docparser.worker.answer import docx_export, encode_jpeg, page_entry
 from docparser.worker.certainty import Certainty
 from docparser.worker.frozen_page import from_client, put_images_back, thaw, with_own_pictures
@@ -62,6 +62,11 @@ def read_page(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     entry = page_entry(thaw(task.frozen, task.number - 1), task.number, text_only, max_side=task.max_side)
     entry["markdown"] = entry.pop("markdown")
     sink.write(to_json(entry))
+
+
+def read_part(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """Output: the Markdown of a PagePart, in UTF-8."""
+    sink.write(page_part.markdown(pickle.load(source)).encode("utf-8", "replace"))
 
 
 def draw_spotted(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
@@ -143,4 +148,11 @@ def to_json(entry: dict) -> bytes:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-JOBS = {"read": read_page, "draw": draw_spotted, "word": word_file, "join": join_frozen, "join_sent": join_sent}
+JOBS = {
+    "read": read_page,
+    "part": read_part,
+    "draw": draw_spotted,
+    "word": word_file,
+    "join": join_frozen,
+    "join_sent": join_sent,
+}

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from docparser.convert.format_names import PAGE_BREAK
 from docparser.parsing.result import ParseResult
 
 STILL_READING = b": still reading\n\n"  # a comment: proxies keep the connection, and a client that left is noticed
@@ -25,12 +24,13 @@ def event(content: dict[str, Any]) -> bytes:
 
 
 def blocks(text: str) -> Iterator[str]:
-    """``text`` in pieces, each with the blank lines behind it: PaddleX writes one between two blocks."""
+    """``text`` in pieces, each with the blank lines before it: PaddleX writes one between two blocks."""
     start = 0
     for gap in re.finditer(r"\n{2,}", text):
-        yield text[start : gap.end()]
-        start = gap.end()
-    if start < len(text):
+        if gap.start() > start:
+            yield text[start : gap.start()]
+            start = gap.start()
+    if text:
         yield text[start:]
 
 
@@ -50,14 +50,14 @@ class Completion:
     def begin(self) -> bytes:
         return self._chunk({"role": "assistant", "content": ""})
 
-    async def pages(self, first: str, others: AsyncIterator[str]) -> AsyncIterator[bytes]:
-        """A chunk for each block of each page; a comment where ``others`` has no text yet."""
+    async def texts(self, first: str, others: AsyncIterator[str]) -> AsyncIterator[bytes]:
+        """A chunk for each block; a comment where ``others`` has no text yet."""
         for piece in blocks(first):
             yield self._chunk({"content": piece})
         async for text in others:
             if not text:
                 yield STILL_READING
-            for piece in blocks(PAGE_BREAK + text if text else ""):
+            for piece in blocks(text):
                 yield self._chunk({"content": piece})
 
     def end(self, result: ParseResult, report: dict[str, Any], *, with_usage: bool) -> bytes:

@@ -4,19 +4,35 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from docparser.convert.characters import writable
-from docparser.errors import RequestTimeout
+from docparser.convert.format_names import PAGE_BREAK
+from docparser.errors import ParserError, RequestTimeout
+from docparser.http.chat.page_text import PageText
 from docparser.parsing.entry_store import EMPTY_ENTRY
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.result import ParseResult
+from docparser.parsing.service import Early
 
 HEARTBEAT_S = 10.0
 Arrived = Callable[[PageOutcome], None]
-Work = Callable[[Arrived], Coroutine[Any, Any, ParseResult]]
+
+
+Part = tuple[int, str]  # where it begins in its page's Markdown, in characters, and its text
+Work = Callable[[Arrived, Early], Coroutine[Any, Any, ParseResult]]
+
+
+@dataclasses.dataclass(frozen=True)
+class _End:
+    """Of a page: its whole entry, and what the page ended with if it has none."""
+
+    entry: bytes
+    error: ParserError | None = None
 
 
 class Reading:
@@ -24,30 +40,47 @@ class Reading:
 
     def __init__(self, work: Work, *, joined: bool, limit_s: float) -> None:
         """``joined``: pages have no text before all are there. ``limit_s``: the longest time for all pages."""
-        self._early: dict[int, bytes] = {}
-        self._sent = 0
+        self._parts: dict[int, list[Part]] = collections.defaultdict(list)
+        self._ends: dict[int, _End] = {}
+        self._sent = 0  # pages that are whole in the queue, from the first on
         self._begun = False
+        self._any_text = False
         self._limit_s = limit_s
         self._deadline = asyncio.get_running_loop().time() + limit_s
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._task = asyncio.create_task(work((lambda outcome: None) if joined else self._arrived))
+        self._queue: asyncio.Queue[Part | _End | None] = asyncio.Queue()
+        arrived = (lambda outcome: None) if joined else self._arrived
+        self._task = asyncio.create_task(work(arrived, self._told))
         self._task.add_done_callback(lambda _: self._queue.put_nowait(None))
 
+    def _told(self, index: int, offset: int, text: str) -> None:
+        self._parts[index].append((offset, text))
+        self._begun = True  # a worker tells nothing before the VLM has read a block
+        self._release()
+
     def _arrived(self, outcome: PageOutcome) -> None:
-        self._early[outcome.index] = outcome.parsed.entry if outcome.parsed else EMPTY_ENTRY
+        entry = outcome.parsed.entry if outcome.parsed else EMPTY_ENTRY
+        self._ends[outcome.index] = _End(entry, outcome.error)
         # Until the VLM has read a block, the answer may become an error.
         self._begun = self._begun or (outcome.parsed is not None and outcome.parsed.blocks_answered > 0)
-        while self._begun and (entry := self._early.pop(self._sent, None)) is not None:
-            self._queue.put_nowait(entry)
+        self._release()
+
+    def _release(self) -> None:
+        while self._begun:
+            for part in self._parts.pop(self._sent, ()):
+                self._queue.put_nowait(part)
+            if (end := self._ends.pop(self._sent, None)) is None:
+                break
+            self._queue.put_nowait(end)
             self._sent += 1
 
     async def texts(self) -> AsyncIterator[str]:
-        """The text of each page that has one, and "" after each HEARTBEAT_S without. Raises ParserError."""
+        """The text in parts, and "" after each HEARTBEAT_S without. Raises ParserError."""
         clock = asyncio.get_running_loop().time
+        page = PageText()
         while True:
             try:
                 async with asyncio.timeout_at(min(self._deadline, clock() + HEARTBEAT_S)):
-                    entry = await self._queue.get()
+                    news = await self._queue.get()
             except TimeoutError:
                 if clock() >= self._deadline:
                     raise RequestTimeout(
@@ -55,13 +88,31 @@ class Reading:
                     ) from None
                 yield ""
                 continue
-            if entry is None:
+            if news is None:
                 break
-            if text := await asyncio.to_thread(_markdown, entry):
-                yield text
+            first = not page.given
+            if isinstance(news, _End):
+                text = page.rest(await self._whole(news, begun=not first))
+                page = PageText()
+            else:
+                text = page.part(*news)
+            if text:
+                yield self._parted(text, first=first)
         for number, entry in enumerate(self.result.entries()):
-            if number >= self._sent and (text := await asyncio.to_thread(_markdown, entry)):
-                yield text
+            if number >= self._sent and (text := await self._whole(_End(entry), begun=False)):
+                yield self._parted(text, first=True)
+
+    async def _whole(self, end: _End, *, begun: bool) -> str:
+        """A page's text. A page that fails is left out, but what was sent of it cannot be taken back."""
+        if begun and end.error is not None:
+            raise end.error
+        return await asyncio.to_thread(_markdown, end.entry)
+
+    def _parted(self, text: str, *, first: bool) -> str:
+        """``text`` of a page, with what parts it from the pages before if it is the ``first`` of its page."""
+        before = PAGE_BREAK if first and self._any_text else ""
+        self._any_text = True
+        return before + text
 
     @property
     def result(self) -> ParseResult:

@@ -14,7 +14,6 @@ from starlette.types import Receive, Scope, Send
 
 from docparser.contract.chat import ChatRequest
 from docparser.contract.schemas import ParseOptions
-from docparser.convert.format_names import PAGE_BREAK
 from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
 from docparser.http.chat.completion import Completion, event
 from docparser.http.chat.reading import Arrived, Reading
@@ -25,6 +24,7 @@ from docparser.http.strict_route import StrictRoute, body_of, field
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
 from docparser.parsing.result import ParseResult
+from docparser.parsing.service import Early
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -95,12 +95,13 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     state = request.app.state
     state.service.notes(options)
 
-    async def work(arrived: Arrived) -> ParseResult:
+    async def work(arrived: Arrived, early: Early) -> ParseResult:
         try:
             file = text or field(request, "")
             async with state.intake.from_field(file, None, body_of(request).charge) as document:
                 parse, client, counted = state.service.parse, client_of(request), pages_of(request)
-                return await parse(document, options, request_id.get(), client, counted, arrived)
+                parts = early if body.stream else None
+                return await parse(document, options, request_id.get(), client, counted, arrived, parts)
         except (InvalidRequest, InvalidDocument) as exc:
             raise type(exc)(str(exc).replace("file:", f"{where}:", 1)) from None
 
@@ -120,7 +121,7 @@ async def _answer(body: ChatRequest, request: Request, document: Reading) -> Res
     completion = Completion(body.model)
     texts = document.texts()
     if not body.stream:
-        text = PAGE_BREAK.join([text async for text in texts if text])
+        text = "".join([text async for text in texts])
         return SafeJSON(completion.whole(text, document.result, await _report(body, request, document)))
     first = ""
     async for first in texts:
@@ -130,7 +131,7 @@ async def _answer(body: ChatRequest, request: Request, document: Reading) -> Res
     async def chunks() -> AsyncIterator[bytes]:
         try:
             yield completion.begin()
-            async for chunk in completion.pages(first, texts):
+            async for chunk in completion.texts(first, texts):
                 yield chunk
             report = await _report(body, request, document)
             wanted = body.stream_options is not None and bool(body.stream_options.include_usage)
