@@ -18,15 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
 from docparser.worker.baton import FINISHING, Baton
-
-if TYPE_CHECKING:
-    from docparser.worker.early_text import EarlyText
 
 # A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that
 # no post-processing touches it.
@@ -37,6 +34,13 @@ TABLE_PROMPT = "Table Recognition:"
 
 class Cancelled(Exception):
     """Nobody waits for this page any more."""
+
+
+class Progress(Protocol):
+    """Is told of a page's answers while there are more to come."""
+
+    def answered(self, replies: list[Reply | None]) -> None:
+        """``replies`` in the order of the calls, None for those that are not there yet."""
 
 
 class PageCalls:
@@ -51,7 +55,7 @@ class PageCalls:
         self.waited_s = 0.0
         self._baton, self._on_waiting = baton, on_waiting
         self.child = Call()  # of the child process that reads the answers
-        self.early: EarlyText | None = None  # of a page that is streamed
+        self.early: Progress | None = None  # of a page that is streamed
         self._futures: list[concurrent.futures.Future] = []
         self._cancelled = threading.Event()
 
@@ -98,7 +102,7 @@ class PageCalls:
                 self.end()
                 raise error
 
-    def _tell(self, early: EarlyText, waiting: list[concurrent.futures.Future]) -> None:
+    def _tell(self, early: Progress, waiting: list[concurrent.futures.Future]) -> None:
         """Wait as ``wait`` does, and tell ``early`` of the answers so far whenever there are more."""
         left = set(waiting)
         while left:
@@ -194,8 +198,8 @@ class BlockClient:
         calls.check()
 
     @property
-    def early(self) -> EarlyText | None:
-        """That of this thread's page, if it has one."""
+    def early(self) -> Progress | None:
+        """Who is told of the answers of this thread's page, if anybody."""
         calls: PageCalls | None = getattr(self._page, "calls", None)
         return None if calls is None else calls.early
 

@@ -121,7 +121,7 @@ class LayoutTap:
 
     def _tell_layout(self, payload: tuple) -> tuple:
         prepared = self._prepare(payload)
-        if early := self._client.early:
+        if isinstance(early := self._client.early, EarlyText):
             (_, image, _, _, config), (_, blocks, questions, _, dropped) = payload, prepared
             calls: dict[tuple, list[int]] = {}  # PaddleX asks for those with the same bounds of pixels together
             for _, number, _, _, pixels, _ in questions:
