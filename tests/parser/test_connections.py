@@ -6,17 +6,20 @@ Clients are told apart by their address on loopback: 127.0.0.2, 127.0.0.3 and so
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
 import select
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 
 import pytest
 from pydantic import ValidationError
 
+from docparser.connections.transport import CountedTransport
 from docparser.settings import Settings
 from tests.support import samples
 from tests.support.parser_process import ParserProcess
@@ -290,3 +293,19 @@ def test_long_documents_in_json_are_read_like_short_ones(parser):
     status, text = ask(parser, OTHER, "POST", JOBS, json.dumps(job).encode(), content_type="application/json")
     assert status == 200, text
     ask(parser, OTHER, "DELETE", f"{JOBS}/{json.loads(text)['data']['jobId']}?purge=true")
+
+
+def test_a_client_that_has_reset_its_connection_is_no_error():
+    """The answer's end cannot be told to it; the loop does not know yet that it has gone."""
+
+    async def tell_it() -> bool:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            client = socket.create_connection(listening.getsockname())
+            own, _ = listening.accept()
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(asyncio.Protocol, own)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        CountedTransport(transport, lambda: False).write_eof()
+        return transport.is_closing()
+
+    assert asyncio.run(tell_it())

@@ -30,6 +30,13 @@ class CountedTransport:
         if not self._keeps_open():
             self._transport.close()
 
+    def write_eof(self) -> None:
+        """Say that no more comes. A client that has reset the connection cannot be told."""
+        try:
+            self._transport.write_eof()
+        except OSError:
+            self._transport.abort()
+
     def reset(self) -> None:
         """Close at once, and let the kernel throw away what it has for a client that does not take it."""
         with contextlib.suppress(OSError, ValueError):
