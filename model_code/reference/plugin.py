@@ -45,6 +45,7 @@ def compute(options: argparse.Namespace, cases: list[tuple[str, Case]], results:
     root = Path(__file__).resolve().parents[2]
     paths = os.pathsep.join(str(root / folder) for folder in ("model_code", "common"))
     env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}
+    refusal = "no Python is named"
     for python in pythons:
         done = subprocess.run([str(python), *command], env=env, capture_output=True, text=True, check=False)
         if not done.returncode:
@@ -52,5 +53,6 @@ def compute(options: argparse.Namespace, cases: list[tuple[str, Case]], results:
         if done.returncode != EnvironmentSetupError.exit_status:
             sys.stderr.write(done.stderr[-4000:])
             raise DeviceError(f"the plugin ended with status {done.returncode}; its last lines are above")
+        refusal = done.stderr.strip().splitlines()[-1].removeprefix("error: ")
     # No environment has the stack that the model needs; the last one's line says which that is.
-    raise EnvironmentSetupError(f"--plugin_python: {done.stderr.strip().splitlines()[-1].removeprefix('error: ')}")
+    raise EnvironmentSetupError(f"--plugin_python: {refusal}")

@@ -37,7 +37,7 @@ WORDS = (
 )
 ROLES = ("user", "system", "assistant", "tool", "developer", "", 1, None)
 # A number of tokens that a client may ask for is never large here: the time would go into answers of noise.
-TOKENS = (0, -1, 1, 3, 1.0, "2", True, 10**30, float("inf"), [])
+TOKENS: tuple[Any, ...] = (0, -1, 1, 3, 1.0, "2", True, 10**30, float("inf"), [])
 FIELDS = (
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"),
     *("n", "seed", "stop", "logprobs", "top_logprobs", "stream", "stream_options", "skip_special_tokens", "user"),

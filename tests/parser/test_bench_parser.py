@@ -40,8 +40,8 @@ def test_a_simulated_die_asks_the_model_once_for_a_page():
         return [np.ones((1, 8), np.float32), np.ones(1, np.int32)]
 
     die = Die(engine, 0.0)
-    page = {"image": np.full((1, 3, 4, 4), 255, np.uint8), "im_shape": np.ones((1, 2), np.float32)}
-    body = pack({**page, "scale_factor": page["im_shape"]})
+    picture, sizes = np.full((1, 3, 4, 4), 255, np.uint8), np.ones((1, 2), np.float32)
+    body = pack({"image": picture, "im_shape": sizes, "scale_factor": sizes})
     assert die.answer(body) == die.answer(body) and list(unpack(die.answer(body))) == ["0", "1"]
     assert len(asked) == 1 and asked[0].dtype == np.float32 and (asked[0] == 1).all()
     with pytest.raises(BadMessage):

@@ -295,6 +295,7 @@ def test_long_documents_in_json_are_read_like_short_ones(parser):
     ask(parser, OTHER, "DELETE", f"{JOBS}/{json.loads(text)['data']['jobId']}?purge=true")
 
 
+@pytest.mark.server
 def test_a_client_that_has_reset_its_connection_is_no_error():
     """The answer's end cannot be told to it; the loop does not know yet that it has gone."""
 

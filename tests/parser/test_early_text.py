@@ -10,6 +10,8 @@ import io
 import json
 import pickle
 import random
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,7 +51,8 @@ class Page:
         self._tap = pipeline._paddleocr_vl_assemble_parsing_results = AnswerTap(
             pipeline._paddleocr_vl_assemble_parsing_results
         )
-        LayoutTap(pipeline, SimpleNamespace(early=self.early))  # type: ignore[arg-type]
+        client: Any = SimpleNamespace(early=self.early)
+        LayoutTap(pipeline, client)
         flags = ("use_chart_recognition", "use_seal_recognition", "use_ocr_for_image_block")
         self._pixels = said.pop("pixels", {})
         ignored = said.pop("ignored", [])
@@ -195,14 +198,18 @@ PAGES: dict[str, tuple[list[Box], dict[int, Reply], dict[str, Any]]] = {
 }
 
 
+def shuffled(seed: int, count: int) -> list[int]:
+    return random.Random(seed).sample(range(count), count)
+
+
 @pytest.mark.parametrize("answer", [PLAIN, PRETTY], ids=["plain", "pretty"])
 @pytest.mark.parametrize("name", PAGES)
 def test_the_parts_of_a_page_are_its_text(name: str, answer: AnswerOptions):
     from docparser.http.chat.reading import _markdown
 
     boxes, replies, said = PAGES[name]
-    orders = [range, lambda count: range(count)[::-1]]
-    orders += [lambda count, seed=seed: random.Random(seed).sample(range(count), count) for seed in range(2)]
+    orders: list[Callable[[int], Sequence[int]]] = [range, lambda count: range(count)[::-1]]
+    orders += [partial(shuffled, seed) for seed in range(2)]
     for order in orders:
         page = Page(boxes, replies, order, answer, **said)
         whole = page.whole()

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
@@ -125,7 +126,8 @@ class TaskRunner:
             vlm = self._work.vlm
             limit = vlm.limit
             seen = vlm.presence
-            counts, away = {}, ""
+            counts: Mapping[str, int] = {}
+            away = ""
             if (server := self._work.layout_server) is not None:
                 server.look_again()
                 counts, away = server.counts, server.away
