@@ -102,6 +102,9 @@ def test_a_machine_without_npu(tmp_path: Path):
     assert found["driver"].level == found["devices"].level == found["npu-smi"].level == "FAIL"
     assert "25.2.3" in found["driver"].remedy and "/dev/davinci0" in found["devices"].found
     on_cpu = Node(tmp_path / "cpu", None, HARDWARE="cpu")
+    old = by_check(on_cpu)["processor"]
+    assert old.level == "FAIL" and old.found.startswith("aarch64 with STACK=0.11.1") and old.needed == "STACK=0.13.0"
+    on_cpu.values["STACK"] = "0.13.0"
     assert "driver" not in by_check(on_cpu) and all(finding.level != "FAIL" for finding in findings(on_cpu))
 
 

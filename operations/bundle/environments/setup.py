@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from bundle.environments.environment import Environment, install_plan, locked
+from bundle.environments.libc import check_libc
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
@@ -104,6 +105,7 @@ def set_up(environment: Environment) -> None:
         return
     if not environment.lock.is_file():
         raise EnvironmentSetupError(f"{shown(environment.lock)} is missing; run scripts/lock_requirements.sh")
+    check_libc(environment.name)
     uv, env = str(ensure_uv()), registry_environment()
     log = RUN_DIR / "logs" / f"setup-{environment.name}.log"
     if not environment.python.is_file():

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from bundle.environments.environment import Environment, install_plan, locked, own_packages, source_lock
+from bundle.environments.libc import check_libc
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.image_build.cuda_stubs import without_cuda, write
 from bundle.paths import ENVS_DIR, ROOT
@@ -61,6 +62,7 @@ def dependencies(environment: Environment) -> None:
 
     An environment of the VLM is also found as `vlm`, whatever its stack.
     """
+    check_libc(environment.name)
     command = [str(ensure_uv()), "venv", "--python", sys.executable, str(environment.home)]
     subprocess.run(command, env=registry_environment(), check=True)
     requirements = environment.home / "requirements.txt"

@@ -14,8 +14,16 @@ KNOWN_SYSTEMS = ("openEuler", "Ubuntu", "Debian", "Kylin")
 
 
 def check_architecture(machine: Machine) -> Iterator[Finding]:
-    found = machine.architecture()
-    if found in ("aarch64", "x86_64"):
+    found, stack = machine.architecture(), machine.setting("STACK", "0.11.1")
+    if found == "aarch64" and machine.hardware == "cpu" and stack == "0.11.1":
+        yield Finding(
+            "FAIL",
+            "processor",
+            f"{found} with STACK={stack} on CPU, whose vLLM needs a newer C library than the image has",
+            "STACK=0.13.0",
+            "set STACK=0.13.0 in .env",
+        )
+    elif found in ("aarch64", "x86_64"):
         yield passed("processor", found)
     else:
         yield Finding("FAIL", "processor", found, "aarch64 or x86_64", "use another machine")
