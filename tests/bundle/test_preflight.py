@@ -104,7 +104,7 @@ def test_a_machine_without_npu(tmp_path: Path):
     on_cpu = Node(tmp_path / "cpu", None, HARDWARE="cpu")
     old = by_check(on_cpu)["processor"]
     assert old.level == "FAIL" and old.found.startswith("aarch64 with STACK=0.11.1") and old.needed == "STACK=0.13.0"
-    on_cpu.values["STACK"] = "0.13.0"
+    on_cpu = Node(tmp_path / "cpu-0.13", None, HARDWARE="cpu", STACK="0.13.0")
     assert "driver" not in by_check(on_cpu) and all(finding.level != "FAIL" for finding in findings(on_cpu))
 
 
