@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PaddleOCR SDK for TypeScript with its own code, which npm installs from its lock and Node.js runs. What it asks of a
-host beside loopback is refused, and told."""
+"""The PaddleOCR SDK for TypeScript with its own code, which npm installs from its lock and Node.js runs.
+
+What it asks of a host beside loopback is refused, and told."""
 
 from __future__ import annotations
 
