@@ -58,7 +58,8 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
         expect(page.locator('#strip [data-state="running"]')).to_be_visible()
         check(page, "busy")
     expect(page.locator("#text table")).to_be_attached()
-    expect(page.locator("#notice .says")).to_be_visible()
+    # Another notice stands beside it once the job has ended.
+    expect(page.locator('#notice [data-text="doubtful"]')).to_be_visible()
     expect(page.locator(".box polygon")).to_have_count(1)
     expect(page.locator(".box")).to_have_count(len(BLOCKS))
     expect(page.locator("#text .doubt")).to_have_count(1)
