@@ -68,10 +68,10 @@ async def test_a_step_that_hangs_costs_its_page_and_its_worker():
     bench.want()
     worker = bench.workers[0]
     worker.simulated.hold(worker.told[0].number, 4.0)
-    bench.scheduler._check_timeouts()
+    bench.scheduler.check()
     assert not worker.killed
     worker.simulated.hold(worker.told[0].number, 6.0)
-    bench.scheduler._check_timeouts()
+    bench.scheduler.check()
     assert worker.killed
     with pytest.raises(StepTooSlow, match="PARSER_STEP_TIMEOUT_S"):
         await page
@@ -84,7 +84,7 @@ async def test_a_page_that_waits_too_long_is_given_up_and_its_worker_goes_on():
     await asyncio.sleep(0)
     bench.want()
     await asyncio.sleep(0.05)
-    bench.scheduler._check_timeouts()
+    bench.scheduler.check()
     with pytest.raises(PageTimeout, match="PARSER_PAGE_TIMEOUT_S"):
         await page
     assert isinstance(bench.workers[0].told[-1], CancelTask) and not bench.workers[0].killed

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from docparser.documents.spool import Document
-from docparser.errors import InternalError, NotReady, PageTimeout, ParserError, StepTooSlow, VlmUnavailable, WorkerLost
+from docparser.errors import InternalError, NotReady, ParserError, VlmUnavailable, WorkerLost
 from docparser.parsing.pool import PooledWorker, WorkerPool
+from docparser.parsing.time_limits import TimeLimits
 from docparser.parsing.turns import Flow, QueuedTask, Turns
 from docparser.settings import Settings
 from docparser.worker.tasks import (
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 DEATHS = 2  # of workers while they compute on a task; then it fails
 LOSSES = 6  # of workers that have the task, whatever they compute on; then it fails
 CHECK_S = 0.5
-CANCEL_GRACE_S = 20.0  # a worker that has not ended a cancelled task by then is stuck
 
 
 class PageScheduler:
@@ -51,6 +51,7 @@ class PageScheduler:
         self._turns = Turns(settings.workers)
         self._assigned: dict[int, QueuedTask] = {}
         self._requesting: dict[PooledWorker, None] = {}
+        self._limits = TimeLimits(settings, pool, self._cancel)
         self._checker: asyncio.Task | None = None
         self.page_retries = 0
 
@@ -115,7 +116,7 @@ class PageScheduler:
         for item in [*self._turns.waiting(), *self._turns.put_back()]:
             if item.document == document:
                 self._turns.remove(item)
-                resolve(item.future, error)
+                item.resolve(error)
 
     # Events of the pool.
 
@@ -131,7 +132,7 @@ class PageScheduler:
                 self._turns.ended(item, message.used_s)
                 if isinstance(message.value, ParsedPage):
                     message.value.seconds["queue"] = item.assigned_at - item.queued_at
-                resolve(item.future, message.value)
+                item.resolve(message.value)
                 self._dispatch()
         elif isinstance(message, PartOfPage):
             item = self._assigned.get(message.number)
@@ -158,12 +159,11 @@ class PageScheduler:
             if item.future.done():
                 continue
             if item.deaths >= DEATHS:
-                resolve(
-                    item.future,
-                    WorkerLost(f"The worker process ended on this page {DEATHS} times; it is not tried again."),
+                item.resolve(
+                    WorkerLost(f"The worker process ended on this page {DEATHS} times; it is not tried again.")
                 )
             elif item.losses >= LOSSES:
-                resolve(item.future, WorkerLost(f"The worker process that had this page ended {LOSSES} times."))
+                item.resolve(WorkerLost(f"The worker process that had this page ended {LOSSES} times."))
             else:
                 self.page_retries += 1
                 self._turns.add(item, first=True)
@@ -177,7 +177,7 @@ class PageScheduler:
 
     def _fail_all(self, message: str) -> None:
         for item in [*self._assigned.values(), *self._turns.clear()]:
-            resolve(item.future, NotReady(message))
+            item.resolve(NotReady(message))
 
     # Assignment and cancellation.
 
@@ -216,53 +216,13 @@ class PageScheduler:
             self._turns.remove(item)
 
     async def _check_regularly(self) -> None:
-        """End what takes too long: a page, a step of a page on the CPU, a worker that does not end a cancelled task."""
         while True:
             await asyncio.sleep(CHECK_S)
             try:
-                self._check_timeouts()
+                self.check()
             except Exception:
                 log.exception("checking the workers' time limits failed")
 
-    def _check_timeouts(self) -> None:
-        now, limits = time.monotonic(), self._settings
-        for item in list(self._assigned.values()):
-            if item.cancelled_at is None and now - item.assigned_at > limits.page_timeout_s:
-                resolve(
-                    item.future,
-                    PageTimeout(f"The page was given up after {limits.page_timeout_s:.0f} s (PARSER_PAGE_TIMEOUT_S)."),
-                )
-                self._cancel(item)
-        for worker in self._pool.workers:
-            if worker.process is None:
-                continue
-            slot = worker.process.slot
-            computing = self._assigned.get(slot.task)
-            if computing is not None and slot.held_s > limits.step_timeout_s:
-                resolve(
-                    computing.future,
-                    StepTooSlow(
-                        f"file: one step of the page took more than {limits.step_timeout_s:.0f} s "
-                        "(PARSER_STEP_TIMEOUT_S)"
-                    ),
-                )
-                log.error("worker-%d: stuck in a step of task %d; it is replaced", worker.number, computing.number)
-                worker.kill()
-            elif (
-                any(
-                    item.worker is worker and item.cancelled_at is not None and now - item.cancelled_at > CANCEL_GRACE_S
-                    for item in self._assigned.values()
-                )
-                and not slot.task
-            ):
-                log.error("worker-%d: does not end a cancelled task; it is replaced", worker.number)
-                worker.kill()
-
-
-def resolve(future: asyncio.Future, outcome: Any) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, ParserError):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+    def check(self) -> None:
+        """End what takes too long."""
+        self._limits.check(self._assigned)

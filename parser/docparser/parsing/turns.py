@@ -19,8 +19,10 @@ import collections
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import Any
 
 from docparser.documents.spool import Document
+from docparser.errors import ParserError
 from docparser.parsing.pool import PooledWorker
 from docparser.worker.tasks import CountPages, ParsePage, PartOfPage, Task
 
@@ -48,6 +50,15 @@ class QueuedTask:
     def document(self) -> Document | None:
         """What it reads, if it does."""
         return self.task.document if isinstance(self.task, (CountPages, ParsePage)) else None
+
+    def resolve(self, outcome: Any) -> None:
+        """Tell who waits; a ParserError is raised there. Nothing happens if that was done before."""
+        if self.future.done():
+            return
+        if isinstance(outcome, ParserError):
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
 
 
 @dataclasses.dataclass(eq=False)
