@@ -33,8 +33,7 @@ OUT = ROOT / ".run/chaos"
 # Bringing the bundle up, reading undisturbed, waiting for what was accepted, and settling.
 AROUND_S = 3600
 # Two cores compute the VLM, the layout model and the clients' load at once, beside other tests; on a node with cores of
-# its own for the parser the tool's defaults are right. /health was seen to stand for 10 and 19 s on a machine that ran
-# a second bundle as well (docs/chaos.md, "Open"); the bound is above that, so that a stall of another kind is seen.
+# its own for the parser the tool's defaults are right. Clients that get no CPU have seen 19 s (docs/chaos.md).
 BOUNDS = ("--health", "30", "--back", "180", "--ready", "900")
 
 # Processes with the names of the bundle's, which only sleep.
