@@ -89,17 +89,23 @@ class Job:
             return [json.loads(line)["result"] for line in answer]
 
 
+def kill(bundle: Project, part: str) -> None:
+    """As soon as there is one: the absence before may not be over yet."""
+    bundle.wait_for(lambda: bundle.find("vlm", part), 900, f"a process {part!r}")
+    bundle.kill("vlm", part)
+
+
 def take_away(bundle: Project, kind: str) -> None:
     if kind == "balancer":
-        bundle.kill("vlm", "haproxy -db")
+        kill(bundle, "haproxy -db")
     elif kind == "pause":
         bundle.compose("pause", "vlm")
         time.sleep(PAUSE_S)
         bundle.compose("unpause", "vlm")
     elif kind == "engine":
-        bundle.kill("vlm", "EngineCore")
+        kill(bundle, "EngineCore")
     elif kind == "API server":
-        bundle.kill("vlm", "vllm serve")
+        kill(bundle, "vllm serve")
     else:
         bundle.compose("stop", "--timeout", "5", "vlm")
         bundle.compose("start", "vlm")
