@@ -82,6 +82,9 @@ def test_a_server_answers_with_transformers_greedy_tokens(made: Made, served: st
     for index, (name, one) in enumerate(made.conversations.items()):
         document = one.body(ENTRIES[made.family], max_tokens=NEW_TOKENS, return_token_ids=True)
         answer = send(served, document)
+        if name == "no image" and made.family == "hunyuan_vl":  # an OCR model's server wants one; Qwen2-VL chats
+            assert answer.status_code == 400 and "messages: no image" in answer.text
+            continue
         assert answer.status_code == 200, f"{name}: {answer.text[:500]}"
         body = answer.json()
         assert body["prompt_token_ids"] == made.of(index, "input_ids").tolist(), name
