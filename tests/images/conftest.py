@@ -16,7 +16,8 @@ import yaml
 
 from bundle.progress import say, step
 from tests.images.project import READY_SECONDS, Project
-from tests.support.engine import base_image, daemon
+from tests.support.engine import daemon
+from tests.support.engine.opened import open_engine
 from tests.support.engine.packages import EngineError
 from tests.support.paths import ROOT
 from tests.support.processes import free_port
@@ -25,8 +26,6 @@ WHEELS = ROOT / ".wheels" / os.uname().machine
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 # The stack of the CPU images. The second one is tested on demand: IMAGES_STACK=0.13.0 scripts/test.sh images
 STACK = os.environ.get("IMAGES_STACK") or "0.11.1"
-# Both groups with their wheels, layers and build cache: 20 GiB were seen.
-DISK_NEEDED = 22 * 2**30
 
 
 @contextmanager
@@ -41,28 +40,13 @@ def stage(what: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[daemon.Engine]:
-    """The machine's own engine, or one that is started here and ended with the session; with the base image.
-
-    A machine that cannot run one skips these tests. A base image that cannot be made fails them.
-    """
-    folder = ROOT / ".run" / "engine"
-    folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free < DISK_NEEDED and not (folder / "data").exists():
-        pytest.skip(f"{free / 2**30:.0f} GiB of disk are free; building the images takes {DISK_NEEDED >> 30} GiB")
-    found = daemon.existing()
+    """An engine with the base image. A machine that cannot run one skips these tests; a base image that cannot be
+    made fails them."""
     try:
-        if found is None:
-            with stage("starting a container engine"):
-                found = daemon.start(folder)
-        with stage("the base image"):
-            base_image.ensure(found)
-        yield found
+        with open_engine() as found:
+            yield found
     except EngineError as error:
         pytest.skip(str(error))
-    finally:
-        if found is not None:
-            found.stop()
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bundle.environments.setup import ENVIRONMENTS, set_up
@@ -20,6 +23,8 @@ from bundle.progress import say
 from tests.runner.groups import GROUPS, UNIT, UNIT_MARKERS, Group
 from tests.runner.pytest_runs import PytestRuns
 from tests.runner.tally import Tally
+from tests.support.engine.opened import open_engine
+from tests.support.engine.packages import EngineError
 from tool_errors import ToolError
 
 # A group with so many failures at most runs these once more (docs/decisions/0416-lanes-and-second-runs.md).
@@ -94,10 +99,26 @@ def run_lanes(run: Run, lanes: list[list[Group]]) -> None:
 
 def lanes_of(groups: list[Group]) -> list[list[Group]]:
     """Groups that may run side by side. Containers are built and started for most of an hour, mostly on one core: they
-    have a lane of their own."""
+    have a lane of their own, and where nothing else runs, a lane for those that only build."""
     containers = [group for group in groups if group.engine]
-    others = [group for group in groups if not group.engine]
-    return [lane for lane in (others, containers) if lane]
+    others = [group for group in groups if not group.engine] or [group for group in containers if group.builds]
+    return [lane for lane in (others, [group for group in containers if group not in others]) if lane]
+
+
+@contextmanager
+def engine_for(lanes: list[list[Group]]) -> Iterator[list[list[Group]]]:
+    """One container engine for all lanes, where several want one; gives the lanes, a single one where none starts."""
+    if sum(any(group.engine for group in lane) for lane in lanes) < 2:
+        yield lanes
+        return
+    with ExitStack() as stack:
+        try:
+            engine = stack.enter_context(open_engine())
+        except EngineError:  # the tests say why
+            lanes = [[group for lane in reversed(lanes) for group in lane]]
+        else:
+            os.environ.update(engine.environment)
+        yield lanes
 
 
 def be_interruptible() -> None:
@@ -154,8 +175,9 @@ def main(words: list[str]) -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             run = Run(options, Path(folder))
-            run_lanes(run, lanes_of(groups))
-            run.once_more()
+            with engine_for(lanes_of(groups)) as lanes:
+                run_lanes(run, lanes)
+                run.once_more()
     except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

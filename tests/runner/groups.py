@@ -27,7 +27,7 @@ class Group:
     """One group: the environment that pytest runs in, its paths, and the further environments that its tests start.
 
     `engine` says that the tests need a container engine, one that answers or one that they can start themselves.
-    `options` are pytest's.
+    `builds` says that they mostly build. `options` are pytest's.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Group:
     also: tuple[str, ...] = ()
     system_files: tuple[tuple[str, str], ...] = ()
     engine: bool = False
+    builds: bool = False
     options: tuple[str, ...] = ()
 
     @property
@@ -85,7 +86,7 @@ GROUPS = {
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
         # Without pytest's capture: they take minutes, and each stage says what it took.
         Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
-        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
+        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, builds=True, options=("-s", "-v")),
         Group("images-chaos", "tools", ("tests/images/chaos",), engine=True, options=("-s", "-v")),
     )
 }

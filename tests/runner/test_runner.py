@@ -6,8 +6,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -15,6 +18,8 @@ from bundle.paths import ROOT
 from tests.runner import __main__ as runner
 from tests.runner import groups
 from tests.runner.tally import Tally
+from tests.support.engine.daemon import Engine
+from tests.support.engine.packages import EngineError
 
 
 def report(folder: Path, *cases: str) -> Path:
@@ -227,6 +232,31 @@ def test_containers_have_a_lane_beside_the_others(
     assert str(run.tally) == "2 passed, 0 failed, 0 skipped"
     output = capfd.readouterr().out
     assert "test_left.py" in output and "test_right.py" in output
+
+
+@contextmanager
+def an_engine() -> Iterator[Engine]:
+    yield Engine({"DOCKER_HOST": "unix:///run/of-a-test.sock"})
+
+
+def test_where_only_containers_are_asked_for_the_builds_have_a_lane(monkeypatch: pytest.MonkeyPatch):
+    lanes = runner.lanes_of([groups.GROUPS["images"], groups.GROUPS["images-ascend"]])
+    assert [[group.name for group in lane] for lane in lanes] == [["images-ascend"], ["images"]]
+    assert len(runner.lanes_of([groups.GROUPS["images-ascend"]])) == 1
+    monkeypatch.setenv("DOCKER_HOST", "")
+    monkeypatch.setattr(runner, "open_engine", an_engine)
+    with runner.engine_for(lanes) as given:
+        assert given == lanes and runner.os.environ["DOCKER_HOST"] == "unix:///run/of-a-test.sock"
+
+
+def test_without_an_engine_for_both_there_is_one_lane(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runner, "open_engine", MagicMock(side_effect=EngineError("none starts")))
+    lanes = runner.lanes_of([groups.GROUPS["images"], groups.GROUPS["images-ascend"]])
+    with runner.engine_for(lanes) as given:
+        assert [group.name for lane in given for group in lane] == ["images", "images-ascend"] and len(given) == 1
+    whole = runner.lanes_of(list(groups.GROUPS.values()))
+    with runner.engine_for(whole) as given:
+        assert given == whole, "one lane uses an engine: its tests start it"
 
 
 INTERRUPTED = """

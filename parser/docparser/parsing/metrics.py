@@ -104,7 +104,7 @@ class _State:
 
     def collect(self) -> Iterator[Metric]:
         pool, scheduler = self._pool, self._scheduler
-        states = [worker.vlm for worker in pool.workers if worker.vlm is not None]
+        states = [worker.servers for worker in pool.workers if worker.servers is not None]
         counts = pool.vlm_counts()
         gauges = {
             "docparser_queue_tasks": ("Tasks that no worker has yet.", scheduler.queued),

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from docparser.errors import ParserError
 from docparser.settings import Settings
 from docparser.worker.process import ProcessEnded, WorkerProcess
-from docparser.worker.tasks import Answer, Ready, VlmState
+from docparser.worker.tasks import Answer, Ready, ServersState
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class PooledWorker:
         self.process: WorkerProcess | None = None
         self.restarts = 0
         self.layout_engine = ""  # openvino or paddle, once it is known
-        self.vlm: VlmState | None = None
+        self.servers: ServersState | None = None
 
     def send(self, message: object) -> None:
         if self.process is not None:
@@ -111,7 +111,9 @@ class WorkerPool:
     @property
     def layout_away(self) -> str:
         """Why a worker does not use the layout server now; empty if all do."""
-        return next((worker.vlm.layout_away for worker in self.workers if worker.vlm and worker.vlm.layout_away), "")
+        return next(
+            (worker.servers.layout_away for worker in self.workers if worker.servers and worker.servers.layout_away), ""
+        )
 
     @property
     def accepts_tasks(self) -> bool:
@@ -129,18 +131,18 @@ class WorkerPool:
     def vlm_counts(self) -> Counter[str]:
         """Totals of the VLM calls of all workers since the service's start."""
         with self._lock:
-            present = [worker.vlm.counts for worker in self.workers if worker.vlm is not None]
+            present = [worker.servers.counts for worker in self.workers if worker.servers is not None]
             return sum((Counter(counts) for counts in present), Counter(self._past_counts))
 
     @property
     def last_vlm_answer(self) -> float:
         """When the VLM last answered a worker, ``time.monotonic()``."""
-        return max((worker.vlm.last_answer for worker in self.workers if worker.vlm), default=float("-inf"))
+        return max((worker.servers.last_answer for worker in self.workers if worker.servers), default=float("-inf"))
 
     @property
     def last_vlm_loss(self) -> float:
         """When a call of the VLM by a worker last failed, ``time.monotonic()``."""
-        return max((self._last_loss, *(worker.vlm.last_loss for worker in self.workers if worker.vlm)))
+        return max((self._last_loss, *(worker.servers.last_loss for worker in self.workers if worker.servers)))
 
     def vlm_lost(self) -> None:
         """A page failed because the VLM is away. The worker's state says so too, a little later."""
@@ -178,10 +180,10 @@ class WorkerPool:
                 worker.state = State.RESTARTING
                 worker.restarts += 1
             with self._lock:
-                if worker.vlm is not None:
-                    self._past_counts.update(worker.vlm.counts)
-                    self._last_loss = max(self._last_loss, worker.vlm.last_loss)
-                worker.process, worker.vlm = None, None
+                if worker.servers is not None:
+                    self._past_counts.update(worker.servers.counts)
+                    self._last_loss = max(self._last_loss, worker.servers.last_loss)
+                worker.process, worker.servers = None, None
             process.end()
             if not self._closing.is_set():
                 pause = RESTART_PAUSES_S[min(failures, len(RESTART_PAUSES_S) - 1)]
@@ -195,8 +197,8 @@ class WorkerPool:
         try:
             while True:
                 message = process.receive()
-                if isinstance(message, VlmState):
-                    worker.vlm = message
+                if isinstance(message, ServersState):
+                    worker.servers = message
                 else:
                     self._notify(listener.on_message, worker, message)
         except ProcessEnded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from docparser.contract.options import (
     PageOptions,
@@ -17,42 +17,17 @@ from docparser.contract.options import (
 from docparser.contract.schemas import ParseOptions, RestructureRequest
 from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
-from docparser.errors import (
-    BoundExceeded,
-    DocumentTooLarge,
-    DocumentTooSlow,
-    InternalError,
-    InvalidDocument,
-    InvalidRequest,
-    PageTimeout,
-    ParserError,
-    StepTooSlow,
-    UnreadableText,
-    WorkerLost,
-)
+from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
 from docparser.parsing.entry_store import EMPTY_ENTRY, EntryStore, merge_objects
 from docparser.parsing.metrics import Metrics
+from docparser.parsing.page_reader import Early, PageReader
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import ParseResult
 from docparser.parsing.scheduler import PageScheduler
-from docparser.parsing.slow_documents import OPENING, SlowDocuments, with_options
 from docparser.parsing.turns import Flow
 from docparser.settings import Settings
-from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage
+from docparser.worker.tasks import JoinClientPages, JoinPages
 
-# These concern one page; the other pages of its document are parsed all the same.
-PAGE_ERRORS = (
-    InvalidDocument,
-    DocumentTooLarge,
-    DocumentTooSlow,
-    BoundExceeded,
-    UnreadableText,
-    PageTimeout,
-    WorkerLost,
-    InternalError,
-)
-# Gets the page's index, from 0; where the part begins in the page's Markdown, in characters; its text.
-Early = Callable[[int, int, str], None]
 ALL_TASKS = Tasks("the VLM", None)
 
 
@@ -69,8 +44,7 @@ class ParseService:
         """``tasks`` are those that the VLM was trained to do."""
         self._settings = settings
         self._scheduler = scheduler
-        self._metrics = metrics
-        self._slow_documents = SlowDocuments()
+        self._pages = PageReader(scheduler, metrics)
         self._tasks = tasks
 
     def notes(self, options: ParseOptions) -> list[str]:
@@ -108,7 +82,9 @@ class ParseService:
             count = await self.count_pages(document, flow)
             await asyncio.to_thread(counted, count)
             report, frozen = DocumentReport(document.format, count), {}
-            async with contextlib.aclosing(self._pages(document, count, work, flow, request_id, early)) as outcomes:
+            async with contextlib.aclosing(
+                self._pages.read_all(document, count, work, flow, request_id, early)
+            ) as outcomes:
                 async for outcome in outcomes:
                     report.add(outcome)
                     if outcome.parsed is not None and outcome.parsed.frozen is not None:
@@ -137,19 +113,11 @@ class ParseService:
         With ``restructurePages`` the page is not finished before ``join``.
         """
         self.notes(options)
-        return await self._page(document, index, self._page_options(options), flow, request_id)
+        return await self._pages.read(document, index, self._page_options(options), flow, request_id)
 
     async def count_pages(self, document: Document, flow: Flow) -> int:
-        """Raises InvalidDocument, DocumentTooLarge, DocumentTooSlow; also for a file that ends the processes that open
-        it."""
-        await self._slow_documents.check(document, OPENING)
-        try:
-            return await self._scheduler.submit(CountPages(document), flow)
-        except DocumentTooSlow as exc:
-            await self._slow_documents.note(document, OPENING, exc)
-            raise
-        except WorkerLost:
-            raise InvalidDocument("file: opening it ended two worker processes; it is damaged") from None
+        """Raises InvalidDocument, DocumentTooLarge, DocumentTooSlow."""
+        return await self._pages.count(document, flow)
 
     async def join(
         self, frozen: list[bytes], options: ParseOptions, flow: Flow
@@ -196,66 +164,6 @@ class ParseService:
     def _page_options(self, options: ParseOptions) -> PageOptions:
         options, _ = self._tasks.without_unknown(options)
         return page_options(options, visualize_by_default=self._settings.visualize)
-
-    async def _pages(
-        self,
-        document: Document,
-        count: int,
-        options: PageOptions,
-        flow: Flow,
-        request_id: str,
-        early: Early | None,
-    ) -> AsyncGenerator[PageOutcome, None]:
-        """Each page's outcome as soon as it is there, in no order. An error of the whole document is raised.
-
-        Closing the iterator cancels the pages that are still being worked on.
-        """
-        tasks = [
-            asyncio.create_task(self._page(document, index, options, flow, request_id, early)) for index in range(count)
-        ]
-        try:
-            for earliest in asyncio.as_completed(tasks):
-                yield await earliest
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _page(
-        self,
-        document: Document,
-        index: int,
-        options: PageOptions,
-        flow: Flow,
-        request_id: str,
-        early: Early | None = None,
-    ) -> PageOutcome:
-        def on_part(part: PartOfPage) -> None:
-            if early is not None:
-                early(index, part.offset, part.text)
-
-        try:
-            await self._slow_documents.check(document, index, with_options(index, options))
-            task = ParsePage(document, index, options, request_id, early is not None)
-            parsed = await self._scheduler.submit(task, flow, on_part)
-        except (DocumentTooSlow, StepTooSlow) as exc:
-            part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
-            message = await self._slow_documents.note(document, part, exc)
-            if message:
-                self._scheduler.give_up(document, DocumentTooSlow(message))
-            self._metrics.page("failed")
-            return PageOutcome(index, error=exc)
-        except PAGE_ERRORS as exc:
-            self._metrics.page("failed")
-            return PageOutcome(index, error=exc)
-        except ParserError:
-            self._metrics.page("failed")
-            raise
-        except asyncio.CancelledError:
-            self._metrics.page("abandoned")
-            raise
-        self._metrics.page("partial" if parsed.notes else "ok", parsed.seconds)
-        return PageOutcome(index, parsed=parsed)
 
 
 def _too_large(message: str) -> dict:

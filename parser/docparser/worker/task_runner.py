@@ -29,7 +29,7 @@ from docparser.worker.tasks import (
     Ready,
     RequestTask,
     RunTask,
-    VlmState,
+    ServersState,
 )
 
 if TYPE_CHECKING:  # it loads PaddleX
@@ -57,7 +57,7 @@ class TaskRunner:
         self._running: set[int] = set()
         self._apart: set[int] = set()  # of them, those whose document is read apart
         self._requested = False
-        self._last_state: VlmState | None = None
+        self._last_state: ServersState | None = None
 
     def run(self) -> None:
         self._send(Ready(self._work.layout_engine))
@@ -131,7 +131,7 @@ class TaskRunner:
             if (server := self._work.layout_server) is not None:
                 server.look_again()
                 counts, away = server.counts, server.away
-            state = VlmState(
+            state = ServersState(
                 limit.in_flight,
                 limit.waiting,
                 limit.limit,

@@ -117,7 +117,7 @@ class PartOfPage:
 
 
 @dataclasses.dataclass(frozen=True)
-class VlmState:
+class ServersState:
     """What this worker waits for. Calls of the VLM: how many are in flight, wait for a turn, may be in flight; when one
     was last answered, and when one last failed (``time.monotonic``); totals since the worker's start, of pages by the
     place of their layout too; and why the layout server (LAYOUT_URL) is not used now, if it is not."""

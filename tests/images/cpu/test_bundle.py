@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.images.archives import unpacked
 from tests.images.bill import check_bill
 from tests.images.contents import check_contents
 from tests.images.project import Project
@@ -82,13 +82,6 @@ def script(bundle: Project, name: str, *words: str | Path, **settings: str) -> s
     )
 
 
-def unpacked(archive: Path) -> dict[str, str]:
-    """Files of an archive of texts by their names below its folder."""
-    with tarfile.open(archive) as opened:
-        files = {member.name.partition("/")[2]: opened.extractfile(member) for member in opened}
-        return {name: file.read().decode() for name, file in files.items() if file}
-
-
 def test_status_counts_what_really_runs(bundle: Project):
     done = script(bundle, "status.sh", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -110,26 +103,6 @@ def test_the_support_bundle_of_a_real_engine(bundle: Project, tmp_path: Path):
     failed = [name for name, text in files.items() if "\nexit status" in text]
     # What a machine without a driver lacks, and what its owner may not read.
     assert {name for name in failed if not name.startswith(("npu/", "host/", "preflight"))} == set()
-
-
-def test_acceptance_runs_whole(bundle: Project, tmp_path: Path):
-    """Every step on the real engine, with a few seconds of load."""
-    out = tmp_path / "acceptance.tar.gz"
-    done = script(bundle, "acceptance.sh", "--minutes", "0.05", "--out", out)
-    files = unpacked(out)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(files["report.json"])
-    verdicts = {step["name"]: step["verdict"] for step in found["steps"]}
-    skipped = ("driver", "ATB", "graph capture")
-    assert verdicts == {
-        **dict.fromkeys(verdicts, "pass"),
-        **dict.fromkeys(skipped, "not applicable"),
-        # The demo weights, at least.
-        "preflight": "warn",
-    }, found
-    words = {step["name"]: step["found"] for step in found["steps"]}
-    assert "13 results right" in words["each die alone"] and "10 pages" in words["ten pages"]
-    assert "0 failed" in words["load"] and "1 of 1 up" in words["all dies"]
 
 
 def test_a_pdf_of_three_pages(bundle: Project):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from bundle.progress import step
+from tests.images.archives import unpacked
 from tests.images.project import Project
 from tests.support.docs import Block, all_blocks, blocks
 from tests.support.engine import base_image
@@ -152,6 +153,23 @@ def check_readme(reader: Reader) -> None:
     assert any(name.endswith(".md") for name in zipfile.ZipFile(reader.checkout / "handbook.zip").namelist())
 
 
+def check_acceptance(checkout: Path) -> None:
+    """What the guide's run of acceptance.sh says about this machine: two minutes of load included."""
+    (archive,) = checkout.glob("acceptance-*.tar.gz")
+    found = json.loads(unpacked(archive)["report.json"])
+    verdicts = {step["name"]: step["verdict"] for step in found["steps"]}
+    skipped = ("driver", "ATB", "graph capture")
+    assert verdicts == {
+        **dict.fromkeys(verdicts, "pass"),
+        **dict.fromkeys(skipped, "not applicable"),
+        # The demo weights, at least.
+        "preflight": "warn",
+    }, found
+    words = {step["name"]: step["found"] for step in found["steps"]}
+    assert "13 results right" in words["each die alone"] and "10 pages" in words["ten pages"]
+    assert "0 failed" in words["load"] and "1 of 1 up" in words["all dies"]
+
+
 def follow(reader: Reader, block: Block) -> None:
     """Run a block, and look at what a reader would look at."""
     if block.language == "nginx":
@@ -163,6 +181,8 @@ def follow(reader: Reader, block: Block) -> None:
     if block.section == "Install on a CPU machine":
         assert "0 FAIL" in said and "self-test passed" in said
         check_readme(reader)
+    if "scripts/acceptance.sh" in block.text:
+        check_acceptance(reader.checkout)
     if "docparser.api_keys" in block.text:
         made = KEY.findall(said)
         assert len(made) == 3, said  # two are made, one is rotated
