@@ -15,9 +15,9 @@ from docparser.convert.format_names import PAGE_BREAK
 from docparser.errors import ParserError, RequestTimeout
 from docparser.http.chat.page_text import PageText
 from docparser.parsing.entry_store import EMPTY_ENTRY
+from docparser.parsing.page_reader import Early
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.result import ParseResult
-from docparser.parsing.service import Early
 
 HEARTBEAT_S = 10.0
 Arrived = Callable[[PageOutcome], None]
