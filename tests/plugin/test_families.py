@@ -134,6 +134,8 @@ def test_a_right_answer_or_a_400_and_the_next_request_is_served(made: Made, serv
         expect(served, made.family, token, [image_part(PICTURE), text_part(token)], "which is reserved")
     for name, (pixels, words) in OPTIONS.items():
         expect(served, made.family, name, [image_part(PICTURE), TEXT], words, mm_processor_kwargs=pixels)
+    words = "messages: a list of 0 is not accepted; expected a list of 1 to 64"
+    expect(served, made.family, "no messages", [], words, messages=[])
     expect(served, made.family, "the next", [image_part(PICTURE), TEXT], None)
 
 
