@@ -28,9 +28,13 @@ from vlm_models.video.bounds import VideoBounds
 from vlm_models.video.decode import known_kind
 from vlm_models.video.reader import Refused, read
 
-BOUNDS = VideoBounds(fps=2, frames=6, seconds=20, megabytes=0.1, megapixels=0.2, patience=3)
-KINDS = {"mp4": "mp4v", "mov": "jpeg", "avi": "MJPG", "mkv": "mp4v"}
-WIDTH, HEIGHT, FRAMES = 32, 16, 5
+BOUNDS = VideoBounds(fps=2, frames=2, seconds=2, megabytes=0.1, megapixels=0.002, patience=3)
+FRAMES = 5
+# Kind of file, codec, frames per second, width, height. The last two are beyond the bounds, of seconds and of pixels.
+CLIPS = (
+    *(("mp4", "mp4v", 5, 32, 16), ("mov", "jpeg", 5, 32, 16), ("avi", "MJPG", 5, 32, 16), ("mkv", "mp4v", 5, 32, 16)),
+    *(("mov", "jpeg", 2, 32, 16), ("mp4", "mp4v", 5, 64, 32)),
+)
 # Of numbers in headers: sizes, counts, times; big-endian in MP4, little-endian in AVI.
 NUMBERS = (0, 1, 2, 5, 255, 256, 32767, 65535, 90_000, 2**24, 2**31 - 1, 2**31, 2**32 - 1)
 
@@ -106,18 +110,17 @@ def made(choices: Choices) -> bytes:
 
 @functools.cache
 def clips() -> list[bytes]:
-    """A file of each kind, with moving stripes."""
+    """Files with moving stripes."""
     found = []
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm") as folder:
-        for kind, codec in KINDS.items():
+        for kind, codec, fps, width, height in CLIPS:
             file = Path(folder) / f"clip.{kind}"
-            writer = cv2.VideoWriter(str(file), cv2.VideoWriter.fourcc(*codec), 5, (WIDTH, HEIGHT))
+            writer = cv2.VideoWriter(str(file), cv2.VideoWriter.fourcc(*codec), fps, (width, height))
             if not writer.isOpened():
                 raise OSError(f"this OpenCV writes no {kind} with {codec}")
+            stripes = np.tile(np.arange(width, dtype=np.uint8)[None, :, None] * 4, (height, 1, 3))
             for number in range(FRAMES):
-                writer.write(
-                    np.roll(np.tile(np.arange(WIDTH, dtype=np.uint8)[None, :, None] * 8, (HEIGHT, 1, 3)), number, 1)
-                )
+                writer.write(np.roll(stripes, number, 1))
             writer.release()
             found.append(file.read_bytes())
     return found
