@@ -109,7 +109,6 @@ def test_the_parser_asks_it_for_seals_and_for_places(parser: ParserProcess):
         assert result["docparser"]["models"]["vlm"]["model"] == NAME
         (read,) = result["layoutParsingResults"]
         (block,) = read["prunedResult"]["parsing_res_list"]
-        assert block["block_label"] == task and "spotting_res" in read["prunedResult"], task
-        # Noise holds no eight places that make a text's corners, so spotting finds none.
-        assert bool(block["block_content"]) == (task == "seal"), task
-        assert {note["kind"] for note in result["docparser"]["pages"][0]["blocks"]} == {"length"}
+        assert block["block_label"] == task
+        assert ("spotting_res" in read["prunedResult"]) == (task == "spotting")
+        assert {note["kind"] for note in result["docparser"]["pages"][0]["blocks"]} <= {"length", "place"}, task
