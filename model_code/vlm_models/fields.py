@@ -104,6 +104,7 @@ class Text(Kind):
 class List(Kind):
     of: Kind
     most: int
+    least: int = 0
     types = (list,)
 
     def check(self, value: Any, where: str) -> None:
@@ -112,10 +113,10 @@ class List(Kind):
             self.of.check(one, f"{where}[{index}]")
 
     def holds(self, value: list[Any]) -> bool:
-        return len(value) <= self.most
+        return self.least <= len(value) <= self.most
 
     def __str__(self) -> str:
-        return f"a list of at most {self.most}"
+        return f"a list of {f'{self.least} to' if self.least else 'at most'} {self.most}"
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ PIXELS = Whole(1, _INT64)
 REQUEST = Object(
     {
         "model": Text(256),
-        "messages": List(MESSAGE, 64),
+        "messages": List(MESSAGE, 64, least=1),  # of none, Qwen2-VL's server says "list index out of range"
         "stream": Flag(),
         "stream_options": Object({"include_usage": Flag(), "continuous_usage_stats": Flag()}),
         "user": Text(256),

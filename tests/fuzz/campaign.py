@@ -20,18 +20,9 @@ from pathlib import Path
 
 # Code whose branches guide the search: ours, and the libraries in Python that read what strangers send.
 GUIDING = (
-    *("docparser", "file_types", "npu_smi", "served_weights", "container", "bundle", "vlm_models.fields"),
-    *(
-        "tests.fuzz.targets",
-        "tests.fuzz.choices",
-        "latex2mathml",
-        "markdown_it",
-        "html",
-        "_markupbase",
-        "openpyxl",
-        "PIL",
-        "prometheus_client",
-    ),
+    *("docparser", "file_types", "npu_smi", "served_weights", "container", "bundle"),
+    *("vlm_models.fields", "vlm_models.video", "tests.fuzz.targets", "tests.fuzz.choices"),
+    *("latex2mathml", "markdown_it", "html", "_markupbase", "openpyxl", "PIL", "prometheus_client"),
 )
 LONGEST_INPUT = 4096  # bytes
 HANG_SECONDS = 120  # of the clock, for code that does not look at signals

@@ -2,7 +2,7 @@
 """A layout model of PP-DocLayoutV3's architecture with random weights through the whole parser of PaddleOCR-VL-1.6.
 
 Random weights find blocks where there are none, with masks of noise: more and odder shapes than any page has. The
-published size costs a processor minute more: ``LAYOUT_SHAPE=1`` runs it. Simulated is the VLM.
+published size costs two minutes more: ``LAYOUT_SHAPE=1`` runs it. Simulated is the VLM.
 """
 
 from __future__ import annotations

@@ -73,3 +73,13 @@ CONVERSATIONS = {
         "no image": Conversation("Hello"),
     },
 }
+# For layers of the published widths: few tokens, small images.
+FEW = {
+    "qwen2_vl": {
+        "image": Conversation("Read.", (112, 196)),
+        "video": Conversation("And?", video=(4, 84, 112)),
+        "no image": Conversation("Hello"),
+    },
+    # Its images have 262144 pixels at least.
+    "hunyuan_vl": {"image": Conversation("a", (300, 200)), "no image": Conversation("Hello")},
+}

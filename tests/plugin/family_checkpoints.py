@@ -7,7 +7,11 @@ Of each family the tests run where this environment's vLLM has it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -16,8 +20,10 @@ from reference.cases import save_cases
 from reference.families import FAMILIES
 from served_weights.catalog import DEFAULT_FILE
 from tests.plugin.agreement import check_logits
-from tests.plugin.families import CONVERSATIONS
+from tests.plugin.chat import send
+from tests.plugin.families import CONVERSATIONS, Conversation
 from tests.plugin.programs import run_python
+from tests.plugin.server_process import launched
 from vlm_server.serving import Serving, running_stack
 
 # Family -> the entry of config/models.yaml whose weights the checkpoint passes for.
@@ -28,28 +34,60 @@ NEW_TOKENS = 12
 
 
 class Checkpoint:
-    """Random weights of one family, in a folder that passes for MODELS_DIR: in small layers or in published ones."""
+    """Random weights of one family, in a folder that passes for MODELS_DIR: in small layers or in published ones.
 
-    def __init__(self, family: str, folder: Path, reference: Path, *, small: bool = True) -> None:
-        self.family, self.folder, self.path = family, folder, folder / ENTRIES[family]
+    ``form`` is how its prompts are written.
+    """
+
+    def __init__(
+        self, family: str, folder: Path, reference: Path, *, small: bool = True, entry: str | None = None
+    ) -> None:
+        self.family, self.folder, self.path = family, folder, folder / (entry or ENTRIES[family])
+        self.form = FAMILIES[family]
         words = ("--family", family, "--out", self.path, *(["--small"] if small else []))
         run_python(reference, "-m", "reference.random_checkpoint", *words)
 
 
 class Made:
-    """What transformers made of a family's conversations."""
+    """What transformers made of a family's conversations: inputs, logits, and the first tokens of the answers."""
 
-    def __init__(self, checkpoint: Checkpoint, reference: Path) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        reference: Path,
+        conversations: Mapping[str, Conversation] | None = None,
+        new_tokens: int = NEW_TOKENS,
+    ) -> None:
         self.family, self.folder, self.checkpoint = checkpoint.family, checkpoint.folder, checkpoint.path
-        self.conversations = CONVERSATIONS[self.family]
+        self.conversations = conversations or CONVERSATIONS[self.family]
         self.cases, out = self.folder / "cases.safetensors", self.folder / "reference.safetensors"
-        save_cases(self.cases, [one.case(FAMILIES[self.family]) for one in self.conversations.values()])
+        save_cases(self.cases, [one.case(checkpoint.form) for one in self.conversations.values()])
         shared = ("--model", self.checkpoint, "--cases", self.cases, "--out", out)
-        run_python(reference, "-m", "reference.logits", *shared, "--new_tokens", NEW_TOKENS)
+        run_python(reference, "-m", "reference.logits", *shared, "--new_tokens", new_tokens)
         self.reference = load_file(out)
 
     def of(self, index: int, name: str) -> torch.Tensor:
         return self.reference[f"{index}.{name}"]
+
+
+@contextmanager
+def starting(checkpoint: Checkpoint) -> Iterator[Future[tuple[str, int]]]:
+    """A server with the checkpoint, started by the launcher with the entry's own settings, in float32: its base URL and
+    process, once it is ready. It starts while the caller does something else."""
+    environment = {"MODELS_DIR": str(checkpoint.folder), "VLM_MODEL": checkpoint.path.name}
+    server = launched({**environment, "VLM_ARGS": "--dtype float32"}, checkpoint.folder / "vlm.log")
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        yield pool.submit(stack.enter_context, server)
+
+
+def check_greedy(made: Made, served: str, index: int, body: dict[str, Any]) -> None:
+    """The server sees transformers' prompt, and answers with its tokens."""
+    answer = send(served, body)
+    name = list(made.conversations)[index]
+    assert answer.status_code == 200, f"{name}: {answer.text[:500]}"
+    document = answer.json()
+    assert document["prompt_token_ids"] == made.of(index, "input_ids").tolist(), name
+    assert document["choices"][0]["token_ids"] == made.of(index, "greedy").tolist(), name
 
 
 def check_agreement(made: Made) -> None:

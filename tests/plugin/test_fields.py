@@ -15,7 +15,7 @@ from vlm_models import fields
 # What clients send: every field with a value that is accepted, the ends of each bound among them.
 ACCEPTED: dict[str, list[Any]] = {
     "model": ["PaddleOCR-VL-0.9B"],
-    "messages": [[], [{**body(image_part(BOMB))["messages"][0], "name": None, "tool_calls": None}]],
+    "messages": [[{**body(image_part(BOMB))["messages"][0], "name": None, "tool_calls": None}]],
     "stream": [True, False],
     "stream_options": [{"include_usage": True}, {}],
     "user": ["å"],
@@ -90,6 +90,7 @@ REFUSED: dict[str, list[Any]] = {
     "mm_processor_kwargs": [[], {"max_pixels": "12"}, {"patch_size": 7}, {"max_pixels_bound": 10**9}, DEEP],
     "messages": [
         "x",
+        [],
         {},
         [[]],
         ["x"],

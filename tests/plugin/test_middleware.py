@@ -28,7 +28,9 @@ def test_closed_paths(method: str, path: str):
 
 def test_open_requests_arrive_whole():
     assert ask(method="GET", path="/health")[0].status == 200
-    sent = json.dumps({"model": "m", "messages": [], "tools": None, "mm_processor_kwargs": {"min_pixels": 1}}).encode()
+    sent = json.dumps(
+        {"model": "m", "messages": None, "tools": None, "mm_processor_kwargs": {"min_pixels": 1}}
+    ).encode()
     exchange, arrived = ask(sent[:10], sent[10:])
     assert exchange.status == 200 and arrived == [sent]
 
@@ -65,6 +67,14 @@ def test_a_request_without_an_image_is_refused(content: Any, monkeypatch):
     assert exchange.status == 400 and exchange.message.startswith("messages: no image") and not arrived
     monkeypatch.setenv("VLM_FAMILY", "qwen2_vl")
     assert ask(sent)[0].status == 200, "this family answers questions, too"
+
+
+@pytest.mark.parametrize("family", ["paddleocr_vl", "qwen2_vl", "hunyuan_vl"])
+def test_a_request_without_messages_is_refused(family: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VLM_FAMILY", family)
+    exchange, arrived = ask(b'{"messages": []}')
+    assert exchange.status == 400 and not arrived
+    assert exchange.message == "messages: a list of 0 is not accepted; expected a list of 1 to 64"
 
 
 @pytest.mark.parametrize(

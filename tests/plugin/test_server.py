@@ -144,7 +144,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         {**GOOD, "messages": [{"role": "assistant", "content": [image_part(encode(page()))]}]},
         ["0 places", "1 images"],
     ),
-    "no messages": ({**GOOD, "messages": []}, []),
+    "no messages": ({**GOOD, "messages": []}, ["messages: a list of 0 is not accepted; expected a list of 1 to 64"]),
     "image without data": (body({"type": "image_url", "image_url": None, "uuid": "x"}, text_part()), ["null"]),
     "unknown role": ({**GOOD, "messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, ["role"]),
 }

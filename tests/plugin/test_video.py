@@ -53,7 +53,7 @@ def test_files_that_are_refused(tmp_path: Path):
         "a playlist": (b"#EXTM3U\nfile:///etc/hostname\n", BOUNDS, "format is not known"),
         "an empty box": (b"\0\0\0\x18ftypisom" + b"\0" * 40, BOUNDS, "cannot be decoded"),
         "bytes": (whole, VideoBounds(megabytes=0.001), "bytes; expected at most 0.001 million"),
-        "seconds": (whole, VideoBounds(seconds=1), "2 s long; expected at most 1 s"),
+        "seconds": (whole, VideoBounds(seconds=1), "2.0 s long; expected at most 1 s"),
         "pixels": (whole, VideoBounds(megapixels=0.05), "4 frames of 320 x 64 are more than 0.05 million pixels"),
     }
     for name, (data, bounds, words) in refused.items():

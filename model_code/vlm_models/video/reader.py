@@ -58,7 +58,7 @@ def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
     if not (0 < total < 1 << 31 and 0 < fps <= 1000):
         raise Refused(f"its header says {total} frames and {fps:g} frames per second; expected both above 0")
     if total / fps > bounds.seconds:
-        raise Refused(f"it is {total / fps:.0f} s long; expected at most {bounds.seconds} s")
+        raise Refused(f"it is {total / fps:.1f} s long; expected at most {bounds.seconds} s")
     width, height = (int(video.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
     chosen = frame_indices(total, fps, bounds.fps, bounds.frames)
     if width * height * len(chosen) > bounds.megapixels * 1_000_000:

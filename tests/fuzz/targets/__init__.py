@@ -11,6 +11,7 @@ from typing import Protocol, cast
 FAMILIES = (
     "pictures",
     "pdf",
+    "videos",
     "options",
     "vlm_answers",
     "whole_pages",

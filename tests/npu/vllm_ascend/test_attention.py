@@ -18,8 +18,11 @@ import torch
 from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
 from tests.support.simulated_attention_kernels import attend
 
-HEADS, KEY_HEADS, HEAD_DIM, BLOCK = 16, 2, 128, 128
-WIDTHS = [HEADS * HEAD_DIM, KEY_HEADS * HEAD_DIM, KEY_HEADS * HEAD_DIM]
+HEAD_DIM, BLOCK = 128, 128
+# Heads and key heads of PaddleOCR-VL, and of the families that stack 0.13.0 serves besides.
+SHAPES = {"paddleocr_vl": (16, 2)}
+if stack_here() == "0.13.0":
+    SHAPES |= {"qwen2_vl": (12, 2), "hunyuan_vl": (16, 8)}
 # Blocks of each request, in no order.
 BLOCKS = {"short": [3, 7], "long": [6, 1], "late": [2, 5]}
 # State, what each request adds, and the rows of a captured graph. The runner puts single tokens first.
@@ -97,25 +100,27 @@ def metadata(backend: types.ModuleType, runner: Any, tokens: dict[str, int], don
     return builder.build(0, utils.AscendCommonAttentionMetadata(**values))
 
 
-def serve(backend: types.ModuleType, runner: Any) -> None:
+def serve(backend: types.ModuleType, runner: Any, family: str = "paddleocr_vl") -> None:
     """Raise unless every step gives what attention over all tokens so far gives."""
     from vllm.config import set_current_vllm_config
     from vllm.forward_context import get_forward_context, set_forward_context
 
     torch.manual_seed(0)
+    heads, key_heads = SHAPES[family]
+    widths = [heads * HEAD_DIM, key_heads * HEAD_DIM, key_heads * HEAD_DIM]
     layer = types.SimpleNamespace(_k_scale_float=1.0, _v_scale_float=1.0)
-    cache = torch.full((2, 8, BLOCK, KEY_HEADS, HEAD_DIM), torch.nan, dtype=torch.bfloat16)
-    seen = {name: torch.empty(0, sum(WIDTHS), dtype=torch.bfloat16) for name in BLOCKS}
+    cache = torch.full((2, 8, BLOCK, key_heads, HEAD_DIM), torch.nan, dtype=torch.bfloat16)
+    seen = {name: torch.empty(0, sum(widths), dtype=torch.bfloat16) for name in BLOCKS}
     with set_current_vllm_config(runner.vllm_config):
         impl = backend.AscendAttentionBackendImpl(
-            HEADS, HEAD_DIM, HEAD_DIM**-0.5, KEY_HEADS, None, None, "auto", None, "decoder", None
+            heads, HEAD_DIM, HEAD_DIM**-0.5, key_heads, None, None, "auto", None, "decoder", None
         )
         for state, tokens, filled in STEPS:
             meta = metadata(backend, runner, tokens, {name: len(seen[name]) for name in seen}, filled)
             assert meta.attn_state.name == state
-            qkv = torch.randn(filled, sum(WIDTHS)).to(torch.bfloat16)
-            query, key, value = (part.unflatten(-1, (-1, HEAD_DIM)) for part in qkv.split(WIDTHS, dim=-1))
-            output = torch.zeros(filled, HEADS, HEAD_DIM, dtype=torch.bfloat16)
+            qkv = torch.randn(filled, sum(widths)).to(torch.bfloat16)
+            query, key, value = (part.unflatten(-1, (-1, HEAD_DIM)) for part in qkv.split(widths, dim=-1))
+            output = torch.zeros(filled, heads, HEAD_DIM, dtype=torch.bfloat16)
             with set_forward_context(meta, runner.vllm_config):
                 # vllm-ascend's own field.
                 context: Any = get_forward_context()
@@ -125,7 +130,7 @@ def serve(backend: types.ModuleType, runner: Any) -> None:
             start = 0
             for name, count in tokens.items():
                 seen[name] = torch.cat((seen[name], qkv[start : start + count]))
-                q, k, v = (part.unflatten(-1, (-1, HEAD_DIM)) for part in seen[name].split(WIDTHS, dim=-1))
+                q, k, v = (part.unflatten(-1, (-1, HEAD_DIM)) for part in seen[name].split(widths, dim=-1))
                 expected = attend(q[-count:], k, v, HEAD_DIM**-0.5)
                 torch.testing.assert_close(output[start : start + count], expected, rtol=1e-2, atol=1e-3)
                 start += count
@@ -168,8 +173,9 @@ MISTAKES = {
 }
 
 
-def test_every_step_attends_to_all_tokens_so_far(layers, runner):
-    serve(layers("attention.attention_v1"), runner)
+@pytest.mark.parametrize("family", SHAPES)
+def test_every_step_attends_to_all_tokens_so_far(layers, runner, family: str):
+    serve(layers("attention.attention_v1"), runner, family)
 
 
 @pytest.mark.parametrize(("old", "new"), MISTAKES["both"] + MISTAKES[stack_here()], ids=lambda value: value[:50])
