@@ -123,7 +123,12 @@ class PostgresDatabase:
         if away is not None and time.monotonic() < away[0]:
             raise away[1]
         try:
-            connection = psycopg.Connection[Row].connect(self._where, autocommit=True, row_factory=rows_with_names)
+            connection = psycopg.Connection[Row].connect(
+                self._where,
+                autocommit=True,
+                row_factory=rows_with_names,
+                prepare_threshold=None,  # a prepared statement fails for ever once another release has added a column
+            )
             for name, value in SESSION.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         except psycopg.Error as exc:
