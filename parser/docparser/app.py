@@ -15,9 +15,8 @@ from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
 from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
+from docparser.clients.ledger import ledger_of
 from docparser.clients.origins import Origins
-from docparser.clients.usage import FILE as USAGE_FILE
-from docparser.clients.usage import UsageLedger
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
@@ -55,8 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     readiness = Readiness(settings, pool, model)
     service = ParseService(settings, scheduler, metrics, model.accepted())
     client_metrics = ClientMetrics(metrics.registry)
-    ledger = UsageLedger(settings.data_dir.expanduser().absolute() / USAGE_FILE)
-    allowance = Allowance(keys, ledger, client_metrics)
+    allowance = Allowance(keys, ledger_of(settings), client_metrics)
     audit = AuditLog(settings.audit_log)
     admission = Admission(keys, Origins.of(settings), allowance, audit, client_metrics)
     jobs = JobService(settings, service, readiness, allowance, audit, model, CallbackMetrics(metrics.registry))

@@ -138,3 +138,11 @@ class StorageUnavailable(ParserError):
     """PARSER_DATA_DIR or its database cannot be used now. Jobs wait; nothing is lost."""
 
     retry_after_s = 10
+
+
+class Incompatible(StorageUnavailable):
+    """The database is a sound one, but not one that this release may touch."""
+
+
+class OutcomeUnknown(StorageUnavailable):
+    """The connection broke while a transaction was being committed: it counts, or it does not."""

@@ -3,12 +3,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.job_place import Place
 from tests.support.jobs import JobsParser, Start, VlmProcess
+from tests.support.postgres import MISSING, PostgresServer
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One for all tests; each test has a database of its own."""
+    if MISSING:
+        pytest.skip(MISSING)
+    server = PostgresServer()
+    yield server
+    server.end()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
+    """Makes places over one data directory and one database, of the kind that the test runs with."""
+    url = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
+    opened: list[Place] = []
+
+    def make(**limits: int) -> Place:
+        opened.append(Place(tmp_path, url=url, **limits))
+        return opened[-1]
+
+    yield make
+    for place in opened:
+        place.die()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -100,7 +99,16 @@ class Service:
         return told.state == "queued" and told.attempts > 0
 
 
-def service(root: Path, receiver: Receiver, **settings) -> Service:
+Opened = Callable[..., Service]
+
+
+@pytest.fixture
+def service(open_place, receiver: Receiver) -> Opened:
+    """Makes services over one store, of each kind of database."""
+    return lambda **settings: made(open_place(), receiver, **settings)
+
+
+def made(place: Place, receiver: Receiver, **settings) -> Service:
     known = {
         "callback_hosts": receiver.hosts,
         "callback_networks": "127.0.0.0/8,::1/128",
@@ -108,11 +116,11 @@ def service(root: Path, receiver: Receiver, **settings) -> Service:
         "callback_pause_s": 0.01,
         **settings,
     }
-    return Service(Place(root), Settings(**known))
+    return Service(place, Settings(**known))
 
 
-def test_each_end_is_told_once(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_each_end_is_told_once(service, receiver):
+    here = service()
     jobs = {here.ended(receiver.address("/a"), end): end for end in ("done", "failed", "cancelled")}
     silent = here.ended("")
     here.send_until(lambda: here.is_over(*jobs))
@@ -121,14 +129,14 @@ def test_each_end_is_told_once(tmp_path, receiver):
     }
     assert here.queue.told(silent) is None
 
-    again = service(tmp_path, receiver)  # after a restart
+    again = service()  # after a restart
     last = again.ended(receiver.address("/last"))
     again.send_until(lambda: again.is_over(last))
     assert len(receiver.at("/a")) == 3 and len({request.id for request in receiver.received}) == 4
 
 
-def test_the_body_is_the_jobs_state_without_its_document(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_the_body_is_the_jobs_state_without_its_document(service, receiver):
+    here = service()
     jobs = [here.ended(receiver.address(f"/{end}"), end) for end in ("done", "cancelled")]
     here.send_until(lambda: here.is_over(*jobs))
     (done,) = (request.told["data"] for request in receiver.at("/done"))
@@ -138,8 +146,8 @@ def test_the_body_is_the_jobs_state_without_its_document(tmp_path, receiver):
     assert cancelled["state"] == "failed" and cancelled["docparser"]["cancelled"] and "resultUrl" not in cancelled
 
 
-def test_a_callback_that_fails_is_sent_again_with_its_id(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_a_callback_that_fails_is_sent_again_with_its_id(service, receiver):
+    here = service()
     receiver.answer = lambda path, number: ({1: 500, 2: 404}.get(number, 200), {})
     job_id = here.ended(receiver.address("/a"))
     here.send_until(lambda: here.is_over(job_id))
@@ -148,8 +156,8 @@ def test_a_callback_that_fails_is_sent_again_with_its_id(tmp_path, receiver):
     assert (told.state, told.attempts, told.status, told.error) == ("delivered", 3, 200, None)
 
 
-def test_a_receiver_may_ask_for_a_longer_pause(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_a_receiver_may_ask_for_a_longer_pause(service, receiver):
+    here = service()
     receiver.answer = lambda path, number: (429, {"Retry-After": "600"})
     job_id = here.ended(receiver.address("/a"))
     before = time.time()
@@ -157,19 +165,19 @@ def test_a_receiver_may_ask_for_a_longer_pause(tmp_path, receiver):
     assert here.told(job_id).not_before >= before + 600
 
 
-def test_410_ends_it(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_410_ends_it(service, receiver):
+    here = service()
     receiver.answer = lambda path, number: (410 if path == "/a" else 204, {})
     job_id = here.ended(receiver.address("/a"))
     here.send_until(lambda: here.is_over(job_id))
     later = here.ended(receiver.address("/later"))
-    again = service(tmp_path, receiver)
+    again = service()
     again.send_until(lambda: again.is_over(later))
     assert (here.told(job_id).state, here.told(job_id).status, len(receiver.at("/a"))) == ("gone", 410, 1)
 
 
-def test_a_redirect_is_not_followed(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_a_redirect_is_not_followed(service, receiver):
+    here = service()
     receiver.answer = lambda path, number: (307, {"Location": receiver.address("/elsewhere")})
     job_id = here.ended(receiver.address("/a"))
     here.send_until(lambda: here.has_failed(job_id))
@@ -177,8 +185,8 @@ def test_a_redirect_is_not_followed(tmp_path, receiver):
     assert here.told(job_id).status == 307 and "answers 307" in str(here.told(job_id).error)
 
 
-def test_the_status_counts_and_an_endless_answer_is_not_read(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_the_status_counts_and_an_endless_answer_is_not_read(service, receiver):
+    here = service()
     receiver.answer = lambda path, number: (200, {})
     job_id = here.ended(receiver.address("/endless"))
     here.send_until(lambda: here.is_over(job_id))
@@ -186,20 +194,20 @@ def test_the_status_counts_and_an_endless_answer_is_not_read(tmp_path, receiver)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_private_address_is_refused_unless_its_network_is_listed(tmp_path, receiver, host):
-    here = service(tmp_path, receiver, callback_networks="10.0.0.0/8")
+def test_a_private_address_is_refused_unless_its_network_is_listed(service, receiver, host):
+    here = service(callback_networks="10.0.0.0/8")
     with pytest.raises(InvalidJob, match="not a public address.*PARSER_CALLBACK_NETWORKS"):
         asyncio.run(here.sender.check(receiver.address("/a", host)))
     # The operator may have taken the network away since the submission.
-    job_id = service(tmp_path, receiver, callback_networks="10.0.0.0/8").ended(receiver.address("/a", host))
-    there = service(tmp_path, receiver, callback_networks="10.0.0.0/8")
+    job_id = service(callback_networks="10.0.0.0/8").ended(receiver.address("/a", host))
+    there = service(callback_networks="10.0.0.0/8")
     there.send_until(lambda: there.has_failed(job_id))
     assert "PARSER_CALLBACK_NETWORKS" in str(there.told(job_id).error) and receiver.received == []
 
 
-def test_a_name_that_leads_elsewhere_after_the_submission_is_refused(tmp_path, receiver, monkeypatch):
+def test_a_name_that_leads_elsewhere_after_the_submission_is_refused(service, receiver, monkeypatch):
     """DNS rebinding: a public address when it is checked, a private one when it is sent."""
-    here = service(tmp_path, receiver, callback_networks="", callback_hosts=f"hooks.example:{receiver.port}")
+    here = service(callback_networks="", callback_hosts=f"hooks.example:{receiver.port}")
     found = ["8.8.8.8"]
 
     def getaddrinfo(host, port, *_, **__):
@@ -219,8 +227,8 @@ def test_a_name_that_leads_elsewhere_after_the_submission_is_refused(tmp_path, r
     assert "not a public address" in str(here.told(job_id).error) and receiver.received == []
 
 
-def test_a_slow_receiver_holds_up_nobody_else(tmp_path, receiver):
-    here = service(tmp_path, receiver, callback_timeout_s=300)
+def test_a_slow_receiver_holds_up_nobody_else(service, receiver):
+    here = service(callback_timeout_s=300)
     slow = [here.ended(receiver.address("/slow")) for _ in range(senders.PER_HOST + 2)]
     other = [here.ended(receiver.address("/other", "localhost")) for _ in range(3)]
 
@@ -233,8 +241,8 @@ def test_a_slow_receiver_holds_up_nobody_else(tmp_path, receiver):
     assert receiver.most_held == senders.PER_HOST and len(receiver.at("/slow")) == len(slow)
 
 
-def test_time_is_bounded_and_what_fails_for_long_is_given_up(tmp_path, receiver):
-    here = service(tmp_path, receiver, callback_timeout_s=0.2, callback_hours=1e-9)
+def test_time_is_bounded_and_what_fails_for_long_is_given_up(service, receiver):
+    here = service(callback_timeout_s=0.2, callback_hours=1e-9)
     unanswered, away = here.ended(receiver.address("/slow")), here.ended("http://127.0.0.1:1/")
     gone = Settings(**here.settings.model_dump() | {"callback_hosts": f"{receiver.hosts},127.0.0.1:1"})
     there = Service(here.place, gone)
@@ -247,8 +255,8 @@ def test_time_is_bounded_and_what_fails_for_long_is_given_up(tmp_path, receiver)
         assert told.state == "expired" and words in str(told.error)
 
 
-def test_what_a_killed_process_was_sending_is_sent_again_with_its_id(tmp_path, receiver):
-    first, second = service(tmp_path, receiver), service(tmp_path, receiver)
+def test_what_a_killed_process_was_sending_is_sent_again_with_its_id(service, receiver):
+    first, second = service(), service()
     job_id = first.ended(receiver.address("/a"))
     claimed = first.queue.claim()
     assert claimed is not None and second.queue.claim() is None and second.queue.reclaim() == 0
@@ -258,8 +266,8 @@ def test_what_a_killed_process_was_sending_is_sent_again_with_its_id(tmp_path, r
     assert request.id == claimed.id and second.told(job_id).attempts == 2
 
 
-def test_an_orderly_end_waits_for_what_was_begun(tmp_path, receiver):
-    here = service(tmp_path, receiver, callback_timeout_s=300)
+def test_an_orderly_end_waits_for_what_was_begun(service, receiver):
+    here = service(callback_timeout_s=300)
     job_id = here.ended(receiver.address("/slow"))
 
     async def run() -> None:
@@ -276,7 +284,7 @@ def test_an_orderly_end_waits_for_what_was_begun(tmp_path, receiver):
 
 
 def test_rows_that_are_made_anew_keep_callbacks_and_what_was_told(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+    here = made(Place(tmp_path), receiver)
     jobs = [here.ended(receiver.address("/told"), end) for end in ("done", "cancelled")]
     here.place.files.mark_cancelled(jobs[1])
     here.send_until(lambda: here.is_over(*jobs))
@@ -284,27 +292,27 @@ def test_rows_that_are_made_anew_keep_callbacks_and_what_was_told(tmp_path, rece
     here.place.die()
     for path in tmp_path.glob("jobs.sqlite3*"):
         path.unlink()
-    there = service(tmp_path, receiver)
+    there = made(Place(tmp_path), receiver)
     there.place.lengths.update(here.place.lengths)
     there.place.work()
     there.send_until(lambda: there.is_over(waiting))
     assert (len(receiver.at("/told")), len(receiver.at("/waiting"))) == (2, 1)
 
 
-def test_a_job_that_is_tried_again_is_told_again_with_another_id(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_a_job_that_is_tried_again_is_told_again_with_another_id(service, receiver):
+    here = service()
     job_id = here.ended(receiver.address("/a"), "failed")
     here.send_until(lambda: here.is_over(job_id))
     assert here.place.store.retry(job_id, "") == 1 and here.queue.told(job_id) is None
     here.place.work()
-    there = service(tmp_path, receiver)
+    there = service()
     there.send_until(lambda: there.is_over(job_id))
     assert [request.told["type"] for request in receiver.at("/a")] == ["job.failed", "job.done"]
     assert len({request.id for request in receiver.at("/a")}) == 2
 
 
-def test_a_page_that_is_found_damaged_later_tells_nothing_new(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_a_page_that_is_found_damaged_later_tells_nothing_new(service, receiver):
+    here = service()
     job_id = here.place.submit(2, callback=receiver.address("/a"))
     here.place.work()
     here.send_until(lambda: here.is_over(job_id))
@@ -312,8 +320,8 @@ def test_a_page_that_is_found_damaged_later_tells_nothing_new(tmp_path, receiver
     assert here.place.store.job(job_id).state == "done" and here.queue.waiting() == 0
 
 
-def test_a_job_that_is_removed_takes_its_callback_along(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+def test_a_job_that_is_removed_takes_its_callback_along(service, receiver):
+    here = service()
     job_id = here.ended(receiver.address("/a"))
     claimed = here.queue.claim()
     assert claimed is not None and here.queue.waiting() == 1
@@ -324,13 +332,13 @@ def test_a_job_that_is_removed_takes_its_callback_along(tmp_path, receiver):
 
 
 def test_a_database_of_an_older_release_is_extended_and_keeps_its_jobs(tmp_path, receiver):
-    here = service(tmp_path, receiver)
+    here = made(Place(tmp_path), receiver)
     old = here.place.submit()
     here.place.die()
     path = here.place.files.data.database
     with contextlib.closing(sqlite3.connect(path)) as connection:  # as the older release made it
         connection.executescript("DROP TABLE callbacks; ALTER TABLE jobs DROP COLUMN callback")
-    there = service(tmp_path, receiver)
+    there = made(Place(tmp_path), receiver)
     there.place.lengths[old] = 1
     assert there.place.store.job(old).callback is None
     job_id = there.ended(receiver.address("/a"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -30,8 +29,8 @@ from tests.support.job_place import Place
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(open_place) -> Place:
+    return open_place()
 
 
 def test_clients_and_their_jobs_take_turns(place):
@@ -51,8 +50,8 @@ def test_a_client_that_comes_later_gets_no_credit_for_the_time_before(place):
     assert turns.count(first) == turns.count(second) == 5
 
 
-def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(tmp_path):
-    first, second = Place(tmp_path), Place(tmp_path)
+def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(open_place):
+    first, second = open_place(), open_place()
     job_id = first.submit(3)
     first.parse(first.claim())
     lost = first.claim()
@@ -64,13 +63,13 @@ def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(tmp_path)
     assert job.state is JobState.DONE and counts.done == 3
 
 
-def test_a_page_that_takes_the_service_down_each_time_ends_some_day(tmp_path):
-    place = Place(tmp_path)
+def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place):
+    place = open_place()
     job_id = place.submit()
     for _ in range(MAX_ATTEMPTS):
         assert place.claim().number == 1
         place.die()
-        place = Place(tmp_path)
+        place = open_place()
         assert place.queue.reclaim() == 1
     assert place.try_claim() is None
     assert place.store.job(job_id).state is JobState.FAILED
@@ -93,8 +92,8 @@ def test_the_same_key_makes_one_job_and_another_document_under_it_is_refused(pla
         place.submit(key="k", fingerprint="other")
 
 
-def test_a_full_queue_names_its_setting_and_takes_jobs_again_later(tmp_path):
-    place = Place(tmp_path, jobs=1)
+def test_a_full_queue_names_its_setting_and_takes_jobs_again_later(open_place):
+    place = open_place(jobs=1)
     place.submit()
     with pytest.raises(QueueFull, match="PARSER_MAX_QUEUED_JOBS"):
         place.submit()
@@ -156,7 +155,8 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     assert [page for _, page in place.work()] == [1]
 
 
-def test_a_full_disk_is_named_and_what_was_there_stays(place):
+def test_a_full_disk_is_named_and_what_was_there_stays(tmp_path):
+    place = Place(tmp_path)
     job_id = place.submit()
     connection = place.database._connection()
     (used,) = connection.execute("PRAGMA page_count").fetchone()
@@ -198,7 +198,8 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
     for _ in range(2):
         place.parse(place.claim())
     assert Retention(place.database, place.files, age_s=1e6, most_bytes=1 << 30).sweep() == 0
-    (kept,) = place.database._connection().execute("SELECT sum(bytes) FROM jobs").fetchone()
+    with place.database.reading() as connection:
+        (kept,) = connection.execute("SELECT sum(bytes) FROM jobs").fetchone()
     assert Retention(place.database, place.files, age_s=1e6, most_bytes=kept - 1).sweep() == 1
     assert not place.files.folder(jobs[0]).exists() and place.files.folder(jobs[1]).exists()
     assert Retention(place.database, place.files, age_s=-1.0, most_bytes=1 << 30).sweep() == 1

@@ -21,8 +21,9 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "logs": set(),
     "settings": set(),
+    "postgres": {"errors"},
     "weights": {"errors", "settings"},
-    "clients": {"errors", "logs", "settings"},
+    "clients": {"errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "contract": set(),
     "convert": {"errors"},  # of it only what its job in a child process may say
@@ -47,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "parsing": {"contract", "docparser", "documents", "errors", "settings", "worker"},
     "models": {"contract", "errors", "parsing", "settings", "vlm", "weights", "whole_page"},
-    "jobs.storage": {"errors"},
+    "jobs.storage": {"errors", "postgres"},
     "jobs.callbacks": {"clients", "errors", "jobs.storage", "outbound", "settings"},
     "jobs": {
         "clients",
@@ -96,6 +97,7 @@ OUTSIDE: dict[str, set[str]] = {
     "starlette": {"http", "http.chat", "http.jobs"},
     "uvicorn": {"connections", "server"},
     "aiohttp": {"documents", "models", "outbound", "vlm"},  # the one client library for HTTP
+    "psycopg": {"jobs.storage", "postgres"},
     "httpx": set(),
     "requests": set(),
 }

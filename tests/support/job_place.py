@@ -7,8 +7,9 @@ import io
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
-from docparser.jobs.storage import repair
+from docparser.jobs.storage import backend, repair
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
@@ -17,22 +18,31 @@ from docparser.jobs.storage.store import JobStore, QueueLimits
 
 
 class Place:
-    """One service process's view of a data directory."""
+    """One service process's view of a data directory, and of PostgreSQL if there is a ``url``."""
 
-    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000) -> None:
+    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000, url: str = "") -> None:
         self.root = root
         self.files = JobFiles(root, 0)
-        self.database = repair.open_database(self.files)
-        self.in_use = repair.mark_in_use(root)
-        self.processes = Processes(root / "processes")
+        self.database: Any  # tests look inside
+        self.processes: Any
+        if url:
+            opened = backend.open_postgres(url, self.files, grace_s=0.0)
+            self.database, self.processes = opened.database, opened.processes
+        else:
+            self.database = repair.open_database(self.files)
+            self.in_use = repair.mark_in_use(root)
+            self.processes = Processes(root / "processes")
         self.store = JobStore(self.database, QueueLimits(pages, jobs))
         self.queue = StepQueue(self.database, self.processes)
         self.lengths: dict[str, int] = {}  # of the documents
 
     def die(self) -> None:
         """Behave as after kill -9: the lock is released and nothing else is cleaned up."""
-        self.processes._file.close()
-        self.in_use.close()
+        if isinstance(self.processes, Processes):
+            self.processes._file.close()
+            self.in_use.close()
+        else:
+            self.processes.close()  # its session ends with it
         self.database.close()
 
     def submit(
@@ -94,6 +104,9 @@ class Place:
         page = {"number": claim.number, "width": 1, "height": 2}
         folder, sha256, size = self.files.keep_page(claim.job.id, claim.number, page, {"a.jpg": b"x"})
         self.queue.finish(claim, PageRecord(folder, sha256, 1, 2, size), join=False)
+
+    def record(self, folder: str) -> PageRecord:
+        return PageRecord(folder, "0" * 64, 1, 2, 3)
 
     def work(self) -> list[tuple[str, int]]:
         """Everything that waits, in the order of its turns: (job, page)."""

@@ -18,9 +18,8 @@ from pydantic import ValidationError
 from docparser.clients.key_file import KeyFile
 from docparser.clients.key_ring import KeyRing, own_file, read_file
 from docparser.clients.keys import NAME, Key, digest, new_key, parse_entry, parse_time, shown_time
+from docparser.clients.ledger import ledger_of
 from docparser.clients.quotas import RESOURCES, Quota, parse_quota
-from docparser.clients.usage import FILE as USAGE_FILE
-from docparser.clients.usage import UsageLedger
 from docparser.errors import NotReady
 from docparser.settings import Settings
 
@@ -112,22 +111,20 @@ def _make(arguments: argparse.Namespace, file: KeyFile, settings: Settings) -> i
 
 def _list(arguments: argparse.Namespace, file: KeyFile, settings: Settings) -> int:
     now = time.time()
-    ledger_path = settings.data_dir.expanduser().absolute() / USAGE_FILE
-    ledger = UsageLedger(ledger_path) if ledger_path.exists() else None
+    ledger = ledger_of(settings)
     keys = _all_keys(settings, file)
     for key in keys:
         state = "valid" if key.expires is None else f"valid until {shown_time(key.expires)}"
         if key.expired(now):
             state = f"expired at {shown_time(key.expires or 0)}"
         used = [
-            f"{quota} ({ledger.used(key.id, quota)} used)" if ledger and quota.period else str(quota)
+            f"{quota} ({ledger.used(key.id, quota)} used)" if ledger.known() and quota.period else str(quota)
             for quota in key.quotas
         ]
         print(
             "  ".join([f"{key.name:<24}", key.id, f"{state:<34}", *used, *([f"# {key.remark}"] if key.remark else [])])
         )
-    if ledger:
-        ledger.close()
+    ledger.close()
     if not keys:
         print("there are no keys", file=sys.stderr)
     return 0

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from docparser.clients.keys import shown_time
 from docparser.clients.quotas import RESOURCES, Quota
@@ -35,6 +36,12 @@ SCHEMA = (
 Slot = tuple[str, str, int]  # client, quota, end of the period
 
 
+class Statements(Protocol):
+    """A connection of SQLite, or a transaction of PostgreSQL (``shared_usage``)."""
+
+    def execute(self, statement: str, values: Any = (), /) -> Any: ...
+
+
 def exceeded(quota: Quota, name: str, used: int, wanted: int, now: float) -> QuotaExceeded:
     """The error that names quota, limit, what was used, and when the client may come back."""
     _, ends = quota.window(now)
@@ -52,6 +59,8 @@ def exceeded(quota: Quota, name: str, used: int, wanted: int, now: float) -> Quo
 class UsageLedger:
     """Methods block on the disk. The file is made when there is something to count."""
 
+    failures: tuple[type[Exception], ...] = (sqlite3.Error,)
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
@@ -63,12 +72,17 @@ class UsageLedger:
     def now() -> float:
         return time.time()
 
+    def known(self) -> bool:
+        """Whether anything was counted; looking for it makes no file."""
+        return self.path.exists()
+
     def used(self, client: str, quota: Quota) -> int:
         slot = client, quota.name, quota.window(time.time())[1]
         with self._lock:
             try:
-                return self._amount(self._open(), slot) + self._unsaved[slot]
-            except sqlite3.Error as exc:
+                with self._reading() as connection:
+                    return self._amount(connection, slot) + self._unsaved[slot]
+            except self.failures as exc:
                 return self._given_up(exc)[slot]
 
     def spend(
@@ -82,7 +96,7 @@ class UsageLedger:
         slots = [((client, quota.name, quota.window(now)[1]), quota, amount) for quota, amount in wanted]
         with self._lock:
             try:
-                with self._writing(now) as connection:
+                with self._writing(client, now) as connection:
                     for slot, quota, amount in slots:
                         if reference and not _first_time(connection, f"{client} {reference}", slot):
                             continue
@@ -91,12 +105,12 @@ class UsageLedger:
                             raise exceeded(quota, name, used, amount, now)
                         connection.execute(
                             "INSERT INTO used VALUES (?, ?, ?, ?) "
-                            "ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
+                            "ON CONFLICT (client, quota, ends) DO UPDATE SET amount = used.amount + excluded.amount",
                             (*slot, amount + self._unsaved[slot]),
                         )
                 for slot, _, _ in slots:
                     self._unsaved.pop(slot, None)
-            except sqlite3.Error as exc:
+            except self.failures as exc:
                 unsaved = self._given_up(exc)
                 for slot, quota, amount in slots:
                     if not force and unsaved[slot] + amount > quota.most:
@@ -123,14 +137,16 @@ class UsageLedger:
         return self._connection
 
     @contextlib.contextmanager
-    def _writing(self, now: float) -> Iterator[sqlite3.Connection]:
+    def _reading(self) -> Iterator[Statements]:
+        yield self._open()
+
+    @contextlib.contextmanager
+    def _writing(self, client: str, now: float) -> Iterator[Statements]:
+        """A transaction in which nobody else counts for ``client``."""
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if now - self._cleaned > 3600:
-                connection.execute("DELETE FROM used WHERE ends <= ?", (now,))
-                connection.execute("DELETE FROM charged WHERE ends <= ?", (now,))
-                self._cleaned = now
+            self._clean(connection, now)
             yield connection
             connection.execute("COMMIT")
         except BaseException:
@@ -138,12 +154,19 @@ class UsageLedger:
                 connection.execute("ROLLBACK")
             raise
 
+    def _clean(self, connection: Statements, now: float) -> None:
+        """Remove periods that are over, once an hour."""
+        if now - self._cleaned > 3600:
+            connection.execute("DELETE FROM used WHERE ends <= ?", (now,))
+            connection.execute("DELETE FROM charged WHERE ends <= ?", (now,))
+            self._cleaned = now
+
     @staticmethod
-    def _amount(connection: sqlite3.Connection, slot: Slot) -> int:
+    def _amount(connection: Statements, slot: Slot) -> int:
         row = connection.execute("SELECT amount FROM used WHERE client = ? AND quota = ? AND ends = ?", slot).fetchone()
         return int(row[0]) if row else 0
 
-    def _given_up(self, exc: sqlite3.Error) -> Counter[Slot]:
+    def _given_up(self, exc: Exception) -> Counter[Slot]:
         """Counts in memory, after an error of the file; a damaged file is set aside, and counting begins anew."""
         log.error("%s cannot be used (%s); quotas are counted in memory meanwhile", self.path, exc)
         if self._connection is not None:
@@ -158,7 +181,7 @@ class UsageLedger:
         return self._unsaved
 
 
-def _first_time(connection: sqlite3.Connection, reference: str, slot: Slot) -> bool:
+def _first_time(connection: Statements, reference: str, slot: Slot) -> bool:
     _, quota, ends = slot
     return bool(
         connection.execute(

@@ -106,7 +106,7 @@ def openai_error(status: int, message: str) -> dict[str, Any]:
 
 def status_of(exc: errors.ParserError, path: str = OPENAI) -> int:
     """The OpenAI API says 400 where others say 422."""
-    status = STATUS.get(type(exc), 500)
+    status = next((STATUS[kind] for kind in type(exc).__mro__ if kind in STATUS), 500)
     return 400 if status == 422 and path.startswith(OPENAI) else status
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from docparser.errors import DataDirFull, StorageUnavailable
-from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.transaction import Database
 
 POLL_S = 0.2
 

@@ -106,6 +106,8 @@ class JobRunner:
             try:
                 if self._paused_by:
                     await self._wait_until_able()
+                    # The answer to a claim may have been lost with the database.
+                    await asyncio.to_thread(self._queue.keep_only, list(self._running.values()))
                 while self._has_room() and (claim := await asyncio.to_thread(self._claim, self._full())):
                     task = asyncio.create_task(self._do(claim))
                     self._running[task] = claim
@@ -210,7 +212,7 @@ class JobRunner:
         with contextlib.suppress(DataDirFull, StorageUnavailable):
             self._queue.requeue(claim, 0.0, count=False)
 
-    async def _keep_trying(self, method: Any, *arguments: Any, **options: Any) -> None:
+    async def _keep_trying(self, method: Any, *arguments: Any, **options: Any) -> Any:
         """Call a method of the queue until it succeeds: the disk may be full, or the database away."""
         while True:
             try:
@@ -221,6 +223,7 @@ class JobRunner:
 
     async def _open(self, claim: Claim, join: bool) -> None:
         document = self._document(claim)
+        await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # it has a row
         count = await self._service.count_pages(document, self._flow(claim))
         numbers = select(claim.job.page_ranges, count)
         job = claim.job
@@ -242,14 +245,15 @@ class JobRunner:
             words = f"The VLM server failed on every block: {outcome.parsed.notes[0]['message']}"
             return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
         models = await self._readiness.models_in_use()
-        await asyncio.to_thread(self._keep, claim, outcome, models, join)
+        record = await asyncio.to_thread(self._keep, claim, outcome, models)
+        # A page on the disk is not parsed again because the database is away.
+        if not await self._keep_trying(self._queue.finish, claim, record, join=join):
+            await asyncio.to_thread(self._files.remove_page, claim.job.id, record.folder)
 
-    def _keep(self, claim: Claim, outcome: PageOutcome, models: dict, join: bool) -> None:
+    def _keep(self, claim: Claim, outcome: PageOutcome, models: dict) -> PageRecord:
         page, files = pages.pack(outcome, claim.number, models)
         folder, sha256, size = self._files.keep_page(claim.job.id, claim.number, page, files)
-        record = PageRecord(folder, sha256, page["width"], page["height"], size)
-        if not self._queue.finish(claim, record, join=join):
-            self._files.remove_page(claim.job.id, folder)
+        return PageRecord(folder, sha256, page["width"], page["height"], size)
 
     async def _join(self, claim: Claim, options: ParseOptions) -> None:
         steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
 from docparser.contract.schemas import ParseOptions
-from docparser.errors import InvalidJob, InvalidRequest, NotReady, StorageDamaged, StorageUnavailable
+from docparser.errors import InvalidJob, InvalidRequest, NotReady, OutcomeUnknown, StorageDamaged, StorageUnavailable
 from docparser.jobs import callback_body
 from docparser.jobs.callbacks.metrics import CallbackMetrics
 from docparser.jobs.callbacks.sender import CallbackSender
@@ -23,12 +23,10 @@ from docparser.jobs.changes import Changes
 from docparser.jobs.links import Links
 from docparser.jobs.result import Results
 from docparser.jobs.runner import JobRunner
-from docparser.jobs.storage import repair
+from docparser.jobs.storage import backend
 from docparser.jobs.storage.callback_queue import CallbackQueue, Delivery
 from docparser.jobs.storage.files import JobFiles
-from docparser.jobs.storage.keeper import Keeper
 from docparser.jobs.storage.leftovers import remove_leftovers
-from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.retention import Retention, remove_job
 from docparser.jobs.storage.states import Job, JobState, Step, StepState
@@ -70,12 +68,14 @@ class JobService:
         self.model = model
         try:
             self.files = JobFiles(root, settings.min_free_mib)
-            self._database = repair.open_database(self.files)
-            self._processes = Processes(root / "processes")
-            self.keeper = Keeper(self.files, self._database, self._processes, self._read_links)
+            if settings.database_url:
+                opened = backend.open_postgres(settings.database_url, self.files)
+            else:
+                opened = backend.open_sqlite(self.files, self._read_links)
             self._read_links()
         except OSError as exc:
             raise NotReady(f"PARSER_DATA_DIR: {root} cannot be used ({exc}); name a writable directory") from exc
+        self._database, self._processes, self.keeper = opened.database, opened.processes, opened.keeper
         self.store = JobStore(self._database, QueueLimits(settings.max_queued_pages, settings.max_queued_jobs))
         self.queue = StepQueue(self._database, self._processes)
         self.results = Results(self.files, self.queue)
@@ -186,6 +186,9 @@ class JobService:
                 kept = self.store.insert(
                     job, key=submission.idempotency_key, fingerprint=submission.fingerprint, size=size
                 )
+        except OutcomeUnknown:
+            self.files.mark_unsure(job.id)  # `reconcile` removes it if its row does not appear
+            raise
         except BaseException:
             self.files.remove(job.id)
             raise

@@ -15,6 +15,12 @@ class JobSettings(SettingsGroup):
         default=Path(".run/data"),
         description="Jobs, their documents and results. On a local disk; any number of parsers may share it.",
     )
+    database_url: str = Field(
+        default="",
+        pattern=r"^(postgres(ql)?://\S+)?$",
+        repr=False,
+        description="PostgreSQL for jobs of parsers on several machines; they share PARSER_DATA_DIR over a network.",
+    )
     public_url: str = Field(
         default="",
         pattern=r"^(https?://[^\s?#]+)?$",

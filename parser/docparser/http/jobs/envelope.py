@@ -58,7 +58,8 @@ class JobRoute(APIRoute):
 
 
 def error(exc: ParserError) -> JSONResponse:
-    status = STATUS.get(type(exc)) or GENERAL_STATUS.get(type(exc), 500)
+    known = GENERAL_STATUS | STATUS
+    status = next((known[kind] for kind in type(exc).__mro__ if kind in known), 500)
     headers, more = extras(exc, status)
     return SafeJSON(error_body(status, str(exc)) | {"code": status, "msg": str(exc)} | (more or {}), status, headers)
 

@@ -73,7 +73,8 @@ class CallbackSender:
         self._timeout_s = settings.callback_timeout_s
         self._first_pause_s = settings.callback_pause_s
         self._longest_s = settings.callback_hours * 3600
-        self._running: dict[asyncio.Task[None], str] = {}
+        self._running: dict[asyncio.Task[None], Delivery] = {}
+        self._claim_failed = False
         self._free = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
 
@@ -101,14 +102,28 @@ class CallbackSender:
             await target.check(self._client, url)
 
     async def _send_due(self) -> None:
-        while len(self._running) < MOST and (delivery := await asyncio.to_thread(self._queue.claim, self._full())):
+        if self._claim_failed:
+            await asyncio.to_thread(self._queue.keep_only, list(self._running.values()))
+            self._claim_failed = False
+        while len(self._running) < MOST and (delivery := await self._claim()):
             task = asyncio.create_task(self._deliver(delivery))
-            self._running[task] = delivery.host
+            self._running[task] = delivery
             task.add_done_callback(self._ended)
+
+    async def _claim(self) -> Delivery | None:
+        try:
+            return await asyncio.to_thread(self._queue.claim, self._full())
+        except StorageUnavailable:
+            self._claim_failed = True
+            raise
 
     def _full(self) -> list[str]:
         """Hosts that get no further attempt now."""
-        return [host for host, count in Counter(self._running.values()).items() if count >= PER_HOST]
+        return [
+            host
+            for host, count in Counter(delivery.host for delivery in self._running.values()).items()
+            if count >= PER_HOST
+        ]
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]

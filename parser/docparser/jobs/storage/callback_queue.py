@@ -11,10 +11,9 @@ import enum
 import time
 from collections.abc import Collection
 
-from docparser.jobs.storage.database import Database
-from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.states import Counts, Job
 from docparser.jobs.storage.store import count_pages, to_job
+from docparser.jobs.storage.transaction import Database, Presence
 
 
 class CallbackState(enum.StrEnum):
@@ -58,7 +57,7 @@ class Told:
 class CallbackQueue:
     """Methods raise StorageUnavailable and DataDirFull. A row may be gone: its job was removed or begun again."""
 
-    def __init__(self, database: Database, processes: Processes) -> None:
+    def __init__(self, database: Database, processes: Presence) -> None:
         self._database = database
         self._processes = processes
 
@@ -73,15 +72,15 @@ class CallbackQueue:
 
     def claim(self, without: Collection[str] = ()) -> Delivery | None:
         """The next one that is due, None if there is none; no host of ``without``."""
+        others = f"AND host NOT IN ({', '.join('?' * len(without))}) " if without else ""
         due = (
-            "SELECT * FROM callbacks WHERE state = 'queued' AND not_before <= ? "
-            f"AND host NOT IN ({', '.join('?' * len(without))}) ORDER BY not_before LIMIT 1"
+            f"SELECT * FROM callbacks c WHERE state = 'queued' AND not_before <= ? {others}ORDER BY not_before LIMIT 1"
         )
         with self._database.reading() as connection:  # most looks find nothing, and need no lock
             if connection.execute(due, (time.time(), *without)).fetchone() is None:
                 return None
         with self._database.writing() as connection:
-            row = connection.execute(due, (time.time(), *without)).fetchone()
+            row = connection.execute(due + connection.taking("c")[0], (time.time(), *without)).fetchone()
             if row is None:
                 return None
             connection.execute(
@@ -119,7 +118,7 @@ class CallbackQueue:
             names = [
                 row[0] for row in connection.execute("SELECT DISTINCT process FROM callbacks WHERE state = 'sending'")
             ]
-        dead = [name for name in names if not self._processes.alive(name)]
+        dead = self._processes.dead(names)
         if not dead:
             return 0
         with self._database.writing() as connection:
@@ -128,6 +127,20 @@ class CallbackQueue:
                 f"AND process IN ({', '.join('?' * len(dead))})",
                 dead,
             ).rowcount
+
+    def keep_only(self, deliveries: Collection[Delivery]) -> None:
+        """Put this process's claims other than ``deliveries`` back into the queue: the answer to one was lost with the
+        connection. No claim is under way meanwhile."""
+        mine = {(delivery.job.id, delivery.event) for delivery in deliveries}
+        with self._database.writing() as connection:
+            rows = connection.execute(
+                "SELECT job_id, event FROM callbacks WHERE state = 'sending' AND process = ?", (self._processes.name,)
+            ).fetchall()
+            connection.executemany(
+                "UPDATE callbacks SET state = 'queued', process = NULL, attempts = attempts - 1 "
+                "WHERE job_id = ? AND event = ? AND state = 'sending' AND process = ?",
+                [(*row, self._processes.name) for row in rows if (row["job_id"], row["event"]) not in mine],
+            )
 
     def told(self, job_id: str) -> Told | None:
         """The newest callback of a job; None before its end."""

@@ -5,13 +5,14 @@ them sent. All functions are part of a transaction of their caller's."""
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from docparser.jobs.storage.transaction import Transaction
 
-def enqueue(connection: sqlite3.Connection, job_id: str, event: str, change: int) -> None:
+
+def enqueue(connection: Transaction, job_id: str, event: str, change: int) -> None:
     """The job has ended as ``event`` says; tell it if its client asked for that and was not told yet. ``change`` makes
     the id, which stays through all attempts."""
     row = connection.execute("SELECT callback FROM jobs WHERE id = ?", (job_id,)).fetchone()
@@ -20,21 +21,21 @@ def enqueue(connection: sqlite3.Connection, job_id: str, event: str, change: int
     host = urlsplit(json.loads(row["callback"])["url"]).hostname or ""
     now = time.time()
     connection.execute(
-        "INSERT OR IGNORE INTO callbacks (job_id, event, id, host, state, not_before, created) "
-        "VALUES (?, ?, ?, ?, 'queued', ?, ?)",
+        "INSERT INTO callbacks (job_id, event, id, host, state, not_before, created) "
+        "VALUES (?, ?, ?, ?, 'queued', ?, ?) ON CONFLICT DO NOTHING",
         (job_id, str(event), f"{job_id}-{change}", host, now, now),
     )
 
 
-def forget(connection: sqlite3.Connection, job_id: str) -> None:
+def forget(connection: Transaction, job_id: str) -> None:
     """Drop what was told and what waits: the job has begun again."""
     connection.execute("DELETE FROM callbacks WHERE job_id = ?", (job_id,))
 
 
-def restore(connection: sqlite3.Connection, job_id: str, events: Iterable[str]) -> None:
+def restore(connection: Transaction, job_id: str, events: Iterable[str]) -> None:
     """Rows of a rebuilt job for the ends that were told: they are not told again."""
     connection.executemany(
-        "INSERT OR IGNORE INTO callbacks (job_id, event, id, host, state, not_before, created) "
-        "VALUES (?, ?, ?, '', 'over', 0, 0)",
+        "INSERT INTO callbacks (job_id, event, id, host, state, not_before, created) "
+        "VALUES (?, ?, ?, '', 'over', 0, 0) ON CONFLICT DO NOTHING",
         [(job_id, event, f"{job_id}-{event}") for event in events],
     )

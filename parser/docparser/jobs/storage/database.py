@@ -38,8 +38,27 @@ def create(path: Path) -> None:
         connection.execute("COMMIT")
 
 
-class Database:
+class SqliteTransaction(sqlite3.Connection):
+    """A transaction that writes has the lock of the whole file from its beginning, so no part of it is locked."""
+
+    def taking(self, table: str) -> tuple[str, ...]:
+        return ("",)
+
+    def lock_job(self, job_id: str) -> None:
+        pass
+
+    def lock_queue(self) -> None:
+        pass
+
+    def tick(self) -> int:
+        (value,) = self.execute("UPDATE clock SET value = value + 1 RETURNING value").fetchone()
+        return int(value)
+
+
+class SqliteDatabase:
     """Connections to one file, one per thread. Methods raise DataDirFull and StorageUnavailable."""
+
+    refusals: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
 
     def __init__(self, path: Path) -> None:
         """Open the file at ``path``, which must exist. Raises Damaged, Incompatible, StorageUnavailable."""
@@ -49,7 +68,7 @@ class Database:
         self._beside: dict[Path, tuple[int, int] | None] = {}  # what SQLite keeps beside that file
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: list[SqliteTransaction] = []
         self.reopen()
 
     def reopen(self) -> None:
@@ -78,7 +97,7 @@ class Database:
             self._connections.clear()
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[SqliteTransaction]:
         """A transaction that holds the write lock from its beginning; committed at the end, or undone."""
         with self._named_errors():
             connection = self._connection()
@@ -93,7 +112,7 @@ class Database:
                 raise
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[SqliteTransaction]:
         """One snapshot for all queries inside."""
         with self._named_errors():
             connection = self._connection()
@@ -133,7 +152,7 @@ class Database:
             raise StorageUnavailable(f"PARSER_DATA_DIR: {self.path} is missing.")
         return found
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> SqliteTransaction:
         self.check_path()
         if getattr(self._local, "generation", None) is not self._generation:
             if (old := getattr(self._local, "connection", None)) is not None:
@@ -186,10 +205,15 @@ class Database:
             return False
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> SqliteTransaction:
     """A connection to a file that exists: a missing one is not made, because that would hide that it is missing."""
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=SqliteTransaction,
     )
     connection.row_factory = sqlite3.Row
     return connection

@@ -4,6 +4,7 @@
     <data>/jobs/<job id>/document            as the client sent it
                          submission.json     enough to rebuild the job's row
                          cancelled, told-*   marks: it was cancelled; its callback of an end is over
+                         unsure              mark: its client was told 503, its row may have been written nevertheless
                          pages/000007-1f2e/  one finished page: page.json and its pictures
 
 Everything is written under a name that begins with a dot, flushed to the disk, and renamed: after a crash it is there
@@ -30,6 +31,7 @@ JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")
 REMOVED = ".removed-"
 TOLD = "told-"
+UNSURE = "unsure"
 CHUNK = 1 << 20
 
 
@@ -80,6 +82,18 @@ class JobFiles:
         """Leave a mark that a rebuilt database reads."""
         with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
             _write(self.folder(job_id) / "cancelled", [])
+
+    def mark_unsure(self, job_id: str) -> None:
+        """Leave a mark that the folder counts only if it has a row."""
+        with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
+            _write(self.folder(job_id) / UNSURE, [])
+
+    def unsure(self, job_id: str) -> bool:
+        return (self.folder(job_id) / UNSURE).exists()
+
+    def forget_unsure(self, job_id: str) -> None:
+        with self.data.named_errors():
+            (self.folder(job_id) / UNSURE).unlink(missing_ok=True)
 
     def mark_told(self, job_id: str, event: str) -> None:
         """Leave a mark, for a rebuilt database, that the job's callback of this event is over."""

@@ -8,70 +8,40 @@ and made to agree with them, a backup in the directory's place is adopted. For t
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 
-from docparser.errors import DataDirFull, StorageUnavailable
+from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import repair
-from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.database import SqliteDatabase
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
 from docparser.jobs.storage.schema import Damaged
+from docparser.jobs.storage.watcher import Watcher
 
 log = logging.getLogger(__name__)
 
 COMPARE_S = 60.0  # between two looks for folders without a row
 
 
-class Keeper:
-    """``look`` blocks on the disk; call it regularly, from one thread at a time. Any thread may read ``trouble``."""
-
+class Keeper(Watcher):
     def __init__(
-        self, files: JobFiles, database: Database, processes: Processes, on_adopted: Callable[[], None]
+        self, files: JobFiles, database: SqliteDatabase, processes: Processes, on_adopted: Callable[[], None]
     ) -> None:
+        super().__init__(f"PARSER_DATA_DIR: {files.root}")
         self._files, self._database, self._processes = files, database, processes
         self._on_adopted = on_adopted
         self._in_use = repair.mark_in_use(files.root)
-        self._looking = threading.Lock()
         self._compared = time.monotonic()
-        self.trouble = ""
 
     def close(self) -> None:
         self._in_use.close()
 
     def check(self) -> None:
-        """Raises StorageUnavailable while there is trouble, also of a kind that `look` has not seen yet. Cheap."""
-        if self.trouble:
-            raise StorageUnavailable(self.trouble)
+        super().check()
         self._files.data.check()
         self._database.check_path()
-
-    def words(self) -> str:
-        """The same as words; "" if there is no trouble."""
-        try:
-            self.check()
-        except StorageUnavailable as exc:
-            return str(exc)
-        return ""
-
-    def look(self) -> None:
-        """Compare the directory with what was opened; mend it, or set ``trouble``."""
-        with self._looking:
-            try:
-                self._look()
-            except (StorageUnavailable, DataDirFull) as exc:
-                self._set(str(exc))
-            except OSError as exc:
-                self._set(f"PARSER_DATA_DIR: {self._files.root} cannot be used ({exc}).")
-            else:
-                self._set("")
-
-    def _set(self, trouble: str) -> None:
-        if trouble != self.trouble:
-            log.error("%s Jobs wait.", trouble) if trouble else log.warning("the job database can be used again")
-        self.trouble = trouble
 
     def _look(self) -> None:
         data, database = self._files.data, self._database

@@ -6,10 +6,10 @@ from __future__ import annotations
 import shutil
 import time
 
-from docparser.jobs.storage.database import Database
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.reconcile import changed
 from docparser.jobs.storage.states import JobState
+from docparser.jobs.storage.transaction import Database
 
 ORPHAN_S = 3600.0  # what is younger may be in the making
 
@@ -23,7 +23,7 @@ def remove_leftovers(database: Database, files: JobFiles) -> None:
     with database.reading() as connection:
         jobs = {row[0]: JobState(row[1]) for row in connection.execute("SELECT id, state FROM jobs")}
         used = {
-            (row[0], row[1]) for row in connection.execute("SELECT job_id, folder FROM steps WHERE folder NOT NULL")
+            (row[0], row[1]) for row in connection.execute("SELECT job_id, folder FROM steps WHERE folder IS NOT NULL")
         }
     for path in files.hidden():
         if changed(path) < old:

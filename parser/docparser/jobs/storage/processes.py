@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -45,7 +46,11 @@ class Processes:
         (self._folder / self.name).unlink(missing_ok=True)
         self._file.close()
 
-    def alive(self, name: str) -> bool:
+    def dead(self, names: Iterable[str]) -> list[str]:
+        """Those of ``names`` that have ended."""
+        return [name for name in names if not self._alive(name)]
+
+    def _alive(self, name: str) -> bool:
         if name == self.name:
             return True
         try:

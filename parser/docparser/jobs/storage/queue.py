@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
 import time
 from collections.abc import Collection
 
 from docparser.jobs.storage import turns
-from docparser.jobs.storage.database import Database
-from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.reclaim import reclaim_steps
 from docparser.jobs.storage.states import JOINING, Job
 from docparser.jobs.storage.store import end_if_finished, fail_step, tick, to_job
+from docparser.jobs.storage.transaction import Database, Presence, Transaction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +37,7 @@ class PageRecord:
 class StepQueue:
     """Methods that end a step change nothing if it no longer belongs to this process, because its job was cancelled."""
 
-    def __init__(self, database: Database, processes: Processes) -> None:
+    def __init__(self, database: Database, processes: Presence) -> None:
         self._database = database
         self._processes = processes
 
@@ -47,14 +45,18 @@ class StepQueue:
         """The next step, or None if none is due. ``without``: clients (``Job.flow``) whose turn it is not."""
         now = time.time()
         with self._database.writing() as connection:
-            row = turns.next_job(connection, now, without)
-            if row is None:
-                return None
-            number, attempts = connection.execute(
-                "SELECT number, attempts FROM steps WHERE job_id = ? AND state = 'queued' AND not_before <= ? "
-                "ORDER BY number LIMIT 1",
-                (row["id"], now),
-            ).fetchone()
+            while True:
+                row = turns.next_job(connection, now, without)
+                if row is None:
+                    return None
+                step = connection.execute(
+                    "SELECT number, attempts FROM steps WHERE job_id = ? AND state = 'queued' AND not_before <= ? "
+                    "ORDER BY number LIMIT 1",
+                    (row["id"], now),
+                ).fetchone()
+                if step is not None:  # another parser may have taken the job's last one before this one had the lock
+                    break
+            number, attempts = step
             connection.execute(
                 "UPDATE steps SET state = 'running', process = ?, attempts = attempts + 1, changed = ? "
                 "WHERE job_id = ? AND number = ?",
@@ -70,7 +72,7 @@ class StepQueue:
                 return
             changed = tick(connection)
             connection.executemany(
-                "INSERT OR IGNORE INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
+                "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) ON CONFLICT DO NOTHING",
                 [(claim.job.id, number, changed) for number in numbers],  # a rebuilt job has finished ones already
             )
             connection.execute(
@@ -86,7 +88,7 @@ class StepQueue:
         """
         with self._database.writing() as connection:
             if not self._owns_or_deletes(connection, claim):
-                return False
+                return self._was_finished(connection, claim, record)
             connection.execute(
                 "UPDATE steps SET state = 'done', process = NULL, error = NULL, kind = NULL, width = ?, height = ?, "
                 "folder = ?, sha256 = ?, finished = ?, changed = ? WHERE job_id = ? AND number = ?",
@@ -140,6 +142,7 @@ class StepQueue:
     def damaged(self, job_id: str, number: int, error: str) -> None:
         """A finished page can no longer be read: it becomes a failed one, which can be retried."""
         with self._database.writing() as connection:
+            connection.lock_job(job_id)
             fail_step(connection, job_id, number, "StorageDamaged", error)
             connection.execute(
                 "UPDATE jobs SET state = 'running' WHERE id = ? AND state IN ('done', 'failed')", (job_id,)
@@ -155,8 +158,31 @@ class StepQueue:
         """Put the steps of dead processes back into the queue; returns how many."""
         return reclaim_steps(self._database, self._processes)
 
-    def _owns_or_deletes(self, connection: sqlite3.Connection, claim: Claim) -> bool:
-        """Whether the step belongs to this process. If its job was cancelled meanwhile, delete the step."""
+    def keep_only(self, claims: Collection[Claim]) -> int:
+        """Put this process's steps other than ``claims`` back into the queue; returns how many.
+
+        There are such steps where the answer to a claim was lost with the connection. No claim is under way meanwhile.
+        """
+        mine = {(claim.job.id, claim.number) for claim in claims}
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT job_id, number FROM steps WHERE state = 'running' AND process = ?", (self._processes.name,)
+            ).fetchall()
+        lost = [(row["job_id"], row["number"]) for row in rows if (row["job_id"], row["number"]) not in mine]
+        for job_id, number in lost:
+            with self._database.writing() as connection:
+                connection.lock_job(job_id)
+                connection.execute(
+                    "UPDATE steps SET state = 'queued', process = NULL, attempts = attempts - 1, changed = ? "
+                    "WHERE job_id = ? AND number = ? AND state = 'running' AND process = ?",
+                    (tick(connection), job_id, number, self._processes.name),
+                )
+        return len(lost)
+
+    def _owns_or_deletes(self, connection: Transaction, claim: Claim) -> bool:
+        """Whether the step belongs to this process; the job is locked. If it was cancelled meanwhile, delete the
+        step."""
+        connection.lock_job(claim.job.id)
         if self._owns(connection, claim):
             return True
         connection.execute(
@@ -165,7 +191,7 @@ class StepQueue:
         )
         return False
 
-    def _owns(self, connection: sqlite3.Connection, claim: Claim) -> bool:
+    def _owns(self, connection: Transaction, claim: Claim) -> bool:
         row = connection.execute(
             "SELECT 1 FROM steps s JOIN jobs j ON j.id = s.job_id WHERE s.job_id = ? AND s.number = ? "
             "AND s.state = 'running' AND s.process = ? AND j.state = 'running'",
@@ -173,7 +199,16 @@ class StepQueue:
         ).fetchone()
         return row is not None
 
-    def _delete_finished_step(self, connection: sqlite3.Connection, claim: Claim) -> bool:
+    @staticmethod
+    def _was_finished(connection: Transaction, claim: Claim, record: PageRecord) -> bool:
+        """Whether the same page was finished before, by a call whose answer was lost with the connection."""
+        row = connection.execute(
+            "SELECT 1 FROM steps WHERE job_id = ? AND number = ? AND state = 'done' AND folder = ?",
+            (claim.job.id, claim.number, record.folder),
+        ).fetchone()
+        return row is not None
+
+    def _delete_finished_step(self, connection: Transaction, claim: Claim) -> bool:
         """Delete a step that is no page, once it is done. False if it no longer belongs to this process."""
         if not self._owns_or_deletes(connection, claim):
             return False
@@ -181,16 +216,19 @@ class StepQueue:
         return True
 
 
-def _advance_job(connection: sqlite3.Connection, claim: Claim, join: bool) -> None:
+def _advance_job(connection: Transaction, claim: Claim, join: bool) -> None:
     """After a page: queue the joining if it was the last one and some were parsed, or end the job."""
     if join:
         left, done = connection.execute(
-            "SELECT sum(state IN ('queued', 'running')), sum(state = 'done') FROM steps WHERE job_id = ?",
+            "SELECT count(*) FILTER (WHERE state IN ('queued', 'running')), count(*) FILTER (WHERE state = 'done') "
+            "FROM steps WHERE job_id = ?",
             (claim.job.id,),
         ).fetchone()
         if not left and done:
             connection.execute(
-                "INSERT OR REPLACE INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
+                "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) "
+                "ON CONFLICT (job_id, number) DO UPDATE SET state = 'queued', process = NULL, attempts = 0, "
+                "not_before = 0, error = NULL, kind = NULL, finished = NULL, changed = excluded.changed",
                 (claim.job.id, JOINING, tick(connection)),
             )
             return

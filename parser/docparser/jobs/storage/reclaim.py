@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from docparser.jobs.storage.database import Database
-from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.states import JobState
 from docparser.jobs.storage.store import end_if_finished, fail_step, tick
+from docparser.jobs.storage.transaction import Database, Presence
 
 # The limit ends a page that kills the whole service each time. The scheduler counts the worker processes that a page
 # kills.
@@ -14,7 +13,7 @@ MAX_ATTEMPTS = 30
 LOST = f"the service ended {MAX_ATTEMPTS} times while it had this page"
 
 
-def reclaim_steps(database: Database, processes: Processes) -> int:
+def reclaim_steps(database: Database, processes: Presence) -> int:
     """Put the steps of dead processes back into the queue; returns how many.
 
     A step fails when it was begun MAX_ATTEMPTS times. A step of a cancelled job is deleted.
@@ -26,11 +25,16 @@ def reclaim_steps(database: Database, processes: Processes) -> int:
                 "SELECT DISTINCT process FROM steps WHERE state = 'running' AND process IS NOT NULL"
             )
         ]
-    dead = [name for name in names if not processes.alive(name)]
+    dead = processes.dead(names)
     if not dead:
         return 0
     with database.writing() as connection:
         marks = ", ".join("?" * len(dead))
+        jobs = connection.execute(
+            f"SELECT DISTINCT job_id FROM steps WHERE state = 'running' AND process IN ({marks}) ORDER BY job_id", dead
+        ).fetchall()
+        for job in jobs:
+            connection.lock_job(job["job_id"])
         rows = connection.execute(
             "SELECT s.job_id, s.number, s.attempts, j.state FROM steps s JOIN jobs j ON j.id = s.job_id "
             f"WHERE s.state = 'running' AND s.process IN ({marks})",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import sqlite3
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -19,10 +18,10 @@ from typing import Any
 
 from docparser.errors import StorageDamaged
 from docparser.jobs.storage import callbacks, turns
-from docparser.jobs.storage.database import Database
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.states import OPENING, Job, JobState, StepState
 from docparser.jobs.storage.store import CANCELLED, JOB_FIELDS, end, tick, to_row
+from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,11 @@ def reconcile(database: Database, files: JobFiles, *, young_s: float = 0.0, page
         known = {row[0] for row in connection.execute("SELECT id FROM jobs")}
     old = time.time() - young_s
     for job_id in sorted(files.job_ids() - known):
-        if changed(files.folder(job_id)) <= old:
+        if changed(files.folder(job_id)) > old:
+            continue
+        if files.unsure(job_id):  # its client was told 503; no row came
+            files.remove(job_id)
+        else:
             mended.jobs += _restore(database, files, job_id)
     if pages:
         for job_id, steps in _steps(database).items():
@@ -78,6 +81,7 @@ def _finish_removals(database: Database, files: JobFiles) -> None:
 def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
     """Make a job's row from its folder. Unless it was cancelled, the job is opened again and its missing pages are
     parsed."""
+    damage: tuple[type[Exception], ...] = (StorageDamaged, KeyError, TypeError, ValueError, *database.refusals)
     try:
         submission = files.submission(job_id)
         known: dict[str, Any] = {name: submission.get(name) for name in JOB_FIELDS}
@@ -89,6 +93,7 @@ def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
         }
         done = {number: page for number in files.page_folders(job_id) if (page := _newest(files, job_id, number))}
         with database.writing() as connection:
+            connection.lock_queue()
             if not files.folder(job_id).exists() or _exists(connection, job_id):
                 return False  # it was removed, or another process was faster
             _insert(connection, values)
@@ -100,12 +105,12 @@ def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
             else:
                 _open_again(connection, job_id)
         return True
-    except (StorageDamaged, KeyError, TypeError, ValueError, sqlite3.IntegrityError) as exc:
+    except damage as exc:
         log.error("job %s cannot be rebuilt from its folder: %s", job_id, exc)
         return False
 
 
-def _insert(connection: sqlite3.Connection, values: dict[str, Any]) -> None:
+def _insert(connection: Transaction, values: dict[str, Any]) -> None:
     values["turns"] = turns.initial(connection, values["flow"])
     key = (values["owner"], values["idempotency_key"])
     if connection.execute("SELECT 1 FROM jobs WHERE owner = ? AND idempotency_key = ?", key).fetchone():
@@ -114,14 +119,14 @@ def _insert(connection: sqlite3.Connection, values: dict[str, Any]) -> None:
     connection.execute(f"INSERT INTO jobs ({names}) VALUES ({', '.join(f':{name}' for name in values)})", values)
 
 
-def _exists(connection: sqlite3.Connection, job_id: str) -> bool:
+def _exists(connection: Transaction, job_id: str) -> bool:
     return connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job_id,)).fetchone() is not None
 
 
-def _steps(database: Database) -> dict[str, dict[int, sqlite3.Row]]:
+def _steps(database: Database) -> dict[str, dict[int, Row]]:
     """Job -> the steps of its pages by number; jobs that were not opened yet have none. Not those that were
     cancelled."""
-    steps: dict[str, dict[int, sqlite3.Row]] = defaultdict(dict)
+    steps: dict[str, dict[int, Row]] = defaultdict(dict)
     with database.reading() as connection:
         for row in connection.execute("SELECT id FROM jobs WHERE state != 'cancelled'"):
             steps[row["id"]] = {}
@@ -131,7 +136,7 @@ def _steps(database: Database) -> dict[str, dict[int, sqlite3.Row]]:
     return steps
 
 
-def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, sqlite3.Row]) -> int:
+def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, Row]) -> int:
     """Mend the pages of one job; returns how many."""
     if not files.document(job_id).exists():
         return 0  # its pages fail when they are read, and can be tried again when the folder is back
@@ -155,6 +160,7 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
     if not (found or lost or cancelled):
         return 0
     with database.writing() as connection:
+        connection.lock_job(job_id)
         if not _exists(connection, job_id):
             return 0
         if cancelled:
@@ -173,7 +179,7 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
     return len(found) + len(lost)
 
 
-def _newest(files: JobFiles, job_id: str, number: int, step: sqlite3.Row | None = None) -> Found | None:
+def _newest(files: JobFiles, job_id: str, number: int, step: Row | None = None) -> Found | None:
     """The newest folder of a page that can be read, and that is what ``step`` says of it."""
     for folder in reversed(files.page_folders(job_id).get(number, [])):
         with contextlib.suppress(StorageDamaged, KeyError, TypeError):
@@ -183,22 +189,22 @@ def _newest(files: JobFiles, job_id: str, number: int, step: sqlite3.Row | None 
     return None
 
 
-def _take(connection: sqlite3.Connection, job_id: str, number: int, page: Found) -> None:
+def _take(connection: Transaction, job_id: str, number: int, page: Found) -> None:
     """A finished page becomes a done step, unless a living process has it in work."""
     connection.execute(
         "INSERT INTO steps (job_id, number, state, folder, sha256, width, height, finished, changed) "
         "VALUES (?, ?, 'done', ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id, number) DO UPDATE SET state = 'done', "
         "process = NULL, error = NULL, kind = NULL, folder = excluded.folder, sha256 = excluded.sha256, "
         "width = excluded.width, height = excluded.height, finished = excluded.finished, changed = excluded.changed "
-        "WHERE state != 'running'",
+        "WHERE steps.state != 'running'",
         (job_id, number, page.folder, page.sha256, page.width, page.height, time.time(), tick(connection)),
     )
 
 
-def _open_again(connection: sqlite3.Connection, job_id: str) -> None:
+def _open_again(connection: Transaction, job_id: str) -> None:
     """Opening a document makes the steps that are missing, and ends the job, or joins its pages, if none waits."""
     connection.execute(
-        "INSERT OR IGNORE INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?)",
+        "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) ON CONFLICT DO NOTHING",
         (job_id, OPENING, tick(connection)),
     )
     connection.execute(

@@ -20,7 +20,7 @@ from typing import TextIO
 
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import database as databases
-from docparser.jobs.storage.database import Database
+from docparser.jobs.storage.database import SqliteDatabase
 from docparser.jobs.storage.files import JobFiles, flush_folder
 from docparser.jobs.storage.folder import DATABASE
 from docparser.jobs.storage.reconcile import YOUNG_S, Mended, reconcile
@@ -29,7 +29,7 @@ from docparser.jobs.storage.schema import Damaged
 log = logging.getLogger(__name__)
 
 
-def open_database(files: JobFiles) -> Database:
+def open_database(files: JobFiles) -> SqliteDatabase:
     """The database, in agreement with the folders. Raises StorageUnavailable if it is damaged while another process
     uses it, so that it cannot be set aside, or if it is not ours."""
     with files.data.named_errors():
@@ -45,9 +45,9 @@ def open_database(files: JobFiles) -> Database:
     return database
 
 
-def _opened(files: JobFiles) -> Database:
+def _opened(files: JobFiles) -> SqliteDatabase:
     make_if_missing(files)
-    return Database(files.data.database)
+    return SqliteDatabase(files.data.database)
 
 
 def make_if_missing(files: JobFiles) -> bool:
@@ -66,7 +66,7 @@ def make_if_missing(files: JobFiles) -> bool:
                 databases.create(new)
             except sqlite3.Error as exc:
                 raise StorageUnavailable(f"PARSER_DATA_DIR: {path} cannot be made ({exc}).") from exc
-            database = Database(new)
+            database = SqliteDatabase(new)
             mended = reconcile(database, files)
             database.close()  # the last connection moves everything into the one file
             set_aside(files)  # what is left beside a file that was removed would be taken for changes of the new one
@@ -84,7 +84,7 @@ def _remove(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def reopen(files: JobFiles, database: Database) -> None:
+def reopen(files: JobFiles, database: SqliteDatabase) -> None:
     """Open the file that is at the path now, in place of the one that was open before. Raises Damaged, Incompatible."""
     with _lock(files.root / "repair.lock", fcntl.LOCK_EX):
         _rename(database.stale(), _aside(files.data.database))

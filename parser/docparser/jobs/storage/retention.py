@@ -7,8 +7,9 @@ import shutil
 import time
 from collections.abc import Callable
 
-from docparser.jobs.storage.database import Database
+from docparser.errors import OutcomeUnknown
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.transaction import Database
 
 
 def remove_job(database: Database, files: JobFiles, job_id: str) -> bool:
@@ -26,6 +27,8 @@ def remove_job(database: Database, files: JobFiles, job_id: str) -> bool:
             ).rowcount
             if gone:
                 hidden = files.hide(job_id)
+    except OutcomeUnknown:
+        raise  # a hidden folder is a removal that `reconcile` ends
     except BaseException:
         if hidden is not None:
             files.show(job_id, hidden)

@@ -7,7 +7,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from docparser.errors import StorageUnavailable
+from docparser.errors import Incompatible, StorageUnavailable
 
 # The version rises only when an older release could not use the file any more; then a release that knows the older
 # version brings the file up to date when it opens it, and an older release refuses it (`Incompatible`).
@@ -90,10 +90,6 @@ TABLES = frozenset(("jobs", "steps", "flows", "clock"))
 
 class Damaged(StorageUnavailable):
     """The file is no database, or its structure is broken: it can be set aside and built anew from the folders."""
-
-
-class Incompatible(StorageUnavailable):
-    """The file is a sound database, but not one that this release may touch."""
 
 
 def fill(connection: sqlite3.Connection, change: int) -> None:

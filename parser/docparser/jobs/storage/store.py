@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sqlite3
 import time
 
 from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
 from docparser.jobs.storage import callbacks, turns
-from docparser.jobs.storage.database import Database
 from docparser.jobs.storage.states import JOINING, OPENING, Counts, Job, JobState, Step, StepState
+from docparser.jobs.storage.transaction import Database, Row, Transaction
 from docparser.jobs.storage.turns import IS_ACTIVE
 
 CANCELLED = "cancelled by the client"
@@ -55,6 +54,7 @@ class JobStore:
         """
         values = to_row(job) | {"idempotency_key": key, "fingerprint": fingerprint, "bytes": size}
         with self._database.writing() as connection:
+            connection.lock_queue()
             if connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).fetchone():
                 return job.id
             earlier = self._find_key(connection, job.owner, key, fingerprint)
@@ -112,6 +112,7 @@ class JobStore:
     def cancel(self, job_id: str, owner: str) -> Job:
         """End a job that has not ended; its waiting pages leave the queue at once. An ended job stays as it is."""
         with self._database.writing() as connection:
+            connection.lock_job(job_id)
             job = _job(connection, job_id, owner)
             if job.state.ended:
                 return job
@@ -125,6 +126,8 @@ class JobStore:
         Raises QueueFull, and InvalidJob if the job still runs or was cancelled.
         """
         with self._database.writing() as connection:
+            connection.lock_queue()
+            connection.lock_job(job_id)
             job = _job(connection, job_id, owner)
             if not job.state.ended or job.state is JobState.CANCELLED:
                 raise InvalidJob(f"the job is {job.state}; pages can be tried again when it is done or failed")
@@ -159,7 +162,7 @@ class JobStore:
         with self._database.writing() as connection:
             connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (size, job_id))
 
-    def _check_room(self, connection: sqlite3.Connection) -> None:
+    def _check_room(self, connection: Transaction) -> None:
         (jobs,) = connection.execute(f"SELECT count(*) FROM jobs WHERE {IS_ACTIVE}").fetchone()
         if jobs >= self._limits.jobs:
             raise QueueFull(
@@ -173,7 +176,7 @@ class JobStore:
             )
 
     @staticmethod
-    def _find_key(connection: sqlite3.Connection, owner: str, key: str | None, fingerprint: str) -> str | None:
+    def _find_key(connection: Transaction, owner: str, key: str | None, fingerprint: str) -> str | None:
         if key is None:
             return None
         row = connection.execute(
@@ -189,19 +192,19 @@ class JobStore:
         return row["id"]
 
 
-def tick(connection: sqlite3.Connection) -> int:
+def tick(connection: Transaction) -> int:
     """The number of the next change. Watchers ask for what changed after the last number they saw."""
-    return connection.execute("UPDATE clock SET value = value + 1 RETURNING value").fetchone()[0]
+    return connection.tick()
 
 
-def count_pages(connection: sqlite3.Connection, job_id: str) -> Counts:
+def count_pages(connection: Transaction, job_id: str) -> Counts:
     rows = connection.execute(
         "SELECT state, count(*) FROM steps WHERE job_id = ? AND number > 0 GROUP BY state", (job_id,)
     )
     return Counts(**dict(rows.fetchall()))
 
 
-def end_if_finished(connection: sqlite3.Connection, job_id: str) -> None:
+def end_if_finished(connection: Transaction, job_id: str) -> None:
     """End the job if none of its steps waits or runs."""
     (left,) = connection.execute(
         "SELECT count(*) FROM steps WHERE job_id = ? AND state IN ('queued', 'running')", (job_id,)
@@ -222,7 +225,7 @@ def end_if_finished(connection: sqlite3.Connection, job_id: str) -> None:
     end(connection, job_id, JobState.DONE if counts.done else JobState.FAILED, error)
 
 
-def end(connection: sqlite3.Connection, job_id: str, state: JobState, error: str | None) -> None:
+def end(connection: Transaction, job_id: str, state: JobState, error: str | None) -> None:
     """End the job; this is the one place where its callback begins to wait."""
     ended = connection.execute(
         f"UPDATE jobs SET state = ?, error = ?, finished = ? WHERE id = ? AND {IS_ACTIVE}",
@@ -232,14 +235,14 @@ def end(connection: sqlite3.Connection, job_id: str, state: JobState, error: str
         callbacks.enqueue(connection, job_id, state, tick(connection))
 
 
-def _job(connection: sqlite3.Connection, job_id: str, owner: str | None) -> Job:
+def _job(connection: Transaction, job_id: str, owner: str | None) -> Job:
     row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
     if row is None or (owner is not None and row["owner"] != owner):
         raise JobNotFound(f"jobId: there is no job {job_id!r} here; it may be another client's, or its retention ended")
     return to_job(row)
 
 
-def to_job(row: sqlite3.Row) -> Job:
+def to_job(row: Row) -> Job:
     values = {name: row[name] for name in JOB_FIELDS}
     callback = json.loads(row["callback"]) if row["callback"] else None
     return Job(
@@ -247,7 +250,7 @@ def to_job(row: sqlite3.Row) -> Job:
     )
 
 
-def _step(row: sqlite3.Row) -> Step:
+def _step(row: Row) -> Step:
     return Step(**{name: row[name] for name in STEP_FIELDS} | {"state": StepState(row["state"])})
 
 
@@ -260,7 +263,7 @@ def to_row(job: Job) -> dict:
     }
 
 
-def fail_step(connection: sqlite3.Connection, job_id: str, number: int, kind: str, error: str) -> None:
+def fail_step(connection: Transaction, job_id: str, number: int, kind: str, error: str) -> None:
     connection.execute(
         "UPDATE steps SET state = 'failed', process = NULL, kind = ?, error = ?, finished = ?, changed = ? "
         "WHERE job_id = ? AND number = ?",

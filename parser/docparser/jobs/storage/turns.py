@@ -10,26 +10,31 @@ pages takes its turns between the small ones, and no job waits for all pages of 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection
+
+from docparser.jobs.storage.transaction import Row, Transaction
 
 IS_ACTIVE = "state IN ('pending', 'running')"
 
 
-def next_job(connection: sqlite3.Connection, now: float, without: Collection[str] = ()) -> sqlite3.Row | None:
+def next_job(connection: Transaction, now: float, without: Collection[str] = ()) -> Row | None:
     """The row of the job whose turn it is, among those with a step that is due at ``now`` (seconds since the epoch);
-    no job of the clients in ``without``."""
-    found: sqlite3.Row | None = connection.execute(
-        "SELECT j.* FROM jobs j JOIN flows f ON f.flow = j.flow "
-        f"WHERE j.{IS_ACTIVE} AND j.flow NOT IN ({', '.join('?' * len(without))}) AND EXISTS ("
-        "  SELECT 1 FROM steps WHERE job_id = j.id AND state = 'queued' AND not_before <= ?) "
-        "ORDER BY f.turns, f.flow, j.turns, j.created LIMIT 1",
-        (*without, now),
-    ).fetchone()
-    return found
+    no job of the clients in ``without``. The job is locked."""
+    others = f"AND j.flow NOT IN ({', '.join('?' * len(without))}) " if without else ""
+    for taking in connection.taking("j"):
+        found: Row | None = connection.execute(
+            "SELECT j.* FROM jobs j JOIN flows f ON f.flow = j.flow "
+            f"WHERE j.{IS_ACTIVE} {others}AND EXISTS ("
+            "  SELECT 1 FROM steps WHERE job_id = j.id AND state = 'queued' AND not_before <= ?) "
+            f"ORDER BY f.turns, f.flow, j.turns, j.created LIMIT 1{taking}",
+            (*without, now),
+        ).fetchone()
+        if found is not None:
+            return found
+    return None
 
 
-def take(connection: sqlite3.Connection, job_id: str, flow: str, now: float, *, is_page: bool) -> None:
+def take(connection: Transaction, job_id: str, flow: str, now: float, *, is_page: bool) -> None:
     """Count a turn and start the job. Opening a document is no turn: it is short, and finds errors early."""
     turn = 1 if is_page else 0
     connection.execute(
@@ -39,11 +44,11 @@ def take(connection: sqlite3.Connection, job_id: str, flow: str, now: float, *, 
     connection.execute("UPDATE flows SET turns = turns + ? WHERE flow = ?", (turn, flow))
 
 
-def initial(connection: sqlite3.Connection, flow: str) -> float:
+def initial(connection: Transaction, flow: str) -> float:
     """The turns that a new job starts with.
 
     A new client or job gets no credit for the time before it came: it starts level with the one in the queue that had
-    the fewest turns.
+    the fewest turns. The queue is locked.
     """
     (here,) = connection.execute(f"SELECT min(turns) FROM jobs WHERE flow = ? AND {IS_ACTIVE}", (flow,)).fetchone()
     if here is None:
@@ -51,7 +56,8 @@ def initial(connection: sqlite3.Connection, flow: str) -> float:
             f"SELECT min(f.turns) FROM flows f WHERE EXISTS (SELECT 1 FROM jobs WHERE flow = f.flow AND {IS_ACTIVE})"
         ).fetchone()
         connection.execute(
-            "INSERT INTO flows VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET turns = max(turns, excluded.turns)",
+            "INSERT INTO flows VALUES (?, ?) ON CONFLICT (flow) DO UPDATE SET turns = excluded.turns "
+            "WHERE flows.turns < excluded.turns",
             (flow, others or 0.0),
         )
     return float(here or 0.0)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables in PostgreSQL, in versions that follow each other.
+
+A parser brings an older schema up to date when it starts. So that two releases can run side by side during an upgrade,
+a migration only adds: the older release goes on with a newer schema. One that an older release could not live with
+raises OLDEST too; from then on older releases refuse the database.
+"""
+
+from __future__ import annotations
+
+import time
+
+from docparser.errors import Incompatible
+from docparser.postgres.transaction import PostgresTransaction
+
+FIRST = """
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    flow TEXT NOT NULL,
+    batch_id TEXT,
+    model TEXT NOT NULL,
+    file_name TEXT NOT NULL,
+    format TEXT NOT NULL,
+    options TEXT NOT NULL,
+    page_ranges TEXT,
+    idempotency_key TEXT,
+    fingerprint TEXT NOT NULL,
+    state TEXT NOT NULL,
+    error TEXT,
+    created DOUBLE PRECISION NOT NULL,
+    started DOUBLE PRECISION,
+    finished DOUBLE PRECISION,
+    document_pages INTEGER,
+    total_pages INTEGER,
+    bytes BIGINT NOT NULL,
+    turns DOUBLE PRECISION NOT NULL,
+    callback TEXT
+);
+CREATE UNIQUE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX jobs_by_batch ON jobs (owner, batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX active_jobs ON jobs (flow) WHERE state IN ('pending', 'running');
+CREATE INDEX ended_jobs ON jobs (finished) WHERE state NOT IN ('pending', 'running');
+CREATE TABLE steps (
+    job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    process TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    not_before DOUBLE PRECISION NOT NULL DEFAULT 0,
+    error TEXT,
+    kind TEXT,
+    width INTEGER,
+    height INTEGER,
+    folder TEXT,
+    sha256 TEXT,
+    finished DOUBLE PRECISION,
+    changed BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (job_id, number)
+);
+CREATE INDEX queued_steps ON steps (job_id, number) WHERE state = 'queued';
+CREATE INDEX running_steps ON steps (process) WHERE state = 'running';
+CREATE INDEX changed_steps ON steps (job_id, changed);
+CREATE INDEX finished_steps ON steps (finished) WHERE finished IS NOT NULL;
+CREATE TABLE flows (flow TEXT PRIMARY KEY, turns DOUBLE PRECISION NOT NULL);
+CREATE TABLE callbacks (
+    job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    event TEXT NOT NULL,
+    id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    state TEXT NOT NULL,
+    process TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    not_before DOUBLE PRECISION NOT NULL,
+    created DOUBLE PRECISION NOT NULL,
+    status INTEGER,
+    error TEXT,
+    PRIMARY KEY (job_id, event)
+);
+CREATE INDEX queued_callbacks ON callbacks (not_before) WHERE state = 'queued';
+CREATE INDEX sending_callbacks ON callbacks (process) WHERE state = 'sending';
+CREATE TABLE used (
+    client TEXT, quota TEXT, ends BIGINT, amount BIGINT NOT NULL, PRIMARY KEY (client, quota, ends)
+);
+CREATE TABLE charged (reference TEXT, quota TEXT, ends BIGINT, PRIMARY KEY (reference, quota));
+CREATE SEQUENCE clock
+"""
+MIGRATIONS: tuple[str, ...] = (FIRST,)  # the n-th leads to version n
+OLDEST = 1  # version that a release must know to use the newest schema
+VERSION_TABLE = "docparser_schema"
+LOCK = 0x444A4F4253  # any number that is the same in all parsers
+
+
+def upgrade(transaction: PostgresTransaction, migrations: tuple[str, ...] = MIGRATIONS, oldest: int = OLDEST) -> int:
+    """Bring the schema up to date; returns its version before. One parser does it, others wait for it. Raises
+    Incompatible."""
+    transaction.execute("SELECT pg_advisory_xact_lock(?)", (LOCK,))
+    before = check(transaction, len(migrations))
+    if before >= len(migrations):
+        return before
+    for migration in migrations[before:]:
+        for statement in migration.split(";\n"):
+            transaction.execute(statement)
+    if before == 0:
+        # Numbers of changes rise beyond those of a database that this one replaces: watchers compare them.
+        transaction.execute("SELECT setval('clock', ?)", (time.time_ns() // 1_000_000,))
+        transaction.execute(
+            f"CREATE TABLE {VERSION_TABLE} (version INTEGER NOT NULL, oldest INTEGER NOT NULL, place TEXT)"
+        )
+        transaction.execute(f"INSERT INTO {VERSION_TABLE} VALUES (?, ?, NULL)", (len(migrations), oldest))
+    transaction.execute(f"UPDATE {VERSION_TABLE} SET version = ?, oldest = ?", (len(migrations), oldest))
+    return before
+
+
+def check(transaction: PostgresTransaction, known: int = len(MIGRATIONS)) -> int:
+    """The version of the schema, 0 where there is none. Raises Incompatible if this release, which knows version
+    ``known``, may not use it."""
+    if not _exists(transaction, VERSION_TABLE):
+        if foreign := [name for name in ("jobs", "steps", "flows", "callbacks") if _exists(transaction, name)]:
+            raise Incompatible(
+                f"PARSER_DATABASE_URL: the database has tables of another program ({', '.join(foreign)}). Name a "
+                "database of the parser's own."
+            )
+        return 0
+    version, oldest = transaction.execute(f"SELECT version, oldest FROM {VERSION_TABLE}").fetchone() or (0, 0)
+    if oldest > known:
+        raise Incompatible(
+            f"PARSER_DATABASE_URL: the database has version {version}, for releases that know version {oldest} at "
+            f"least; this release knows {known}. Use the release that wrote it."
+        )
+    return int(version)
+
+
+def bind(transaction: PostgresTransaction, place: str) -> None:
+    """The database belongs to the directory ``place``, the first that comes. Raises Incompatible for another one, in
+    which the documents of its jobs would be missing."""
+    transaction.execute(f"UPDATE {VERSION_TABLE} SET place = ? WHERE place IS NULL", (place,))
+    (found,) = transaction.execute(f"SELECT place FROM {VERSION_TABLE}").fetchone() or ("",)
+    if found != place:
+        raise Incompatible(
+            f"PARSER_DATABASE_URL: the database belongs to the data directory with the id {found}, and PARSER_DATA_DIR "
+            f"has the id {place}. All parsers of one database share one directory: mount it; or name another database."
+        )
+
+
+def _exists(transaction: PostgresTransaction, table: str) -> bool:
+    row = transaction.execute("SELECT to_regclass(?)::text", (table,)).fetchone()
+    return row is not None and row[0] is not None

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three parsers over one PostgreSQL and one data directory: ``kill -9`` of parsers and of PostgreSQL at random moments,
+and PostgreSQL away. Processes, signals, PostgreSQL and files are real; the reading of a page is simulated, and the
+directory is a local one in place of a network's."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.jobs import JOBS, JobsParser, Start, VlmProcess
+from tests.support.postgres import PostgresServer
+from tests.support.samples import blank_pages as pdf
+from tests.support.wait import wait_for
+
+SMALL = int(os.environ.get("JOB_MANY", "12"))  # jobs besides the long one
+LONG = max(20, SMALL // 2)  # pages of its document
+KILLS = int(os.environ.get("JOB_KILLS", "4"))  # 20 on demand: see docs/benchmarks.md
+IN_FLIGHT = 2
+VLM_DELAY_S = 0.15
+
+
+class Site:
+    """Three parsers with the names 0, 1, 2."""
+
+    def __init__(self, start: Start, postgres: PostgresServer) -> None:
+        self.start, self.postgres = start, postgres
+        self.url = postgres.database()
+        self.vlm: VlmProcess = start.vlm(VLM_DELAY_S)
+        self.parsers = [self.parser() for _ in range(3)]
+
+    def parser(self) -> JobsParser:
+        return self.start.parser(PARSER_PAGES_IN_FLIGHT=str(IN_FLIGHT), PARSER_DATABASE_URL=self.url)
+
+    def asked(self, *jobs: str) -> Counter[str]:
+        """How often each page of the jobs was read: `job-<id> page <n>`."""
+        return Counter(line for line in self.vlm.asked() if line[4:36] in jobs)
+
+    def wait_for_pages(self, count: int, *jobs: str) -> None:
+        """Until the VLM has begun to read so many pages of the jobs."""
+        wait_for(lambda: len(self.asked(*jobs)) >= count, what=f"{count} pages")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, postgres) -> Iterator[Site]:
+    start = Start(tmp_path_factory.mktemp("site"))
+    made = Site(start, postgres)
+    for parser in made.parsers:
+        parser.wait()
+    yield made
+    postgres.start_if_killed()
+    start.end()
+
+
+def unready(parser: JobsParser) -> str:
+    """Why the parser is not ready, as soon as it says so."""
+    wait_for(lambda: parser.client.get("/health/ready").status_code == 503, what="readiness that says no")
+    return parser.client.get("/health/ready").json()["errorMsg"]
+
+
+def follow(parser: JobsParser, job_id: str) -> str:
+    """The job's state at the end of its stream of events."""
+    with parser.client.stream("GET", f"{JOBS}/{job_id}/events") as answer:
+        told = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data: ")]
+    return [data["state"] for data in told if "state" in data][-1]
+
+
+def test_no_page_is_lost_doubled_or_parsed_twice_by_kills(site):
+    chance = random.Random(19)
+    sizes = {site.parsers[0].job(pdf(LONG)): LONG}
+    for number in range(SMALL):
+        sizes[site.parsers[number % 3].job(pdf(1))] = 1
+    whole = sum(sizes.values())
+    deaths = 0
+    for number in range(KILLS):
+        step = (whole - 8) * (number + 1) // (KILLS + 1)
+        site.wait_for_pages(step, *sizes)
+        time.sleep(chance.random() * VLM_DELAY_S)
+        if number % 2:
+            site.postgres.kill()
+            time.sleep(chance.random())
+            site.postgres.start()
+        else:
+            victim = chance.randrange(3)
+            site.parsers[victim].kill()
+            deaths += 1
+            site.parsers[victim] = site.parser()
+    for parser in site.parsers:
+        parser.wait()
+    for number, (job_id, size) in enumerate(sizes.items()):
+        state = site.parsers[number % 3].ended(job_id)
+        assert state["state"] == "done" and state["docparser"]["pages"]["done"] == size, state
+        results = site.parsers[number % 3].lines(state["resultUrl"]["jsonUrl"])
+        texts = [result["layoutParsingResults"][0]["markdown"]["text"].split(" <")[0] for result in results]
+        assert texts == [f"job-{job_id} page {page}" for page in range(1, size + 1)]
+    asked = site.asked(*sizes)
+    assert set(asked) == {f"job-{job_id} page {page}" for job_id, size in sizes.items() for page in range(1, size + 1)}
+    # Only what a parser had in work when it was killed is parsed again; PostgreSQL's end costs no page.
+    again = sum(asked.values()) - whole
+    assert again <= deaths * IN_FLIGHT, [page for page, times in asked.items() if times > 1]
+
+
+def test_while_postgresql_is_away_clients_are_told_and_jobs_go_on_afterwards(site):
+    job_id = site.parsers[0].job(pdf(12))
+    site.wait_for_pages(3, job_id)
+    site.postgres.kill()
+    for parser in site.parsers:
+        answer = parser.submit(pdf(1))
+        assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
+        assert "PARSER_DATABASE_URL" in answer.json()["msg"], answer.text
+        assert parser.client.get(f"{JOBS}/{job_id}").status_code == 503
+        assert parser.client.get("/health").status_code == 200
+        assert "PARSER_DATABASE_URL" in unready(parser)
+    site.postgres.start()
+    for parser in site.parsers:
+        parser.wait()
+    assert {follow(parser, job_id) for parser in site.parsers} == {"done"}, "events come from whichever is asked"
+    for parser in site.parsers:
+        assert parser.ended(job_id)["docparser"]["pages"]["done"] == 12
+    assert set(site.asked(job_id).values()) == {1}

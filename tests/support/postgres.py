@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real PostgreSQL (Debian: postgresql) as a process of its own, with a data folder of its own, on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.support.processes import child_environment, free_port
+from tests.support.wait import wait_for
+
+PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+MISSING = "" if PROGRAMS else "PostgreSQL is not installed (Debian: postgresql)"
+
+
+class PostgresServer:
+    """``start`` and ``kill`` as often as wanted; ``end`` removes everything.
+
+    fsync is off: what the kernel has survives a killed process, and no test cuts the power.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self.port = free_port()
+        self._user = _unprivileged(self.folder)
+        self._databases = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._run(
+            "initdb", "-D", str(self.folder / "data"), "-U", "docparser", "-A", "trust", "--no-sync", "-E", "UTF8"
+        )
+        self.start()
+
+    def start(self) -> None:
+        settings = (
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            "fsync=off",
+            "shared_buffers=16MB",
+            "log_min_messages=log",
+        )
+        words = [word for setting in settings for word in ("-c", setting)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [PROGRAMS[-1] / "postgres", "-D", self.folder / "data", "-p", str(self.port), *words],
+                user=self._user,
+                env=child_environment("PG"),
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_for(self._answers, what="PostgreSQL")
+
+    def kill(self) -> None:
+        """SIGKILL for the server and everything that it started, as when its machine goes."""
+        assert self._process is not None
+        for pid in (self._process.pid, *self._backends()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+        wait_for(lambda: not self._backends(), what="the end of PostgreSQL's backends")
+
+    def start_if_killed(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            self.start()
+
+    def end(self) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait()
+        shutil.rmtree(self.folder)
+
+    def database(self) -> str:
+        """The URL of a new database."""
+        import psycopg
+
+        self._databases += 1
+        name = f"jobs{self._databases}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://docparser@127.0.0.1:{self.port}/{database}"
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        assert self._process is not None and self._process.poll() is None, (self.folder / "log").read_text()
+        try:
+            psycopg.connect(self.url("postgres")).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _backends(self) -> list[int]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cwd").resolve() == self.folder / "data":
+                    found.append(int(process.name))
+        return found
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [PROGRAMS[-1] / program, *arguments],
+            user=self._user,
+            cwd=self.folder,
+            env=child_environment("PG"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not done.returncode, done.stderr
+
+
+def _unprivileged(folder: Path) -> str | None:
+    """PostgreSQL refuses root: the user that it runs as, who owns ``folder``; None for the user of the tests."""
+    if os.geteuid():
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            found = pwd.getpwnam(name)
+            os.chown(folder, found.pw_uid, found.pw_gid)
+            return name
+    raise AssertionError("no unprivileged user")
