@@ -263,7 +263,8 @@ def test_pixel_budget(server, server_process, answer):
     assert set(found) <= {200, 503} and 200 in found
     taken = memory_of(server_process, "VmHWM") - before
     print(f"{taken / 2**20:.0f} MiB for {count} images of {side} x {side}")
-    # One fits into the budget, two do not. What one leaves behind is still being freed when the next one begins.
+    # One fits into the budget, two do not. What one leaves behind is still being freed when the next one begins, so two
+    # were seen at once; three would be two in work.
     assert DEFAULT_MEGAPIXELS * 10**6 < 2 * side**2
-    assert taken < 2 * 8 * side**2
+    assert taken < 2.5 * 8 * side**2
     check_alive(server, answer)

@@ -15,12 +15,16 @@ def test_the_plugin_registers_and_every_module_imports(platform):
     from vllm import ModelRegistry
 
     import vlm_models
+    from vlm_models.registry import is_known
 
     vlm_models.register()
     vlm_models.register()
     names = [info.name for info in pkgutil.walk_packages(vlm_models.__path__, "vlm_models.")]
+    # The code of a family builds on vLLM's own model of it, which 0.11 does not have of HunyuanOCR.
+    absent = tuple(vlm_models.MODELS[name].rpartition(".")[0] for name in vlm_models.INPUTS_ONLY if not is_known(name))
     for name in names:
-        importlib.import_module(name)
+        if not name.startswith(absent):
+            importlib.import_module(name)
     assert "vlm_models.paddleocr_vl.attention.npu" in names
     entry = ModelRegistry.models["PaddleOCRVLForConditionalGeneration"]
     described = entry.inspect_model_cls()
