@@ -67,6 +67,14 @@ GROUPS = {
         # The environment fuzz lends its packages to the parser's Python.
         Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
         Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
+        # The family that only the second stack's vLLM has.
+        Group(
+            "plugin-0.13",
+            "vlm-0.13",
+            ("tests/plugin/test_families.py", "tests/plugin/test_family_shapes.py"),
+            also=("reference", "parser"),
+            options=("-k", "hunyuan_vl"),
+        ),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
         # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
