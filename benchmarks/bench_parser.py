@@ -7,6 +7,8 @@
 `simulated`: a simulated VLM (parser_bench/simulated_vlm.py), which takes the time of VLMs on NPUs and next to no CPU.
 `demo`: a running VLM server with the demo weights on the same cores. The servers take turns. Progress goes to stderr.
 
+`--layout published`: random weights of the published layout model's shape run in full, and then the demo model's boxes
+are used.
 `--servers ours_layout_server`: ours with the layout model on a die, which parser_bench/simulated_layout.py simulates
 unless `--layout-url` names a running layout server. Its processor time is not the parser's, and not counted.
 `cpu_s_per_page_by_process`: `service` has HTTP and the queue, `pages` the workers with layout, crops and calls of the
@@ -26,7 +28,8 @@ from pathlib import Path
 
 from parser_bench import load
 from parser_bench.documents import text_pdf
-from parser_bench.processes import LAYOUT, OPENER, Server, our_parser, paddlex, say, simulated_layout, simulated_vlm
+from parser_bench.layout_models import layout_model
+from parser_bench.processes import OPENER, Server, our_parser, paddlex, say, simulated_layout, simulated_vlm
 from parser_bench.simulated_vlm import MODEL
 
 DOCUMENTS = 8
@@ -201,7 +204,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--workers", type=int, help="worker processes of our parser (default: as it chooses)")
     parser.add_argument("--threads", type=int, help="threads of its layout model, per worker (default: as it chooses)")
     parser.add_argument("--layout-url", help="ours_layout_server: a running layout server instead of a simulated one")
-    parser.add_argument("--layout", type=Path, default=LAYOUT, help="the layout model's folder")
+    parser.add_argument(
+        "--layout", type=layout_model, default="demo", metavar="demo|published|DIR", help="the layout model"
+    )
     parser.add_argument(
         "--servers",
         nargs="+",

@@ -21,7 +21,8 @@ import urllib.request
 from pathlib import Path
 
 from parser_bench.documents import endless_pdf, text_pdf
-from parser_bench.processes import LAYOUT, OPENER, Server, our_parser, say, simulated_vlm
+from parser_bench.layout_models import layout_model
+from parser_bench.processes import OPENER, Server, our_parser, say, simulated_vlm
 from parser_bench.simulated_vlm import MODEL
 
 OPTIONS = {"fileType": 0, "visualize": False}
@@ -121,7 +122,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=2, help="pages of the second client at a time")
     parser.add_argument("--bombs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=40.0)
-    parser.add_argument("--layout", type=Path, default=LAYOUT)
+    parser.add_argument("--layout", type=layout_model, default="demo", metavar="demo|published|DIR")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, simulated_vlm(16) as (vlm_url, _):
         rows = [row for workers in options.workers for row in measure(Path(folder), vlm_url, workers, options)]

@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from parser_bench.documents import text_pdf
-from parser_bench.processes import LAYOUT, say, simulated_vlm
+from parser_bench.layout_models import layout_model
+from parser_bench.processes import say, simulated_vlm
 
 AT_ONCE = ("--first-ms", "0", "--rate", "1000000")
 OTHER = "other"
@@ -156,7 +157,9 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=20, help="of each round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--layout", type=Path, default=LAYOUT, help="the layout model's folder")
+    parser.add_argument(
+        "--layout", type=layout_model, default="demo", metavar="demo|published|DIR", help="the layout model"
+    )
     parser.add_argument("--functions", type=int, default=0, help="how many functions to list, to stderr")
     options = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="profile-page-") as name, simulated_vlm(16, *AT_ONCE) as (vlm_url, _):

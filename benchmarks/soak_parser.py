@@ -24,7 +24,8 @@ from pathlib import Path
 import aiohttp
 
 from parser_bench.documents import text_pdf
-from parser_bench.processes import LAYOUT, Server, our_parser, say, simulated_vlm
+from parser_bench.layout_models import LAYOUT
+from parser_bench.processes import Server, our_parser, say, simulated_vlm
 
 CLIENTS = 8
 LOOK_EVERY = 250  # pages

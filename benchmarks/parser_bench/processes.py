@@ -23,7 +23,6 @@ import psutil
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYOUT = ROOT / "models" / "demo" / "PP-DocLayoutV2"
 START_S = 600
 TICK_S = 0.2
 #: Words of a command line, and what such a process does; what that forks reads the VLM's answers. The first counts.

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ import bench_model
 import bench_serving
 from model_bench import drawing
 from model_bench.crops import PAGE
+from parser_bench import layout_models
 from tests.support.paths import ROOT
 from tests.support.simulated_vlm import SimulatedVlm, image_url
 
@@ -151,3 +154,28 @@ def test_processor_time_of_a_process_and_its_children():
         assert {os.getpid(), child.pid} <= bench_confidence.family(os.getpid()).keys()
         assert bench_confidence.family(child.pid).keys() == {child.pid}
         child.kill()
+
+
+def test_a_layout_model_by_name_or_folder(tmp_path: Path):
+    demo = layout_models.layout_model("demo")
+    assert (demo / "inference.pdiparams").is_file() and layout_models.layout_model(str(demo)) == demo
+    for word in ("publishd", str(tmp_path)):
+        with pytest.raises(argparse.ArgumentTypeError, match="neither demo nor published nor"):
+            layout_models.layout_model(word)
+
+
+def test_the_published_shape_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made = []
+
+    def make(command: list[str], **_: object) -> None:
+        folder = Path(command[3])
+        folder.mkdir()
+        made.append(folder)
+
+    monkeypatch.setattr(layout_models, "ROOT", tmp_path)
+    monkeypatch.setattr(layout_models.subprocess, "run", make)
+    folder = layout_models.layout_model("published")
+    assert folder.name == "PP-DocLayoutV2" and folder.is_dir() and made[0] != folder
+    assert layout_models.layout_model("published") == folder and len(made) == 1
+    monkeypatch.setattr(layout_models, "SCRIPT", Path(__file__))
+    assert layout_models.layout_model("published") != folder, "another script makes another model"

@@ -40,7 +40,7 @@ def run_demo(words: list[str]) -> None:
     try:
         with exclusive():
             services.check()
-            prepared = prepare_local(settings, documents) if chosen == "local" else Prepared()
+            prepared = prepare_local(settings, documents, local) if chosen == "local" else Prepared()
             services.start()
             weights = services.wait_ready() or prepared.weights
         for document in documents:

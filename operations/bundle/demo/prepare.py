@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from bundle.demo import inputs
 from bundle.environments.environment import Environment
@@ -18,6 +19,12 @@ from bundle.paths import RUN_DIR
 from bundle.progress import step
 from bundle.settings import LocalSettings
 from tool_errors import UsageError
+
+
+class Startable(Protocol):
+    """What the preparation asks of the services."""
+
+    def start(self, *programs: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -44,17 +51,24 @@ def exclusive() -> Iterator[None]:
         yield
 
 
-def prepare_local(settings: LocalSettings, documents: list[inputs.Document]) -> Prepared:
-    """Make the environments, decode the documents and choose the weights. Raises ToolError."""
-    for environment in environments():
-        if not is_ready(environment):
-            set_up(environment)
-    return Prepared(inputs.decode(documents), choose_weights(settings))
+def prepare_local(settings: LocalSettings, documents: list[inputs.Document], services: Startable) -> Prepared:
+    """Make the environments, choose the weights and decode the documents. Raises ToolError.
+
+    The VLM takes longest to start. It loads while the parser's environment is made, if that has to be made.
+    """
+    tools, vlm, parser = environments()
+    for environment in (tools, vlm):
+        set_up(environment)
+    weights = choose_weights(settings)
+    if not is_ready(parser):
+        services.start("vlm")
+        set_up(parser)
+    return Prepared(inputs.decode(documents), weights)
 
 
 def environments() -> list[Environment]:
     """Return the environments that local mode needs."""
-    return [ENVIRONMENTS[name] for name in ("tools", "parser", "vlm")]
+    return [ENVIRONMENTS[name] for name in ("tools", "vlm", "parser")]
 
 
 def choose_weights(settings: LocalSettings) -> dict[str, object]:

@@ -59,13 +59,14 @@ class Services:
             if not (running and self._supervisor.state(program) in ALIVE):
                 check_port(program, host, port, setting)
 
-    def start(self) -> None:
-        """Start supervisord and those programs that do not run; returns without waiting for readiness."""
+    def start(self, *programs: str) -> None:
+        """Start supervisord and those of the programs (all by default) that do not run; does not wait until they are
+        ready."""
         if self._supervisor.pid() is None:
             self._started_supervisor = True
             self._supervisor.start()
             STATE_FILE.write_text(json.dumps(self._settings.identity, indent=1) + "\n")
-        for program in self._settings.programs:
+        for program in programs or self._settings.programs:
             if self._supervisor.state(program) not in ALIVE:
                 log = self._logs[program]
                 say(f"starting {program}, log: {shown(log.path)}")
