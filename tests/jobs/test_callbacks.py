@@ -24,6 +24,7 @@ from docparser.jobs.links import Links
 from docparser.jobs.storage import schema
 from docparser.jobs.storage.callback_queue import CallbackQueue, Delivery, Told
 from docparser.jobs.storage.retention import remove_job
+from docparser.jobs.storage.small_files import FolderFiles
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET, Receiver
 from tests.support.job_place import Place
@@ -54,7 +55,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.queue = CallbackQueue(self.place.database, self.place.processes)
-        links = Links(self.place.root, 3600)
+        links = Links(FolderFiles(self.place.root), 3600)
 
         def body(delivery: Delivery) -> bytes:
             return callback_body.body(delivery, links.path, "")

@@ -18,7 +18,8 @@ import psycopg
 import pytest
 
 from docparser.errors import Incompatible, NotReady, OutcomeUnknown, QueueFull, StorageUnavailable
-from docparser.jobs.storage import backend, files
+from docparser.jobs.storage import backend
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import reconcile
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.states import JobState
@@ -123,7 +124,7 @@ def test_a_parser_hears_of_what_another_one_changed(open_place):
 
 
 def test_a_parser_comes_back_after_its_session_broke_and_one_that_does_not_is_dead(url, tmp_path, monkeypatch):
-    opened = backend.open_postgres(url, files.JobFiles(tmp_path, 0), grace_s=5.0)
+    opened = backend.open_postgres(url, JobFolders(tmp_path, 0), grace_s=5.0)
     assert isinstance(opened.database, PostgresDatabase)
     other = Presence(opened.database, grace_s=5.0)
     clock = time.monotonic()
@@ -323,7 +324,7 @@ def test_a_url_that_cannot_be_read_is_named_without_its_password():
 def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path):
     url = "postgresql://me:geheim@127.0.0.1:1/jobs"
     with pytest.raises(StorageUnavailable, match="the job database jobs at 127.0.0.1 cannot be used") as caught:
-        backend.open_postgres(url, files.JobFiles(tmp_path, 0), start_s=0.0)
+        backend.open_postgres(url, JobFolders(tmp_path, 0), start_s=0.0)
     assert "geheim" not in str(caught.value)
 
 

@@ -21,9 +21,10 @@ from docparser.errors import (
 from docparser.jobs import page_ranges
 from docparser.jobs.links import Links
 from docparser.jobs.storage import leftovers, repair
-from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reclaim import MAX_ATTEMPTS
 from docparser.jobs.storage.retention import Retention
+from docparser.jobs.storage.small_files import FolderFiles
 from docparser.jobs.storage.states import JobState
 from tests.support.job_place import Place
 
@@ -209,9 +210,9 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
 
 
 def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch):
-    links = Links(tmp_path, 3600)
+    links = Links(FolderFiles(tmp_path), 3600)
     _, _, _, _, _, job_id, permission, _ = links.path("a" * 32, "result.jsonl").split("/")
-    Links(tmp_path, 3600).check(job_id, permission)  # another process
+    Links(FolderFiles(tmp_path), 3600).check(job_id, permission)  # another process
     for other, sent in (("b" * 32, permission), (job_id, permission[:-1] + "0" * 2), (job_id, "9" + permission)):
         with pytest.raises(LinkExpired):
             links.check(other, sent)
@@ -242,6 +243,6 @@ def test_page_ranges_that_are_refused(text):
 
 def test_two_processes_open_a_new_directory_at_once(tmp_path):
     with ThreadPoolExecutor(2) as threads:
-        databases = list(threads.map(lambda _: repair.open_database(JobFiles(tmp_path, 0)), range(2)))
+        databases = list(threads.map(lambda _: repair.open_database(JobFolders(tmp_path, 0)), range(2)))
     for database in databases:
         database.check()
