@@ -48,6 +48,16 @@ def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.fixture(params=["sqlite", "postgresql", "postgresql, bucket"])
 def open_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
     """Makes places over one database and one data directory or bucket, of the kind that the test runs with."""
+    yield from _places(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_folders(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
+    """The same over data directories only, for tests that look into them."""
+    yield from _places(request, tmp_path)
+
+
+def _places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
     url = request.getfixturevalue("postgres").database() if "postgresql" in request.param else ""
     storage = request.getfixturevalue("bucket") if "bucket" in request.param else ""
     opened: list[Place] = []

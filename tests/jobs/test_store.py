@@ -147,8 +147,9 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     job_id = place.submit(2)
     place.work()
     step = place.store.look(job_id)[2][0]
-    path = place.files.page_folder(job_id, step.folder) / "page.json"
-    path.write_bytes(path.read_bytes()[:-5])
+    content = place.files.read_page_file(job_id, step.folder, "page.json")
+    place.files.remove_page(job_id, step.folder)
+    place.files.write_page(job_id, step.folder, {}, content[:-5])
     with pytest.raises(StorageDamaged, match="not what was written"):
         place.files.page(job_id, step.folder, step.sha256)
     place.queue.damaged(job_id, 1, "damaged")
@@ -171,17 +172,20 @@ def test_a_full_disk_is_named_and_what_was_there_stays(tmp_path):
         place.files.check_room()
 
 
-def test_a_submission_that_does_not_fit_leaves_nothing(place, monkeypatch):
+def test_a_submission_that_does_not_fit_leaves_nothing(open_folders, monkeypatch):
+    place = open_folders()
+
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("docparser.jobs.storage.files.os.fsync", full)
+    monkeypatch.setattr("docparser.jobs.storage.job_folders.os.fsync", full)
     with pytest.raises(DataDirFull, match="no room left"):
         place.submit()
     assert place.files.job_ids() == set() and list(place.files.hidden()) == []
 
 
-def test_half_written_folders_are_removed_once_they_are_old(place, monkeypatch):
+def test_half_written_folders_are_removed_once_they_are_old(open_folders, monkeypatch):
+    place = open_folders()
     job_id = place.submit()
     hidden = place.files.folder(job_id) / "pages" / ".000001-half"
     hidden.mkdir()
@@ -202,7 +206,7 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
     with place.database.reading() as connection:
         (kept,) = connection.execute("SELECT sum(bytes) FROM jobs").fetchone()
     assert Retention(place.database, place.files, age_s=1e6, most_bytes=kept - 1).sweep() == 1
-    assert not place.files.folder(jobs[0]).exists() and place.files.folder(jobs[1]).exists()
+    assert not place.files.exists(jobs[0]) and place.files.exists(jobs[1])
     assert Retention(place.database, place.files, age_s=-1.0, most_bytes=1 << 30).sweep() == 1
     assert place.files.job_ids() == {jobs[2]}
     with pytest.raises(JobNotFound):

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real S3 server (moto, in an environment of its own) on loopback, and a way to it that can be cut.
 
-moto keeps objects in its memory, so they would go with it. Where the server is to be gone and to come back, its
-connections are cut and refused instead.
+moto keeps objects in its memory, so they would go with it. Where the server is to be gone and to come back, the relay
+before it is killed: its connections break, and new ones are refused.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
+import sys
 import tempfile
-import threading
 from pathlib import Path
 
 from tests.support.paths import python_of
@@ -32,18 +33,9 @@ class S3Server:
         self.folder = Path(tempfile.mkdtemp(prefix="s3-"))
         self._inner, self.port = free_port(), free_port()
         self._buckets = 0
-        self._listener: socket.socket | None = None
-        self._open: set[socket.socket] = set()
-        self._lock = threading.Lock()
-        with (self.folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [PYTHON, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._inner)],
-                env=child_environment() | KEYS,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        wait_for(self._answers, what="the S3 server")
+        self._server = self._run(str(PYTHON), "moto.server", "-H", "127.0.0.1", "-p", str(self._inner))
+        wait_for(lambda: self._answers(self._inner), what="the S3 server")
+        self._relay: subprocess.Popen[bytes] | None = None
         self.start()
 
     @property
@@ -71,66 +63,39 @@ class S3Server:
         )
 
     def start(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=128, reuse_port=False)
-        threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+        self._relay = self._run(sys.executable, "tests.support.relay", str(self.port), str(self._inner))
+        wait_for(lambda: self._answers(self.port), what="the way to the S3 server")
 
     def kill(self) -> None:
-        """Cut all connections and refuse new ones."""
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
-        with self._lock:
-            cut, self._open = self._open, set()
-        for connection in cut:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        """Cut all connections; new ones are refused."""
+        assert self._relay is not None
+        self._relay.kill()
+        self._relay.wait()
 
     def start_if_killed(self) -> None:
-        if self._listener is None:
+        if self._relay is not None and self._relay.poll() is not None:
             self.start()
 
     def end(self) -> None:
-        self.kill()
-        self._process.kill()
-        self._process.wait()
-        for path in self.folder.iterdir():
-            path.unlink()
-        self.folder.rmdir()
+        for process in (self._relay, self._server):
+            if process is not None:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder)
 
-    def _answers(self) -> bool:
-        assert self._process.poll() is None, (self.folder / "log").read_text()
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._inner), timeout=1):
+    def _run(self, python: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [python, "-m", module, *arguments],
+                env=child_environment() | KEYS,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _answers(self, port: int) -> bool:
+        ended = [p for p in (self._server,) if p.poll() is not None]
+        assert not ended, (self.folder / "log").read_text()
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return True
         return False
-
-    def _serve(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                near, _ = listener.accept()
-            except OSError:
-                return
-            try:
-                far = socket.create_connection(("127.0.0.1", self._inner))
-            except OSError:
-                near.close()
-                continue
-            with self._lock:
-                self._open |= {near, far}
-            for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                target.sendall(data)
-        for connection in (source, target):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        with self._lock:
-            if {source, target} <= self._open:
-                self._open -= {source, target}
-                return
-        source.close()
-        target.close()

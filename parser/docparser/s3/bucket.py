@@ -98,10 +98,12 @@ class Bucket:
         return True
 
     def entry(self, key: str) -> Entry | None:
+        """None if there is no such object."""
         try:
             with self._named_errors(expected=MISSING):
                 found = self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)
         except botocore.exceptions.ClientError:
+            self.probe()  # this answer does not say whether the object or the bucket is missing
             return None
         return Entry(key, found["ContentLength"], _seconds(found["LastModified"]))
 
