@@ -211,6 +211,14 @@ def test_a_database_belongs_to_the_place_that_it_saw_first(open_place, s3, tmp_p
         Place(tmp_path, url=url)
 
 
+def test_an_empty_variable_is_one_that_is_not_set(bucket, monkeypatch):
+    for name in ("AWS_CA_BUNDLE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_PROFILE"):
+        monkeypatch.setenv(name, "")
+    place = Bucket(bucket)
+    place.probe()
+    assert place._client._endpoint.http_session._verify is True, "an empty AWS_CA_BUNDLE would verify nothing"
+
+
 def test_what_is_wrong_is_said_in_words(files, s3, bucket, monkeypatch, tmp_path):
     missing = JobObjects("s3://no-such-bucket/x", tmp_path)
     for call in (missing.probe, missing.job_ids, lambda: missing.exists(JOB), missing.place_id):

@@ -301,7 +301,7 @@ class TestSchema:
 
     def test_a_database_belongs_to_one_directory(self, open_place, url, tmp_path):
         open_place()
-        with pytest.raises(Incompatible, match="All parsers of one database share one directory"):
+        with pytest.raises(Incompatible, match="All parsers of one database share one PARSER_DATA_DIR"):
             Place(tmp_path / "another", url=url)
 
     def test_lost_tables_are_named(self, open_place, url):
@@ -328,6 +328,6 @@ def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path):
     assert "geheim" not in str(caught.value)
 
 
-def test_sqlite_loads_nothing_of_postgresql():
-    code = "import sys, docparser.app; sys.exit(any(name.startswith('psycopg') for name in sys.modules))"
+def test_sqlite_loads_nothing_of_postgresql_and_s3():
+    code = "import sys, docparser.app; sys.exit(any(name.startswith(('psycopg', 'boto')) for name in sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -156,6 +157,8 @@ def _client() -> Any:
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
     }
+    for name in [name for name, value in os.environ.items() if name.startswith("AWS_") and not value]:
+        del os.environ[name]  # compose passes on what is not set as empty, which botocore takes for a value
     session = boto3.session.Session()
     client = session.client("s3", config=botocore.config.Config(**settings))
     if ".amazonaws." not in client.meta.endpoint_url:

@@ -58,7 +58,7 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     from docparser.postgres.presence import Presence as Session
 
     database = PostgresDatabase(url)
-    before = _upgrade(database, files.place_id(), time.monotonic() + start_s)
+    before = _upgrade(database, files, time.monotonic() + start_s)
     if before < len(schema.MIGRATIONS):
         log.warning("the schema of the job database was brought from version %d to %d", before, len(schema.MIGRATIONS))
     processes = Session(database, grace_s)
@@ -66,7 +66,7 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     return Backend(database, processes, SharedKeeper(files, database, processes))
 
 
-def _upgrade(database: PostgresDatabase, place: str, deadline: float) -> int:
+def _upgrade(database: PostgresDatabase, files: JobFiles, deadline: float) -> int:
     """Bring the schema up to date, and try again until ``deadline`` if PostgreSQL is not there; returns the version
     before."""
     import psycopg
@@ -77,7 +77,7 @@ def _upgrade(database: PostgresDatabase, place: str, deadline: float) -> int:
         try:
             with database.writing() as transaction:
                 before = schema.upgrade(transaction)
-                schema.bind(transaction, place)
+                schema.bind(transaction, files.place_id(), files.place)
             return before
         except StorageUnavailable as exc:
             if time.monotonic() > deadline or not isinstance(exc.__cause__, psycopg.OperationalError):
