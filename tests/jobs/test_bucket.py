@@ -173,6 +173,16 @@ def test_a_document_is_fetched_once_and_its_copy_goes_when_room_is_needed(files,
     assert not first.exists()
 
 
+def test_copies_of_a_killed_process_are_removed_and_those_of_a_living_one_not(bucket, tmp_path):
+    living, killed = (copies.Copies(Bucket(bucket), tmp_path) for _ in range(2))
+    killed._in_use.close()  # as its end would
+    another = copies.Copies(Bucket(bucket), tmp_path)
+    assert [made.folder.exists() for made in (living, killed, another)] == [True, False, True]
+    for made in (living, another):
+        made.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):
     with ThreadPoolExecutor(4) as threads:
         links = list(threads.map(lambda _: Links(small_files.BucketFiles(Bucket(bucket)), 3600), range(4)))
@@ -216,7 +226,7 @@ def test_an_empty_variable_is_one_that_is_not_set(bucket, monkeypatch):
         monkeypatch.setenv(name, "")
     place = Bucket(bucket)
     place.probe()
-    assert place._client._endpoint.http_session._verify is True, "an empty AWS_CA_BUNDLE would verify nothing"
+    assert place._client._endpoint.http_session._verify, "an empty AWS_CA_BUNDLE would verify nothing"
 
 
 def test_what_is_wrong_is_said_in_words(files, s3, bucket, monkeypatch, tmp_path):

@@ -7,16 +7,20 @@ After its last use a copy stays for the next page of the same document, until ne
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from docparser.errors import DataDirFull
 from docparser.s3.bucket import Bucket
 
 IDLE_BYTES = 512 << 20  # of copies that nobody uses
+PREFIX, IN_USE = "copies-", "in-use"
 NO_ROOM = "PARSER_SPOOL_DIR has no room for a copy of the document ({reason}); free some and try again."
 
 
@@ -30,10 +34,10 @@ class _Copy:
 
 
 class Copies:
-    def __init__(self, bucket: Bucket, folder: Path | None) -> None:
-        """``folder``: where copies lie, in a folder of their own that goes with this process's end."""
+    def __init__(self, bucket: Bucket, parent: Path | None) -> None:
+        """``parent``: where the folder of this process's copies lies; None for the system's."""
         self._bucket = bucket
-        self._folder = tempfile.TemporaryDirectory(prefix="docparser-copies-", dir=folder)
+        self.folder, self._in_use = _own_folder(parent or Path(tempfile.gettempdir()))
         self._lock = threading.Lock()
         self._copies: dict[str, _Copy] = {}  # the longest unused first
 
@@ -57,11 +61,12 @@ class Copies:
                 self._copies.pop(key).path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        self._folder.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._in_use.close()
 
     def _take(self, key: str) -> _Copy:
         with self._lock:
-            copy = self._copies.pop(key, None) or _Copy(Path(self._folder.name, key.replace("/", "-")))
+            copy = self._copies.pop(key, None) or _Copy(self.folder / key.replace("/", "-"))
             self._copies[key] = copy
             copy.users += 1
             return copy
@@ -89,3 +94,17 @@ class Copies:
                 if not other.users:
                     self._copies.pop(name).path.unlink(missing_ok=True)
                     idle -= other.size
+
+
+def _own_folder(parent: Path) -> tuple[Path, BinaryIO]:
+    """A new folder and the lock that says whose it is. Folders of processes that were killed are removed."""
+    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for lock in parent.glob(f"{PREFIX}*/{IN_USE}"):
+        with contextlib.suppress(OSError), lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    file = (folder / f".{IN_USE}").open("wb")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    (folder / f".{IN_USE}").rename(folder / IN_USE)  # nobody sees it without its lock
+    return folder, file

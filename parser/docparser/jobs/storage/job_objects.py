@@ -35,7 +35,6 @@ class JobObjects(JobFiles):
     def __init__(self, url: str, copies: Path | None) -> None:
         """``copies``: the folder for copies of documents and pictures; None for the system's. Raises NotReady."""
         self._bucket = Bucket(url)
-        self._folder = copies
         self._copies = Copies(self._bucket, copies)
         self.place = f"{SETTING}: {self._bucket.url}"
         self.small = BucketFiles(self._bucket)
@@ -164,7 +163,7 @@ class JobObjects(JobFiles):
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
         """Copies of them."""
-        with tempfile.TemporaryDirectory(prefix="docparser-pictures-", dir=self._folder) as copies:
+        with tempfile.TemporaryDirectory(prefix="pictures-", dir=self._copies.folder) as copies:
 
             def of(job_id: str, folder: str) -> dict[str, Path]:
                 found = {}
