@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document as a list of blocks, which each typesetter writes in its own language."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from .prose import Prose
+
+KINDS = {"paragraph": 10, "title": 2, "items": 2, "numbered": 1, "code": 1, "quote": 1}
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """``kind`` is of KINDS; ``parts`` are its paragraphs, items or lines of code."""
+
+    kind: str
+    parts: tuple[str, ...]
+
+
+def document(rng: random.Random, split: str, characters: int) -> list[TextBlock]:
+    """Blocks of about ``characters`` characters."""
+    prose = Prose(rng, split)
+    blocks = [TextBlock("title", (prose.title(),))]
+    length = 0
+    while length < characters:
+        kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+        if kind == "title":
+            parts = (prose.title(),)
+        elif kind in ("items", "numbered"):
+            parts = tuple(prose.item() for _ in range(rng.randint(2, 7)))
+        elif kind == "code":
+            parts = tuple(prose.code())
+        else:
+            parts = (prose.paragraph(),)
+        blocks.append(TextBlock(kind, parts))
+        length += sum(map(len, parts))
+    return blocks
+
+
+def spans(rng: random.Random, text: str) -> list[tuple[str, str]]:
+    """``text`` in pieces (style, piece), in which a few words are ``emph``, ``strong`` or ``code``; the rest "" ."""
+    words = text.split(" ")
+    pieces: list[tuple[str, str]] = []
+    place = 0
+    while place < len(words):
+        plain = rng.randint(4, 60)
+        pieces.append(("", " ".join(words[place : place + plain])))
+        place += plain
+        if place < len(words):
+            count = rng.randint(1, 4)
+            pieces.append((rng.choice(("emph", "emph", "strong", "code")), " ".join(words[place : place + count])))
+            place += count
+    return pieces

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents set by pdfTeX: Computer Modern, Latin Modern and TeX Gyre; justified, hyphenated, with ligatures."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from .blocks import TextBlock, document, spans
+
+FACES = {
+    "": 3,  # Computer Modern
+    r"\usepackage{lmodern}": 6,
+    r"\usepackage{lmodern}\renewcommand{\familydefault}{\sfdefault}": 1,
+    r"\usepackage{tgtermes}": 2,
+    r"\usepackage{tgpagella}": 2,
+    r"\usepackage{tgschola}": 1,
+    r"\usepackage{tgbonum}": 1,
+    r"\usepackage{tgheros}\renewcommand{\familydefault}{\sfdefault}": 2,
+}
+STYLES = {"": "%s", "emph": r"\emph{%s}", "strong": r"\textbf{%s}", "code": r"\texttt{%s}"}
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    '"': r"\textquotedbl{}",
+    "'": r"'",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "-": r"-{}",  # two hyphens stay two
+    "`": r"\textasciigrave{}",
+} | {character: "\\" + character for character in "#$%&_{}"}
+
+
+def escaped(text: str) -> str:
+    return re.sub(r"[\\~^\"'<>|`#$%&_{}-]", lambda found: SPECIAL[found[0]], text)
+
+
+def source(rng: random.Random, split: str, pages: int) -> str:
+    """The LaTeX of a document of about ``pages`` pages of A4."""
+    size = rng.choice((10, 10, 11, 11, 12))
+    face = rng.choices(list(FACES), list(FACES.values()))[0]
+    columns = rng.random() < 0.2
+    encoding = "" if not face and rng.random() < 0.3 else "T1"
+    margin = rng.choice(("left=22mm,right=22mm", "left=30mm,right=30mm", "left=38mm,right=38mm", "left=18mm,right=18mm"))
+    head = [
+        rf"\documentclass[a4paper,{size}pt{',twocolumn' if columns else ''}]{{article}}",
+        rf"\usepackage[{margin},top=22mm,bottom=24mm]{{geometry}}",
+        r"\usepackage[T1]{fontenc}\usepackage{textcomp}" if encoding else r"\usepackage{textcomp}",
+        face,
+        r"\usepackage{microtype}" if rng.random() < 0.3 else "",
+        r"\input{glyphtounicode}\pdfgentounicode=1",
+        rf"\setlength{{\parskip}}{{{rng.choice((0, 0, 4, 8))}pt}}\setlength{{\parindent}}{{{rng.choice((0, 12, 18))}pt}}",
+        rf"\linespread{{{rng.choice((1.0, 1.0, 1.0, 1.1, 1.25))}}}",
+        rf"\pagestyle{{{rng.choice(('plain', 'empty'))}}}",
+        r"\setcounter{secnumdepth}{%d}" % rng.choice((0, 3)),
+        r"\sloppy",
+        r"\begin{document}",
+        r"\raggedright" if rng.random() < 0.15 else "",
+    ]
+    body = [_block(rng, block) for block in document(rng, split, pages * 2600)]
+    return "\n".join([*head, *body, r"\end{document}", ""])
+
+
+def _inline(rng: random.Random, text: str) -> str:
+    return " ".join(STYLES[style] % escaped(piece) for style, piece in spans(rng, text))
+
+
+def _block(rng: random.Random, block: TextBlock) -> str:
+    if block.kind == "title":
+        return rf"\{rng.choice(('section', 'subsection', 'subsubsection', 'paragraph'))}{{{escaped(block.parts[0])}}}"
+    if block.kind == "code":
+        size = rng.choice((r"\small", r"\footnotesize", r"\normalsize"))
+        return rf"{{{size}\begin{{verbatim}}" + "\n" + "\n".join(block.parts) + "\n" + r"\end{verbatim}}"
+    if block.kind in ("items", "numbered"):
+        name = "itemize" if block.kind == "items" else "enumerate"
+        items = "\n".join(rf"\item {_inline(rng, part)}" for part in block.parts)
+        return rf"\begin{{{name}}}" + "\n" + items + "\n" + rf"\end{{{name}}}"
+    text = "\n\n".join(_inline(rng, part) for part in block.parts)
+    if block.kind == "quote":
+        return rf"\begin{{quote}}{rng.choice(('', chr(92) + 'small ', chr(92) + 'itshape '))}" + text + r"\end{quote}"
+    return text + "\n"
+
+
+def typeset(rng: random.Random, split: str, folder: Path, pages: int = 12) -> Path:
+    """Set a document in ``folder``; returns the PDF. Raises FileNotFoundError without TeX."""
+    if not shutil.which("pdflatex"):
+        raise FileNotFoundError(
+            "pdflatex is missing; install it with: apt-get install texlive-latex-recommended texlive-fonts-recommended "
+            "lmodern tex-gyre"
+        )
+    (folder / "page.tex").write_text(source(rng, split, pages), encoding="ascii")
+    command = ["pdflatex", "-interaction=nonstopmode", "-no-shell-escape", "page.tex"]
+    subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)  # 1 for a box too full
+    return folder / "page.pdf"
