@@ -41,18 +41,21 @@ def escaped(text: str) -> str:
 
 
 def source(rng: random.Random, split: str, pages: int) -> str:
-    """The LaTeX of a document of about ``pages`` pages of A4."""
+    """The LaTeX of a document of about ``pages`` pages of A4.
+
+    Computer Modern is set in TeX's old encoding: in the new one it would need outlines that Debian keeps apart.
+    """
     size = rng.choice((10, 10, 11, 11, 12))
     face = rng.choices(list(FACES), list(FACES.values()))[0]
     columns = rng.random() < 0.2
-    encoding = "" if not face and rng.random() < 0.3 else "T1"
     margin = rng.choice(("left=22mm,right=22mm", "left=30mm,right=30mm", "left=38mm,right=38mm", "left=18mm,right=18mm"))
     head = [
         rf"\documentclass[a4paper,{size}pt{',twocolumn' if columns else ''}]{{article}}",
         rf"\usepackage[{margin},top=22mm,bottom=24mm]{{geometry}}",
-        r"\usepackage[T1]{fontenc}\usepackage{textcomp}" if encoding else r"\usepackage{textcomp}",
+        r"\usepackage[T1]{fontenc}" if face else r"\DeclareTextCommand{\textquotedbl}{OT1}{''}",
+        r"\usepackage{textcomp}",
         face,
-        r"\usepackage{microtype}" if rng.random() < 0.3 else "",
+        r"\usepackage[expansion=false]{microtype}" if rng.random() < 0.3 else "",
         r"\input{glyphtounicode}\pdfgentounicode=1",
         rf"\setlength{{\parskip}}{{{rng.choice((0, 0, 4, 8))}pt}}\setlength{{\parindent}}{{{rng.choice((0, 12, 18))}pt}}",
         rf"\linespread{{{rng.choice((1.0, 1.0, 1.0, 1.1, 1.25))}}}",
@@ -95,5 +98,7 @@ def typeset(rng: random.Random, split: str, folder: Path, pages: int = 12) -> Pa
         )
     (folder / "page.tex").write_text(source(rng, split, pages), encoding="ascii")
     command = ["pdflatex", "-interaction=nonstopmode", "-no-shell-escape", "page.tex"]
-    subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)  # 1 for a box too full
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)  # 1 for a box too full
+    if not (folder / "page.pdf").exists():
+        raise RuntimeError(f"pdflatex made no PDF; its last words: {done.stdout[-1000:].decode(errors='replace')}")
     return folder / "page.pdf"

@@ -123,6 +123,20 @@ REFINE = {
     "topics": dataclasses.replace(
         PROSE, steps=560, tokens=(24, 1280), small=0.4, strange=(0.02, 0.3), phrases=0.03, topics=0.6
     ),
+    # Pages that people bring: set by TeX, Chromium and LibreOffice, to 44 lines, at the sizes that the client sends.
+    "printed": dataclasses.replace(
+        PROSE,
+        steps=1300,
+        lines=(1, 14),
+        tokens=(24, 1280),
+        small=0.3,
+        strange=(0.02, 0.3),
+        topics=0.3,
+        printed=0.7,
+        short=0.12,
+        natural=0.85,
+        tower_every=1,
+    ),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
