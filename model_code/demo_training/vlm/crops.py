@@ -333,6 +333,8 @@ class CropMaker:
             # Ink of other rows of the same line (ascenders, large print) is neither letter nor paper.
             wide = (middle > line.baseline - 2.0 * line.x_height) & (middle < line.baseline + 0.8 * line.x_height)
             band = (middle > line.baseline - 1.25 * line.x_height) & (middle < line.baseline + 0.25 * line.x_height)
+            # Of print that is smaller than a patch, the row that lies nearest.
+            band[np.abs(middle - (line.baseline - 0.5 * line.x_height)).argmin()] = True
             columns_inked = slice(max(0, int(lefts[0] * sx // PATCH)), max(0, math.ceil(lefts[-1] * sx / PATCH)))
             for row in np.nonzero(wide)[0]:
                 cells = glyph[row, columns_inked]

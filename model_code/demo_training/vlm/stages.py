@@ -126,7 +126,7 @@ REFINE = {
     # Pages that people bring: set by TeX, Chromium and LibreOffice, to 44 lines, at the sizes that the client sends.
     "printed": dataclasses.replace(
         PROSE,
-        steps=1300,
+        steps=1700,
         lines=(1, 14),
         tokens=(24, 1280),
         small=0.3,
