@@ -34,6 +34,13 @@ def typeset(rng: random.Random, split: str, folder: Path, pages: int = 12) -> Pa
     source = folder / "page.html"
     source.write_text(page(rng, split, pages), encoding="utf-8")
     command = ["soffice", "--headless", f"-env:UserInstallation=file://{folder / 'profile'}"]
-    command += ["--infilter=HTML (StarWriter)", "--convert-to", "pdf:writer_pdf_Export", "--outdir", str(folder), str(source)]
+    command += [
+        "--infilter=HTML (StarWriter)",
+        "--convert-to",
+        "pdf:writer_pdf_Export",
+        "--outdir",
+        str(folder),
+        str(source),
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=180)
     return folder / "page.pdf"

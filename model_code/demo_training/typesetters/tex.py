@@ -48,7 +48,9 @@ def source(rng: random.Random, split: str, pages: int) -> str:
     size = rng.choice((10, 10, 11, 11, 12))
     face = rng.choices(list(FACES), list(FACES.values()))[0]
     columns = rng.random() < 0.2
-    margin = rng.choice(("left=22mm,right=22mm", "left=30mm,right=30mm", "left=38mm,right=38mm", "left=18mm,right=18mm"))
+    margin = rng.choice(
+        ("left=22mm,right=22mm", "left=30mm,right=30mm", "left=38mm,right=38mm", "left=18mm,right=18mm")
+    )
     head = [
         rf"\documentclass[a4paper,{size}pt{',twocolumn' if columns else ''}]{{article}}",
         rf"\usepackage[{margin},top=22mm,bottom=24mm]{{geometry}}",

@@ -115,12 +115,10 @@ def _fitting(stage: Stage, cells: int) -> int:
     return max(2 if cells <= 640 else 1, min(64, round(1.6 * stage.patches / (patches * (1 + patches / 900)))))
 
 
-def _resized(size: tuple[int, int], scale: float | None) -> tuple[int, int]:
-    """Height and width in whole cells of a crop of ``size`` (width, height): by the client's rule, or by ``scale``."""
+def _enlarged(size: tuple[int, int], scale: float) -> tuple[int, int]:
+    """Height and width after the client's rule of a crop of ``size`` (width, height) that was enlarged before."""
     width, height = size
-    if scale is None:
-        return smart_resize(height, width)
-    return max(CELL, round(height * scale / CELL) * CELL), max(CELL, round(width * scale / CELL) * CELL)
+    return smart_resize(round(height * scale), round(width * scale))
 
 
 def _alike(size: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -167,9 +165,7 @@ class CropMaker:
             raise ValueError("the stage has printed pages and there is no shelf; name it with --shelf")
         while True:
             cuttings = self.shelf.look(160)
-            scale = math.exp(self.rng.uniform(math.log(0.85), math.log(1.6)))
-            natural = self.rng.random() < stage.natural
-            sizes = [_resized(cutting.size, None if natural else scale) for cutting in cuttings]
+            sizes = [_enlarged(cutting.size, cutting.scale(self.rng)) for cutting in cuttings]
             first = next(
                 (
                     size

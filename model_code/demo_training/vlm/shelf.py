@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crops out of printed pages (``typesetters.make``): a paragraph, or any lines that follow each other."""
+"""Crops out of printed pages (``typesetters.make``): bands of a few lines that follow each other, as the parser cuts
+them."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +15,9 @@ from PIL import Image
 
 from ..drawing.block import Line
 
-IN_HAND = 24  # decoded pages that crops come from; one of them is changed with every look
-MOST_LINES = 44
+IN_HAND, CHANGED = 32, 3  # decoded pages that crops come from, and how many of them change with every look
+MOST_LINES = 6
+X_HEIGHT, MOST_SCALE = 13.0, 2.4  # px that the parser brings small print to, and by how much at most
 Box = tuple[float, float, float, float]
 
 
@@ -25,6 +28,11 @@ class Cutting:
     image: Image.Image
     box: Box
     lines: tuple[Line, ...]
+
+    def scale(self, rng: random.Random) -> float:
+        """By how much the parser would enlarge it, which measures the print not quite exactly."""
+        measured = statistics.median(line.x_height for line in self.lines) * math.exp(rng.uniform(-0.3, 0.3))
+        return min(MOST_SCALE, max(1.0, X_HEIGHT / measured))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -54,28 +62,21 @@ class Shelf:
 
     def look(self, count: int) -> list[Cutting]:
         """``count`` places on the pages in hand."""
-        self._turn()
-        return [self._cutting() for _ in range(count)]
-
-    def _turn(self) -> None:
-        if len(self._pages) == IN_HAND:
-            self._pages.pop(self._rng.randrange(IN_HAND))
+        del self._pages[:CHANGED]
         while len(self._pages) < IN_HAND:
             self._pages.append(_read(self._rng.choice(self._names)))
+        return [self._cutting() for _ in range(count)]
 
     def _cutting(self) -> Cutting:
         rng = self._rng
         image, runs = rng.choice(self._pages)
         run = rng.choices(runs, [math.sqrt(sum(len(line.text) for part in run for line in part)) for run in runs])[0]
         lines = [line for part in run for line in part]
-        first, last = 0, len(lines)
-        if rng.random() < 0.6:
-            part = rng.randrange(len(run))
-            first = sum(map(len, run[:part]))
-            last = first + len(run[part])
+        part = rng.randrange(len(run))
+        first = sum(map(len, run[:part]))
+        last = first + len(run[part])
         if last - first > MOST_LINES or rng.random() < 0.3:
-            most = min(last - first, MOST_LINES)
-            count = min(most, round(math.exp(rng.uniform(0, math.log(most + 0.5)))))
+            count = rng.randint(1, min(last - first, MOST_LINES))
             first += rng.randint(0, last - first - count)
             last = first + count
         chosen = lines[first:last]

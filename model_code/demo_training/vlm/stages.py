@@ -123,18 +123,19 @@ REFINE = {
     "topics": dataclasses.replace(
         PROSE, steps=560, tokens=(24, 1280), small=0.4, strange=(0.02, 0.3), phrases=0.03, topics=0.6
     ),
-    # Pages that people bring: set by TeX, Chromium and LibreOffice, to 44 lines, at the sizes that the client sends.
+    # Pages that people bring: set by TeX, Chromium and LibreOffice, in bands of a few lines, as the parser cuts them.
     "printed": dataclasses.replace(
         PROSE,
-        steps=1700,
-        lines=(1, 14),
+        steps=1800,
+        lines=(1, 6),
+        long=0.0,
         tokens=(24, 1280),
         small=0.3,
         strange=(0.02, 0.3),
         topics=0.3,
-        printed=0.7,
+        printed=0.65,
         short=0.12,
-        natural=0.85,
+        natural=0.9,
         tower_every=1,
     ),
 }

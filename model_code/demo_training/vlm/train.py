@@ -232,7 +232,9 @@ def main() -> None:
     parser.add_argument(
         "--stages", nargs="+", metavar="NAME", help="only these of the schedule, e.g. with --init: heads print"
     )
-    parser.add_argument("--shelf", type=Path, help="folder of printed pages (typesetters.make), for stages that have some")
+    parser.add_argument(
+        "--shelf", type=Path, help="folder of printed pages (typesetters.make), for stages that have some"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")
     arguments = parser.parse_args()
