@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from .prose import Prose
+from .prose import Text
 
 KINDS = {"paragraph": 10, "title": 2, "items": 2, "numbered": 1, "code": 1, "quote": 1}
 
@@ -19,9 +19,8 @@ class TextBlock:
     parts: tuple[str, ...]
 
 
-def document(rng: random.Random, split: str, characters: int) -> list[TextBlock]:
+def document(rng: random.Random, prose: Text, characters: int) -> list[TextBlock]:
     """Blocks of about ``characters`` characters."""
-    prose = Prose(rng, split)
     blocks = [TextBlock("title", (prose.title(),))]
     length = 0
     while length < characters:

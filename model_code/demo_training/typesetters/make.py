@@ -17,6 +17,7 @@ from pathlib import Path
 
 from . import chromium, office, tex
 from .printed import printed_pages
+from .prose import Prose
 
 TYPESETTERS = {"tex": tex.typeset, "chromium": chromium.typeset, "office": office.typeset}
 DPI = (144, 144, 144, 120, 132, 160, 180, 200)  # the parser renders PDFs at 144
@@ -30,7 +31,7 @@ def make(out: Path, name: str, seed: int, split: str, pages: int) -> int:
     if done.exists():
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        pdf = TYPESETTERS[name](rng, split, Path(folder), pages)
+        pdf = TYPESETTERS[name](rng, Prose(rng, split), Path(folder), pages)
         for page in printed_pages(pdf, rng.choice(DPI) / 72):
             page.save(out / f"{name}-{seed:04d}-{count:02d}")
             count += 1

@@ -49,7 +49,7 @@ class PrintedLine:
 
 @dataclasses.dataclass(frozen=True)
 class PrintedPage:
-    """``runs``: lines of one column that follow each other, paragraph by paragraph; each paragraph is a list of lines."""
+    """``runs``: lines of one column that follow each other, paragraph by paragraph; a paragraph is a list of lines."""
 
     image: Image.Image
     runs: list[list[list[PrintedLine]]]

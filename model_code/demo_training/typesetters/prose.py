@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from ..drawing.words import SPLITS, TextSource
 
@@ -58,8 +59,22 @@ def _prose(node: ast.AST) -> Iterator[str]:
             yield text
 
 
+class Text(Protocol):
+    """What a document is made of."""
+
+    def paragraph(self) -> str: ...
+
+    def title(self) -> str: ...
+
+    def code(self) -> list[str]:
+        """Lines of one block of code."""
+
+    def item(self) -> str:
+        """One item of a list."""
+
+
 class Prose:
-    """Paragraphs, titles and code of one document."""
+    """Text of one document of training."""
 
     def __init__(self, rng: random.Random, split: str) -> None:
         self.rng = rng
@@ -83,12 +98,10 @@ class Prose:
         return words.title() if self.rng.random() < 0.4 else words
 
     def code(self) -> list[str]:
-        """Lines of one block of code."""
         first = self.rng.randrange(len(self._code) - 20)
         return list(self._code[first : first + self.rng.randint(1, 14)])
 
     def item(self) -> str:
-        """One item of a list."""
         if self.rng.random() < 0.5:
             return " ".join(islice(self._source.stream(), self.rng.randint(2, 24)))
         return self.rng.choice(self._paragraphs)[: self.rng.randint(40, 300)].rsplit(" ", 1)[0]

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from .blocks import TextBlock, document, spans
+from .prose import Text
 
 FACES = {
     "": 3,  # Computer Modern
@@ -40,7 +41,7 @@ def escaped(text: str) -> str:
     return re.sub(r"[\\~^\"'<>|`#$%&_{}-]", lambda found: SPECIAL[found[0]], text)
 
 
-def source(rng: random.Random, split: str, pages: int) -> str:
+def source(rng: random.Random, prose: Text, pages: int) -> str:
     """The LaTeX of a document of about ``pages`` pages of A4.
 
     Computer Modern is set in TeX's old encoding: in the new one it would need outlines that Debian keeps apart.
@@ -48,26 +49,25 @@ def source(rng: random.Random, split: str, pages: int) -> str:
     size = rng.choice((10, 10, 11, 11, 12))
     face = rng.choices(list(FACES), list(FACES.values()))[0]
     columns = rng.random() < 0.2
-    margin = rng.choice(
-        ("left=22mm,right=22mm", "left=30mm,right=30mm", "left=38mm,right=38mm", "left=18mm,right=18mm")
-    )
+    side = rng.choice((18, 22, 30, 38))
+    skip, indent = rng.choice((0, 0, 4, 8)), rng.choice((0, 12, 18))
     head = [
         rf"\documentclass[a4paper,{size}pt{',twocolumn' if columns else ''}]{{article}}",
-        rf"\usepackage[{margin},top=22mm,bottom=24mm]{{geometry}}",
+        rf"\usepackage[left={side}mm,right={side}mm,top=22mm,bottom=24mm]{{geometry}}",
         r"\usepackage[T1]{fontenc}" if face else r"\DeclareTextCommand{\textquotedbl}{OT1}{''}",
         r"\usepackage{textcomp}",
         face,
         r"\usepackage[expansion=false]{microtype}" if rng.random() < 0.3 else "",
         r"\input{glyphtounicode}\pdfgentounicode=1",
-        rf"\setlength{{\parskip}}{{{rng.choice((0, 0, 4, 8))}pt}}\setlength{{\parindent}}{{{rng.choice((0, 12, 18))}pt}}",
+        rf"\setlength{{\parskip}}{{{skip}pt}}\setlength{{\parindent}}{{{indent}pt}}",
         rf"\linespread{{{rng.choice((1.0, 1.0, 1.0, 1.1, 1.25))}}}",
         rf"\pagestyle{{{rng.choice(('plain', 'empty'))}}}",
-        r"\setcounter{secnumdepth}{%d}" % rng.choice((0, 3)),
+        rf"\setcounter{{secnumdepth}}{{{rng.choice((0, 3))}}}",
         r"\sloppy",
         r"\begin{document}",
         r"\raggedright" if rng.random() < 0.15 else "",
     ]
-    body = [_block(rng, block) for block in document(rng, split, pages * 2600)]
+    body = [_block(rng, block) for block in document(rng, prose, pages * 2600)]
     return "\n".join([*head, *body, r"\end{document}", ""])
 
 
@@ -91,14 +91,14 @@ def _block(rng: random.Random, block: TextBlock) -> str:
     return text + "\n"
 
 
-def typeset(rng: random.Random, split: str, folder: Path, pages: int = 12) -> Path:
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> Path:
     """Set a document in ``folder``; returns the PDF. Raises FileNotFoundError without TeX."""
     if not shutil.which("pdflatex"):
         raise FileNotFoundError(
             "pdflatex is missing; install it with: apt-get install texlive-latex-recommended texlive-fonts-recommended "
             "lmodern tex-gyre"
         )
-    (folder / "page.tex").write_text(source(rng, split, pages), encoding="ascii")
+    (folder / "page.tex").write_text(source(rng, prose, pages), encoding="ascii")
     command = ["pdflatex", "-interaction=nonstopmode", "-no-shell-escape", "page.tex"]
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)  # 1 for a box too full
     if not (folder / "page.pdf").exists():
