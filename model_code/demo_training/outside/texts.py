@@ -43,5 +43,8 @@ class Quoted:
         words = self._rng.choice(self._paragraphs).split()
         return [" ".join(words[first : first + 5]) for first in range(0, min(len(words), 25), 5)]
 
+    def term(self) -> str:
+        return self._rng.choice(self._rng.choice(self._paragraphs).split())
+
     def item(self) -> str:
         return " ".join(self._rng.choice(self._paragraphs).split()[: self._rng.randint(4, 30)])

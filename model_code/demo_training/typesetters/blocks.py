@@ -8,15 +8,17 @@ from dataclasses import dataclass
 
 from .prose import Text
 
-KINDS = {"paragraph": 10, "title": 2, "items": 2, "numbered": 1, "code": 1, "quote": 1}
+KINDS = {"paragraph": 10, "title": 2, "items": 2, "numbered": 1, "code": 2, "quote": 1}
 
 
 @dataclass(frozen=True)
 class TextBlock:
-    """``kind`` is of KINDS; ``parts`` are its paragraphs, items or lines of code."""
+    """``kind`` is of KINDS; ``parts`` are its paragraphs, items or lines of code; ``term`` may stand among their
+    words."""
 
     kind: str
     parts: tuple[str, ...]
+    term: str = ""
 
 
 def document(rng: random.Random, prose: Text, characters: int) -> list[TextBlock]:
@@ -33,13 +35,14 @@ def document(rng: random.Random, prose: Text, characters: int) -> list[TextBlock
             parts = tuple(prose.code())
         else:
             parts = (prose.paragraph(),)
-        blocks.append(TextBlock(kind, parts))
+        blocks.append(TextBlock(kind, parts, prose.term()))
         length += sum(map(len, parts))
     return blocks
 
 
-def spans(rng: random.Random, text: str) -> list[tuple[str, str]]:
-    """``text`` in pieces (style, piece), in which a few words are ``emph``, ``strong`` or ``code``; the rest "" ."""
+def spans(rng: random.Random, text: str, term: str) -> list[tuple[str, str]]:
+    """``text`` in pieces (style, piece), in which a few words are ``emph``, ``strong`` or ``code``, the last often
+    with ``term`` in their place; the rest "" ."""
     words = text.split(" ")
     pieces: list[tuple[str, str]] = []
     place = 0
@@ -48,7 +51,8 @@ def spans(rng: random.Random, text: str) -> list[tuple[str, str]]:
         pieces.append(("", " ".join(words[place : place + plain])))
         place += plain
         if place < len(words):
-            count = rng.randint(1, 4)
-            pieces.append((rng.choice(("emph", "emph", "strong", "code")), " ".join(words[place : place + count])))
+            count, style = rng.randint(1, 4), rng.choice(("emph", "emph", "strong", "code", "code"))
+            new = style == "code" and rng.random() < 0.7
+            pieces.append((style, term if new else " ".join(words[place : place + count])))
             place += count
     return pieces

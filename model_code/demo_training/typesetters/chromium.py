@@ -28,7 +28,7 @@ FACES = (
     "TeX Gyre Termes",
     "TeX Gyre Pagella",
 )
-MONO = ("DejaVu Sans Mono", "Liberation Mono", "Inconsolata", "Hack")
+MONO = ("DejaVu Sans Mono", "Liberation Mono", "Inconsolata", "Hack", "TeX Gyre Cursor", "CMU Typewriter Text")
 
 
 def page(rng: random.Random, prose: Text, pages: int) -> str:

@@ -23,7 +23,8 @@ def page(rng: random.Random, prose: Text, pages: int) -> str:
     p, li {{ font-family: "{face}"; font-size: {size}pt; line-height: {rng.choice((100, 100, 115, 150))}%;
              text-align: {rng.choice(("left", "left", "justify"))}; margin-bottom: {rng.choice((0.1, 0.25))}cm }}
     h1, h2, h3, h4 {{ font-family: "{rng.choice((face, rng.choice(FACES)))}" }}
-    pre {{ font-family: "Liberation Mono"; font-size: {rng.choice((9, 10))}pt }}"""
+    pre, code {{ font-family: "Liberation Mono" }}
+    pre {{ font-size: {rng.choice((9, 10))}pt }}"""
     blocks = document(rng, prose, round(pages * 2600 * (10.5 / size) ** 2))
     return f"<html lang=en><head><meta charset=utf-8><style>{style}</style></head><body>{web.body(rng, blocks)}</body>"
 

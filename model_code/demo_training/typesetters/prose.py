@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import random
+import re
+import string
 import sysconfig
 import textwrap
 import zlib
@@ -20,6 +22,7 @@ from typing import Protocol
 from ..drawing.words import SPLITS, TextSource
 
 SHORTEST, LONGEST = 40, 1600  # characters of a paragraph
+NAMES = re.compile(r"[A-Za-z_]\w+")
 FOLDERS = ("test", "idlelib", "lib2to3", "site-packages", "dist-packages")  # not the library itself
 
 
@@ -72,6 +75,9 @@ class Text(Protocol):
     def item(self) -> str:
         """One item of a list."""
 
+    def term(self) -> str:
+        """What stands in a typewriter's face within a paragraph."""
+
 
 class Prose:
     """Text of one document of training."""
@@ -82,7 +88,11 @@ class Prose:
         self._paragraphs, self._code = library(split)
 
     def paragraph(self) -> str:
-        """One paragraph of 40 to about 3000 printable ASCII characters."""
+        """One paragraph of 40 to about 3000 printable ASCII characters; a few are shouted, as in licences."""
+        text = self._paragraph()
+        return text.upper() if self.rng.random() < 0.06 else text
+
+    def _paragraph(self) -> str:
         roll = self.rng.random()
         if roll < 0.4:
             return self.rng.choice(self._paragraphs)
@@ -100,6 +110,27 @@ class Prose:
     def code(self) -> list[str]:
         first = self.rng.randrange(len(self._code) - 20)
         return list(self._code[first : first + self.rng.randint(1, 14)])
+
+    def term(self) -> str:
+        """What manuals set in a typewriter's face: names, options, calls, files, numbers."""
+        rng = self.rng
+        name = rng.choice(NAMES.findall(rng.choice(self._code)) or ["name"])
+        kind = rng.randrange(9)
+        if kind == 0:
+            return f"--{name.lower().replace('_', '-')}"
+        if kind == 1:
+            return f"-{rng.choice(string.ascii_letters)}"
+        if kind == 2:
+            return f"{name.lower()}.{rng.choice(('c', 'py', 'h', 'txt', 'gz', 'bz2', 'conf', 'html', 'tar'))}"
+        if kind == 3:
+            return f"/{'/'.join(NAMES.findall(rng.choice(self._code))[:3])}"
+        if kind == 4:
+            return rng.choice(self._code).strip()[: rng.randint(6, 40)].strip()
+        if kind == 5:
+            return f"{name}{rng.choice(('()', '[]', '=', ':', ';', '*'))}"
+        if kind == 6:
+            return f"{name.lower()}{rng.randint(0, 99)}"
+        return name.upper() if kind == 7 else name
 
     def item(self) -> str:
         if self.rng.random() < 0.5:

@@ -57,6 +57,7 @@ def source(rng: random.Random, prose: Text, pages: int) -> str:
         r"\usepackage[T1]{fontenc}" if face else r"\DeclareTextCommand{\textquotedbl}{OT1}{''}",
         r"\usepackage{textcomp}",
         face,
+        r"\usepackage{tgcursor}" if face and rng.random() < 0.35 else "",
         r"\usepackage[expansion=false]{microtype}" if rng.random() < 0.3 else "",
         r"\input{glyphtounicode}\pdfgentounicode=1",
         rf"\setlength{{\parskip}}{{{skip}pt}}\setlength{{\parindent}}{{{indent}pt}}",
@@ -71,8 +72,8 @@ def source(rng: random.Random, prose: Text, pages: int) -> str:
     return "\n".join([*head, *body, r"\end{document}", ""])
 
 
-def _inline(rng: random.Random, text: str) -> str:
-    return " ".join(STYLES[style] % escaped(piece) for style, piece in spans(rng, text))
+def _inline(rng: random.Random, text: str, term: str) -> str:
+    return " ".join(STYLES[style] % escaped(piece) for style, piece in spans(rng, text, term))
 
 
 def _block(rng: random.Random, block: TextBlock) -> str:
@@ -83,9 +84,9 @@ def _block(rng: random.Random, block: TextBlock) -> str:
         return rf"{{{size}\begin{{verbatim}}" + "\n" + "\n".join(block.parts) + "\n" + r"\end{verbatim}}"
     if block.kind in ("items", "numbered"):
         name = "itemize" if block.kind == "items" else "enumerate"
-        items = "\n".join(rf"\item {_inline(rng, part)}" for part in block.parts)
+        items = "\n".join(rf"\item {_inline(rng, part, block.term)}" for part in block.parts)
         return rf"\begin{{{name}}}" + "\n" + items + "\n" + rf"\end{{{name}}}"
-    text = "\n\n".join(_inline(rng, part) for part in block.parts)
+    text = "\n\n".join(_inline(rng, part, block.term) for part in block.parts)
     if block.kind == "quote":
         return rf"\begin{{quote}}{rng.choice(('', chr(92) + 'small ', chr(92) + 'itshape '))}" + text + r"\end{quote}"
     return text + "\n"

@@ -15,8 +15,8 @@ def body(rng: random.Random, blocks: list[TextBlock]) -> str:
     return "\n".join(_block(rng, block) for block in blocks)
 
 
-def _inline(rng: random.Random, text: str) -> str:
-    return " ".join(STYLES[style] % html.escape(piece) for style, piece in spans(rng, text))
+def _inline(rng: random.Random, text: str, term: str) -> str:
+    return " ".join(STYLES[style] % html.escape(piece) for style, piece in spans(rng, text, term))
 
 
 def _block(rng: random.Random, block: TextBlock) -> str:
@@ -27,6 +27,6 @@ def _block(rng: random.Random, block: TextBlock) -> str:
         return "<pre>" + "\n".join(map(html.escape, block.parts)) + "</pre>"
     if block.kind in ("items", "numbered"):
         tag = "ul" if block.kind == "items" else "ol"
-        return f"<{tag}>" + "".join(f"<li>{_inline(rng, part)}</li>" for part in block.parts) + f"</{tag}>"
-    text = "".join(f"<p>{_inline(rng, part)}</p>" for part in block.parts)
+        return f"<{tag}>" + "".join(f"<li>{_inline(rng, part, block.term)}</li>" for part in block.parts) + f"</{tag}>"
+    text = "".join(f"<p>{_inline(rng, part, block.term)}</p>" for part in block.parts)
     return f"<blockquote>{text}</blockquote>" if block.kind == "quote" else text

@@ -93,6 +93,9 @@ def test_ligatures_and_quotes_are_said_in_letters(tmp_path):
         def item(self) -> str:
             return "fish"
 
+        def term(self) -> str:
+            return "file"
+
         def code(self) -> list[str]:
             return ["if x < 3: y = {}"]
 
