@@ -8,8 +8,8 @@ import unicodedata
 
 from ..scores import edit_distance
 
-PARTED = re.compile(r"(?<=[a-zA-Z])[-\u00ad\u2010\x02]\s*\n\s*(?=[a-z])")
-MARKUP = re.compile(r"^\s*(#{1,6}|[-*]|\d+[.)])\s|</?[a-z]+[^>]*>", re.MULTILINE)
+# pdfium marks a hyphen that parts a word with one of the last two.
+PARTED = re.compile(r"(?<=[a-zA-Z])([-\u2010]\s*\n\s*(?=[a-z])|[\u00ad\x02\ufffe]\s*)")
 EDGES = "'\"`.,;:!?()[]{}<>*_#|\u2022-"
 QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
 

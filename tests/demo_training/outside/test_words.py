@@ -21,6 +21,7 @@ from demo_training.outside.words import words, wrong
     [
         ("An exam-\nple: \u201cof\u201d  (it)!", ["An", "example", "of", "it"]),
         ("\u2022 o\ufb03ce \u2013 3.5 %", ["office", "3.5"]),
+        ("pack\ufffeages and exam\x02\r\nples", ["packages", "and", "examples"]),
         ("well-known Jean-\nPaul", ["well", "known", "Jean", "Paul"]),
         ("don\u2019t", ["don't"]),
     ],
