@@ -19,13 +19,13 @@ from pathlib import Path
 
 from ..evaluate import parse
 from ..pages.labels import MARGINAL
-from .pages import BODY, SOURCES, pages
+from .pages import SOURCES, pages
 from .words import words, wrong
 
 
-def said(parsed: dict) -> list[str]:
-    """The words of a page's ``prunedResult`` that its Markdown has, between the margins of BODY."""
-    top, bottom = (share * parsed["height"] for share in BODY)
+def said(parsed: dict, body: tuple[float, float]) -> list[str]:
+    """The words of a page's ``prunedResult`` that its Markdown has, inside ``body``, shares of the page's height."""
+    top, bottom = (share * parsed["height"] for share in body)
     blocks = [
         block["block_content"]
         for block in parsed["parsing_res_list"]
@@ -49,7 +49,7 @@ def main() -> None:
         page.picture.save(coded, "PNG")
         began = time.perf_counter()
         (parsed,) = parse(arguments.url, coded.getvalue(), 1)
-        read = said(parsed)
+        read = said(parsed, page.body)
         found.append(
             {
                 "page": page.name,

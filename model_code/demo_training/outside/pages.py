@@ -21,17 +21,18 @@ from .words import words
 LIST = Path(__file__).with_name("manuals.yaml")
 SOURCES = ("manuals", *TYPESETTERS)
 SCALE = 144 / 72  # px per point, as the parser renders
-# Headers, footers and page numbers lie outside, as shares of the page's height; Markdown leaves them out.
-BODY = (0.075, 0.925)
+# Of manuals: headers, footers and page numbers lie outside, as shares of the page's height; Markdown leaves them out.
+BODY, WHOLE = (0.075, 0.925), (0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class JudgedPage:
-    """``picture`` is the page as PNG pixels of Pillow; ``truth`` its words between the margins of BODY."""
+    """``picture`` is the page as an image of Pillow; ``truth`` its words inside ``body``, shares of its height."""
 
     name: str
     picture: Any
     truth: list[str]
+    body: tuple[float, float]
 
 
 def pages(source: str, split: str, cache: Path, count: int) -> Iterator[JudgedPage]:
@@ -40,7 +41,7 @@ def pages(source: str, split: str, cache: Path, count: int) -> Iterator[JudgedPa
     if source == "manuals":
         for manual in listed[split]:
             pdf = plain(unpacked(manual["package"], cache) / manual["file"])
-            yield from _pages(manual["package"], pdf, manual["pages"])
+            yield from _pages(manual["package"], pdf, manual["pages"], BODY)
         return
     text = listed["texts"][split]
     prose = paragraphs(unpacked(text["package"], cache) / text["folder"])
@@ -48,17 +49,17 @@ def pages(source: str, split: str, cache: Path, count: int) -> Iterator[JudgedPa
         rng = random.Random(f"outside-{source}-{split}-{seed}")
         with tempfile.TemporaryDirectory() as folder:
             pdf = TYPESETTERS[source](rng, Quoted(rng, prose), Path(folder), 1)
-            yield from _pages(f"{source} {seed}", pdf.read_bytes(), [1])
+            yield from _pages(f"{source} {seed}", pdf.read_bytes(), [1], WHOLE)
 
 
-def _pages(name: str, pdf: bytes, numbers: list[int]) -> Iterator[JudgedPage]:
+def _pages(name: str, pdf: bytes, numbers: list[int], body: tuple[float, float]) -> Iterator[JudgedPage]:
     document = pypdfium2.PdfDocument(pdf)
     try:
         for number in numbers:
             page = document[number - 1]
             width, height = page.get_size()
             text = page.get_textpage()
-            body = text.get_text_bounded(0, (1 - BODY[1]) * height, width, (1 - BODY[0]) * height)
-            yield JudgedPage(f"{name} {number}", page.render(scale=SCALE).to_pil().convert("RGB"), words(body))
+            read = text.get_text_bounded(0, (1 - body[1]) * height, width, (1 - body[0]) * height)
+            yield JudgedPage(f"{name} {number}", page.render(scale=SCALE).to_pil().convert("RGB"), words(read), body)
     finally:
         document.close()

@@ -42,7 +42,8 @@ def test_a_page_says_what_its_markdown_has_of_the_body():
         return {"block_label": label, "block_bbox": [0, top, 100, top + 20], "block_content": text}
 
     blocks = [block("text", 500, "body"), block("text", 10, "head"), block("footer", 500, "foot")]
-    assert said({"height": 1000, "parsing_res_list": blocks}) == ["body"]
+    page = {"height": 1000, "parsing_res_list": blocks}
+    assert said(page, (0.075, 0.925)) == ["body"] and said(page, (0, 1)) == ["body", "head"]
 
 
 def test_no_page_is_for_choosing_and_for_judging():
