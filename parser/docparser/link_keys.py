@@ -6,17 +6,19 @@ from __future__ import annotations
 import argparse
 import sys
 
+from docparser.errors import NotReady, StorageUnavailable
 from docparser.jobs.link_keys import LinkKeys
 from docparser.jobs.links import STEP_S
 from docparser.jobs.result import timestamp
+from docparser.jobs.storage.places import open_files
 from docparser.settings import Settings
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m docparser.link_keys",
-        description="The key in PARSER_DATA_DIR that signs the addresses of results. Running services notice a new key "
-        "at once.",
+        description="The key that signs the addresses of results, in PARSER_DATA_DIR or the bucket of "
+        "PARSER_STORAGE_URL. Running services notice a new key at once, over a bucket within seconds.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     rotate = commands.add_parser(
@@ -30,13 +32,16 @@ def main() -> int:
     arguments = parser.parse_args()
     settings = Settings()
     root = settings.data_dir.expanduser().absolute()
-    keys = LinkKeys(root)
     try:
+        keys = LinkKeys(open_files(root, 0, settings.storage_url, settings.spool_dir).small)
         until = keys.rotate(settings.result_url_hours * 3600 + STEP_S)
         if arguments.revoke:
             keys.forget()
     except OSError as exc:
         print(f"docparser.link_keys: PARSER_DATA_DIR: {root} cannot be used ({exc})", file=sys.stderr)
+        return 2
+    except (StorageUnavailable, NotReady) as exc:
+        print(f"docparser.link_keys: {exc}", file=sys.stderr)
         return 2
     older = "have ended" if arguments.revoke else f"work until they expire, {timestamp(until)} at the latest"
     print(f"a new key signs from now on; addresses that are out {older}")

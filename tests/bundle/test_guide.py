@@ -19,6 +19,7 @@ NOT_RUN = {
     "scripts/test.sh": "it runs the tests",
     "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
     "git fetch && git checkout NEW": "no other version",
+    "PARSER_DATABASE_URL=postgresql://user:password@host/database": "other machines",
     "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL --candidate npu --test_images a.png b.png": "a die",
     "scripts/select_npus.sh present": "a node with dies",
     "PIP_NO_INDEX=1 PIP_FIND_LINKS=/path/of/the/folder scripts/setup_env.sh client": "a machine without network",

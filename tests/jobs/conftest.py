@@ -8,29 +8,62 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import postgres as postgresql
+from tests.support import s3 as buckets
 from tests.support.job_place import Place
 from tests.support.jobs import JobsParser, Start, VlmProcess
-from tests.support.postgres import MISSING, PostgresServer
+from tests.support.postgres import PostgresServer
+from tests.support.s3 import S3Server
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One for all tests; each test has a database of its own."""
-    if MISSING:
-        pytest.skip(MISSING)
+    if postgresql.MISSING:
+        pytest.skip(postgresql.MISSING)
     server = PostgresServer()
     yield server
     server.end()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """One for all tests; each test has a bucket of its own."""
+    if buckets.MISSING:
+        pytest.skip(buckets.MISSING)
+    server = S3Server()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of an empty place in a bucket, which this process can use."""
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    yield s3.bucket()
+    s3.start_if_killed()
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "postgresql, bucket"])
 def open_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    """Makes places over one data directory and one database, of the kind that the test runs with."""
-    url = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
+    """Makes places over one database and one data directory or bucket, of the kind that the test runs with."""
+    yield from _places(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def open_folders(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
+    """The same over data directories only, for tests that look into them."""
+    yield from _places(request, tmp_path)
+
+
+def _places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
+    url = request.getfixturevalue("postgres").database() if "postgresql" in request.param else ""
+    storage = request.getfixturevalue("bucket") if "bucket" in request.param else ""
     opened: list[Place] = []
 
     def make(**limits: int) -> Place:
-        opened.append(Place(tmp_path, url=url, **limits))
+        opened.append(Place(tmp_path, url=url, storage=storage, **limits))
         return opened[-1]
 
     yield make

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three parsers over one PostgreSQL and one data directory: ``kill -9`` of parsers and of PostgreSQL at random moments,
-and PostgreSQL away. Processes, signals, PostgreSQL and files are real; the reading of a page is simulated, and the
-directory is a local one in place of a network's."""
+"""Three parsers over one PostgreSQL and one data directory or bucket: ``kill -9`` of parsers and of PostgreSQL at
+random moments, the way to the bucket cut, and each of them away. Processes, signals, PostgreSQL, the S3 server and
+files are real; the reading of a page is simulated, and the directory is a local one in place of a network's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.jobs import JOBS, JobsParser, Start, VlmProcess
 from tests.support.postgres import PostgresServer
+from tests.support.s3 import S3Server
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import wait_for
 
@@ -29,14 +30,17 @@ VLM_DELAY_S = 0.15
 class Site:
     """Three parsers with the names 0, 1, 2."""
 
-    def __init__(self, start: Start, postgres: PostgresServer) -> None:
-        self.start, self.postgres = start, postgres
-        self.url = postgres.database()
+    def __init__(self, start: Start, postgres: PostgresServer, s3: S3Server | None) -> None:
+        """``s3``: documents and results lie in a bucket there, else in a directory."""
+        self.start, self.postgres, self.s3 = start, postgres, s3
+        self.settings = {"PARSER_PAGES_IN_FLIGHT": str(IN_FLIGHT), "PARSER_DATABASE_URL": postgres.database()}
+        if s3 is not None:
+            self.settings |= s3.environment | {"PARSER_STORAGE_URL": s3.bucket()}
         self.vlm: VlmProcess = start.vlm(VLM_DELAY_S)
         self.parsers = [self.parser() for _ in range(3)]
 
     def parser(self) -> JobsParser:
-        return self.start.parser(PARSER_PAGES_IN_FLIGHT=str(IN_FLIGHT), PARSER_DATABASE_URL=self.url)
+        return self.start.parser(**self.settings)
 
     def asked(self, *jobs: str) -> Counter[str]:
         """How often each page of the jobs was read: `job-<id> page <n>`."""
@@ -47,14 +51,16 @@ class Site:
         wait_for(lambda: len(self.asked(*jobs)) >= count, what=f"{count} pages")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory, postgres) -> Iterator[Site]:
+@pytest.fixture(scope="module", params=["directory", "bucket"])
+def site(request, tmp_path_factory, postgres) -> Iterator[Site]:
     start = Start(tmp_path_factory.mktemp("site"))
-    made = Site(start, postgres)
+    made = Site(start, postgres, request.getfixturevalue("s3") if request.param == "bucket" else None)
     for parser in made.parsers:
         parser.wait()
     yield made
     postgres.start_if_killed()
+    if made.s3 is not None:
+        made.s3.start_if_killed()
     start.end()
 
 
@@ -83,9 +89,10 @@ def test_no_page_is_lost_doubled_or_parsed_twice_by_kills(site):
         site.wait_for_pages(step, *sizes)
         time.sleep(chance.random() * VLM_DELAY_S)
         if number % 2:
-            site.postgres.kill()
+            away = site.s3 if site.s3 is not None and number % 4 == 1 else site.postgres
+            away.kill()
             time.sleep(chance.random())
-            site.postgres.start()
+            away.start()
         else:
             victim = chance.randrange(3)
             site.parsers[victim].kill()
@@ -101,7 +108,8 @@ def test_no_page_is_lost_doubled_or_parsed_twice_by_kills(site):
         assert texts == [f"job-{job_id} page {page}" for page in range(1, size + 1)]
     asked = site.asked(*sizes)
     assert set(asked) == {f"job-{job_id} page {page}" for job_id, size in sizes.items() for page in range(1, size + 1)}
-    # Only what a parser had in work when it was killed is parsed again; PostgreSQL's end costs no page.
+    # Only what a parser had in work when it was killed is parsed again; the end of PostgreSQL or of the bucket costs
+    # no page.
     again = sum(asked.values()) - whole
     assert again <= deaths * IN_FLIGHT, [page for page, times in asked.items() if times > 1]
 
@@ -124,3 +132,39 @@ def test_while_postgresql_is_away_clients_are_told_and_jobs_go_on_afterwards(sit
     for parser in site.parsers:
         assert parser.ended(job_id)["docparser"]["pages"]["done"] == 12
     assert set(site.asked(job_id).values()) == {1}
+
+
+def test_while_the_bucket_is_away_clients_are_told_and_jobs_go_on_afterwards(site):
+    if site.s3 is None:
+        pytest.skip("these parsers share a directory")
+    job_id = site.parsers[0].job(pdf(12))
+    site.wait_for_pages(3, job_id)
+    site.s3.kill()
+    for parser in site.parsers:
+        assert "PARSER_STORAGE_URL" in unready(parser)
+        answer = parser.submit(pdf(1))
+        assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
+        assert "PARSER_STORAGE_URL" in answer.json()["msg"], answer.text
+        assert parser.client.get("/health").status_code == 200
+    site.s3.start()
+    for parser in site.parsers:
+        parser.wait()
+        assert parser.ended(job_id)["docparser"]["pages"]["done"] == 12
+    assert set(site.asked(job_id).values()) == {1}, "a page that was read waits for the bucket"
+
+
+def test_pictures_and_all_formats_of_a_result_come_from_whichever_parser_is_asked(site):
+    job_id = site.parsers[0].job(pdf(2))
+    site.parsers[0].ended(job_id)
+    for parser in site.parsers:
+        for form in ("md", "json", "html", "docx", "pdf", "zip"):
+            answer = parser.client.get(f"{JOBS}/{job_id}/result", params={"format": form})
+            assert answer.status_code == 200 and answer.content, (form, answer.text)
+
+
+def test_a_bucket_without_a_shared_database_is_refused(site):
+    if site.s3 is None:
+        pytest.skip("these parsers share a directory")
+    alone = site.start.parser(**site.settings | {"PARSER_DATABASE_URL": ""})
+    assert alone.process.wait(60) == 2
+    assert "PARSER_STORAGE_URL" in alone.log.read_text() and "PARSER_DATABASE_URL" in alone.log.read_text()

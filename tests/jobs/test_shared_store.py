@@ -18,7 +18,8 @@ import psycopg
 import pytest
 
 from docparser.errors import Incompatible, NotReady, OutcomeUnknown, QueueFull, StorageUnavailable
-from docparser.jobs.storage import backend, files
+from docparser.jobs.storage import backend
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import reconcile
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.states import JobState
@@ -123,7 +124,7 @@ def test_a_parser_hears_of_what_another_one_changed(open_place):
 
 
 def test_a_parser_comes_back_after_its_session_broke_and_one_that_does_not_is_dead(url, tmp_path, monkeypatch):
-    opened = backend.open_postgres(url, files.JobFiles(tmp_path, 0), grace_s=5.0)
+    opened = backend.open_postgres(url, JobFolders(tmp_path, 0), grace_s=5.0)
     assert isinstance(opened.database, PostgresDatabase)
     other = Presence(opened.database, grace_s=5.0)
     clock = time.monotonic()
@@ -300,7 +301,7 @@ class TestSchema:
 
     def test_a_database_belongs_to_one_directory(self, open_place, url, tmp_path):
         open_place()
-        with pytest.raises(Incompatible, match="All parsers of one database share one directory"):
+        with pytest.raises(Incompatible, match="All parsers of one database share one PARSER_DATA_DIR"):
             Place(tmp_path / "another", url=url)
 
     def test_lost_tables_are_named(self, open_place, url):
@@ -323,10 +324,10 @@ def test_a_url_that_cannot_be_read_is_named_without_its_password():
 def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path):
     url = "postgresql://me:geheim@127.0.0.1:1/jobs"
     with pytest.raises(StorageUnavailable, match="the job database jobs at 127.0.0.1 cannot be used") as caught:
-        backend.open_postgres(url, files.JobFiles(tmp_path, 0), start_s=0.0)
+        backend.open_postgres(url, JobFolders(tmp_path, 0), start_s=0.0)
     assert "geheim" not in str(caught.value)
 
 
-def test_sqlite_loads_nothing_of_postgresql():
-    code = "import sys, docparser.app; sys.exit(any(name.startswith('psycopg') for name in sys.modules))"
+def test_sqlite_loads_nothing_of_postgresql_and_s3():
+    code = "import sys, docparser.app; sys.exit(any(name.startswith(('psycopg', 'boto')) for name in sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True)

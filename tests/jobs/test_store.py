@@ -21,9 +21,10 @@ from docparser.errors import (
 from docparser.jobs import page_ranges
 from docparser.jobs.links import Links
 from docparser.jobs.storage import leftovers, repair
-from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reclaim import MAX_ATTEMPTS
 from docparser.jobs.storage.retention import Retention
+from docparser.jobs.storage.small_files import FolderFiles
 from docparser.jobs.storage.states import JobState
 from tests.support.job_place import Place
 
@@ -146,8 +147,9 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     job_id = place.submit(2)
     place.work()
     step = place.store.look(job_id)[2][0]
-    path = place.files.page_folder(job_id, step.folder) / "page.json"
-    path.write_bytes(path.read_bytes()[:-5])
+    content = place.files.read_page_file(job_id, step.folder, "page.json")
+    place.files.remove_page(job_id, step.folder)
+    place.files.write_page(job_id, step.folder, {}, content[:-5])
     with pytest.raises(StorageDamaged, match="not what was written"):
         place.files.page(job_id, step.folder, step.sha256)
     place.queue.damaged(job_id, 1, "damaged")
@@ -170,17 +172,20 @@ def test_a_full_disk_is_named_and_what_was_there_stays(tmp_path):
         place.files.check_room()
 
 
-def test_a_submission_that_does_not_fit_leaves_nothing(place, monkeypatch):
+def test_a_submission_that_does_not_fit_leaves_nothing(open_folders, monkeypatch):
+    place = open_folders()
+
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("docparser.jobs.storage.files.os.fsync", full)
+    monkeypatch.setattr("docparser.jobs.storage.job_folders.os.fsync", full)
     with pytest.raises(DataDirFull, match="no room left"):
         place.submit()
     assert place.files.job_ids() == set() and list(place.files.hidden()) == []
 
 
-def test_half_written_folders_are_removed_once_they_are_old(place, monkeypatch):
+def test_half_written_folders_are_removed_once_they_are_old(open_folders, monkeypatch):
+    place = open_folders()
     job_id = place.submit()
     hidden = place.files.folder(job_id) / "pages" / ".000001-half"
     hidden.mkdir()
@@ -201,7 +206,7 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
     with place.database.reading() as connection:
         (kept,) = connection.execute("SELECT sum(bytes) FROM jobs").fetchone()
     assert Retention(place.database, place.files, age_s=1e6, most_bytes=kept - 1).sweep() == 1
-    assert not place.files.folder(jobs[0]).exists() and place.files.folder(jobs[1]).exists()
+    assert not place.files.exists(jobs[0]) and place.files.exists(jobs[1])
     assert Retention(place.database, place.files, age_s=-1.0, most_bytes=1 << 30).sweep() == 1
     assert place.files.job_ids() == {jobs[2]}
     with pytest.raises(JobNotFound):
@@ -209,9 +214,9 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
 
 
 def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch):
-    links = Links(tmp_path, 3600)
+    links = Links(FolderFiles(tmp_path), 3600)
     _, _, _, _, _, job_id, permission, _ = links.path("a" * 32, "result.jsonl").split("/")
-    Links(tmp_path, 3600).check(job_id, permission)  # another process
+    Links(FolderFiles(tmp_path), 3600).check(job_id, permission)  # another process
     for other, sent in (("b" * 32, permission), (job_id, permission[:-1] + "0" * 2), (job_id, "9" + permission)):
         with pytest.raises(LinkExpired):
             links.check(other, sent)
@@ -242,6 +247,6 @@ def test_page_ranges_that_are_refused(text):
 
 def test_two_processes_open_a_new_directory_at_once(tmp_path):
     with ThreadPoolExecutor(2) as threads:
-        databases = list(threads.map(lambda _: repair.open_database(JobFiles(tmp_path, 0)), range(2)))
+        databases = list(threads.map(lambda _: repair.open_database(JobFolders(tmp_path, 0)), range(2)))
     for database in databases:
         database.check()

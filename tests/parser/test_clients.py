@@ -26,6 +26,7 @@ from docparser.clients.usage import UsageLedger
 from docparser.errors import DocumentTooLarge, LinkExpired, NotReady, QuotaExceeded
 from docparser.jobs.link_keys import LinkKeys
 from docparser.jobs.links import STEP_S, Links
+from docparser.jobs.storage.small_files import FolderFiles
 
 PAGES = Quota("pages", 10, "month")
 JOBS = Quota("jobs", 2, "month")
@@ -194,15 +195,15 @@ class TestAudit:
 
 class TestLinkKeys:
     def test_addresses_that_are_out_work_until_they_expire(self, tmp_path, monkeypatch):
-        links = Links(tmp_path, 3600)
+        links = Links(FolderFiles(tmp_path), 3600)
         old = links.path("a" * 32, "result.jsonl").split("/")[6]
-        keys = LinkKeys(tmp_path)
+        keys = LinkKeys(FolderFiles(tmp_path))
         first = keys.newest()
         keys.rotate(3600 + STEP_S)
         links.check("a" * 32, old)
         new = links.path("a" * 32, "result.jsonl").split("/")[6]
         assert new != old and keys.newest() != first
-        Links(tmp_path, 3600).check("a" * 32, new)  # another process
+        Links(FolderFiles(tmp_path), 3600).check("a" * 32, new)  # another process
         keys.rotate(3600 + STEP_S)
         for permission in (old, new):
             links.check("a" * 32, permission)
@@ -212,22 +213,22 @@ class TestLinkKeys:
                 links.check("a" * 32, permission)
 
     def test_a_retired_key_makes_no_new_address(self, tmp_path):
-        thief = Links(tmp_path / "copy", 3600 * 24 * 365) if (tmp_path / "copy").mkdir() is None else None
+        thief = Links(FolderFiles(tmp_path / "copy"), 3600 * 24 * 365) if (tmp_path / "copy").mkdir() is None else None
         assert thief is not None
         (tmp_path / "links.key").write_bytes((tmp_path / "copy/links.key").read_bytes())
-        links = Links(tmp_path, 3600)
-        LinkKeys(tmp_path).rotate(3600 + STEP_S)
+        links = Links(FolderFiles(tmp_path), 3600)
+        LinkKeys(FolderFiles(tmp_path)).rotate(3600 + STEP_S)
         forged = thief.path("a" * 32, "result.jsonl").split("/")[6]
         with pytest.raises(LinkExpired, match="not an address"):
             links.check("a" * 32, forged)
 
     def test_a_key_of_earlier_versions_goes_on_signing(self, tmp_path):
         (tmp_path / "links.key").write_bytes(b"k" * 32)
-        Links(tmp_path, 3600)
-        assert LinkKeys(tmp_path).newest() == b"k" * 32
+        Links(FolderFiles(tmp_path), 3600)
+        assert LinkKeys(FolderFiles(tmp_path)).newest() == b"k" * 32
 
     def test_retired_keys_are_removed_when_their_time_is_over(self, tmp_path, monkeypatch):
-        keys = LinkKeys(tmp_path)
+        keys = LinkKeys(FolderFiles(tmp_path))
         keys.rotate(10)
         later = time.time() + 20
         monkeypatch.setattr("docparser.jobs.link_keys.time.time", lambda: later)

@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "logs": set(),
     "settings": set(),
     "postgres": {"errors"},
+    "s3": {"errors"},
     "weights": {"errors", "settings"},
     "clients": {"errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
@@ -48,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "parsing": {"contract", "docparser", "documents", "errors", "settings", "worker"},
     "models": {"contract", "errors", "parsing", "settings", "vlm", "weights", "whole_page"},
-    "jobs.storage": {"errors", "postgres"},
+    "jobs.storage": {"errors", "postgres", "s3"},
     "jobs.callbacks": {"clients", "errors", "jobs.storage", "outbound", "settings"},
     "jobs": {
         "clients",
@@ -82,7 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     "server": {"app", "connections", "errors", "logs", "settings", "weights"},
     "__main__": {"server"},
     "api_keys": {"clients"},
-    "link_keys": {"jobs", "settings"},
+    "link_keys": {"errors", "jobs", "jobs.storage", "settings"},
 }
 # Of these packages, others may import only the named modules: plain data, and the handle of the process.
 DOORS = {"worker": {"worker.tasks", "worker.process"}}
@@ -98,6 +99,8 @@ OUTSIDE: dict[str, set[str]] = {
     "uvicorn": {"connections", "server"},
     "aiohttp": {"documents", "models", "outbound", "vlm"},  # the one client library for HTTP
     "psycopg": {"jobs.storage", "postgres"},
+    "boto3": {"s3"},
+    "botocore": {"s3"},
     "httpx": set(),
     "requests": set(),
 }

@@ -61,7 +61,7 @@ GROUPS = {
             also=("client", "parser", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
         ),
         Group("parser", "parser", ("tests/parser",), also=("vlm",)),
-        Group("jobs", "parser", ("tests/jobs",)),
+        Group("jobs", "parser", ("tests/jobs",), also=("s3",)),
         Group("web", "browser", ("tests/web",), also=("parser",), system_files=BROWSER),
         Group("api", "api", ("tests/api",), also=("parser",)),
         # The environment fuzz lends its packages to the parser's Python.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docparser.jobs.storage import backend, repair
-from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.places import open_files
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import OPENING, Job, JobState
@@ -18,11 +18,12 @@ from docparser.jobs.storage.store import JobStore, QueueLimits
 
 
 class Place:
-    """One service process's view of a data directory, and of PostgreSQL if there is a ``url``."""
+    """One service process's view of a data directory, of PostgreSQL if there is a ``url``, and of a bucket if there is
+    a ``storage``."""
 
-    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000, url: str = "") -> None:
+    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000, url: str = "", storage: str = "") -> None:
         self.root = root
-        self.files = JobFiles(root, 0)
+        self.files: Any = open_files(root, 0, storage, root)  # tests look inside
         self.database: Any  # tests look inside
         self.processes: Any
         if url:

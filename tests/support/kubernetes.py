@@ -24,7 +24,8 @@ RENDERINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ascend": ("ascend", ()),
     "ascend, driver mounts": ("ascend", ("driver-mounts",)),
     "ascend, all": ("ascend", ("cce", "volcano", "monitoring", "keda")),
-    "cpu, all": ("cpu", ("monitoring", "keda")),
+    "cpu, all": ("cpu", ("monitoring", "keda", "shared-queue")),
+    "ha": ("ha", ()),
 }
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
@@ -83,6 +84,8 @@ def environment(objects: list[dict[str, Any]], container: dict[str, Any], namesp
     """What the kubelet gives to the container: its ConfigMaps, then its own variables, with the references in them."""
     found: dict[str, str] = {}
     for source in container.get("envFrom", ()):
+        if "secretRef" in source:
+            continue  # it is the site's
         name = source["configMapRef"]["name"]
         data = next(
             item["data"] for item in objects if item["kind"] == "ConfigMap" and item["metadata"]["name"] == name

@@ -39,6 +39,7 @@ ENVIRONMENTS = {
         Environment("parser", packages=("common", "parser"), probe="import cv2"),
         Environment("api"),
         Environment("fuzz"),
+        Environment("s3"),
         Environment("browser"),
         # The batch tool writes tables with the parser's own code (docparser.convert), which needs nothing of Paddle.
         Environment("client", packages=("common", "operations", "parser")),

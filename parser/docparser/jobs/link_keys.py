@@ -3,18 +3,17 @@
 
 A retired key lies beside it as ``links.key.until-<seconds since the epoch>-<random>``. It verifies addresses that
 expire until then and no others, so whoever finds an old key later can make no address with it. All parsers over one
-data directory look at the files for each address; a rotation needs no restart.
+place look at the files for each address (in a bucket every few seconds); a rotation needs no restart.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import re
 import secrets
 import time
-from pathlib import Path
+
+from docparser.jobs.storage.small_files import SmallFiles
 
 FILE = "links.key"
 RETIRED = re.compile(re.escape(FILE) + r"\.until-(\d{1,12})-[0-9a-f]+")
@@ -22,32 +21,23 @@ KEY_BYTES = 32
 
 
 class LinkKeys:
-    """Methods raise OSError if ``root`` cannot be used."""
+    """Methods raise OSError or StorageUnavailable if the files cannot be used."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._path = root / FILE
+    def __init__(self, files: SmallFiles) -> None:
+        self._files = files
 
     def newest(self) -> bytes:
         """The key that signs, made by whichever process comes first."""
-        with contextlib.suppress(FileNotFoundError):
-            return self._path.read_bytes()
-        new = self._written()
-        try:
-            os.link(new, self._path)
-        except FileExistsError:
-            pass
-        finally:
-            new.unlink()
-        return self._path.read_bytes()
+        while (key := self._files.read(FILE)) is None:
+            self._files.create(FILE, secrets.token_bytes(KEY_BYTES))
+        return key
 
     def all(self) -> list[tuple[bytes, float]]:
         """Each key with the latest expiry, in seconds since the epoch, of an address that it verifies."""
         keys: list[tuple[bytes, float]] = [(self.newest(), math.inf)]
-        for path, until in self._retired():
-            if until >= time.time():
-                with contextlib.suppress(FileNotFoundError):
-                    keys.append((path.read_bytes(), until))
+        for name, until in self._retired():
+            if until >= time.time() and (key := self._files.read(name)) is not None:
+                keys.append((key, until))
         return keys
 
     def rotate(self, lifetime_s: float) -> int:
@@ -56,30 +46,18 @@ class LinkKeys:
         Killed between the two steps, the old key is there twice, which harms nothing.
         """
         until = math.ceil(time.time() + lifetime_s)
-        old = self.newest()
-        new = self._written()
-        retired = self._written(old)
-        retired.replace(self._root / f"{FILE}.until-{until}-{secrets.token_hex(4)}")
-        new.replace(self._path)
+        self._files.replace(f"{FILE}.until-{until}-{secrets.token_hex(4)}", self.newest())
+        self._files.replace(FILE, secrets.token_bytes(KEY_BYTES))
         self.forget(before=time.time())
         return until
 
     def forget(self, before: float = math.inf) -> int:
         """Remove retired keys whose time ended ``before``; by default all of them. Returns how many."""
-        over = [path for path, until in self._retired() if until < before]
-        for path in over:
-            path.unlink(missing_ok=True)
+        over = [name for name, until in self._retired() if until < before]
+        for name in over:
+            self._files.remove(name)
         return len(over)
 
-    def _retired(self) -> list[tuple[Path, int]]:
-        matches = [(path, RETIRED.fullmatch(path.name)) for path in self._root.glob(f"{FILE}.until-*")]
-        return [(path, int(match[1])) for path, match in matches if match]
-
-    def _written(self, key: bytes | None = None) -> Path:
-        """A file beside the others with a key, on the disk and for this user only."""
-        path = self._root / f".{FILE}-{secrets.token_hex(8)}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(key or secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        return path
+    def _retired(self) -> list[tuple[str, int]]:
+        matches = [(name, RETIRED.fullmatch(name)) for name in self._files.names(f"{FILE}.until-")]
+        return [(name, int(match[1])) for name, match in matches if match]

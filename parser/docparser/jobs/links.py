@@ -2,7 +2,7 @@
 """Addresses of results: they work without a key, cannot be guessed, and expire (PARSER_RESULT_URL_HOURS).
 
 The SDKs fetch results without their token, as from the hosted API. So the address itself is the permission: an expiry
-and an HMAC-SHA256 of it and the job's id, under a key that only the data directory holds (``link_keys``).
+and an HMAC-SHA256 of it and the job's id, under a key that only the place of the jobs holds (``link_keys``).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import hashlib
 import hmac
 import re
 import time
-from pathlib import Path
 
 from docparser.errors import LinkExpired
 from docparser.jobs.link_keys import LinkKeys
+from docparser.jobs.storage.small_files import SmallFiles
 
 PREFIX = "/api/v2/ocr/results"
 PERMISSION = re.compile(r"(\d{10,12})-([0-9a-f]{40})")
@@ -22,9 +22,9 @@ STEP_S = 600  # addresses stay the same for a while, so that browsers can cache 
 
 
 class Links:
-    def __init__(self, root: Path, lifetime_s: float) -> None:
-        self._keys = LinkKeys(root)
-        self._keys.newest()  # made at start, so that a directory that cannot be written is noticed then
+    def __init__(self, files: SmallFiles, lifetime_s: float) -> None:
+        self._keys = LinkKeys(files)
+        self._keys.newest()  # made at start, so that a place that cannot be written is noticed then
         self._lifetime_s = lifetime_s
 
     def path(self, job_id: str, name: str) -> str:

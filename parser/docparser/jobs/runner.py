@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -42,6 +43,7 @@ SWEEP_S = 60.0  # between two looks for jobs whose retention ended
 PAUSE_S = 1.0  # between two looks whether models or disk are back
 BLOCK_TRIES = 3  # of a page of which the VLM did not answer for some blocks
 BLOCK_PAUSE_S = 5.0
+GONE = "the document is missing where jobs are kept; submit it again"
 WATCHED_STEPS = 8  # begun steps of a client whose documents are slow to read
 
 # The service cannot work now, whatever the page; the step is tried again when it can.
@@ -191,9 +193,9 @@ class JobRunner:
             await self._fail(claim, "InternalError", words, join)
 
     async def _fail(self, claim: Claim, kind: str, words: str, join: bool) -> None:
-        """The page failed, unless the directory that its document lies in cannot be used: then it is tried again."""
+        """The page failed, unless the place that its document lies in cannot be used: then it is tried again."""
         try:
-            await asyncio.to_thread(self._files.data.check)
+            await asyncio.to_thread(self._files.check)
         except StorageUnavailable as exc:
             self._pause(exc)
             await self._keep_trying(self._queue.requeue, claim, 0.0, count=False)
@@ -222,18 +224,18 @@ class JobRunner:
                 await asyncio.sleep(PAUSE_S)
 
     async def _open(self, claim: Claim, join: bool) -> None:
-        document = self._document(claim)
-        await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # it has a row
-        count = await self._service.count_pages(document, self._flow(claim))
+        async with self._document(claim) as document:
+            await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # it has a row
+            count = await self._service.count_pages(document, self._flow(claim))
         numbers = select(claim.job.page_ranges, count)
         job = claim.job
         await asyncio.to_thread(self._allowance.spend_pages, job.owner, len(numbers), reference=job.id)
         await asyncio.to_thread(self._queue.opened, claim, count, numbers, join=join)
 
     async def _parse(self, claim: Claim, options: ParseOptions, join: bool) -> None:
-        async with self._suspects.turn(claim):
+        async with self._suspects.turn(claim), self._document(claim) as document:
             outcome = await self._service.page(
-                self._document(claim), claim.number - 1, options, self._flow(claim), f"job-{claim.job.id}"
+                document, claim.number - 1, options, self._flow(claim), f"job-{claim.job.id}"
             )
         self._suspects.clear(claim)
         if outcome.error is not None:
@@ -245,13 +247,16 @@ class JobRunner:
             words = f"The VLM server failed on every block: {outcome.parsed.notes[0]['message']}"
             return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
         models = await self._readiness.models_in_use()
-        record = await asyncio.to_thread(self._keep, claim, outcome, models)
-        # A page on the disk is not parsed again because the database is away.
+        # A page that was read is not read again because the place for it, or the database, is away.
+        record = await self._keep_trying(self._keep, claim, outcome, models)
         if not await self._keep_trying(self._queue.finish, claim, record, join=join):
             await asyncio.to_thread(self._files.remove_page, claim.job.id, record.folder)
 
     def _keep(self, claim: Claim, outcome: PageOutcome, models: dict) -> PageRecord:
         page, files = pages.pack(outcome, claim.number, models)
+        self._files.check()
+        if not self._files.has_document(claim.job.id):
+            raise InvalidJob(GONE)
         folder, sha256, size = self._files.keep_page(claim.job.id, claim.number, page, files)
         return PageRecord(folder, sha256, page["width"], page["height"], size)
 
@@ -270,11 +275,15 @@ class JobRunner:
         for _, folder in steps:
             self._files.remove_page(claim.job.id, folder)
 
-    def _document(self, claim: Claim) -> Document:
-        path = self._files.document(claim.job.id)
-        if not path.exists():
-            raise InvalidJob("the document is missing in PARSER_DATA_DIR; submit it again")
-        return Document(str(path), claim.job.format)
+    @contextlib.asynccontextmanager
+    async def _document(self, claim: Claim) -> AsyncIterator[Document]:
+        """The document as a file of this machine. Raises InvalidJob where it is gone."""
+        with contextlib.ExitStack() as stack:
+            try:
+                path = await asyncio.to_thread(stack.enter_context, self._files.document(claim.job.id))
+            except FileNotFoundError:
+                raise InvalidJob(GONE) from None
+            yield Document(str(path), claim.job.format)
 
     def _flow(self, claim: Claim) -> Flow:
         """One flow per client: all its jobs together take turns like one request."""

@@ -26,7 +26,9 @@ from docparser.jobs.runner import JobRunner
 from docparser.jobs.storage import backend
 from docparser.jobs.storage.callback_queue import CallbackQueue, Delivery
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.leftovers import remove_leftovers
+from docparser.jobs.storage.places import open_files
 from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.retention import Retention, remove_job
 from docparser.jobs.storage.states import Job, JobState, Step, StepState
@@ -67,11 +69,16 @@ class JobService:
         self.audit = audit
         self.model = model
         try:
-            self.files = JobFiles(root, settings.min_free_mib)
+            self.files: JobFiles = open_files(root, settings.min_free_mib, settings.storage_url, settings.spool_dir)
             if settings.database_url:
                 opened = backend.open_postgres(settings.database_url, self.files)
-            else:
+            elif isinstance(self.files, JobFolders):
                 opened = backend.open_sqlite(self.files, self._read_links)
+            else:
+                raise NotReady(
+                    f"PARSER_STORAGE_URL: {settings.storage_url} without PARSER_DATABASE_URL; expected both, since "
+                    "only a database that is shared can tell what a shared bucket holds"
+                )
             self._read_links()
         except OSError as exc:
             raise NotReady(f"PARSER_DATA_DIR: {root} cannot be used ({exc}); name a writable directory") from exc
@@ -94,7 +101,7 @@ class JobService:
         self._watch: asyncio.Task[None] | None = None
 
     def _read_links(self) -> None:
-        self.links = Links(self.files.root, self._settings.result_url_hours * 3600)
+        self.links = Links(self.files.small, self._settings.result_url_hours * 3600)
 
     async def start(self) -> None:
         await asyncio.to_thread(remove_leftovers, self._database, self.files)
@@ -119,6 +126,7 @@ class JobService:
         self._processes.close()
         self._database.close()
         self.keeper.close()
+        self.files.close()
 
     def check_room(self) -> None:
         """Raises StorageUnavailable, DataDirFull, QueueFull. Called before a document is read."""

@@ -131,15 +131,18 @@ def check(transaction: PostgresTransaction, known: int = len(MIGRATIONS)) -> int
     return int(version)
 
 
-def bind(transaction: PostgresTransaction, place: str) -> None:
-    """The database belongs to the directory ``place``, the first that comes. Raises Incompatible for another one, in
-    which the documents of its jobs would be missing."""
+def bind(transaction: PostgresTransaction, place: str, words: str) -> None:
+    """The database belongs to the directory or bucket with the id ``place``, the first that comes; ``words`` name it.
+
+    Raises Incompatible for another one, in which the documents of its jobs would be missing.
+    """
     transaction.execute(f"UPDATE {VERSION_TABLE} SET place = ? WHERE place IS NULL", (place,))
     (found,) = transaction.execute(f"SELECT place FROM {VERSION_TABLE}").fetchone() or ("",)
     if found != place:
         raise Incompatible(
-            f"PARSER_DATABASE_URL: the database belongs to the data directory with the id {found}, and PARSER_DATA_DIR "
-            f"has the id {place}. All parsers of one database share one directory: mount it; or name another database."
+            f"PARSER_DATABASE_URL: the database belongs to the place with the id {found}; {words} has the id {place}. "
+            "All parsers of one database share one PARSER_DATA_DIR or PARSER_STORAGE_URL: mount or name that one, or "
+            "name another database."
         )
 
 

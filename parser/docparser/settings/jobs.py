@@ -19,7 +19,12 @@ class JobSettings(SettingsGroup):
         default="",
         pattern=r"^(postgres(ql)?://\S+)?$",
         repr=False,
-        description="PostgreSQL for jobs of parsers on several machines; they share PARSER_DATA_DIR over a network.",
+        description="PostgreSQL for jobs of parsers on several machines; they share PARSER_DATA_DIR, or a bucket.",
+    )
+    storage_url: str = Field(
+        default="",
+        pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?)?$",
+        description="s3://bucket/prefix for documents and results of these parsers, in place of PARSER_DATA_DIR.",
     )
     public_url: str = Field(
         default="",

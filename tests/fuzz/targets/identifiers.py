@@ -19,6 +19,7 @@ from docparser.jobs import page_ranges
 from docparser.jobs.callbacks.pauses import LONGEST_S, pause, retry_after
 from docparser.jobs.callbacks.signer import Signer
 from docparser.jobs.links import Links
+from docparser.jobs.storage.small_files import FolderFiles
 from docparser.outbound.addresses import is_public
 from docparser.outbound.client import GuardedClient
 from docparser.outbound.hosts import ListedHosts, Refused
@@ -27,7 +28,7 @@ from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
 FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm")
-LINKS = Links(Path(FOLDER.name), 3600)
+LINKS = Links(FolderFiles(Path(FOLDER.name)), 3600)
 JOB = "0123456789abcdef"
 KEY = "0" * 64
 WORDS = (

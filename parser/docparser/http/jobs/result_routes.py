@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import mimetypes
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import FileResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.spool import Document
@@ -24,6 +26,7 @@ from docparser.jobs.links import PREFIX
 from docparser.jobs.pages import FROZEN, NAME
 from docparser.jobs.result import data_info
 from docparser.jobs.service import JobService
+from docparser.jobs.storage.files import PAGE_FILE, Pictures
 from docparser.jobs.storage.states import Job, Step, StepState
 
 signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute)
@@ -64,11 +67,14 @@ async def picture(job_id: str, permission: str, number: int, name: str, request:
     jobs = jobs_of(request)
     jobs.links.check(job_id, permission)
     folder = await asyncio.to_thread(_folder, jobs, job_id, number)
-    path = jobs.files.page_folder(job_id, folder) / name
-    if not NAME.fullmatch(name) or name in (FROZEN, "page.json") or not path.is_file():
-        raise JobNotFound(f"page {number} has no picture {name[:80]!r}")
+    try:
+        if not NAME.fullmatch(name) or name in (FROZEN, PAGE_FILE):
+            raise FileNotFoundError(name)
+        content = await asyncio.to_thread(jobs.files.read_page_file, job_id, folder, name)
+    except OSError:
+        raise JobNotFound(f"page {number} has no picture {name[:80]!r}") from None
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return FileResponse(path, media_type=kind, headers=SAFE | {"Cache-Control": "private, max-age=3600"})
+    return Response(content, media_type=kind, headers=SAFE | {"Cache-Control": "private, max-age=3600"})
 
 
 def _folder(jobs: JobService, job_id: str, number: int) -> str:
@@ -99,15 +105,35 @@ async def result(
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
-    pieces = _answer(jobs, job, steps, await request.app.state.readiness.models_in_use())
-    source = Document(str(jobs.files.document(job_id)), job.format)
     how = How(chunk_tokens, job.options.get("mergeTables") is not False)
-    work = converted(request, pieces, counts.ended, job.file_name, format, SAFE, source, how)
-    answer = await wait_for(request, work)
+    models = await request.app.state.readiness.models_in_use()
+
+    async def convert() -> Response:
+        async with _local(jobs, job, format) as (source, pictures):
+            pieces = _answer(jobs, job, steps, models, pictures)
+            return await converted(request, pieces, counts.ended, job.file_name, format, SAFE, source, how)
+
+    answer = await wait_for(request, convert())
     return answer or Response(status_code=CLIENT_GONE)
 
 
-def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict) -> Iterator[bytes]:
+@contextlib.asynccontextmanager
+async def _local(jobs: JobService, job: Job, format: Format) -> AsyncIterator[tuple[Document, Pictures]]:
+    """What a child process opens, as files of this machine: the document for those formats that show it, and
+    pictures."""
+    with contextlib.ExitStack() as stack:
+        path = Path()
+        if format == "pdf":
+            with contextlib.suppress(FileNotFoundError):  # the conversion says that it is missing
+                path = await asyncio.to_thread(stack.enter_context, jobs.files.document(job.id))
+        pictures = await asyncio.to_thread(stack.enter_context, jobs.files.pictures())
+        try:
+            yield Document(str(path), job.format), pictures
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict, pictures: Pictures) -> Iterator[bytes]:
     """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces."""
     reports, files, numbers = [], {}, []
     yield b'{"result": {"layoutParsingResults": ['
@@ -119,8 +145,8 @@ def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict) -> Iter
         reports += [report for report in piece["docparser"]["pages"] if len(report) > 1]
         models = piece["docparser"]["models"]
         if step.folder:
-            pictures = jobs.files.page_folder(job.id, step.folder)
-            files.update({f"pages/{step.number}/{path.name}": str(path) for path in pictures.iterdir()})
+            found = pictures(job.id, step.folder)
+            files.update({f"pages/{step.number}/{name}": str(path) for name, path in found.items()})
     report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
     end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two databases that the job store can have: SQLite in the data directory, or PostgreSQL for parsers on several
-machines, which share the data directory as well (NFS or the like)."""
+machines, which share the files of jobs as well: a data directory over a network, or a bucket."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import os
-import secrets
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.keeper import Keeper
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PLACE = "place.id"  # in the data directory: tells it from others, on every machine alike
 START_S = 60.0  # PostgreSQL may start at the same time
 PAUSE_S = 1.0
 GRACE_S = 15.0  # in which a living parser comes back after PostgreSQL or the network was away
@@ -43,7 +40,7 @@ class Backend:
     keeper: Watcher
 
 
-def open_sqlite(files: JobFiles, on_adopted: Callable[[], None]) -> Backend:
+def open_sqlite(files: JobFolders, on_adopted: Callable[[], None]) -> Backend:
     """``on_adopted`` is called when a backup was put in the directory's place. Raises StorageUnavailable."""
     database = repair.open_database(files)
     processes = Processes(files.root / "processes")
@@ -61,7 +58,7 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     from docparser.postgres.presence import Presence as Session
 
     database = PostgresDatabase(url)
-    before = _upgrade(database, place_id(files.root), time.monotonic() + start_s)
+    before = _upgrade(database, files, time.monotonic() + start_s)
     if before < len(schema.MIGRATIONS):
         log.warning("the schema of the job database was brought from version %d to %d", before, len(schema.MIGRATIONS))
     processes = Session(database, grace_s)
@@ -69,7 +66,7 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     return Backend(database, processes, SharedKeeper(files, database, processes))
 
 
-def _upgrade(database: PostgresDatabase, place: str, deadline: float) -> int:
+def _upgrade(database: PostgresDatabase, files: JobFiles, deadline: float) -> int:
     """Bring the schema up to date, and try again until ``deadline`` if PostgreSQL is not there; returns the version
     before."""
     import psycopg
@@ -80,28 +77,10 @@ def _upgrade(database: PostgresDatabase, place: str, deadline: float) -> int:
         try:
             with database.writing() as transaction:
                 before = schema.upgrade(transaction)
-                schema.bind(transaction, place)
+                schema.bind(transaction, files.place_id(), files.place)
             return before
         except StorageUnavailable as exc:
             if time.monotonic() > deadline or not isinstance(exc.__cause__, psycopg.OperationalError):
                 raise
             log.warning("%s Trying again.", exc)
             time.sleep(PAUSE_S)
-
-
-def place_id(root: Path) -> str:
-    """The directory's id, made by whichever process comes first."""
-    path = root / PLACE
-    if not path.exists():
-        new = root / f".{PLACE}-{secrets.token_hex(8)}"
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_hex(16))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(new, path)
-        except FileExistsError:
-            pass
-        finally:
-            new.unlink()
-    return path.read_text().strip()

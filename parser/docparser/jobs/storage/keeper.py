@@ -14,7 +14,7 @@ from collections.abc import Callable
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.database import SqliteDatabase
-from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
 from docparser.jobs.storage.schema import Damaged
@@ -27,9 +27,9 @@ COMPARE_S = 60.0  # between two looks for folders without a row
 
 class Keeper(Watcher):
     def __init__(
-        self, files: JobFiles, database: SqliteDatabase, processes: Processes, on_adopted: Callable[[], None]
+        self, files: JobFolders, database: SqliteDatabase, processes: Processes, on_adopted: Callable[[], None]
     ) -> None:
-        super().__init__(f"PARSER_DATA_DIR: {files.root}")
+        super().__init__(files.place)
         self._files, self._database, self._processes = files, database, processes
         self._on_adopted = on_adopted
         self._in_use = repair.mark_in_use(files.root)

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 
 from docparser.jobs.storage.files import JobFiles
-from docparser.jobs.storage.reconcile import changed
 from docparser.jobs.storage.states import JobState
 from docparser.jobs.storage.transaction import Database
 
@@ -15,7 +13,8 @@ ORPHAN_S = 3600.0  # what is younger may be in the making
 
 
 def remove_leftovers(database: Database, files: JobFiles) -> None:
-    """Of what is older than an hour: hidden folders; of jobs that have ended, folders of pages that no row names.
+    """Of what is older than an hour: what was written or removed by halves; of jobs that have ended, folders of pages
+    that no row names.
 
     A folder with a job's name stays, whatever the rows say; so does a page's only folder, unless the job was cancelled.
     """
@@ -25,12 +24,10 @@ def remove_leftovers(database: Database, files: JobFiles) -> None:
         used = {
             (row[0], row[1]) for row in connection.execute("SELECT job_id, folder FROM steps WHERE folder IS NOT NULL")
         }
-    for path in files.hidden():
-        if changed(path) < old:
-            shutil.rmtree(path, ignore_errors=True)
+    files.remove_half_written(old)
     for job_id in files.job_ids() & {job_id for job_id, state in jobs.items() if state.ended}:
         for folders in files.page_folders(job_id).values():
             replaced = any((job_id, folder) in used for folder in folders)
             for folder in folders if replaced or jobs[job_id] is JobState.CANCELLED else ():
-                if (job_id, folder) not in used and changed(files.page_folder(job_id, folder)) < old:
+                if (job_id, folder) not in used and files.page_changed(job_id, folder) < old:
                     files.remove_page(job_id, folder)

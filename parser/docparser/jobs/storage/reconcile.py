@@ -13,7 +13,6 @@ import dataclasses
 import logging
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from docparser.errors import StorageDamaged
@@ -58,7 +57,7 @@ def reconcile(database: Database, files: JobFiles, *, young_s: float = 0.0, page
         known = {row[0] for row in connection.execute("SELECT id FROM jobs")}
     old = time.time() - young_s
     for job_id in sorted(files.job_ids() - known):
-        if changed(files.folder(job_id)) > old:
+        if files.changed(job_id) > old:
             continue
         if files.unsure(job_id):  # its client was told 503; no row came
             files.remove(job_id)
@@ -73,7 +72,7 @@ def reconcile(database: Database, files: JobFiles, *, young_s: float = 0.0, page
 def _finish_removals(database: Database, files: JobFiles) -> None:
     """Delete the row of a job whose folder was removed before a crash."""
     for job_id in files.removed():
-        if not files.folder(job_id).exists():
+        if not files.exists(job_id):
             with database.writing() as connection:
                 connection.execute("DELETE FROM jobs WHERE id = ? AND state NOT IN ('pending', 'running')", (job_id,))
 
@@ -88,13 +87,13 @@ def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
         job = Job(**known | {"id": job_id, "state": JobState.PENDING})
         values = to_row(job) | {
             "fingerprint": submission["fingerprint"],
-            "bytes": size_of(files.folder(job_id)),
+            "bytes": files.size(job_id),
             "idempotency_key": submission.get("idempotency_key"),
         }
         done = {number: page for number in files.page_folders(job_id) if (page := _newest(files, job_id, number))}
         with database.writing() as connection:
             connection.lock_queue()
-            if not files.folder(job_id).exists() or _exists(connection, job_id):
+            if not files.exists(job_id) or _exists(connection, job_id):
                 return False  # it was removed, or another process was faster
             _insert(connection, values)
             callbacks.restore(connection, job_id, submission["told"])
@@ -138,7 +137,7 @@ def _steps(database: Database) -> dict[str, dict[int, Row]]:
 
 def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, Row]) -> int:
     """Mend the pages of one job; returns how many."""
-    if not files.document(job_id).exists():
+    if not files.has_document(job_id):
         return 0  # its pages fail when they are read, and can be tried again when the folder is back
     folders = files.page_folders(job_id)
     found: dict[int, Found] = {}
@@ -156,7 +155,7 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
             found[number] = page
         elif step is not None and step["state"] == StepState.DONE:
             lost.append(number)
-    cancelled = (files.folder(job_id) / "cancelled").exists()
+    cancelled = files.cancelled(job_id)
     if not (found or lost or cancelled):
         return 0
     with database.writing() as connection:
@@ -212,20 +211,3 @@ def _open_again(connection: Transaction, job_id: str) -> None:
         "finished = NULL WHERE id = ?",
         (job_id,),
     )
-
-
-def changed(path: Path) -> float:
-    """When a folder's entries last changed, seconds since the epoch; never, if it is gone."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return float("inf")
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder; one that is removed meanwhile counts as nothing."""
-    size = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            size += path.stat().st_size if path.is_file() else 0
-    return size

@@ -21,15 +21,15 @@ from typing import TextIO
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import database as databases
 from docparser.jobs.storage.database import SqliteDatabase
-from docparser.jobs.storage.files import JobFiles, flush_folder
 from docparser.jobs.storage.folder import DATABASE
+from docparser.jobs.storage.job_folders import JobFolders, flush_folder
 from docparser.jobs.storage.reconcile import YOUNG_S, Mended, reconcile
 from docparser.jobs.storage.schema import Damaged
 
 log = logging.getLogger(__name__)
 
 
-def open_database(files: JobFiles) -> SqliteDatabase:
+def open_database(files: JobFolders) -> SqliteDatabase:
     """The database, in agreement with the folders. Raises StorageUnavailable if it is damaged while another process
     uses it, so that it cannot be set aside, or if it is not ours."""
     with files.data.named_errors():
@@ -45,12 +45,12 @@ def open_database(files: JobFiles) -> SqliteDatabase:
     return database
 
 
-def _opened(files: JobFiles) -> SqliteDatabase:
+def _opened(files: JobFolders) -> SqliteDatabase:
     make_if_missing(files)
     return SqliteDatabase(files.data.database)
 
 
-def make_if_missing(files: JobFiles) -> bool:
+def make_if_missing(files: JobFolders) -> bool:
     """Build the database from the folders if there is none. It appears as a whole, and only one process makes it."""
     path = files.data.database
     if path.exists():
@@ -84,14 +84,14 @@ def _remove(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def reopen(files: JobFiles, database: SqliteDatabase) -> None:
+def reopen(files: JobFolders, database: SqliteDatabase) -> None:
     """Open the file that is at the path now, in place of the one that was open before. Raises Damaged, Incompatible."""
     with _lock(files.root / "repair.lock", fcntl.LOCK_EX):
         _rename(database.stale(), _aside(files.data.database))
         database.reopen()
 
 
-def set_aside(files: JobFiles) -> None:
+def set_aside(files: JobFolders) -> None:
     """Rename the database, with what SQLite keeps beside it."""
     path = files.data.database
     _rename([path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")], _aside(path))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 
@@ -34,7 +33,7 @@ def remove_job(database: Database, files: JobFiles, job_id: str) -> bool:
             files.show(job_id, hidden)
         raise
     if hidden is not None:
-        shutil.rmtree(hidden, ignore_errors=True)
+        files.remove_hidden(hidden)
     return bool(gone)
 
 

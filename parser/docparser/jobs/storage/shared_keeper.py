@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches the directory and the database that parsers on several machines share, while the service runs.
+"""Watches the database and the directory or bucket that parsers on several machines share, while the service runs.
 
 PostgreSQL keeps its own files in order, and its rows are what counts. So nothing is rebuilt here. Folders without a
 row, of a database that was restored from a backup, get theirs; all else waits until it is back. Pages are not compared:
@@ -16,28 +16,29 @@ from docparser.jobs.storage.transaction import Presence
 from docparser.jobs.storage.watcher import Watcher
 from docparser.postgres.database import PostgresDatabase
 
+PROBE_S = 10.0  # between two uses of a place that seems well
 COMPARE_S = 60.0  # between two looks for folders without a row
 
 
 class SharedKeeper(Watcher):
     def __init__(self, files: JobFiles, database: PostgresDatabase, processes: Presence) -> None:
-        super().__init__(f"PARSER_DATA_DIR: {files.root}")
+        super().__init__(files.place)
         self._files, self._database, self._processes = files, database, processes
-        self._compared = time.monotonic()
+        self._compared = self._probed = time.monotonic()
 
     def close(self) -> None:
         pass
 
     def check(self) -> None:
         super().check()
-        self._files.data.check()
+        self._files.check()
 
     def _look(self) -> None:
         self._processes.renew()  # first: others take this parser for dead while its session is gone
-        data = self._files.data
-        data.check()
-        if data.failure or self.trouble:
-            data.probe()
+        if self._files.failure or self.trouble or time.monotonic() - self._probed > PROBE_S:
+            self._files.probe()
+            self._probed = time.monotonic()
+        self._files.check()
         self._database.check()
         if self.trouble or time.monotonic() - self._compared > COMPARE_S:
             reconcile(self._database, self._files, young_s=YOUNG_S, pages=False)

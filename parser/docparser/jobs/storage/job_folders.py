@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One folder for each job, in which no file or folder is ever seen half-written.
+
+    <data>/jobs/<job id>/document            as the client sent it
+                         submission.json     enough to rebuild the job's row
+                         cancelled, told-*   marks: it was cancelled; its callback of an end is over
+                         unsure              mark: its client was told 503, its row may have been written nevertheless
+                         pages/000007-1f2e/  one finished page: page.json and its pictures
+
+Everything is written under a name that begins with a dot, flushed to the disk, and renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from docparser.errors import DataDirFull
+from docparser.jobs.storage.files import JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
+from docparser.jobs.storage.folder import DataFolder
+from docparser.jobs.storage.small_files import FolderFiles
+
+REMOVED = ".removed-"
+PLACE = "place.id"
+CHUNK = 1 << 20
+
+
+class JobFolders(JobFiles):
+    def __init__(self, root: Path, min_free_mib: int) -> None:
+        self.place = f"PARSER_DATA_DIR: {root}"
+        self.data = DataFolder(root)
+        self.small = FolderFiles(root)
+        self.root, self.jobs = root, self.data.jobs
+        self._min_free = min_free_mib << 20
+
+    @property
+    def failure(self) -> str:
+        return self.data.failure
+
+    def check(self) -> None:
+        self.data.check()
+
+    def check_room(self) -> None:
+        self.data.check()
+        with self.data.named_errors():
+            free = shutil.disk_usage(self.root).free
+        if free < self._min_free:
+            raise DataDirFull(
+                f"Only {free >> 20} MiB are free in PARSER_DATA_DIR; {self._min_free >> 20} must stay "
+                "(PARSER_MIN_FREE_MIB). Jobs wait until there is room; nothing is lost."
+            )
+
+    def probe(self) -> None:
+        self.data.probe()
+
+    def place_id(self) -> str:
+        while (found := self.small.read(PLACE)) is None:
+            self.small.create(PLACE, secrets.token_hex(16).encode())
+        return found.decode().strip()
+
+    def close(self) -> None:
+        pass
+
+    def folder(self, job_id: str) -> Path:
+        return self.jobs / job_id
+
+    def page_folder(self, job_id: str, folder: str) -> Path:
+        return self.folder(job_id) / "pages" / folder
+
+    def keep_submission(self, job_id: str, document: BinaryIO, submission: dict[str, Any]) -> int:
+        hidden = self.jobs / f".{job_id}"
+        with self.data.named_errors(), _removed_on_error(hidden):
+            hidden.mkdir(mode=0o700)  # not its parents: where they are missing, something is wrong
+            (hidden / "pages").mkdir(mode=0o700)
+            size = _write(hidden / "document", _chunks(document))
+            size += _write(hidden / "submission.json", [json.dumps(submission, ensure_ascii=False).encode()])
+            flush_folder(hidden)
+            hidden.rename(self.folder(job_id))
+            flush_folder(self.jobs)
+        return size
+
+    def read_submission(self, job_id: str) -> bytes | None:
+        with contextlib.suppress(FileNotFoundError):
+            return (self.folder(job_id) / "submission.json").read_bytes()
+        return None
+
+    @contextlib.contextmanager
+    def document(self, job_id: str) -> Iterator[Path]:
+        path = self.folder(job_id) / "document"
+        if not path.exists():
+            raise FileNotFoundError(path)
+        yield path
+
+    def has_document(self, job_id: str) -> bool:
+        return (self.folder(job_id) / "document").exists()
+
+    def exists(self, job_id: str) -> bool:
+        return self.folder(job_id).exists()
+
+    def job_ids(self) -> set[str]:
+        with self.data.named_errors():
+            return {path.name for path in self.jobs.iterdir() if JOB_ID.fullmatch(path.name)}
+
+    def changed(self, job_id: str) -> float:
+        return _changed(self.folder(job_id))
+
+    def size(self, job_id: str) -> int:
+        """One that is removed meanwhile counts as nothing."""
+        size = 0
+        for path in self.folder(job_id).rglob("*"):
+            with contextlib.suppress(OSError):
+                size += path.stat().st_size if path.is_file() else 0
+        return size
+
+    def hide(self, job_id: str) -> str | None:
+        """Rename the folder; returns its new name."""
+        hidden = self.jobs / f".{job_id}{REMOVED}{secrets.token_hex(4)}"
+        with self.data.named_errors():
+            try:
+                self.folder(job_id).rename(hidden)
+            except FileNotFoundError:
+                self.data.check()
+                return None
+        return hidden.name
+
+    def show(self, job_id: str, hidden: str) -> None:
+        with self.data.named_errors():
+            (self.jobs / hidden).rename(self.folder(job_id))
+
+    def remove_hidden(self, hidden: str) -> None:
+        shutil.rmtree(self.jobs / hidden, ignore_errors=True)
+
+    def removed(self) -> set[str]:
+        names = (path.name[1:].split(REMOVED)[0] for path in self.jobs.glob(f".*{REMOVED}*"))
+        return {name for name in names if JOB_ID.fullmatch(name)}
+
+    def hidden(self) -> Iterator[Path]:
+        """Folders that are or were being written or removed."""
+        yield from self.jobs.glob(".*")
+        yield from self.jobs.glob("*/pages/.*")
+
+    def remove_half_written(self, before: float) -> None:
+        for path in self.hidden():
+            if _changed(path) < before:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def mark(self, job_id: str, name: str) -> None:
+        with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
+            _write(self.folder(job_id) / name, [])
+
+    def marks(self, job_id: str) -> set[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return {path.name for path in self.folder(job_id).iterdir()} - {"document", "submission.json", "pages"}
+        return set()
+
+    def forget_mark(self, job_id: str, name: str) -> None:
+        with self.data.named_errors():
+            (self.folder(job_id) / name).unlink(missing_ok=True)
+
+    def write_page(self, job_id: str, folder: str, files: dict[str, bytes], page: bytes) -> None:
+        pages = self.folder(job_id) / "pages"
+        hidden = pages / f".{folder}"
+        with self.data.named_errors(), _removed_on_error(hidden):
+            hidden.mkdir(mode=0o700)
+            for name, data in files.items():
+                _write(hidden / name, [data])
+            _write(hidden / PAGE_FILE, [page])
+            flush_folder(hidden)
+            hidden.rename(pages / folder)
+            flush_folder(pages)
+
+    def read_page_file(self, job_id: str, folder: str, name: str) -> bytes:
+        return (self.page_folder(job_id, folder) / name).read_bytes()
+
+    def page_file_names(self, job_id: str, folder: str) -> list[str]:
+        return [path.name for path in self.page_folder(job_id, folder).iterdir()]
+
+    @contextlib.contextmanager
+    def pictures(self) -> Iterator[Pictures]:
+        """The stored files themselves."""
+        yield lambda job_id, folder: {path.name: path for path in self.page_folder(job_id, folder).iterdir()}
+
+    def page_folders(self, job_id: str) -> dict[int, list[str]]:
+        with contextlib.suppress(FileNotFoundError):
+            found = sorted((self.folder(job_id) / "pages").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+            return by_number(path.name for path in found)
+        return {}
+
+    def page_changed(self, job_id: str, folder: str) -> float:
+        return _changed(self.page_folder(job_id, folder))
+
+    def remove_page(self, job_id: str, folder: str) -> None:
+        shutil.rmtree(self.page_folder(job_id, folder), ignore_errors=True)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while data := file.read(CHUNK):
+        yield data
+
+
+def _write(path: Path, chunks: Iterator[bytes] | list[bytes]) -> int:
+    size = 0
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        for data in chunks:
+            size += file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return size
+
+
+def flush_folder(path: Path) -> None:
+    """Flush the names in a folder to the disk, as fsync does for a file's content."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _removed_on_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of jobs as objects of a bucket, which knows no renaming: the object that is written last makes the rest
+count.
+
+    <prefix>/submissions/<job id>              enough to rebuild the job's row; with it the job is there
+             removed/<job id>                  the same of a job that is being removed
+             jobs/<job id>/document            as the client sent it
+                           marks/<name>        it was cancelled; its callback of an end is over; it is unsure
+                           pages/000007-1f2e/  a page: page.json, with which it is finished, and its pictures
+             place.id, links.key               of all parsers over this place
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from docparser.errors import DataDirFull, StorageUnavailable
+from docparser.jobs.storage.files import JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
+from docparser.s3.bucket import SETTING, Bucket, Entry
+from docparser.s3.copies import NO_ROOM, Copies
+from docparser.s3.small_files import BucketFiles
+
+PLACE = "place.id"
+SUBMISSIONS, REMOVED, JOBS = "submissions/", "removed/", "jobs/"
+NEVER = float("inf")
+
+
+class JobObjects(JobFiles):
+    def __init__(self, url: str, copies: Path | None) -> None:
+        """``copies``: the folder for copies of documents and pictures; None for the system's. Raises NotReady."""
+        self._bucket = Bucket(url)
+        self._copies = Copies(self._bucket, copies)
+        self.place = f"{SETTING}: {self._bucket.url}"
+        self.small = BucketFiles(self._bucket)
+
+    @property
+    def failure(self) -> str:
+        return self._bucket.failure
+
+    def check(self) -> None:
+        if self.failure:
+            raise StorageUnavailable(self.failure)
+
+    def check_room(self) -> None:
+        self.check()
+
+    def probe(self) -> None:
+        self._bucket.probe()
+
+    def place_id(self) -> str:
+        while (found := self._bucket.get(PLACE)) is None:
+            self._bucket.put_new(PLACE, secrets.token_hex(16).encode())
+        return found.decode().strip()
+
+    def close(self) -> None:
+        self._copies.close()
+
+    def keep_submission(self, job_id: str, document: BinaryIO, submission: dict[str, Any]) -> int:
+        content = json.dumps(submission, ensure_ascii=False).encode()
+        begin = document.tell()
+        size = document.seek(0, 2) - begin
+        document.seek(begin)
+        self._bucket.put(_document(job_id), document)
+        self._bucket.put(SUBMISSIONS + job_id, content)
+        return size + len(content)
+
+    def read_submission(self, job_id: str) -> bytes | None:
+        return self._bucket.get(SUBMISSIONS + job_id)
+
+    def document(self, job_id: str) -> contextlib.AbstractContextManager[Path]:
+        return self._copies.of(_document(job_id))
+
+    def has_document(self, job_id: str) -> bool:
+        return self.exists(job_id) and self._bucket.entry(_document(job_id)) is not None
+
+    def exists(self, job_id: str) -> bool:
+        return self._bucket.entry(SUBMISSIONS + job_id) is not None
+
+    def job_ids(self) -> set[str]:
+        return {name for name in self._names(SUBMISSIONS) if JOB_ID.fullmatch(name)}
+
+    def changed(self, job_id: str) -> float:
+        found = self._bucket.entry(SUBMISSIONS + job_id)
+        return found.changed if found else NEVER
+
+    def size(self, job_id: str) -> int:
+        return sum(found.size for found in self._bucket.entries(_job(job_id)))
+
+    def hide(self, job_id: str) -> str | None:
+        content = self.read_submission(job_id)
+        if content is None:
+            return None
+        self._bucket.put(REMOVED + job_id, content)
+        self._bucket.delete(SUBMISSIONS + job_id)
+        return job_id
+
+    def show(self, job_id: str, hidden: str) -> None:
+        content = self._bucket.get(REMOVED + hidden)
+        if content is not None:
+            self._bucket.put(SUBMISSIONS + job_id, content)
+            self._bucket.delete(REMOVED + hidden)
+
+    def remove_hidden(self, hidden: str) -> None:
+        """What is left where the bucket goes away meanwhile is removed by ``remove_half_written``."""
+        self._copies.forget(_job(hidden))
+        with contextlib.suppress(StorageUnavailable):
+            self._bucket.delete_all(_job(hidden))
+            self._bucket.delete(REMOVED + hidden)
+
+    def removed(self) -> set[str]:
+        return {name for name in self._names(REMOVED) if JOB_ID.fullmatch(name)}
+
+    def remove_half_written(self, before: float) -> None:
+        """Also of other parsers: submissions that broke off, removals that nobody ended, pages without page.json."""
+        there, removed = self.job_ids(), self.removed()
+        for job_id in set(self._bucket.folders(JOBS)) | removed:
+            found = list(self._bucket.entries(_job(job_id)))
+            if job_id in there:
+                if job_id in removed:  # hiding broke off, or showing
+                    self._bucket.delete(REMOVED + job_id)
+                self._remove_half_pages(job_id, found, before)
+            elif all(entry.changed < before for entry in found) and not self.exists(job_id):
+                self.remove_hidden(job_id)
+
+    def _remove_half_pages(self, job_id: str, found: list[Entry], before: float) -> None:
+        whole = {entry.key.rpartition("/")[0] for entry in found if entry.key.endswith(f"/{PAGE_FILE}")}
+        pages = f"{_job(job_id)}pages/"
+        for entry in found:
+            folder = entry.key.rpartition("/")[0]
+            if entry.key.startswith(pages) and folder not in whole and entry.changed < before:
+                self._bucket.delete(entry.key)
+
+    def mark(self, job_id: str, name: str) -> None:
+        if self.exists(job_id):
+            self._bucket.put(f"{_job(job_id)}marks/{name}", b"")
+
+    def marks(self, job_id: str) -> set[str]:
+        return set(self._names(f"{_job(job_id)}marks/"))
+
+    def forget_mark(self, job_id: str, name: str) -> None:
+        self._bucket.delete(f"{_job(job_id)}marks/{name}")
+
+    def write_page(self, job_id: str, folder: str, files: dict[str, bytes], page: bytes) -> None:
+        for name, data in files.items():
+            self._bucket.put(f"{_page(job_id, folder)}{name}", data)
+        self._bucket.put(f"{_page(job_id, folder)}{PAGE_FILE}", page)
+
+    def read_page_file(self, job_id: str, folder: str, name: str) -> bytes:
+        content = self._bucket.get(f"{_page(job_id, folder)}{name}")
+        if content is None:
+            raise FileNotFoundError(f"{name} is missing")
+        return content
+
+    def page_file_names(self, job_id: str, folder: str) -> list[str]:
+        return self._names(_page(job_id, folder))
+
+    @contextlib.contextmanager
+    def pictures(self) -> Iterator[Pictures]:
+        """Copies of them."""
+        with tempfile.TemporaryDirectory(prefix="pictures-", dir=self._copies.folder) as copies:
+
+            def of(job_id: str, folder: str) -> dict[str, Path]:
+                found = {}
+                target = Path(copies, job_id, folder)
+                target.mkdir(parents=True, exist_ok=True)
+                for name in self.page_file_names(job_id, folder):
+                    if name != PAGE_FILE:
+                        self._copy(f"{_page(job_id, folder)}{name}", target / name)
+                        found[name] = target / name
+                return found
+
+            yield of
+
+    def _copy(self, key: str, path: Path) -> None:
+        try:
+            self._bucket.download(key, path)
+        except OSError as exc:
+            raise DataDirFull(NO_ROOM.format(reason=exc.strerror)) from exc
+
+    def page_folders(self, job_id: str) -> dict[int, list[str]]:
+        prefix = f"{_job(job_id)}pages/"
+        found = [entry for entry in self._bucket.entries(prefix) if entry.key.endswith(f"/{PAGE_FILE}")]
+        found.sort(key=lambda entry: entry.changed)
+        return by_number(entry.key[len(prefix) :].partition("/")[0] for entry in found)
+
+    def page_changed(self, job_id: str, folder: str) -> float:
+        found = self._bucket.entry(f"{_page(job_id, folder)}{PAGE_FILE}")
+        return found.changed if found else NEVER
+
+    def remove_page(self, job_id: str, folder: str) -> None:
+        """page.json first: without it the page does not count."""
+        with contextlib.suppress(StorageUnavailable):
+            self._bucket.delete(f"{_page(job_id, folder)}{PAGE_FILE}")
+            self._bucket.delete_all(_page(job_id, folder))
+
+    def _names(self, prefix: str) -> list[str]:
+        return [entry.key[len(prefix) :] for entry in self._bucket.entries(prefix)]
+
+
+def _job(job_id: str) -> str:
+    return f"{JOBS}{job_id}/"
+
+
+def _document(job_id: str) -> str:
+    return f"{_job(job_id)}document"
+
+
+def _page(job_id: str, folder: str) -> str:
+    return f"{_job(job_id)}pages/{folder}/"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of objects on the local disk, for programs that open files: each is fetched once while somebody uses it.
+
+After its last use a copy stays for the next page of the same document, until newer ones need the room.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from docparser.errors import DataDirFull
+from docparser.s3.bucket import Bucket
+
+IDLE_BYTES = 512 << 20  # of copies that nobody uses
+PREFIX, IN_USE = "copies-", "in-use"
+NO_ROOM = "PARSER_SPOOL_DIR has no room for a copy of the document ({reason}); free some and try again."
+
+
+@dataclass
+class _Copy:
+    path: Path
+    users: int = 0
+    size: int = 0
+    ready: threading.Lock = field(default_factory=threading.Lock)
+    there: bool = False
+
+
+class Copies:
+    def __init__(self, bucket: Bucket, parent: Path | None) -> None:
+        """``parent``: where the folder of this process's copies lies; None for the system's."""
+        self._bucket = bucket
+        self.folder, self._in_use = _own_folder(parent or Path(tempfile.gettempdir()))
+        self._lock = threading.Lock()
+        self._copies: dict[str, _Copy] = {}  # the longest unused first
+
+    @contextlib.contextmanager
+    def of(self, key: str) -> Iterator[Path]:
+        """The path of a copy, which stays as long as the context. Raises FileNotFoundError if there is no such
+        object, StorageUnavailable, DataDirFull."""
+        copy = self._take(key)
+        try:
+            with copy.ready:  # others wait for the one that fetches it
+                if not copy.there:
+                    self._fetch(key, copy)
+            yield copy.path
+        finally:
+            self._leave(key, copy)
+
+    def forget(self, prefix: str) -> None:
+        """Remove what nobody uses of copies whose key begins with ``prefix``."""
+        with self._lock:
+            for key in [key for key, copy in self._copies.items() if key.startswith(prefix) and not copy.users]:
+                self._copies.pop(key).path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._in_use.close()
+
+    def _take(self, key: str) -> _Copy:
+        with self._lock:
+            copy = self._copies.pop(key, None) or _Copy(self.folder / key.replace("/", "-"))
+            self._copies[key] = copy
+            copy.users += 1
+            return copy
+
+    def _fetch(self, key: str, copy: _Copy) -> None:
+        try:
+            if not self._bucket.download(key, copy.path):
+                raise FileNotFoundError(key)
+        except FileNotFoundError:
+            raise
+        except OSError as exc:
+            raise DataDirFull(NO_ROOM.format(reason=exc.strerror)) from exc
+        copy.size, copy.there = copy.path.stat().st_size, True
+
+    def _leave(self, key: str, copy: _Copy) -> None:
+        with self._lock:
+            copy.users -= 1
+            if not copy.there and not copy.users:
+                copy.path.unlink(missing_ok=True)
+                self._copies.pop(key, None)
+            idle = sum(other.size for other in self._copies.values() if not other.users)
+            for name, other in list(self._copies.items()):
+                if idle <= IDLE_BYTES:
+                    return
+                if not other.users:
+                    self._copies.pop(name).path.unlink(missing_ok=True)
+                    idle -= other.size
+
+
+def _own_folder(parent: Path) -> tuple[Path, BinaryIO]:
+    """A new folder and the lock that says whose it is. Folders of processes that were killed are removed."""
+    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for lock in parent.glob(f"{PREFIX}*/{IN_USE}"):
+        with contextlib.suppress(OSError), lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    file = (folder / f".{IN_USE}").open("wb")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    (folder / f".{IN_USE}").rename(folder / IN_USE)  # nobody sees it without its lock
+    return folder, file

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only a bucket brings: no renaming, copies on the local disk, a server that is away or not ours."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from docparser.errors import Incompatible, LinkExpired, NotReady, StorageDamaged, StorageUnavailable
+from docparser.jobs.links import Links
+from docparser.jobs.storage import leftovers
+from docparser.jobs.storage.job_objects import JobObjects
+from docparser.jobs.storage.retention import remove_job
+from docparser.s3 import bucket as buckets
+from docparser.s3 import copies, small_files
+from docparser.s3.bucket import Bucket
+from tests.support.job_place import Place
+from tests.support.s3 import S3Server
+
+JOB = "a" * 32
+SUBMISSION = {"owner": "me", "file_name": "a.pdf"}
+
+
+@pytest.fixture
+def files(bucket: str, tmp_path: Path) -> Iterator[JobObjects]:
+    made = JobObjects(bucket, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def url(postgres) -> str:
+    return postgres.database()
+
+
+@pytest.fixture
+def open_place(bucket: str, url: str, tmp_path: Path) -> Iterator[Callable[[], Place]]:
+    opened: list[Place] = []
+
+    def make() -> Place:
+        opened.append(Place(tmp_path, url=url, storage=bucket))
+        return opened[-1]
+
+    yield make
+    for place in opened:
+        place.die()
+
+
+def keys(s3: S3Server, url: str) -> list[str]:
+    name, _, prefix = url.removeprefix("s3://").partition("/")
+    found = s3.client().list_objects_v2(Bucket=name, Prefix=f"{prefix}/")
+    return [entry["Key"].removeprefix(f"{prefix}/") for entry in found.get("Contents", ())]
+
+
+def test_a_job_is_there_with_its_submission_and_not_before(files, s3, bucket):
+    with pytest.raises(FileNotFoundError), files.document(JOB):
+        pass
+    size = files.keep_submission(JOB, io.BytesIO(b"%PDF-1"), SUBMISSION)
+    assert size == 6 + len(json.dumps(SUBMISSION))
+    assert keys(s3, bucket) == [f"jobs/{JOB}/document", f"submissions/{JOB}"]
+    assert files.exists(JOB) and files.job_ids() == {JOB}
+    with files.document(JOB) as path:
+        assert path.read_bytes() == b"%PDF-1"
+    s3.client().delete_object(Bucket=bucket.split("/")[2], Key=f"site/one/submissions/{JOB}")
+    assert not files.exists(JOB) and not files.has_document(JOB) and files.job_ids() == set()
+
+
+def test_a_document_is_sent_from_where_its_file_stands(files):
+    document = io.BytesIO(b"head%PDF-1")
+    document.seek(4)
+    files.keep_submission(JOB, document, SUBMISSION)
+    with files.document(JOB) as path:
+        assert path.read_bytes() == b"%PDF-1"
+
+
+def test_a_page_counts_with_its_page_json_and_not_before(files, s3, bucket, monkeypatch):
+    files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
+    put = Bucket.put
+
+    def broken(self, key, content):
+        if key.endswith("page.json"):
+            raise StorageUnavailable("gone")
+        put(self, key, content)
+
+    monkeypatch.setattr(Bucket, "put", broken)
+    with pytest.raises(StorageUnavailable):
+        files.keep_page(JOB, 1, {"number": 1}, {"a.jpg": b"x"})
+    monkeypatch.undo()
+    assert files.page_folders(JOB) == {} and any(key.endswith("a.jpg") for key in keys(s3, bucket))
+    files.remove_half_written(time.time() - 3600)
+    assert any(key.endswith("a.jpg") for key in keys(s3, bucket)), "it may be in the making"
+    files.remove_half_written(time.time() + 60)
+    assert not any(key.endswith("a.jpg") for key in keys(s3, bucket))
+
+
+def test_pages_are_read_as_they_were_written(files):
+    files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
+    folder, sha256, size = files.keep_page(JOB, 7, {"text": "ü"}, {"a.jpg": b"xy"})
+    assert files.read_page(JOB, folder, sha256) == ({"text": "ü"}, {"a.jpg": b"xy"})
+    assert size == len('{"text":"ü"}'.encode()) + 2
+    assert files.page_folders(JOB) == {7: [folder]}
+    with files.pictures() as pictures:
+        found = pictures(JOB, folder)
+        assert {name: path.read_bytes() for name, path in found.items()} == {"a.jpg": b"xy"}
+    assert not found["a.jpg"].exists()
+    with pytest.raises(StorageDamaged, match="not what was written"):
+        files.page(JOB, folder, "0" * 64)
+    files.remove_page(JOB, folder)
+    with pytest.raises(StorageDamaged, match="cannot be read"):
+        files.page(JOB, folder, sha256)
+
+
+def test_marks_are_those_of_a_job_that_is_there(files):
+    files.mark_cancelled(JOB)
+    assert files.marks(JOB) == set()
+    files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
+    files.mark_cancelled(JOB)
+    files.mark_told(JOB, "done")
+    assert files.cancelled(JOB) and files.submission(JOB) == SUBMISSION | {"cancelled": True, "told": ["done"]}
+    files.forget_told(JOB)
+    assert files.marks(JOB) == {"cancelled"}
+
+
+def test_a_removal_that_breaks_off_is_ended_later(open_place, s3, bucket, monkeypatch):
+    place = open_place()
+    job_id = place.submit()
+    place.work()
+    monkeypatch.setattr(Bucket, "delete_all", lambda self, prefix: (_ for _ in ()).throw(StorageUnavailable("gone")))
+    assert remove_job(place.database, place.files, job_id)
+    monkeypatch.undo()
+    assert place.files.removed() == {job_id} and place.files.job_ids() == set()
+    leftovers.remove_leftovers(place.database, place.files)
+    assert keys(s3, bucket) != ["place.id"], "an hour has not passed"
+    monkeypatch.setattr(leftovers, "ORPHAN_S", -60.0)
+    leftovers.remove_leftovers(place.database, place.files)
+    assert keys(s3, bucket) == ["place.id"]
+
+
+def test_a_removal_whose_transaction_fails_is_undone(files):
+    files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
+    hidden = files.hide(JOB)
+    assert not files.exists(JOB) and files.removed() == {JOB}
+    files.show(JOB, hidden)
+    assert files.exists(JOB) and files.removed() == set()
+    assert files.hide("b" * 32) is None
+
+
+def test_a_document_is_fetched_once_and_its_copy_goes_when_room_is_needed(files, monkeypatch):
+    fetched = []
+    download = Bucket.download
+    monkeypatch.setattr(Bucket, "download", lambda self, key, path: fetched.append(key) or download(self, key, path))
+    for job_id in (JOB, "b" * 32):
+        files.keep_submission(job_id, io.BytesIO(b"%PDF-"), SUBMISSION)
+
+    def read(_):
+        with files.document(JOB) as path:
+            return path.read_bytes()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(read, range(16))) == {b"%PDF-"}
+    assert len(fetched) == 1
+    monkeypatch.setattr(copies, "IDLE_BYTES", 5)
+    with files.document(JOB) as first, files.document("b" * 32) as second:
+        assert first.exists() and second.exists()
+    assert [path.exists() for path in (first, second)].count(True) == 1
+    files.remove(JOB)
+    assert not first.exists()
+
+
+def test_copies_of_a_killed_process_are_removed_and_those_of_a_living_one_not(bucket, tmp_path):
+    living, killed = (copies.Copies(Bucket(bucket), tmp_path) for _ in range(2))
+    killed._in_use.close()  # as its end would
+    another = copies.Copies(Bucket(bucket), tmp_path)
+    assert [made.folder.exists() for made in (living, killed, another)] == [True, False, True]
+    for made in (living, another):
+        made.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):
+    with ThreadPoolExecutor(4) as threads:
+        links = list(threads.map(lambda _: Links(small_files.BucketFiles(Bucket(bucket)), 3600), range(4)))
+    _, _, _, _, _, job_id, permission, _ = links[0].path(JOB, "result.jsonl").split("/")
+    for other in links:
+        other.check(job_id, permission)
+    with pytest.raises(LinkExpired):
+        links[1].check("b" * 32, permission)
+    links[0]._keys.rotate(3600)
+    links[0]._keys.forget()
+    monkeypatch.setattr(small_files, "GOOD_S", 0.0)
+    with pytest.raises(LinkExpired):
+        links[1].check(job_id, permission)
+
+
+def test_a_server_that_knows_no_conditions_still_keeps_the_first(bucket, monkeypatch):
+    place = Bucket(bucket)
+    put = place._client.put_object
+
+    def old(**request):
+        if "IfNoneMatch" in request:
+            answer = {"Error": {"Code": "NotImplemented", "Message": "A header implies functionality"}}
+            raise buckets.botocore.exceptions.ClientError(answer, "PutObject")
+        return put(**request)
+
+    monkeypatch.setattr(place._client, "put_object", old)
+    assert place.put_new("a", b"1") and not place.put_new("a", b"2")
+    assert place.get("a") == b"1"
+
+
+def test_a_database_belongs_to_the_place_that_it_saw_first(open_place, s3, tmp_path, url):
+    open_place()
+    with pytest.raises(Incompatible, match="place"):
+        Place(tmp_path, url=url, storage=s3.bucket())
+    with pytest.raises(Incompatible, match="place"):
+        Place(tmp_path, url=url)
+
+
+def test_an_empty_variable_is_one_that_is_not_set(bucket, monkeypatch):
+    for name in ("AWS_CA_BUNDLE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_PROFILE"):
+        monkeypatch.setenv(name, "")
+    place = Bucket(bucket)
+    place.probe()
+    assert place._client._endpoint.http_session._verify, "an empty AWS_CA_BUNDLE would verify nothing"
+
+
+def test_what_is_wrong_is_said_in_words(files, s3, bucket, monkeypatch, tmp_path):
+    missing = JobObjects("s3://no-such-bucket/x", tmp_path)
+    for call in (missing.probe, missing.job_ids, lambda: missing.exists(JOB), missing.place_id):
+        with pytest.raises(StorageUnavailable, match=r"PARSER_STORAGE_URL: s3://no-such-bucket/x .*NoSuchBucket|404"):
+            call()
+    missing.close()
+    s3.kill()
+    with pytest.raises(StorageUnavailable, match="PARSER_STORAGE_URL: .*cannot be used.*127.0.0.1"):
+        files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
+    with pytest.raises(StorageUnavailable, match="cannot be used"):
+        files.check()
+    s3.start()
+    files.probe()
+    files.check()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "not an address")
+    with pytest.raises(NotReady, match="PARSER_STORAGE_URL: .*AWS_ENDPOINT_URL"):
+        Bucket(bucket)
