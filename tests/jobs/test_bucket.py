@@ -154,7 +154,12 @@ def test_a_removal_whose_transaction_fails_is_undone(files):
 def test_a_document_is_fetched_once_and_its_copy_goes_when_room_is_needed(files, monkeypatch):
     fetched = []
     download = Bucket.download
-    monkeypatch.setattr(Bucket, "download", lambda self, key, path: fetched.append(key) or download(self, key, path))
+
+    def counted(self, key, path):
+        fetched.append(key)
+        return download(self, key, path)
+
+    monkeypatch.setattr(Bucket, "download", counted)
     for job_id in (JOB, "b" * 32):
         files.keep_submission(job_id, io.BytesIO(b"%PDF-"), SUBMISSION)
 

@@ -41,7 +41,7 @@ def open_place(url: str, tmp_path: Path) -> Iterator[Callable[..., Place]]:
     opened: list[Place] = []
 
     def make(**limits: int) -> Place:
-        opened.append(Place(tmp_path, url=url, **limits))
+        opened.append(Place(tmp_path, url=url, storage="", **limits))
         return opened[-1]
 
     yield make

@@ -21,7 +21,7 @@ class Place:
     """One service process's view of a data directory, of PostgreSQL if there is a ``url``, and of a bucket if there is
     a ``storage``."""
 
-    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000, url: str = "", storage: str = "") -> None:
+    def __init__(self, root: Path, pages: int = 1000, jobs: int = 1000, *, url: str = "", storage: str = "") -> None:
         self.root = root
         self.files: Any = open_files(root, 0, storage, root)  # tests look inside
         self.database: Any  # tests look inside

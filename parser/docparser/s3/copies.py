@@ -100,8 +100,8 @@ def _own_folder(parent: Path) -> tuple[Path, BinaryIO]:
     """A new folder and the lock that says whose it is. Folders of processes that were killed are removed."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     for lock in parent.glob(f"{PREFIX}*/{IN_USE}"):
-        with contextlib.suppress(OSError), lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError), lock.open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     file = (folder / f".{IN_USE}").open("wb")
