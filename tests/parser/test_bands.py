@@ -14,6 +14,7 @@ from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 from docparser.worker import bands
 from docparser.worker.block_client import _one
+from tests.support.wait import wait_for
 
 SANS = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 SERIF = "/usr/share/fonts/truetype/liberation/LiberationSerif-Regular.ttf"
@@ -146,3 +147,32 @@ def test_the_reply_to_a_block_is_made_of_those_to_its_bands():
     reply = _one([Reply("abcd", None, (5, 2), 1.0), Reply("ab", cut, (6, 1), 0.4), Reply("", None, (1, 1))])
     assert reply == Reply("abcd ab", cut, (12, 4), pytest.approx(0.8))
     assert _one([Reply("a"), Reply("b")]).confidence is None
+
+
+def page() -> str:
+    """Forty lines over the whole page, so that every block has many; in base64."""
+    image = Image.new("RGB", (1190, 1684), "white")
+    draw, font = ImageDraw.Draw(image), ImageFont.truetype(SANS, 20)
+    for number in range(40):
+        draw.text((40, 40 + 40 * number), " ".join(WORDS * 2), fill="black", font=font)
+    coded = io.BytesIO()
+    image.save(coded, "PNG")
+    return base64.b64encode(coded.getvalue()).decode()
+
+
+def test_the_demo_is_asked_for_bands_and_other_weights_for_blocks(service, vlm):
+    def knows(demo: bool) -> bool:
+        return service.client.get("/health/ready").json()["result"]["vlm"]["demo"] is demo
+
+    def texts() -> list[str]:
+        vlm.requests.clear()
+        answer = service.parse(page(), visualize=False).json()["result"]["layoutParsingResults"][0]
+        return [block["block_content"] for block in answer["prunedResult"]["parsing_res_list"]]
+
+    wait_for(lambda: knows(False), what="weights that are not the demo's")
+    blocks, asked = texts(), len(vlm.requests)
+    vlm.root = "/models/demo/PaddleOCR-VL"
+    wait_for(lambda: knows(True), what="the demo's weights")
+    in_bands = texts()
+    assert len(vlm.requests) > asked and len(in_bands) == len(blocks), "Markdown has as many blocks as before"
+    assert all(text for text, whole in zip(in_bands, blocks) if whole)
