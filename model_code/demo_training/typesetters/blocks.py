@@ -27,6 +27,7 @@ def document(rng: random.Random, prose: Text, characters: int) -> list[TextBlock
     length = 0
     while length < characters:
         kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+        parts: tuple[str, ...]
         if kind == "title":
             parts = (prose.title(),)
         elif kind in ("items", "numbered"):
