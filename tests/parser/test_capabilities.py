@@ -18,7 +18,7 @@ def test_what_it_says(service):
         "layout": {"model": "PP-DocLayoutV2", "demo": False},
         "vlm": {
             "model": "PaddleOCR-VL-0.9B",
-            "demo": True,
+            "demo": False,
             "tasks": ["ocr", "table", "formula", "chart"],
             "names": {
                 "openai": ["PaddleOCR-VL-0.9B", "PaddleOCR-VL"],

@@ -54,7 +54,7 @@ def test_an_image_becomes_its_markdown(client, service, vlm):
         "total_tokens": 14,
     }
     said = answer.model_extra["docparser"]
-    assert said["models"]["vlm"] == {"model": MODEL, "demo": True} and not said["partial"]
+    assert said["models"]["vlm"] == {"model": MODEL, "demo": False} and not said["partial"]
     assert said["notes"] == ["temperature: no effect, a document's text is what stands there."]
 
 

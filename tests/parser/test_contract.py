@@ -169,7 +169,7 @@ def test_results_name_the_weights(service):
     assert service.parse(samples.image(), visualize=False).json()["result"]["docparser"] == {
         "models": {
             "layout": {"model": "PP-DocLayoutV2", "demo": False},
-            "vlm": {"model": "PaddleOCR-VL-0.9B", "demo": True},
+            "vlm": {"model": "PaddleOCR-VL-0.9B", "demo": False},
         },
         "partial": False,
         "pages": [],

@@ -42,7 +42,7 @@ def test_readiness_follows_the_vlm(service, own_vlm, vlm):
 
 def test_ready_names_the_weights(service):
     result = service.client.get("/health/ready").json()["result"]
-    assert result["vlm"]["path"] == "/models/demo/PaddleOCR-VL" and result["vlm"]["demo"] is True
+    assert result["vlm"]["path"] == "/models/PaddleOCR-VL" and result["vlm"]["demo"] is False
     assert result["layout"]["model"] == "PP-DocLayoutV2" and result["layout"]["demo"] is False
 
 

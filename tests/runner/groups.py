@@ -87,7 +87,10 @@ GROUPS = {
         Group(
             "layout",
             "parser",
-            tuple(f"tests/demo_training/{name}" for name in ("layout", "pages", "test_scores.py")),
+            tuple(
+                f"tests/demo_training/{name}"
+                for name in ("layout", "pages", "typesetters", "outside", "test_scores.py")
+            ),
             also=("reference", "vlm"),
             system_files=DRAWING + BROWSER,
         ),

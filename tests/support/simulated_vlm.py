@@ -58,7 +58,7 @@ class SimulatedVlm(SimulatedServer):
         self.requests.clear()
         self.max_in_flight = 0
         self.model = MODEL
-        self.root = "/models/demo/PaddleOCR-VL"
+        self.root = "/models/PaddleOCR-VL"
         self.healthy = True
         self.metrics: str | None = None
         self.delay_s = 0.0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,12 +28,42 @@ def text_width(face: Face, size: int, text: str) -> float:
 
 @dataclass(frozen=True)
 class Line:
-    """A drawn line: ``lefts[i]`` and ``lefts[i + 1]`` bound character ``i`` (px), ``baseline`` is its y (px)."""
+    """A drawn line: ``lefts[i]`` and ``lefts[i + 1]`` bound character ``i`` (px), ``baseline`` is its y (px).
+
+    ``joined``: its last character is a hyphen that parts a word, whose rest begins the next line.
+    """
 
     text: str
     lefts: tuple[float, ...]
     baseline: float
     x_height: float
+    joined: bool = False
+
+    @property
+    def said(self) -> str:
+        """What a reader says of it."""
+        return self.text[:-1] if self.joined else self.text
+
+    @property
+    def top(self) -> float:
+        """Above ascenders, px."""
+        return self.baseline - 1.65 * self.x_height
+
+    @property
+    def bottom(self) -> float:
+        """Below descenders, px."""
+        return self.baseline + 0.55 * self.x_height
+
+    def moved(self, across: float, down: float) -> Line:
+        """The same line ``across`` and ``down`` px from here."""
+        lefts = tuple(left + across for left in self.lefts)
+        return dataclasses.replace(self, lefts=lefts, baseline=self.baseline + down)
+
+
+def read(lines: list[Line]) -> str:
+    """The text of lines that follow each other: a blank between two, none inside a word that a hyphen parts."""
+    said = [line.said + ("" if line.joined else " ") for line in lines[:-1]]
+    return "".join([*said, *(line.text for line in lines[-1:])])
 
 
 def wrap(words: Iterator[str] | Iterable[str], face: Face, size: int, width: float, max_lines: int) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,13 +45,15 @@ def tensors(batch: CropBatch, tail: list[int]) -> dict[str, torch.Tensor]:
     }
 
 
-def produce(queue: Any, tokenizer_json: str, seed: int, schedule: list[Stage], start: int) -> None:
+def produce(
+    queue: Any, tokenizer_json: str, seed: int, schedule: list[Stage], start: int, shelf: Path | None = None
+) -> None:
     """Put the batches of every step from ``start`` on into the queue, as arrays."""
     os.nice(1)
     torch.set_num_threads(1)
     tokenizer = Tokenizer.from_str(tokenizer_json)
     _, tail = tokens.prompt_ids(tokenizer)
-    maker = CropMaker(tokenizer, seed)
+    maker = CropMaker(tokenizer, seed, shelf=shelf)
     for step in range(start, sum(stage.steps for stage in schedule)):
         stage = stage_at(schedule, step)
         for _ in range(stage.batches):

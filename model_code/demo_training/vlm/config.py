@@ -13,14 +13,14 @@ class DemoConfig:
     vocab_size: int = 1024
     vision_hidden: int = 128
     vision_intermediate: int = 512
-    vision_layers: int = 5
+    vision_layers: int = 6
     vision_heads: int = 4
     patch: int = 14
     merge: int = 2
     image_size: int = 384
     text_hidden: int = 192
     text_intermediate: int = 448
-    text_layers: int = 6
+    text_layers: int = 8
     text_heads: int = 3
     text_kv_heads: int = 3
     head_dim: int = 64

@@ -12,14 +12,16 @@ import io
 import math
 import random
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFilter
 from tokenizers import Tokenizer
 
-from ..drawing.block import Colour, Line, draw_block, wrap
+from ..drawing.block import Colour, Line, draw_block, read, wrap
 from ..drawing.fonts import CORE, WIDER, Face
 from ..drawing.words import TextSource
+from .shelf import Cutting, Shelf
 from .tokenizer import Segmenter
 
 PATCH, CELL = 14, 28
@@ -55,6 +57,7 @@ class Stage:
     topics: float = 0.0  # share of crops whose words are a few dozen, as in prose about one thing
     short: float = 0.0  # share of batches of a word or two, which the client's lower bound blows up several times
     batches: int = 1  # batches a process and step: crop sizes vary between batches, so more of them calm the gradient
+    printed: float = 0.0  # share of batches from the shelf of printed pages
     tower_every: int = 1  # the vision tower learns in every n-th step; the other steps cost half
 
 
@@ -102,6 +105,26 @@ def keeps_size(rng: random.Random, cells: int, small: float) -> bool:
     return rng.random() < min(1.0, (150 / cells) ** small)
 
 
+def _fitting(stage: Stage, cells: int) -> int:
+    """How many crops of ``cells`` image tokens a batch has.
+
+    Attention costs as much as the linear layers at about 900 patches; batches of equal cost keep the processes from
+    waiting for each other.
+    """
+    patches = cells * (CELL // PATCH) ** 2
+    return max(2 if cells <= 640 else 1, min(64, round(1.6 * stage.patches / (patches * (1 + patches / 900)))))
+
+
+def _enlarged(size: tuple[int, int], scale: float) -> tuple[int, int]:
+    """Height and width after the client's rule of a crop of ``size`` (width, height) that was enlarged before."""
+    width, height = size
+    return smart_resize(round(height * scale), round(width * scale))
+
+
+def _alike(size: tuple[int, int], other: tuple[int, int]) -> bool:
+    return all(abs(math.log(one / two)) < 0.07 for one, two in zip(size, other))
+
+
 def _colour(rng: random.Random, low: int, high: int) -> Colour:
     return rng.randint(low, high), rng.randint(low, high), rng.randint(low, high)
 
@@ -109,13 +132,18 @@ def _colour(rng: random.Random, low: int, high: int) -> Colour:
 class CropMaker:
     """Makes batches of one stage with its own random stream."""
 
-    def __init__(self, tokenizer: Tokenizer, seed: int, split: str = "train"):
+    def __init__(self, tokenizer: Tokenizer, seed: int, split: str = "train", shelf: Path | None = None):
+        """``shelf``: folder of printed pages, for stages that have some."""
         self.rng = random.Random(seed)
+        self.shelf = Shelf(shelf, self.rng) if shelf else None
         self.noise = np.random.default_rng(seed)
         self.segmenter = Segmenter(tokenizer)
         self.split = split
 
     def batch(self, stage: Stage) -> CropBatch:
+        """Raises ValueError for a stage of printed pages without a shelf."""
+        if self.rng.random() < stage.printed:
+            return self._printed(stage)
         while True:
             fine = self.rng.random() < stage.fine
             heights, scales = (FINE_HEIGHTS, (0.85, 1.2)) if fine else (HEIGHTS, (0.9, 2.4))
@@ -128,11 +156,46 @@ class CropMaker:
             cells = h * w // CELL**2
             if stage.tokens[0] <= cells <= stage.tokens[1] and keeps_size(self.rng, cells, stage.small):
                 break
-        patches = h * w // PATCH**2
-        # Attention costs as much as the linear layers at about 900 patches; batches of equal cost keep
-        # the processes from waiting for each other.
-        count = max(2 if cells <= 640 else 1, min(64, round(1.6 * stage.patches / (patches * (1 + patches / 900)))))
-        return self._collate([self._crop(stage, width, height, h, w, heights) for _ in range(count)], h, w)
+        crops = [self._crop(stage, width, height, h, w, heights) for _ in range(_fitting(stage, cells))]
+        return self._collate(crops, h, w)
+
+    def _printed(self, stage: Stage) -> CropBatch:
+        """Crops of printed pages that are about as large as each other, brought to one size."""
+        if self.shelf is None:
+            raise ValueError("the stage has printed pages and there is no shelf; name it with --shelf")
+        while True:
+            cuttings = self.shelf.look(160)
+            sizes = [_enlarged(cutting.size, cutting.scale(self.rng)) for cutting in cuttings]
+            first = next(
+                (
+                    size
+                    for size in sizes
+                    if stage.tokens[0] <= (cells := size[0] * size[1] // CELL**2) <= stage.tokens[1]
+                    and keeps_size(self.rng, cells, stage.small)
+                ),
+                None,
+            )
+            if first:
+                break
+        h, w = first
+        alike = [cutting for cutting, size in zip(cuttings, sizes) if _alike(size, first)]
+        count = _fitting(stage, h * w // CELL**2)
+        return self._collate([self._from_page(cutting, h, w) for cutting in alike[:count]], h, w)
+
+    def _from_page(self, cutting: Cutting, h: int, w: int) -> Crop:
+        image, lines = cutting.cut()
+        width, height = image.size
+        image = self._photograph(self._worn(image)).resize((w, h), Image.Resampling.BICUBIC)
+        return Crop(np.asarray(image), lines, read(lines), (w / width, h / height))
+
+    def _worn(self, image: Image.Image) -> Image.Image:
+        """Now and then grey paper or a blur, as scanners leave them."""
+        if self.rng.random() < 0.1:
+            low, high = self.rng.randint(0, 60), self.rng.randint(200, 255)
+            image = image.point(lambda value: round(low + value * (high - low) / 255))
+        if self.rng.random() < 0.1:
+            image = image.filter(ImageFilter.GaussianBlur(self.rng.uniform(0.3, 0.8)))
+        return image
 
     def _crop_size(self, stage: Stage, heights: tuple[float, float] = HEIGHTS) -> tuple[int, int]:
         """Width and height (px on the page) of a plausible block."""
@@ -158,14 +221,14 @@ class CropMaker:
         """One crop at page size, before the client's JPEG, and its text: for measuring a served model."""
         width, height = self._crop_size(stage)
         canvas, lines = self._draw(stage, width, height, HEIGHTS)
-        return canvas, " ".join(line.text for line in lines)
+        return canvas, read(lines)
 
     def _crop(
         self, stage: Stage, width: int, height: int, h: int, w: int, heights: tuple[float, float] = HEIGHTS
     ) -> Crop:
         canvas, lines = self._draw(stage, width, height, heights)
         image = self._photograph(canvas).resize((w, h), Image.Resampling.BICUBIC)
-        return Crop(np.asarray(image), lines, " ".join(line.text for line in lines), (w / width, h / height))
+        return Crop(np.asarray(image), lines, read(lines), (w / width, h / height))
 
     def _draw(
         self, stage: Stage, width: int, height: int, heights: tuple[float, float]
@@ -266,6 +329,8 @@ class CropMaker:
             # Ink of other rows of the same line (ascenders, large print) is neither letter nor paper.
             wide = (middle > line.baseline - 2.0 * line.x_height) & (middle < line.baseline + 0.8 * line.x_height)
             band = (middle > line.baseline - 1.25 * line.x_height) & (middle < line.baseline + 0.25 * line.x_height)
+            # Of print that is smaller than a patch, the row that lies nearest.
+            band[np.abs(middle - (line.baseline - 0.5 * line.x_height)).argmin()] = True
             columns_inked = slice(max(0, int(lefts[0] * sx // PATCH)), max(0, math.ceil(lefts[-1] * sx / PATCH)))
             for row in np.nonzero(wide)[0]:
                 cells = glyph[row, columns_inked]
@@ -284,9 +349,10 @@ class CropMaker:
                         line_of[row, inside] = min(number, MAX_LINES - 1)
             y = line.baseline - 0.5 * line.x_height
             centres = (lefts[:-1] + lefts[1:]) / 2
-            if places:
+            if number and not lines[number - 1].joined:
                 places.append(places[-1])  # the blank between two lines stands at the end of the first
-            places += [(x, y) for x in centres]
+            last = number + 1 == len(lines)
+            places += [(x, y) for x in centres[: len(line.text if last else line.said)]]
         ids, offsets = self.segmenter.encode(batch.texts[index])
         across = columns // 2
 

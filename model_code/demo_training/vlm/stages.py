@@ -68,6 +68,21 @@ PROSE = dataclasses.replace(
     wider=0.1,
     fine=0.35,
 )
+# Pages that people bring: set by TeX, Chromium and LibreOffice, in bands of a few lines, as the parser cuts them.
+PRINTED = dataclasses.replace(
+    PROSE,
+    steps=1800,
+    lines=(1, 6),
+    long=0.0,
+    tokens=(24, 1280),
+    small=0.3,
+    strange=(0.02, 0.3),
+    topics=0.3,
+    printed=0.65,
+    short=0.12,
+    natural=0.9,
+    tower_every=1,
+)
 REFINE = {
     "heads": Stage(200, reading=False, frozen=True, strange=(0.3, 1.0), natural=0.5, tokens=(16, 400)),
     "wide": WIDE,
@@ -123,6 +138,10 @@ REFINE = {
     "topics": dataclasses.replace(
         PROSE, steps=560, tokens=(24, 1280), small=0.4, strange=(0.02, 0.3), phrases=0.03, topics=0.6
     ),
+    "printed": PRINTED,
+    # More terms in a typewriter's face and words in capitals, and more of the core range, which the stage before had
+    # made worse.
+    "polish": dataclasses.replace(PRINTED, steps=700, printed=0.55, small=0.2),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),

@@ -17,7 +17,7 @@ from .config import DemoConfig
 from .crops import GLYPHS, IGNORE, MAX_LINES, PAPER, POINTS, SPACE
 
 # Layers whose head 0 is shown where to look: first where the last token was, then where the next one is.
-WATCHED = {1: "current", 2: "next", 3: "next2"}
+WATCHED = {1: "current", 2: "next", 3: "next2", 5: "next3"}
 PAPER_WEIGHT, SPACE_WEIGHT = 0.1, 0.5
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the demo vision-language model on two CPU cores, resumable.
 
-    python -m demo_training.vlm.train --out DIR [--minutes N] [--init MODEL] [--stages NAME...] [--smoke]
+    python -m demo_training.vlm.train --out DIR [--minutes N] [--init MODEL] [--stages NAME...] [--shelf DIR] [--smoke]
 
 The schedule is a curriculum (``stages``). A checkpoint is written every few minutes; running the same command again
 goes on from it.
@@ -36,6 +36,7 @@ from . import tokenizer as tokens
 from .batches import normalise, produce
 from .config import DemoConfig
 from .crops import Stage
+from .deepen import deepen
 from .model import DemoModel
 from .muon import Muon
 from .stages import REFINE, SMOKE, STAGES, stage_at
@@ -49,6 +50,7 @@ WEIGHTS = {
     "look_current": 0.2,
     "look_next": 0.3,
     "look_next2": 0.3,
+    "look_next3": 0.3,
 }
 
 
@@ -75,8 +77,16 @@ def factor(elapsed: float, warm: float, total: float) -> float:
 class Trainer:
     """One of ``dist.get_world_size()`` processes that train the same weights on batches of their own."""
 
-    def __init__(self, out: Path, schedule: dict[str, Stage], rate: float, seed: int, init: Path | None = None):
-        self.out, self.seed, self.rate = out, seed, rate
+    def __init__(
+        self,
+        out: Path,
+        schedule: dict[str, Stage],
+        rate: float,
+        seed: int,
+        init: Path | None = None,
+        shelf: Path | None = None,
+    ):
+        self.out, self.seed, self.rate, self.shelf = out, seed, rate, shelf
         self.rank, self.world, self.parent = dist.get_rank(), dist.get_world_size(), os.getppid()
         self.schedule = list(schedule.values())
         self.steps = sum(stage.steps for stage in self.schedule)
@@ -86,7 +96,8 @@ class Trainer:
         self.model, self.head = DemoModel(self.config), GlyphHead(self.config)
         if init:
             weights = {name: value.float() for name, value in load_file(init / "model.safetensors").items()}
-            self.model.load_state_dict({name: value for name, value in weights.items() if name != "lm_head.weight"})
+            weights.pop("lm_head.weight")  # equal to the embedding
+            self.model.load_state_dict(deepen(weights, self.config))
         self.optimisers = optimisers(nn.ModuleList([self.model, self.head]), rate)
         self.step, self.seconds = 0, 0.0
         self.log_every = max(1, min(24, self.steps // 20))
@@ -130,7 +141,7 @@ class Trainer:
         context = multiprocessing.get_context("spawn")
         queue = context.Queue(maxsize=8)
         seed = self.seed * 1_000_003 + self.rank * 10_007 + self.step
-        arguments = (queue, self.tokenizer.to_str(), seed, self.schedule, self.step)
+        arguments = (queue, self.tokenizer.to_str(), seed, self.schedule, self.step, self.shelf)
         producer = context.Process(target=produce, args=arguments, daemon=True)
         producer.start()
         began = saved = time.monotonic()
@@ -206,7 +217,7 @@ def _train(rank: int, world: int, port: int, arguments: argparse.Namespace) -> N
     schedule = curriculum(arguments)
     if arguments.stages:
         schedule = {name: schedule[name] for name in arguments.stages}
-    trainer = Trainer(arguments.out, schedule, arguments.rate, arguments.seed, arguments.init)
+    trainer = Trainer(arguments.out, schedule, arguments.rate, arguments.seed, arguments.init, arguments.shelf)
     trainer.run(arguments.minutes)
     dist.destroy_process_group()
 
@@ -220,6 +231,9 @@ def main() -> None:
     parser.add_argument("--init", type=Path, help="model folder to go on from, e.g. models/demo/PaddleOCR-VL")
     parser.add_argument(
         "--stages", nargs="+", metavar="NAME", help="only these of the schedule, e.g. with --init: heads print"
+    )
+    parser.add_argument(
+        "--shelf", type=Path, help="folder of printed pages (typesetters.make), for stages that have some"
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--smoke", action="store_true", help="a few steps of every stage, to see that it runs")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -85,6 +86,12 @@ class Readiness:
             away_s = time.monotonic() - (self._probe.away_since or time.monotonic())
             if away_s >= longest_s:
                 raise VlmUnavailable(f"The VLM server has been away for {away_s / 60:.0f} minutes. {exc}") from None
+
+    async def vlm_is_demo(self) -> bool:
+        """Whether the VLM has the demo weights; False while nobody knows."""
+        with contextlib.suppress(VlmUnavailable):
+            return bool((self._probe.weights or await self._probe.check()).demo)
+        return False
 
     async def models_in_use(self) -> dict:
         """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from docparser.contract.options import PageOptions
 from docparser.documents.spool import Document
@@ -41,13 +41,17 @@ PAGE_ERRORS = (
 # Gets the page's index, from 0; where the part begins in the page's Markdown, in characters; its text.
 Early = Callable[[int, int, str], None]
 
+# Whether the VLM wants blocks in bands of a few lines (worker.bands).
+Bands = Callable[[], Awaitable[bool]]
+
 
 class PageReader:
     """Reads pages, and remembers documents that were slow to read. A ``Flow`` takes turns with other flows."""
 
-    def __init__(self, scheduler: PageScheduler, metrics: Metrics) -> None:
+    def __init__(self, scheduler: PageScheduler, metrics: Metrics, bands: Bands) -> None:
         self._scheduler = scheduler
         self._metrics = metrics
+        self._bands = bands
         self._slow_documents = SlowDocuments()
 
     async def count(self, document: Document, flow: Flow) -> int:
@@ -103,7 +107,7 @@ class PageReader:
 
         try:
             await self._slow_documents.check(document, index, with_options(index, options))
-            task = ParsePage(document, index, options, request_id, early is not None)
+            task = ParsePage(document, index, options, request_id, early is not None, await self._bands())
             parsed = await self._scheduler.submit(task, flow, on_part)
         except (DocumentTooSlow, StepTooSlow) as exc:
             part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)

@@ -20,7 +20,7 @@ from docparser.documents.spool import Document
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
 from docparser.parsing.entry_store import EMPTY_ENTRY, EntryStore, merge_objects
 from docparser.parsing.metrics import Metrics
-from docparser.parsing.page_reader import Early, PageReader
+from docparser.parsing.page_reader import Bands, Early, PageReader
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import ParseResult
 from docparser.parsing.scheduler import PageScheduler
@@ -29,6 +29,10 @@ from docparser.settings import Settings
 from docparser.worker.tasks import JoinClientPages, JoinPages
 
 ALL_TASKS = Tasks("the VLM", None)
+
+
+async def whole_blocks() -> bool:
+    return False
 
 
 class ParseService:
@@ -40,11 +44,13 @@ class ParseService:
         scheduler: PageScheduler,
         metrics: Metrics,
         tasks: Tasks = ALL_TASKS,
+        bands: Bands = whole_blocks,
     ) -> None:
-        """``tasks`` are those that the VLM was trained to do."""
+        """``tasks`` are those that the VLM was trained to do; ``bands`` says whether it reads only a few lines at a
+        time."""
         self._settings = settings
         self._scheduler = scheduler
-        self._pages = PageReader(scheduler, metrics)
+        self._pages = PageReader(scheduler, metrics, bands)
         self._tasks = tasks
 
     def notes(self, options: ParseOptions) -> list[str]:

@@ -23,13 +23,14 @@ from typing import Any, Protocol
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
+from docparser.worker import bands
 from docparser.worker.baton import FINISHING, Baton
 
 # A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that
 # no post-processing touches it.
 MARK_BEGINS, MARK_ENDS = "\ue000", "\ue001"
 MARK = re.compile(f"{MARK_BEGINS}(\\d+){MARK_ENDS}")
-TABLE_PROMPT = "Table Recognition:"
+TEXT_PROMPT, TABLE_PROMPT = "OCR:", "Table Recognition:"
 
 
 class Cancelled(Exception):
@@ -46,8 +47,11 @@ class Progress(Protocol):
 class PageCalls:
     """The VLM calls of one page. The page's thread starts them, and waits for them without the baton."""
 
-    def __init__(self, task: int, request_id: str, baton: Baton, on_waiting: Callable[[], None]) -> None:
-        self.task, self.request_id = task, request_id
+    def __init__(
+        self, task: int, request_id: str, baton: Baton, on_waiting: Callable[[], None], bands: bool = False
+    ) -> None:
+        """``bands``: blocks of text are read in bands of a few lines."""
+        self.task, self.request_id, self.bands = task, request_id, bands
         self.layout_s = 0.0
         self.told: list[Reply] = []  # by the numbers in the texts' marks
         self.answered = 0
@@ -220,20 +224,42 @@ class BlockClient:
         """Start a call and return its future. paddlex's ``timeout`` is ignored; PARSER_VLM_TIMEOUT_S applies."""
         if not return_future:
             raise NotImplementedError("PaddleX 3.7.2 asks for futures only")
-        is_table = any(part.get("text") == TABLE_PROMPT for part in messages[0]["content"])
+        prompt = next((part["text"] for part in messages[0]["content"] if "text" in part), "")
         body = {"messages": messages, **kwargs.pop("extra_body", {}), **kwargs}
-        return self._ask(body, TABLE if is_table else TEXT)
+        bodies = bands.questions(body) if self._page.calls.bands and prompt == TEXT_PROMPT else [body]
+        return self._ask(bodies, TABLE if prompt == TABLE_PROMPT else TEXT)
 
     def read(self, body: dict[str, Any], guard: Guard) -> Reply:
         """The answer to the one question of this thread's page. Raises VlmUnavailable, Cancelled."""
-        reply = self._ask(body, guard).reply()
+        reply = self._ask([body], guard).reply()
         self._page.calls.count(reply)
         return reply
 
-    def _ask(self, body: dict[str, Any], guard: Guard) -> _Pending:
+    def _ask(self, bodies: list[dict[str, Any]], guard: Guard) -> _Pending:
+        """One block, whose picture is that of one request or in bands of several."""
         calls: PageCalls = self._page.calls
         request_id = f"{calls.request_id}-b{len(calls._futures)}"
-        call = self.vlm.read_block({"model": self._model, **body}, request_id, guard)
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._read(bodies, request_id, guard), self._loop)
         calls.add(future)
         return _Pending(calls, future)
+
+    async def _read(self, bodies: list[dict[str, Any]], request_id: str, guard: Guard) -> Reply:
+        questions = [{"model": self._model, **body} for body in bodies]
+        if len(questions) == 1:
+            return await self.vlm.read_block(questions[0], request_id, guard)
+        calls = [
+            self.vlm.read_block(question, f"{request_id}-{number}", guard) for number, question in enumerate(questions)
+        ]
+        return _one(await asyncio.gather(*calls))
+
+
+def _one(replies: list[Reply]) -> Reply:
+    """The reply to a block of those to its bands; it is no surer than they are together, letter by letter."""
+    known = [(reply.confidence, len(reply.text)) for reply in replies if reply.confidence is not None and reply.text]
+    length = sum(letters for _, letters in known)
+    return Reply(
+        bands.joined([reply.text for reply in replies]),
+        next((reply.note for reply in replies if reply.note is not None), None),
+        (sum(reply.tokens[0] for reply in replies), sum(reply.tokens[1] for reply in replies)),
+        sum(confidence * letters for confidence, letters in known) / length if length else None,
+    )

@@ -76,7 +76,7 @@ class PageWork:
         number, task = run.number, run.task
         turn = Turn(self._baton, run, on_waiting, report)
         if isinstance(task, ParsePage):
-            calls = PageCalls(number, f"{task.request_id}-p{task.index + 1}", self._baton, on_waiting)
+            calls = PageCalls(number, f"{task.request_id}-p{task.index + 1}", self._baton, on_waiting, task.bands)
             if task.early and task.options.restructure is None:
                 calls.early = self._early(run.number, task, calls, report)
             return self._do_page(task, calls, turn)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document as a list of blocks, which each typesetter writes in its own language."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from .prose import Text
+
+KINDS = {"paragraph": 10, "title": 2, "items": 2, "numbered": 1, "code": 2, "quote": 1}
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """``kind`` is of KINDS; ``parts`` are its paragraphs, items or lines of code; ``term`` may stand among their
+    words."""
+
+    kind: str
+    parts: tuple[str, ...]
+    term: str = ""
+
+
+def document(rng: random.Random, prose: Text, characters: int) -> list[TextBlock]:
+    """Blocks of about ``characters`` characters."""
+    blocks = [TextBlock("title", (prose.title(),))]
+    length = 0
+    while length < characters:
+        kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+        parts: tuple[str, ...]
+        if kind == "title":
+            parts = (prose.title(),)
+        elif kind in ("items", "numbered"):
+            parts = tuple(prose.item() for _ in range(rng.randint(2, 7)))
+        elif kind == "code":
+            parts = tuple(prose.code())
+        else:
+            parts = (prose.paragraph(),)
+        blocks.append(TextBlock(kind, parts, prose.term()))
+        length += sum(map(len, parts))
+    return blocks
+
+
+def spans(rng: random.Random, text: str, term: str) -> list[tuple[str, str]]:
+    """``text`` in pieces (style, piece), in which a few words are ``emph``, ``strong`` or ``code``, the last often
+    with ``term`` in their place; the rest "" ."""
+    words = text.split(" ")
+    pieces: list[tuple[str, str]] = []
+    place = 0
+    while place < len(words):
+        plain = rng.randint(4, 60)
+        pieces.append(("", " ".join(words[place : place + plain])))
+        place += plain
+        if place < len(words):
+            count, style = rng.randint(1, 4), rng.choice(("emph", "emph", "strong", "code", "code"))
+            new = style == "code" and rng.random() < 0.7
+            pieces.append((style, term if new else " ".join(words[place : place + count])))
+            place += count
+    return pieces

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents printed by Chromium, in the faces of Debian's packages."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import web
+from .blocks import document
+from .prose import Text
+
+FACES = (
+    "DejaVu Sans",
+    "DejaVu Serif",
+    "Liberation Sans",
+    "Liberation Serif",
+    "Noto Sans",
+    "Noto Serif",
+    "Roboto",
+    "Open Sans",
+    "Lato",
+    "Carlito",
+    "Caladea",
+    "CMU Serif",
+    "TeX Gyre Termes",
+    "TeX Gyre Pagella",
+)
+MONO = ("DejaVu Sans Mono", "Liberation Mono", "Inconsolata", "Hack", "TeX Gyre Cursor", "CMU Typewriter Text")
+
+
+def page(rng: random.Random, prose: Text, pages: int) -> str:
+    """HTML of a document of about ``pages`` pages of A4."""
+    size = rng.choice((7.5, 8, 9, 10, 10.5, 11, 12, 13, 15, 18))  # pt
+    columns = 2 if size <= 11 and rng.random() < 0.25 else 1
+    style = f"""
+    @page {{ size: A4; margin: {rng.choice((14, 18, 25, 32))}mm }}
+    body {{ font: {size}pt/{rng.choice((1.15, 1.25, 1.4, 1.6))} "{rng.choice(FACES)}"; columns: {columns};
+            text-align: {rng.choice(("left", "left", "justify"))}; hyphens: {rng.choice(("manual", "auto"))};
+            color: {rng.choice(("#000", "#000", "#222", "#333", "#112"))} }}
+    pre, code {{ font-family: "{rng.choice(MONO)}"; font-size: {rng.choice((80, 90, 100))}% }}
+    h1, h2, h3, h4 {{ font-family: "{rng.choice(FACES)}" }}
+    pre {{ {rng.choice(("", "background: #f4f4f4; padding: 6pt", "border: 1px solid #ccc; padding: 4pt"))};
+           white-space: pre-wrap }}"""
+    blocks = document(rng, prose, round(pages * 2600 * (10.5 / size) ** 2))
+    return f"<!doctype html><html lang=en><meta charset=utf-8><style>{style}</style>{web.body(rng, blocks)}</html>"
+
+
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> Path:
+    """Print a document in ``folder``; returns the PDF. Raises FileNotFoundError without Chromium."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not chromium:
+        raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
+    source, printed = folder / "page.html", folder / "page.pdf"
+    source.write_text(page(rng, prose, pages), encoding="utf-8")
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    command += [f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={printed}", str(source)]
+    subprocess.run(command, check=True, capture_output=True, timeout=180)
+    return printed

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of print cut into bands of a few lines, enlarged where the print is small: for a VLM that loses its place in
+long paragraphs, as the demo weights do (docs/decisions/0304).
+
+A line is found by its ink: rows of a block's picture that have some, between rows that have none. Where descenders
+touch the ascenders below, the rows with least ink count.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+import math
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+LINES = 4  # of a band
+ALONE = 5  # lines of a block that stays whole
+INKED = 60  # grey levels from the paper's
+NOISE = 0.001  # of a row's pixels
+TOUCHING = 0.2  # of the ink of a body's rows: where there is less, two lines touch
+X_HEIGHT = 13.0  # px that small print is enlarged to
+MOST_SCALE = 2.4
+X_HEIGHT_OF_LINE = 1 / 2.2  # of the ink from ascenders to descenders
+LETTERS = 8  # px; what is lower is no line of letters
+DATA_URL = "data:image/jpeg;base64,"
+
+Body = tuple[int, int]  # first row with ink, and the row after the last
+
+
+@dataclasses.dataclass(frozen=True)
+class Bands:
+    """``rows`` (first, after the last) of each band of a block, and by how much its print is to be enlarged."""
+
+    rows: list[Body]
+    scale: float
+
+
+def find(image: np.ndarray) -> Bands:
+    """``image``: grey, uint8 [height, width]."""
+    height = image.shape[0]
+    ink = _ink(image)
+    bodies = _bodies(ink, max(1, round(NOISE * image.shape[1])))
+    if not bodies:
+        return Bands([(0, height)], 1.0)
+    x_height = X_HEIGHT_OF_LINE * float(np.median([last - first for first, last in bodies]))
+    scale = min(MOST_SCALE, max(1.0, X_HEIGHT / x_height))
+    if len(bodies) <= ALONE:
+        return Bands([(0, height)], scale)
+    count = math.ceil(len(bodies) / LINES)
+    starts = [round(number * len(bodies) / count) for number in range(1, count)]
+    cuts = [0, *(_between(ink, bodies[start - 1], bodies[start]) for start in starts), height]
+    return Bands(list(zip(cuts, cuts[1:])), scale)
+
+
+def _ink(image: np.ndarray) -> np.ndarray:
+    """Pixels with ink of each row, on paper of whatever grey: int64 [height]."""
+    paper = np.median(image)
+    return np.count_nonzero(np.abs(image.astype(np.int16) - int(paper)) > INKED, axis=1)
+
+
+def _bodies(ink: np.ndarray, noise: int) -> list[Body]:
+    """Lines from top to bottom."""
+    runs = _runs(ink > noise)
+    parted = [part for run in runs for part in _parted(ink, run)]
+    if not parted:
+        return []
+    usual = float(np.median([last - first for first, last in parted]))
+    lines: list[Body] = []
+    for first, last in parted:
+        # Dots and accents above their letters, underlines below.
+        low = last - first < 0.4 * usual or (bool(lines) and lines[-1][1] - lines[-1][0] < 0.4 * usual)
+        if lines and low and first - lines[-1][1] < 0.35 * usual:
+            lines[-1] = (lines[-1][0], last)
+        else:
+            lines.append((first, last))
+    return [line for line in lines if line[1] - line[0] >= LETTERS] or lines
+
+
+def _parted(ink: np.ndarray, run: Body) -> list[Body]:
+    """The lines of a run of inked rows: several, if they touch."""
+    first, last = run
+    rows = ink[first:last]
+    parts = [(first + top, first + end) for top, end in _runs(rows > TOUCHING * rows.mean())]
+    heights = [end - top for top, end in parts]
+    if len(parts) < 2 or min(heights) < LETTERS / 2 or min(heights) < 0.5 * max(heights):
+        return [run]
+    cuts = [first, *(_between(ink, above, below) for above, below in zip(parts, parts[1:])), last]
+    return list(zip(cuts, cuts[1:]))
+
+
+def _runs(inked: np.ndarray) -> list[Body]:
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], inked.astype(np.int8), [0]))))
+    return [(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2])]
+
+
+def _between(ink: np.ndarray, above: Body, below: Body) -> int:
+    """The middle of the rows with least ink between two lines."""
+    first, last = above[1] - 1, below[0] + 1
+    rows = ink[first:last]
+    least = np.flatnonzero(rows == rows.min())
+    return first + int(least[len(least) // 2])
+
+
+def questions(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The request for a block's text as requests for its bands; as it is, where its picture is none that can be cut."""
+    message = body["messages"][0]
+    picture = next((part for part in message["content"] if part.get("type") == "image_url"), None)
+    if picture is None or not picture["image_url"]["url"].startswith(DATA_URL):
+        return [body]
+    image = Image.open(io.BytesIO(base64.b64decode(picture["image_url"]["url"][len(DATA_URL) :]))).convert("RGB")
+    bands = find(np.asarray(image.convert("L")))
+    if len(bands.rows) == 1 and bands.scale == 1.0:
+        return [body]
+    return [_question(body, message, image.crop((0, top, image.width, end)), bands.scale) for top, end in bands.rows]
+
+
+def _question(body: dict[str, Any], message: dict[str, Any], band: Image.Image, scale: float) -> dict[str, Any]:
+    """The VLM's own preprocessing enlarges: a bound from below says how many pixels it needs."""
+    coded = io.BytesIO()
+    band.save(coded, "JPEG", quality=95)
+    url = DATA_URL + base64.b64encode(coded.getvalue()).decode()
+    content = [
+        {**part, "image_url": {**part["image_url"], "url": url}} if part.get("type") == "image_url" else part
+        for part in message["content"]
+    ]
+    bounds = dict(body.get("mm_processor_kwargs") or {})
+    least = round(band.width * band.height * scale**2)
+    most = bounds.get("max_pixels")
+    bounds["min_pixels"] = max(bounds.get("min_pixels") or 0, least if most is None else min(least, most))
+    return {**body, "messages": [{**message, "content": content}], "mm_processor_kwargs": bounds}
+
+
+def joined(texts: list[str]) -> str:
+    """The texts of a block's bands as one: a blank between two, none inside a word that a hyphen parts."""
+    whole = ""
+    for text in filter(None, (text.strip() for text in texts)):
+        if whole[-1:] == "-" and whole[-2:-1].isalpha() and text[:1].islower():
+            whole = whole[:-1] + text
+        else:
+            whole += (" " if whole else "") + text
+    return whole
