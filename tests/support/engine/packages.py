@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 RELEASE = "trixie"
@@ -57,7 +58,8 @@ def unpack(folder: Path) -> Path:
     for name in ("lists/partial", "cache/archives/partial", "debs"):
         (scratch / name).mkdir(parents=True, exist_ok=True)
     sources = scratch / "sources.list"
-    sources.write_text(f"deb [signed-by={KEYRING}] {archive()} {RELEASE} main\n")
+    # Only the lists of packages: where apt-file or AppStream are installed, apt would fetch their lists too.
+    sources.write_text(f"deb [signed-by={KEYRING} target=Packages] {archive()} {RELEASE} main\n")
     apt = [
         "apt-get",
         "-q",
@@ -76,13 +78,23 @@ def unpack(folder: Path) -> Path:
         "-o",
         "APT::Sandbox::User=root",
     ]
-    run([*apt, "update"])
+    update([*apt, "update"])
     run([*apt, "download", *PACKAGES], cwd=scratch / "debs")
     for package in (scratch / "debs").glob("*.deb"):
         run(["dpkg", "-x", str(package), str(root)])
     shutil.rmtree(scratch)
     (folder / "unpacked").touch()
     return root
+
+
+def update(command: list[str]) -> None:
+    """Fetch the lists. A mirror in the middle of its own update hands out lists that do not match: asked again."""
+    for _ in range(2):
+        try:
+            return run(command)
+        except FetchError:
+            time.sleep(30)
+    run(command)
 
 
 def run(command: list[str], cwd: Path | None = None) -> None:
