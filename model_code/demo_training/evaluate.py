@@ -2,7 +2,7 @@
 """Measure the demo weights end to end: held-out pages through a running parser.
 
     python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20]
-        [--wide | --plain | --browser | --data tests/data]
+        [--wide | --plain | --browser | --data tests/data] [--scanned]
 
 Needs Pillow and NumPy, the fonts and the word list of the training pages, and Chromium for ``--browser``. Prints JSON:
 block F1 (IoU 0.5, label must agree), pages in right order, and the page error. That is the edit distance between the
@@ -27,6 +27,7 @@ from .pages.browser import draw_browser_page
 from .pages.documents import draw_page
 from .pages.page import Page
 from .pages.plain import draw_plain_page
+from .pages.scanned import scan
 from .scores import edit_distance, f1, match_blocks, order_right, page_text
 
 
@@ -94,11 +95,11 @@ class Tally:
         }
 
 
-def evaluate_drawn(url: str, tally: Tally, seeds: range, draw: Callable[[int], Page]) -> None:
+def evaluate_drawn(url: str, tally: Tally, seeds: range, draw: Callable[[int], Page], scanned: bool = False) -> None:
     for seed in seeds:
         page = draw(seed)
         buffer = io.BytesIO()
-        page.image.save(buffer, "PNG")
+        (scan(page.image, seed) if scanned else page.image).save(buffer, "PNG")
         began = time.perf_counter()
         (parsed,) = parse(url, buffer.getvalue(), 1)
         tally.add(str(seed), parsed, page.truth(), time.perf_counter() - began)
@@ -130,6 +131,7 @@ def main() -> None:
     )
     kind.add_argument("--browser", action="store_true", help="licence texts of Debian, typeset by Chromium")
     kind.add_argument("--data", type=Path, help="measure the documents of this folder instead of drawn pages")
+    parser.add_argument("--scanned", action="store_true", help="drawn pages as a scanner hands them over")
     arguments = parser.parse_args()
     tally = Tally()
     if arguments.data:
@@ -144,7 +146,7 @@ def main() -> None:
                 return draw_browser_page(seed)
             return draw_page(seed, "heldout", columns=arguments.columns, core=not arguments.wide)
 
-        evaluate_drawn(arguments.url, tally, seeds, draw)
+        evaluate_drawn(arguments.url, tally, seeds, draw, arguments.scanned)
     print(json.dumps(tally.summary(), indent=1))
 
 

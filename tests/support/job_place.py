@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docparser.jobs.storage import backend, repair
+from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.places import open_files
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
@@ -30,6 +31,7 @@ class Place:
             opened = backend.open_postgres(url, self.files, grace_s=0.0)
             self.database, self.processes = opened.database, opened.processes
         else:
+            assert isinstance(self.files, JobFolders)
             self.database = repair.open_database(self.files)
             self.in_use = repair.mark_in_use(root)
             self.processes = Processes(root / "processes")

@@ -16,6 +16,7 @@ import json
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 from ..evaluate import parse
 from ..pages.labels import MARGINAL
@@ -43,7 +44,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "demo-training")
     parser.add_argument("--show", action="store_true", help="print what was read of each page, too")
     arguments = parser.parse_args()
-    found = []
+    found: list[dict[str, Any]] = []
     for page in pages(arguments.source, arguments.split, arguments.cache, arguments.pages):
         coded = io.BytesIO()
         page.picture.save(coded, "PNG")

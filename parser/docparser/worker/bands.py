@@ -2,8 +2,8 @@
 """Blocks of print cut into bands of a few lines, enlarged where the print is small: for a VLM that loses its place in
 long paragraphs, as the demo weights do (docs/decisions/0304).
 
-A line is found by its ink: rows of a block's picture that have some, between rows that have none. Where descenders
-touch the ascenders below, the rows with least ink count.
+A block of a page that was scanned askew is straightened first. A line is found by its ink: rows of a block's picture
+that have some, between rows that have none. Where descenders touch the ascenders below, the rows with least ink count.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ X_HEIGHT = 13.0  # px that small print is enlarged to
 MOST_SCALE = 2.4
 X_HEIGHT_OF_LINE = 1 / 2.2  # of the ink from ascenders to descenders
 LETTERS = 8  # px; what is lower is no line of letters
+MOST_SKEW = 2.0  # degrees
+STEP = 0.1  # degrees
+SHARPER = 1.05  # times the profile of the block as it is: less is no skew
+POINTS = 20_000  # with ink, that a skew is found by
 DATA_URL = "data:image/jpeg;base64,"
 
 Body = tuple[int, int]  # first row with ink, and the row after the last
@@ -56,10 +60,36 @@ def find(image: np.ndarray) -> Bands:
     return Bands(list(zip(cuts, cuts[1:])), scale)
 
 
+def skew(image: np.ndarray) -> float:
+    """Degrees, counter-clockwise, that lines of print rise by; 0.0 where no angle makes them clearly sharper.
+
+    ``image``: grey, uint8 [height, width]. Lines are sharpest along the angle at which the sums of ink over them differ
+    most (the sum of their squares is largest).
+    """
+    rows, columns = np.nonzero(_inked(image))
+    if not len(rows):
+        return 0.0
+    every = max(1, len(rows) // POINTS)
+    rows, columns = rows[::every], columns[::every]
+    degrees = np.arange(-MOST_SKEW, MOST_SKEW + STEP / 2, STEP)
+    sharpness = np.array([_sharpness(rows, columns, angle) for angle in degrees])
+    best = int(sharpness.argmax())
+    return float(degrees[best]) if sharpness[best] > SHARPER * _sharpness(rows, columns, 0.0) else 0.0
+
+
+def _sharpness(rows: np.ndarray, columns: np.ndarray, degrees: float) -> float:
+    level = np.rint(rows + math.tan(math.radians(degrees)) * columns).astype(np.int64)
+    return float(np.square(np.bincount(level - level.min())).sum())
+
+
+def _inked(image: np.ndarray) -> np.ndarray:
+    """Pixels with ink, on paper of whatever grey: bool [height, width]."""
+    return np.abs(image.astype(np.int16) - int(np.median(image))) > INKED
+
+
 def _ink(image: np.ndarray) -> np.ndarray:
-    """Pixels with ink of each row, on paper of whatever grey: int64 [height]."""
-    paper = np.median(image)
-    return np.count_nonzero(np.abs(image.astype(np.int16) - int(paper)) > INKED, axis=1)
+    """Pixels with ink of each row: int64 [height]."""
+    return np.count_nonzero(_inked(image), axis=1)
 
 
 def _bodies(ink: np.ndarray, noise: int) -> list[Body]:
@@ -112,10 +142,21 @@ def questions(body: dict[str, Any]) -> list[dict[str, Any]]:
     if picture is None or not picture["image_url"]["url"].startswith(DATA_URL):
         return [body]
     image = Image.open(io.BytesIO(base64.b64decode(picture["image_url"]["url"][len(DATA_URL) :]))).convert("RGB")
+    image = _straightened(image)
     bands = find(np.asarray(image.convert("L")))
     if len(bands.rows) == 1 and bands.scale == 1.0:
         return [body]
     return [_question(body, message, image.crop((0, top, image.width, end)), bands.scale) for top, end in bands.rows]
+
+
+def _straightened(image: Image.Image) -> Image.Image:
+    """A block of a page that was scanned askew, upright."""
+    grey = np.asarray(image.convert("L"))
+    degrees = skew(grey)
+    if not degrees:
+        return image
+    paper = tuple(int(level) for level in np.median(np.asarray(image), axis=(0, 1)))
+    return image.rotate(-degrees, Image.Resampling.BICUBIC, fillcolor=paper)
 
 
 def _question(body: dict[str, Any], message: dict[str, Any], band: Image.Image, scale: float) -> dict[str, Any]:
