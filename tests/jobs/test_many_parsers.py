@@ -25,19 +25,28 @@ LONG = max(20, SMALL // 2)  # pages of its document
 KILLS = int(os.environ.get("JOB_KILLS", "4"))  # 20 on demand: see docs/benchmarks.md
 IN_FLIGHT = 2
 VLM_DELAY_S = 0.15
+RATE_PAGES = int(os.environ.get("JOB_RATE_PAGES", "30"))  # of six documents
+RATE_DELAY_S = 0.8
 
 
 class Site:
-    """Three parsers with the names 0, 1, 2."""
+    """Parsers that share a queue."""
 
-    def __init__(self, start: Start, postgres: PostgresServer, s3: S3Server | None) -> None:
-        """``s3``: documents and results lie in a bucket there, else in a directory."""
+    def __init__(
+        self,
+        start: Start,
+        postgres: PostgresServer,
+        s3: S3Server | None,
+        parsers: int = 3,
+        delay_s: float = VLM_DELAY_S,
+    ) -> None:
+        """``s3``: documents and results lie in a bucket there, else in a directory. ``delay_s``: of a page's call."""
         self.start, self.postgres, self.s3 = start, postgres, s3
         self.settings = {"PARSER_PAGES_IN_FLIGHT": str(IN_FLIGHT), "PARSER_DATABASE_URL": postgres.database()}
         if s3 is not None:
             self.settings |= s3.environment | {"PARSER_STORAGE_URL": s3.bucket()}
-        self.vlm: VlmProcess = start.vlm(VLM_DELAY_S)
-        self.parsers = [self.parser() for _ in range(3)]
+        self.vlm: VlmProcess = start.vlm(delay_s)
+        self.parsers = [self.parser() for _ in range(parsers)]
 
     def parser(self) -> JobsParser:
         return self.start.parser(**self.settings)
@@ -168,3 +177,29 @@ def test_a_bucket_without_a_shared_database_is_refused(site):
     alone = site.start.parser(**site.settings | {"PARSER_DATABASE_URL": ""})
     assert alone.process.wait(60) == 2
     assert "PARSER_STORAGE_URL" in alone.log.read_text() and "PARSER_DATABASE_URL" in alone.log.read_text()
+
+
+@pytest.mark.server
+def test_three_parsers_do_more_than_one(tmp_path, postgres, s3):
+    # The VLM's time is what a page costs here: two cores would be the bound of three parsers otherwise.
+    seconds = {}
+    for count in (1, 3):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        start = Start(folder)
+        try:
+            site = Site(start, postgres, s3, count, delay_s=RATE_DELAY_S)
+            for parser in site.parsers:
+                parser.wait()
+            began = time.monotonic()
+            jobs = [site.parsers[number % count].job(pdf(RATE_PAGES // 6)) for number in range(6)]
+            for job_id in jobs:
+                assert site.parsers[0].ended(job_id)["state"] == "done"
+            seconds[count] = time.monotonic() - began
+            assert set(site.asked(*jobs).values()) == {1}
+        finally:
+            start.end()
+    print(
+        f"{RATE_PAGES} pages: { ({count: round(RATE_PAGES / taken, 2) for count, taken in seconds.items()}) } pages/s"
+    )
+    assert seconds[1] > 1.5 * seconds[3], seconds

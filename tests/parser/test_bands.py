@@ -192,8 +192,12 @@ def test_the_demo_is_asked_for_bands_and_other_weights_for_blocks(service, vlm):
 
     wait_for(lambda: knows(False), what="weights that are not the demo's")
     blocks, asked = texts(), len(vlm.requests)
-    vlm.root = "/models/demo/PaddleOCR-VL"
-    wait_for(lambda: knows(True), what="the demo's weights")
-    in_bands = texts()
+    usual, vlm.root = vlm.root, "/models/demo/PaddleOCR-VL"
+    try:
+        wait_for(lambda: knows(True), what="the demo's weights")
+        in_bands = texts()
+    finally:  # the service remembers what it knows
+        vlm.root = usual
+        wait_for(lambda: knows(False), what="other weights again")
     assert len(vlm.requests) > asked and len(in_bands) == len(blocks), "Markdown has as many blocks as before"
     assert all(text for text, whole in zip(in_bands, blocks) if whole)

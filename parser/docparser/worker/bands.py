@@ -72,9 +72,8 @@ def skew(image: np.ndarray) -> float:
     every = max(1, len(rows) // POINTS)
     rows, columns = rows[::every], columns[::every]
     degrees = np.arange(-MOST_SKEW, MOST_SKEW + STEP / 2, STEP)
-    sharpness = np.array([_sharpness(rows, columns, angle) for angle in degrees])
-    best = int(sharpness.argmax())
-    return float(degrees[best]) if sharpness[best] > SHARPER * _sharpness(rows, columns, 0.0) else 0.0
+    sharpness, best = max((_sharpness(rows, columns, angle), angle) for angle in degrees.tolist())
+    return best if sharpness > SHARPER * _sharpness(rows, columns, 0.0) else 0.0
 
 
 def _sharpness(rows: np.ndarray, columns: np.ndarray, degrees: float) -> float:
