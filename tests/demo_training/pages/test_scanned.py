@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scanned page is the drawn one, askew on grey paper, and the parser's bands find it upright again."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import ImageChops
+
+from demo_training.pages.documents import draw_page
+from demo_training.pages.scanned import MOST_DEGREES, scan
+from docparser.worker import bands
+
+
+def test_a_scan_is_askew_grey_and_the_same_each_time():
+    page = draw_page(7, "heldout", core=True)
+    scanned = scan(page.image, 7)
+    assert scanned.size == page.image.size and scanned.mode == "RGB"
+    assert ImageChops.difference(scanned, scan(page.image, 7)).getbbox() is None
+    grey = np.asarray(scanned.convert("L"))
+    assert 180 < np.median(grey) < 245 and grey.min() < 80
+
+
+def test_lines_of_a_scan_are_as_askew_as_its_page():
+    page = draw_page(7, "heldout", core=True)
+    widest = max((block for block in page.truth()["blocks"] if block["label"] == "text"), key=lambda b: len(b["text"]))
+    left, top, right, bottom = (int(value) for value in widest["bbox"])
+    found = set()
+    for seed in range(4):
+        block = scan(page.image, seed).crop((left, top - 12, right, bottom + 12))
+        found.add(round(bands.skew(np.asarray(block.convert("L"))), 1))
+    assert len(found) > 1 and max(map(abs, found)) <= MOST_DEGREES + 0.2
