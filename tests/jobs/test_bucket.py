@@ -142,6 +142,19 @@ def test_a_removal_that_breaks_off_is_ended_later(open_place, s3, bucket, monkey
     assert keys(s3, bucket) == ["place.id"]
 
 
+def test_a_start_does_not_fail_because_the_bucket_goes_away(open_place, s3, caplog):
+    place = open_place()
+    job_id = place.submit()
+    place.work()
+    s3.kill()
+    try:
+        leftovers.remove_leftovers_at_start(place.database, place.files)
+        assert "PARSER_STORAGE_URL" in caplog.text and "next start" in caplog.text
+    finally:
+        s3.start()
+    assert place.files.job_ids() == {job_id}
+
+
 def test_a_removal_whose_transaction_fails_is_undone(files):
     files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
     hidden = files.hide(JOB)

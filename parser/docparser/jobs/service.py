@@ -27,7 +27,7 @@ from docparser.jobs.storage import backend
 from docparser.jobs.storage.callback_queue import CallbackQueue, Delivery
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.leftovers import remove_leftovers
+from docparser.jobs.storage.leftovers import remove_leftovers_at_start
 from docparser.jobs.storage.places import open_files
 from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.retention import Retention, remove_job
@@ -104,7 +104,7 @@ class JobService:
         self.links = Links(self.files.small, self._settings.result_url_hours * 3600)
 
     async def start(self) -> None:
-        await asyncio.to_thread(remove_leftovers, self._database, self.files)
+        await asyncio.to_thread(remove_leftovers_at_start, self._database, self.files)
         self._watch = asyncio.create_task(self._keep_watch())
         self.runner.start()
         self.sender.start()

@@ -3,13 +3,25 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
+from docparser.errors import StorageUnavailable
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.states import JobState
 from docparser.jobs.storage.transaction import Database
 
+log = logging.getLogger(__name__)
+
 ORPHAN_S = 3600.0  # what is younger may be in the making
+
+
+def remove_leftovers_at_start(database: Database, files: JobFiles) -> None:
+    """What is left over costs space only: a start does not fail because a bucket or PostgreSQL went away meanwhile."""
+    try:
+        remove_leftovers(database, files)
+    except StorageUnavailable as exc:
+        log.warning("%s What is left over is removed at the next start.", exc)
 
 
 def remove_leftovers(database: Database, files: JobFiles) -> None:
