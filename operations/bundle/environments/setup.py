@@ -43,6 +43,8 @@ ENVIRONMENTS = {
         Environment("browser"),
         # The batch tool writes tables with the parser's own code (docparser.convert), which needs nothing of Paddle.
         Environment("client", packages=("common", "operations", "parser")),
+        # A corpus is parsed by the parser's own page work, on every node of a Ray cluster.
+        Environment("corpus", packages=("common", "operations", "parser"), probe="import cv2"),
         Environment("reference", packages=("common", "model_code"), probe="import torch"),
     )
 }

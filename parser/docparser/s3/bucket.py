@@ -42,16 +42,17 @@ class Entry:
 class Bucket:
     """``url`` is ``s3://bucket/prefix``. Methods raise StorageUnavailable; any thread may call them."""
 
-    def __init__(self, url: str) -> None:
-        """Raises NotReady where endpoint, region or keys cannot be read."""
+    def __init__(self, url: str, setting: str = SETTING) -> None:
+        """``setting``: what messages call the place. Raises NotReady where endpoint, region or keys cannot be read."""
         self.url = url.rstrip("/")
+        self._setting = setting
         self._bucket, _, prefix = self.url.removeprefix("s3://").partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self.failure = ""  # in words, of a call since the last `probe`
         try:
             self._client = _client()
         except (*Failure, ValueError) as exc:
-            raise NotReady(f"{SETTING}: {_words(exc)}; look at AWS_ENDPOINT_URL and the other AWS_* variables") from exc
+            raise NotReady(f"{setting}: {_words(exc)}; look at AWS_ENDPOINT_URL and the other AWS_* variables") from exc
 
     def probe(self) -> None:
         """Ask whether the bucket is there and may be used."""
@@ -142,7 +143,7 @@ class Bucket:
         except Failure as exc:
             if isinstance(exc, botocore.exceptions.ClientError) and _code(exc) in expected and not _no_bucket(exc):
                 raise
-            self.failure = f"{SETTING}: {self.url} cannot be used ({_words(exc)})."
+            self.failure = f"{self._setting}: {self.url} cannot be used ({_words(exc)})."
             raise StorageUnavailable(self.failure) from exc
 
 

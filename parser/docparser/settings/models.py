@@ -16,6 +16,11 @@ from tool_errors import UsageError
 
 class ModelSettings(SettingsGroup):
     vlm_url: str = Field(default="http://127.0.0.1:8000/v1", validation_alias=AliasChoices("VLM_URL", "vlm_url"))
+    vlm_further_urls: str = Field(
+        default="",
+        validation_alias=AliasChoices("VLM_FURTHER_URLS", "vlm_further_urls"),
+        description="API roots of more VLM servers with the same weights, with commas between; where no balancer is.",
+    )
     vlm_min_replicas: int = Field(
         default=1,
         ge=1,
@@ -97,9 +102,24 @@ class ModelSettings(SettingsGroup):
     @field_validator("vlm_url")
     @classmethod
     def _is_api_root(cls, url: str) -> str:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"VLM_URL is {url!r}; expected the server's API root, like http://127.0.0.1:8000/v1")
-        return url.rstrip("/")
+        return api_root("VLM_URL", url)
+
+    @field_validator("vlm_further_urls")
+    @classmethod
+    def _are_api_roots(cls, urls: str) -> str:
+        return ",".join(api_root("VLM_FURTHER_URLS", url.strip()) for url in urls.split(",") if url.strip())
+
+    @property
+    def vlm_urls(self) -> tuple[str, ...]:
+        """Of all VLM servers, each once."""
+        return tuple(dict.fromkeys((self.vlm_url, *filter(None, self.vlm_further_urls.split(",")))))
+
+
+def api_root(name: str, url: str) -> str:
+    """``url`` without a slash at its end. Raises ValueError."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{name} is {url!r}; expected the server's API root, like http://127.0.0.1:8000/v1")
+    return url.rstrip("/")
 
 
 def _served_name(known: dict[str, Any]) -> str:

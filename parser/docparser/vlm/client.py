@@ -18,6 +18,7 @@ from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
 from docparser.vlm.call_limit import CallLimit
 from docparser.vlm.confidence import ASKED
+from docparser.vlm.endpoints import Endpoint, Endpoints
 from docparser.vlm.failures import (
     MISCONFIGURED,
     BlockNote,
@@ -58,7 +59,7 @@ class VlmClient:
         share = max(1, settings.vlm_concurrency // settings.workers)
         self._settings = settings
         self._timeout_s = timeout_s or settings.vlm_timeout_s
-        self._url = f"{settings.vlm_url}/chat/completions"
+        self._endpoints = Endpoints(settings.vlm_urls)
         self._headers = {"Authorization": f"Bearer {settings.vlm_api_key}"} if settings.vlm_api_key else {}
         self.limit = CallLimit(
             start=max(1, settings.vlm_concurrency_start // settings.workers),
@@ -67,7 +68,7 @@ class VlmClient:
             target_s=settings.vlm_queue_target_s,
         )
         self._session: aiohttp.ClientSession | None = None
-        self.presence = Presence(settings.vlm_url, settings.vlm_patience_s, self._reads_tiny_image)
+        self.presence = Presence(str(self._endpoints), settings.vlm_patience_s, self._reads_tiny_image)
         self.counts: Counter[str] = Counter()
         self._asked = ASKED if settings.confidence else {}
 
@@ -140,24 +141,38 @@ class VlmClient:
                 await self.limit.acquire()
                 try:
                     clock.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
-                    return await self._call(body, f"{request_id}-{uuid.uuid4().hex[:8]}", guard)
+                    with self._endpoints.one() as endpoint:
+                        return await self._call_of(endpoint, body, f"{request_id}-{uuid.uuid4().hex[:8]}", guard)
                 finally:
                     self.limit.release()
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as exc:
             self.limit.refused()
             raise of_exception(exc) from exc
 
-    async def _call(self, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
+    async def _call_of(self, endpoint: Endpoint, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
+        """Tells the endpoint how the call ended."""
+        try:
+            reply = await self._call(endpoint.url, body, request_id, guard)
+        except Refused:
+            endpoint.answered()
+            raise
+        except (CallFailed, VlmUnavailable, aiohttp.ClientError, OSError):  # TimeoutError is an OSError
+            endpoint.failed()
+            raise
+        endpoint.answered()
+        return reply
+
+    async def _call(self, url: str, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
         self.counts["calls"] += 1
         assert self._session is not None, "open() comes before calls"
         began = time.monotonic()
         async with self._session.post(
-            self._url,
+            f"{url}/chat/completions",
             json={**body, **self._asked, "stream": True, "stream_options": COUNTED},
             headers={"X-Request-Id": request_id},
         ) as response:
             if response.status != 200:
-                self._raise_for_status(response, error_text(await response.read()))
+                self._raise_for_status(url, response, error_text(await response.read()))
             try:
                 if "event-stream" in response.headers.get("Content-Type", ""):
                     return await self._read_events(response, began, guard)
@@ -168,12 +183,12 @@ class VlmClient:
         self.limit.answered(None)
         return self._finished(text, reason, guard, tokens_of(answer), confidence_in(answer))
 
-    def _raise_for_status(self, response: aiohttp.ClientResponse, words: str) -> None:
+    def _raise_for_status(self, url: str, response: aiohttp.ClientResponse, words: str) -> None:
         """Raises the exception for an answer other than 200."""
         status = response.status
         if status in MISCONFIGURED:
             self.presence.failed()
-            raise VlmUnavailable(f"The VLM server at {self._settings.vlm_url} answers {status}: {words}")
+            raise VlmUnavailable(f"The VLM server at {url} answers {status}: {words}")
         if 400 <= status < 500 and status not in (408, 429):
             self.limit.answered(None)
             raise Refused(words)
@@ -182,18 +197,22 @@ class VlmClient:
         raise of_status(status, words, response.headers.get("Retry-After", ""))
 
     async def _reads_tiny_image(self) -> bool:
-        """Whether the server has something to say about a tiny image."""
+        """Whether a server has something to say about a tiny image."""
         assert self._session is not None, "open() comes before calls"
         headers = {"X-Request-Id": tiny_request_id()}
         timeout = aiohttp.ClientTimeout(total=TINY_S, sock_connect=self._settings.vlm_connect_timeout_s)
         body = tiny_request(self._settings.vlm_model_name)
-        try:
-            async with self._session.post(self._url, json=body, headers=headers, timeout=timeout) as response:
-                if response.status != 200:
-                    return False
-                from_json(await response.read())
-        except (aiohttp.ClientError, OSError, NotACompletion):  # TimeoutError is an OSError
-            return False
+        with self._endpoints.one() as endpoint:
+            url = f"{endpoint.url}/chat/completions"
+            try:
+                async with self._session.post(url, json=body, headers=headers, timeout=timeout) as response:
+                    if response.status != 200:
+                        return False
+                    from_json(await response.read())
+            except (aiohttp.ClientError, OSError, NotACompletion):  # TimeoutError is an OSError
+                endpoint.failed()
+                return False
+            endpoint.answered()
         return True
 
     async def _read_events(self, response: aiohttp.ClientResponse, began: float, guard: Guard) -> Reply:

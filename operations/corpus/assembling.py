@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last stage: the pages of a document become its files, with the code of scripts/parse_folder.py."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from batch import answers, inputs, outputs
+from batch.pages import Page
+from batch.state import DocumentState, Trouble
+from bundle.errors import ParseError
+from file_types import IMAGE, PDF
+
+from . import records, table
+from .documents import TABLE, Document, Part, parts_of
+from .job import Job, at_work
+from .page_service import PageRead
+from .places import Place
+from .records import Outcome
+
+PARQUET = "parquet"
+
+
+def keep_part(job: Job, part: Part, pages: Iterable[PageRead]) -> None:
+    """Write what was read of a part of a document, a page a line. Raises StorageUnavailable."""
+    lines = [json.dumps({"page": page.number, "result": page.result, "seconds": page.seconds}) for page in pages]
+    job.patiently(lambda: job.output().put(part.name, "\n".join(lines).encode()))
+
+
+def from_parts(job: Job, document: Document, pages: int, format: str) -> Outcome:
+    """Assemble a document from the parts that were kept, then remove these. Raises StorageUnavailable."""
+    place = job.output()
+    outcome = assemble(job, document, pages, format, _kept(job, place, document))
+    job.patiently(lambda: place.delete_all(parts_of(document)))
+    return outcome
+
+
+def assemble(job: Job, document: Document, pages: int, format: str, read: Iterable[PageRead]) -> Outcome:
+    """Write all outputs of a document, and then its record. Raises StorageUnavailable."""
+    with at_work() as folder:
+        name = PurePosixPath(document.name)
+        state = DocumentState(inputs.Document(Path("/nowhere") / name.name, Path(name)), folder, dict(job.request))
+        state.start(pages)
+        seconds = {}
+        for page in read:
+            seconds[page.number] = page.seconds
+            _keep(state, page, PDF if format == "PDF" else IMAGE)
+        paths = outputs.write_all(state, [name for name in job.formats if name != PARQUET])
+        paths += (state.folder / "images").glob("*")
+        place = job.output()
+        for path in paths:
+            _upload(job, place, f"{document.name}/{path.relative_to(state.folder).as_posix()}", path)
+        if PARQUET in job.formats:
+            path = folder / "pages.parquet"
+            table.write(state, path, seconds)
+            _upload(job, place, f"{TABLE}{document.name}.parquet", path)
+        outcome = Outcome(
+            document.name,
+            pages,
+            missing=sum(trouble.lost for trouble in state.trouble),
+            incomplete=sum(not trouble.lost for trouble in state.trouble),
+        )
+        job.patiently(lambda: records.keep(place, document, outcome))
+    return outcome
+
+
+def _upload(job: Job, place: Place, name: str, path: Path) -> None:
+    job.patiently(lambda: place.upload(name, path))
+
+
+def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
+    try:
+        trouble, doubts = answers.keep(state, page.number, Page(b"", file_type), page.result)
+    except ParseError as error:
+        state.note(Trouble(page.number, str(error)))
+        return
+    state.doubt(page.number, doubts)
+    if trouble is not None:
+        state.note(trouble)
+
+
+def _kept(job: Job, place: Place, document: Document) -> Iterator[PageRead]:
+    names = job.patiently(lambda: sorted(entry.name for entry in place.entries(parts_of(document))))
+    for name in names:
+        for line in (_get(job, place, name) or b"").splitlines():
+            page: dict[str, Any] = json.loads(line)
+            yield PageRead(page["page"], page["result"], page["seconds"])
+
+
+def _get(job: Job, place: Place, name: str) -> bytes | None:
+    return job.patiently(lambda: place.get(name))
+
+
+def remove_parts(job: Job, document: Document) -> None:
+    """What was read of a document that is set aside is of no use."""
+    with contextlib.suppress(Exception):  # the next run that reads the document finds them again
+        job.output().delete_all(parts_of(document))

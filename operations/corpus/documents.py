@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents of a corpus, and parts of them: what is given to one process at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from file_types import SUFFIXES
+
+from .places import Place
+
+STATE = "_corpus/"  # below the place of the outputs: what is done, what is not, parts of what is at work
+TABLE = "corpus.parquet/"  # below the place of the outputs: a Parquet file for each document
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """``name`` is its path below the input; ``size`` in bytes. ``version`` tells a file that was changed, and other
+    options, from those that outputs were made from."""
+
+    name: str
+    size: int
+    version: str
+
+    @property
+    def key(self) -> str:
+        """The document and its version, as names of objects have them."""
+        return f"{self.name}@{self.version}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Pages ``first`` to ``last`` (from 1) of the ``pages`` of a document."""
+
+    document: Document
+    pages: int
+    first: int
+    last: int
+
+    @property
+    def whole(self) -> bool:
+        return self.first == 1 and self.last == self.pages
+
+    @property
+    def name(self) -> str:
+        """Of the object that holds what was read, below the place of the outputs."""
+        return f"{parts_of(self.document)}{self.first:06d}-{self.last:06d}.jsonl"
+
+
+def parts_of(document: Document) -> str:
+    """The prefix of the objects of a document's parts."""
+    return f"{STATE}parts/{document.key}/"
+
+
+def split(document: Document, pages: int, pages_per_part: int) -> Iterator[Part]:
+    """All pages of a document, in parts of nearly the same length."""
+    count = -(-pages // pages_per_part)
+    for number in range(count):
+        first, last = pages * number // count, pages * (number + 1) // count
+        yield Part(document, pages, first + 1, last)
+
+
+def listed(place: Place, made_with: dict[str, Any], out: str = "") -> Iterator[Document]:
+    """The documents below the input: by their names' endings, hidden ones left out, and what lies below ``out``."""
+    for entry in place.entries():
+        hidden = any(part.startswith(".") for part in entry.name.split("/"))
+        if hidden or not entry.name.lower().endswith(SUFFIXES) or (out and entry.name.startswith(out)):
+            continue
+        yield Document(entry.name, entry.size, version(entry.size, entry.changed, made_with))
+
+
+def version(size: int, changed: float, made_with: dict[str, Any]) -> str:
+    """Twelve hexadecimal digits for a file and the options that it is parsed with. A digest of the content would read
+    the whole corpus at each start."""
+    return hashlib.sha256(json.dumps([size, changed, made_with], sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that a run is driven from: reaches the cluster and the VLM servers, lists the documents, runs, sums up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.exceptions
+
+from bundle.paths import VALUES, folder
+from docparser.errors import ParserError, StorageUnavailable
+from docparser.models.readiness import Readiness
+from docparser.models.served_model import ServedModel
+from docparser.parsing.pool import WorkerPool
+from docparser.settings import Settings
+from tool_errors import INTERRUPTED, RESUMABLE, ServiceError, ToolError, UsageError
+
+from . import engines, vlms
+from .arguments import Options
+from .documents import STATE, listed
+from .job import Job
+from .places import FolderPlace, Place, open_place
+from .progress import Progress
+from .run import left_to_do, run
+
+# What a reader needs to know of this bundle's settings. Keys and passwords stay where they are: each node has its own.
+PASSED_ON = ("PARSER_", "MODELS_DIR", "VLM_MODEL", "HARDWARE", "LAYOUT_")
+SECRET = ("PARSER_API_KEY", "PARSER_VLM_API_KEY", "PARSER_DATABASE_URL")
+OBJECT_STORE = 256 << 20  # bytes: rows of some hundred bytes each
+
+
+def drive(options: Options) -> int:
+    """Returns 0 if every page of every document is complete, 1 if not. Raises ToolError, and Ray's errors."""
+    source, out = open_place(options.source, "INPUT"), open_place(options.out, "--out")
+    _check(source, out)
+    settings = _settings()
+    with _cluster(options), engines.started(options.engines, settings, options.patience_s) as own:
+        job = _job(options, source, out, settings, (*options.vlms, *own))
+        documents, earlier, aside = left_to_do(
+            job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed
+        )
+        progress = Progress(len(documents), sum(one.size for one in documents), earlier)
+        if not documents and not earlier and not aside:
+            raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
+        progress.say(
+            f"{len(documents)} documents to parse, {earlier} done earlier"
+            + (f", {aside} set aside earlier (--retry-failed tries them again)" if aside else "")
+            + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {len(ray.nodes())} nodes, {len(job.vlms)} VLM servers"
+        )
+        if documents:
+            run(job, documents, progress)
+        progress.say(progress.summary())
+        out.put(f"{STATE}summary.json", json.dumps(_summary(progress, earlier, aside)).encode())
+    return 1 if progress.aside or progress.missing or progress.incomplete or aside else 0
+
+
+def _check(source: Place, out: Place) -> None:
+    """Raises UsageError for places that cannot be used."""
+    if isinstance(source, FolderPlace) and not Path(source.url).is_dir():
+        raise UsageError(f"INPUT {source.url}: no such folder")
+    try:
+        next(iter(source.entries()), None)
+        out.put(f"{STATE}README", b"State of scripts/parse_corpus.py; without it, all documents are parsed again.\n")
+    except StorageUnavailable as error:
+        raise ServiceError(str(error)) from error
+
+
+def _inside(source: Place, out: Place) -> str:
+    """Where the outputs lie below the input, ending with a slash; "" where they do not."""
+    return out.url.removeprefix(source.url).lstrip("/") + "/" if out.url.startswith(f"{source.url}/") else ""
+
+
+def _settings() -> dict[str, str]:
+    """The environment, then .env. HARDWARE is that of the readers, which have no NPU unless the node says so."""
+    passed = {
+        name: value
+        for name, value in VALUES.items()
+        if name.startswith(PASSED_ON) and not name.startswith(SECRET) and value
+    }
+    own = {"MODELS_DIR": str(folder("MODELS_DIR", "models")), "HARDWARE": os.environ.get("HARDWARE") or "cpu"}
+    return {**passed, **own}
+
+
+def _job(options: Options, source: Place, out: Place, settings: dict[str, str], urls: tuple[str, ...]) -> Job:
+    """Raises ServiceError, UsageError."""
+    os.environ.update(settings)
+    parser = Settings(vlm_url=urls[0], vlm_further_urls=",".join(urls[1:]))
+    url, weights = vlms.answering(parser, urls, options.patience_s, say)
+    return Job(
+        source=source.url,
+        out=out.url,
+        vlms=urls,
+        settings=settings,
+        request=options.request,
+        formats=options.formats,
+        models=asyncio.run(_models(parser.model_copy(update={"vlm_url": url}))),
+        bands=bool(weights.demo),
+        pages_per_part=options.pages_per_part,
+        patience_s=options.patience_s,
+        threads=options.threads,
+    )
+
+
+async def _models(settings: Settings) -> dict[str, Any]:
+    """What results say of the weights in use. Raises NotReady."""
+    readiness = Readiness(settings, WorkerPool(settings), ServedModel.of(settings))
+    try:
+        return await readiness.models_in_use()
+    finally:
+        await readiness.close()
+
+
+@contextmanager
+def _cluster(options: Options) -> Iterator[None]:
+    """Ray, there for as long as the context. Raises ConnectionError where it is away."""
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    if options.ray:
+        ray.init(address=options.ray, **quiet)
+    else:
+        ray.init(
+            num_cpus=options.cpus or None,
+            object_store_memory=OBJECT_STORE,
+            include_dashboard=options.dashboard,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _summary(progress: Progress, earlier: int, aside: int) -> dict[str, Any]:
+    return {
+        "documents": {"done": progress.done, "set_aside": progress.aside + aside, "earlier": earlier},
+        "pages": {"read": progress.pages, "missing": progress.missing, "incomplete": progress.incomplete},
+        "seconds": round(progress.seconds, 1),
+    }
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def ours(exc: BaseException | None) -> ToolError | None:
+    """What a person can use of an error that comes out of Ray: the parser's or the tool's own, in one line."""
+    while exc is not None:
+        if isinstance(exc, ToolError):
+            return exc
+        if isinstance(exc, ParserError):
+            return ServiceError(f"{exc} {RESUMABLE}")
+        exc = getattr(exc, "cause", None) or exc.__cause__ or exc.__context__
+    return None
+
+
+def lost(exc: BaseException) -> bool:
+    """Whether an error says that the cluster is away, or was while the run went on."""
+    return isinstance(exc, ConnectionError | ray.exceptions.RaySystemError | ray.exceptions.ActorUnavailableError)
+
+
+def main(words: list[str]) -> None:
+    """Tells the parent how the run ended, if it did."""
+    options = Options.from_json(words[0])
+    status: int | None
+    try:
+        status = drive(options)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except BaseException as exc:
+        known = ours(exc)
+        if known is not None:
+            say(f"error: {known}")
+            status = known.exit_status
+        elif lost(exc):
+            say(f"{type(exc).__name__}: {exc}")
+            status = None
+        else:
+            raise
+    if status is not None:
+        with os.fdopen(int(os.environ["CORPUS_OUTCOME_FD"]), "w") as outcome:
+            outcome.write(f"{status}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every process of a run knows of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from docparser.errors import StorageUnavailable
+from docparser.settings import Settings
+
+from .places import Place, open_place
+
+T = TypeVar("T")
+AGAIN_S = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """``source`` and ``out`` are places; ``settings`` are variables of the parser, of which a node's own win.
+    ``request`` holds the fields of each page's request, ``formats`` what is written, ``models`` what results say of the
+    weights; ``bands`` is set for a VLM that reads a few lines at a time. ``patience_s``: how long a place or all VLM
+    servers may be away. ``threads`` are those of the layout model in one process."""
+
+    source: str
+    out: str
+    vlms: tuple[str, ...]
+    settings: Mapping[str, str]
+    request: Mapping[str, Any]
+    formats: tuple[str, ...]
+    models: Mapping[str, Any]
+    bands: bool
+    pages_per_part: int
+    patience_s: float
+    threads: int
+
+    def input(self) -> Place:
+        return open_place(self.source, "INPUT")
+
+    def output(self) -> Place:
+        return open_place(self.out, "--out")
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """What another version of a document's outputs is made with."""
+        return {"request": dict(self.request), "formats": list(self.formats)}
+
+    def parser_settings(self, folder: Path) -> Settings:
+        """Those of a process that reads pages; ``folder`` is for what it has at work."""
+        for name, value in self.settings.items():
+            os.environ.setdefault(name, value)
+        return Settings(
+            workers=1,
+            cpu_threads=self.threads,
+            spool_dir=folder,
+            visualize=False,
+            vlm_url=self.vlms[0],
+            vlm_further_urls=",".join(self.vlms[1:]),
+            vlm_patience_s=self.patience_s,
+            page_timeout_s=Settings().page_timeout_s + self.patience_s,
+        )
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """What ``call`` returns; again and again while a place is away. Raises StorageUnavailable."""
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return call()
+            except StorageUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(AGAIN_S)
+
+
+@contextlib.contextmanager
+def at_work(folder: Path | None = None) -> Iterator[Path]:
+    """A folder for one document, removed at the end; below ``folder``."""
+    path = Path(tempfile.mkdtemp(prefix="corpus-", dir=folder))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class Downloads:
+    """The documents that this process has at work, each downloaded once however many of its parts are at work."""
+
+    def __init__(self, place: Place, folder: Path) -> None:
+        self._place, self._folder = place, folder
+        self._lock = threading.Lock()
+        self._held: dict[str, tuple[Path, threading.Lock, list[int]]] = {}
+
+    @contextlib.contextmanager
+    def document(self, name: str) -> Iterator[Path | None]:
+        """A file with a document's bytes, or None for one that is gone. Raises StorageUnavailable."""
+        with self._lock:
+            if name not in self._held:
+                path = Path(tempfile.mkdtemp(prefix="input-", dir=self._folder)) / Path(name).name
+                self._held[name] = (path, threading.Lock(), [0])
+            path, loading, users = self._held[name]
+            users[0] += 1
+        try:
+            with loading:
+                there = path.is_file() or self._place.download(name, path)
+            yield path if there else None
+        finally:
+            with self._lock:
+                users[0] -= 1
+                if not users[0]:
+                    del self._held[name]
+                    shutil.rmtree(path.parent, ignore_errors=True)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first stage: open each document, count its pages, and split it into parts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docparser.documents.limits import DocumentLimits
+from docparser.documents.reader import DocumentReader
+from docparser.documents.spool import Document as Spooled
+from docparser.errors import ParserError, StorageUnavailable
+from file_types import HEAD_BYTES, SUPPORTED, format_of
+
+from . import records
+from .documents import Document, parts_of, split
+from .job import Job, at_work
+from .records import Outcome
+
+Row = dict[str, Any]
+
+
+class Unreadable(Exception):
+    """The document cannot be opened; the message says why."""
+
+
+class Opener:
+    """Rows of documents in, rows of parts out. ``read``: the part was read by an earlier run; ``reason``: why there is
+    nothing to read."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def __call__(self, row: Row) -> Iterator[Row]:
+        document = Document(row["name"], row["size"], row["version"])
+        try:
+            pages = self._count(document)
+        except Unreadable as error:
+            outcome = Outcome(document.name, reason=str(error))
+            self._job.patiently(lambda: records.keep(self._job.output(), document, outcome))
+            yield {**row, "format": "", "pages": 0, "parts": 1, "first": 1, "last": 0, "read": True, "reason": str(error)}
+            return
+        count, format = pages
+        parts = list(split(document, count, self._job.pages_per_part))
+        read = set()
+        if len(parts) > 1:
+            read = self._job.patiently(lambda: {e.name for e in self._job.output().entries(parts_of(document))})
+        for part in parts:
+            yield {
+                **row,
+                "format": format,
+                "pages": count,
+                "parts": len(parts),
+                "first": part.first,
+                "last": part.last,
+                "read": part.name in read,
+                "reason": "",
+            }
+
+    def _count(self, document: Document) -> tuple[int, str]:
+        """Pages and format. Raises Unreadable, StorageUnavailable."""
+        with at_work() as folder:
+            path = folder / "document"
+            if not self._job.patiently(lambda: self._job.input().download(document.name, path)):
+                raise Unreadable("it is gone; it was there when the run began")
+            format = format_at(path)
+            try:
+                return _reader(self._job).count_pages(Spooled(str(path), format)), format
+            except StorageUnavailable:
+                raise
+            except ParserError as error:
+                raise Unreadable(str(error)) from None
+
+
+def format_at(path: Path) -> str:
+    """The format by a file's first bytes. Raises Unreadable."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    found = format_of(head)
+    if found is None:
+        raise Unreadable(f"it {'has an unknown format' if head else 'is empty'}; expected {SUPPORTED}")
+    return found
+
+
+@functools.cache
+def _reader_with(limits: DocumentLimits) -> DocumentReader:
+    return DocumentReader(limits)
+
+
+def _reader(job: Job) -> DocumentReader:
+    """One for all documents that this process opens; strangers' files are opened in a process of its own."""
+    return _reader_with(DocumentLimits.of(job.parser_settings(Path("/"))))
+

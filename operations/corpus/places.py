@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where documents come from and where outputs go: a folder that all nodes see, or a prefix of an S3 bucket."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from docparser.errors import NotReady, StorageUnavailable
+from docparser.s3.bucket import Bucket
+from tool_errors import UsageError
+
+HIDDEN_PART = ".part"  # the end of the name of a file that is being written
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """An object: ``name`` is its path below the place, ``size`` in bytes, ``changed`` in seconds since the epoch."""
+
+    name: str
+    size: int
+    changed: float
+
+
+class Place(Protocol):
+    """Objects by name. An object appears whole or not at all. Methods raise StorageUnavailable; any thread may call
+    them."""
+
+    @property
+    def url(self) -> str: ...
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """All objects below ``prefix``, which is empty or ends with a slash."""
+
+    def download(self, name: str, path: Path) -> bool:
+        """Write an object's content to ``path``; False if there is no such object."""
+
+    def get(self, name: str) -> bytes | None:
+        """An object's content; None if there is no such object."""
+
+    def put(self, name: str, content: bytes) -> None: ...
+
+    def upload(self, name: str, path: Path) -> None:
+        """Write the content of the file ``path``."""
+
+    def delete(self, name: str) -> None:
+        """An object that is not there is no error."""
+
+    def delete_all(self, prefix: str) -> None:
+        """Delete all objects below ``prefix``, which ends with a slash."""
+
+
+class FolderPlace:
+    """A folder of this machine, or one that every node mounts at the same path."""
+
+    def __init__(self, path: Path) -> None:
+        self._root = path.resolve()
+
+    @property
+    def url(self) -> str:
+        return str(self._root)
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        for place, folders, files in os.walk(self._root / prefix):
+            folders.sort()
+            for name in sorted(files):
+                path = Path(place) / name
+                try:
+                    stat = path.stat()
+                except FileNotFoundError:  # another node has just renamed or removed it
+                    continue
+                except OSError as error:
+                    raise self._away(error) from error
+                if not name.endswith(HIDDEN_PART):
+                    yield Entry(path.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
+
+    def download(self, name: str, path: Path) -> bool:
+        try:
+            shutil.copyfile(self._root / name, path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._away(error) from error
+        return True
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._away(error) from error
+
+    def put(self, name: str, content: bytes) -> None:
+        with self._part(name) as part:
+            part.write_bytes(content)
+
+    def upload(self, name: str, path: Path) -> None:
+        with self._part(name) as part:
+            shutil.copyfile(path, part)
+
+    def delete(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+    def delete_all(self, prefix: str) -> None:
+        shutil.rmtree(self._root / prefix, ignore_errors=True)
+
+    def _part(self, name: str) -> _Part:
+        return _Part(self, self._root / name)
+
+    def _away(self, error: OSError) -> StorageUnavailable:
+        return StorageUnavailable(f"{self._root} cannot be used ({error.strerror}).")
+
+
+class _Part:
+    """A file beside the wanted one, which is renamed to it when it is whole."""
+
+    def __init__(self, place: FolderPlace, path: Path) -> None:
+        self._place, self._path = place, path
+        self._part = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}{HIDDEN_PART}")
+
+    def __enter__(self) -> Path:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._place._away(error) from error
+        return self._part
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: object) -> None:
+        if exc is None:
+            self._part.replace(self._path)
+            return
+        self._part.unlink(missing_ok=True)
+        if isinstance(exc, OSError):
+            raise self._place._away(exc) from exc
+
+
+class BucketPlace:
+    """A prefix of an S3 bucket; endpoint, region and keys from the usual AWS variables or files of each node."""
+
+    def __init__(self, url: str, option: str) -> None:
+        """``option``: what messages call the place. Raises NotReady."""
+        self._bucket = Bucket(url, option)
+
+    @property
+    def url(self) -> str:
+        return self._bucket.url
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        for entry in self._bucket.entries(prefix):
+            yield Entry(entry.key, entry.size, entry.changed)
+
+    def download(self, name: str, path: Path) -> bool:
+        return self._bucket.download(name, path)
+
+    def get(self, name: str) -> bytes | None:
+        return self._bucket.get(name)
+
+    def put(self, name: str, content: bytes) -> None:
+        self._bucket.put(name, content)
+
+    def upload(self, name: str, path: Path) -> None:
+        with path.open("rb") as file:
+            self._bucket.put(name, file)
+
+    def delete(self, name: str) -> None:
+        self._bucket.delete(name)
+
+    def delete_all(self, prefix: str) -> None:
+        self._bucket.delete_all(prefix)
+
+
+def open_place(url: str, option: str) -> Place:
+    """The place that ``url`` names. Raises UsageError for one that cannot be named like this, NotReady for a bucket
+    without keys."""
+    if url.startswith("s3://"):
+        if not url.removeprefix("s3://").partition("/")[0]:
+            raise UsageError(f"{option} {url}: names no bucket; expected s3://bucket/prefix")
+        return BucketPlace(url, option)
+    if "://" in url:
+        raise UsageError(f"{option} {url}: expected a folder, or s3://bucket/prefix")
+    return FolderPlace(Path(url))
+
+
+__all__ = ["Entry", "NotReady", "Place", "open_place"]

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a run is: documents, pages, rate, and what is left, on stderr."""
+
+from __future__ import annotations
+
+import time
+
+from batch.progress import duration
+from rich.console import Console
+
+EVERY_S = 10.0
+RECENT_S = 60.0  # that the rate is taken over
+
+
+class Progress:
+    """Counts documents and their bytes, of which all are known at the beginning, and pages, of which they are not."""
+
+    def __init__(self, documents: int, size: int, earlier: int, every_s: float = EVERY_S) -> None:
+        """``documents`` and ``size`` in bytes are left to do, ``earlier`` documents were done by earlier runs."""
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.documents, self._size, self._earlier = documents, size, earlier
+        self._every_s = every_s
+        self.done = self.aside = self.pages = self.missing = self.incomplete = 0
+        self._bytes = 0
+        self._began = self._said = time.monotonic()
+        self._recent: list[tuple[float, int]] = [(self._began, 0)]
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    def read(self, pages: int) -> None:
+        """Pages that were read just now."""
+        self.pages += pages
+        self._show()
+
+    def ended(self, size: int, *, aside: bool, missing: int, incomplete: int) -> None:
+        """A document of ``size`` bytes is done or set aside."""
+        self.done += not aside
+        self.aside += aside
+        self.missing += missing
+        self.incomplete += incomplete
+        self._bytes += size
+        self._show()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self._said >= self._every_s:
+            self._said = now
+            self.say(self.line())
+
+    def line(self) -> str:
+        now = time.monotonic()
+        self._recent = [one for one in self._recent if now - one[0] <= RECENT_S] or self._recent[-1:]
+        self._recent.append((now, self.pages))
+        (then, pages) = self._recent[0]
+        rate = (self.pages - pages) / max(1e-3, now - then)
+        ended = self.done + self.aside
+        words = f"{ended} of {self.documents} documents, {self.pages} pages, {rate:.2f} pages/s"
+        if self._bytes and ended < self.documents:
+            left = (self._size - self._bytes) * self.seconds / self._bytes
+            words += f", about {duration(left)} left"  # by bytes: pages are not known before documents are opened
+        return words + (f"; {self.aside} set aside" if self.aside else "")
+
+    def summary(self) -> str:
+        return (
+            f"{self.done} of {self.documents} documents done, {self.aside} set aside, {self._earlier} done earlier. "
+            f"Pages: {self.pages} read in {duration(self.seconds)} ({self.pages / max(1e-3, self.seconds):.2f} a second), "
+            f"{self.missing} missing, {self.incomplete} incomplete."
+        )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The second stage: actors that read parts of documents. A document of one part is assembled where it was read."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from . import records
+from .assembling import assemble, keep_part
+from .attempts import DEATHS
+from .documents import Document, Part
+from .job import Downloads, Job
+from .page_service import PageService
+from .records import Outcome
+
+Row = dict[str, Any]
+KILLED = "pages {first} to {last} ended {deaths} processes that read them"
+
+
+class PartReader:
+    """One actor. Rows of parts in, rows of what became of them out: ``ended`` is set for a document that is done or set
+    aside, otherwise its part is kept. Several threads call it, so that pages of the next part are laid out while the
+    VLM reads the last ones."""
+
+    def __init__(self, job: Job, attempts: Any) -> None:
+        """Raises NotReady."""
+        self._job, self._attempts = job, attempts
+        self._folder = tempfile.TemporaryDirectory(prefix="corpus-reader-")
+        folder = Path(self._folder.name)
+        self._downloads = Downloads(job.input(), folder)
+        self._pages = PageService(
+            job.parser_settings(folder), dict(job.request), dict(job.models), bands=job.bands
+        )
+
+    def __call__(self, row: Row) -> Row:
+        document = Document(row["name"], row["size"], row["version"])
+        part = Part(document, row["pages"], row["first"], row["last"])
+        if row["read"]:
+            outcome = Outcome(document.name, reason=row["reason"]) if row["reason"] else None
+            return self._told(row, outcome, pages=0)
+        if not ray.get(self._attempts.begin.remote(part.name)):
+            return self._told(row, self._set_aside(document, part), pages=0)
+        outcome = self._read(document, part, row["format"])
+        self._attempts.end.remote(part.name)
+        return self._told(row, outcome, pages=part.last - part.first + 1)
+
+    def _read(self, document: Document, part: Part, format: str) -> Outcome | None:
+        with self._downloads.document(document.name) as path:
+            if path is None:
+                outcome = Outcome(document.name, part.pages, reason="it is gone; it was there when it was opened")
+                self._job.patiently(lambda: records.keep(self._job.output(), document, outcome))
+                return outcome
+            pages = self._pages.read(path, format, range(part.first, part.last + 1))
+        if part.whole:
+            return assemble(self._job, document, part.pages, format, pages)
+        keep_part(self._job, part, pages)
+        return None
+
+    def _set_aside(self, document: Document, part: Part) -> Outcome:
+        reason = KILLED.format(first=part.first, last=part.last, deaths=DEATHS)
+        outcome = Outcome(document.name, part.pages, reason=reason)
+        self._job.patiently(lambda: records.keep(self._job.output(), document, outcome))
+        return outcome
+
+    @staticmethod
+    def _told(row: Row, outcome: Outcome | None, pages: int) -> Row:
+        ended = outcome or Outcome(row["name"])
+        return {
+            **{name: row[name] for name in ("name", "size", "version", "format", "pages", "parts")},
+            "read": pages,
+            "ended": outcome is not None,
+            "missing": ended.missing,
+            "incomplete": ended.incomplete,
+            "reason": ended.reason,
+        }

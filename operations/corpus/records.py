@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of each document beside its outputs: that it is done, or why it is set aside.
+
+A record is one small object, written after all outputs of its document; what was half written has none. Its name holds
+the document's version, so one listing tells what is left to do, and nothing needs to be read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+
+from .documents import STATE, Document
+from .places import Place
+
+DONE, ASIDE = f"{STATE}done/", f"{STATE}aside/"
+END = ".json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a document ended. ``pages`` counts all, ``missing`` those that could not be read, ``incomplete`` those with
+    a block that could not be read. ``reason`` is why the document was set aside; "" if it is done."""
+
+    document: str
+    pages: int = 0
+    missing: int = 0
+    incomplete: int = 0
+    reason: str = ""
+
+    @property
+    def done(self) -> bool:
+        return not self.reason
+
+
+def keep(place: Place, document: Document, outcome: Outcome) -> None:
+    """The last step of a document. Raises StorageUnavailable."""
+    folder = DONE if outcome.done else ASIDE
+    place.put(f"{folder}{document.key}{END}", json.dumps(dataclasses.asdict(outcome)).encode())
+
+
+def keys(place: Place, folder: str) -> set[str]:
+    """``Document.key`` of all that have a record in ``folder``."""
+    return {entry.name.removeprefix(folder).removesuffix(END) for entry in place.entries(folder)}
+
+
+def forget(place: Place, document: Document) -> None:
+    """A document that was set aside is tried again."""
+    place.delete(f"{ASIDE}{document.key}{END}")
+
+
+def kept(place: Place) -> Iterator[Outcome]:
+    """All records of all versions; for the summary."""
+    for folder in (DONE, ASIDE):
+        for entry in place.entries(folder):
+            if content := place.get(entry.name):
+                yield Outcome(**json.loads(content))

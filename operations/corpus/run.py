@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run on a Ray cluster: list, open, read, assemble, as a stream.
+
+Ray Data moves rows of some hundred bytes; what was read of a page goes to the place of the outputs and never through
+Ray. So memory depends on the number of pages at work, not on the corpus.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ray
+import ray.data
+
+from . import attempts, records
+from .assembling import from_parts, remove_parts
+from .documents import Document
+from .job import Job
+from .opening import Opener
+from .progress import Progress
+from .reading import PartReader
+from .records import Outcome
+
+# Parts of a core. Readers take nearly all of it; opening and assembling find room beside them on every node.
+READER_CPUS, SMALL_CPUS = 0.9, 0.05
+PARTS_AT_ONCE = 2  # of a reader: one is laid out while the VLM reads the last blocks of another
+ROWS_OF_A_BLOCK = 32  # documents that one task opens
+ASSEMBLIES_A_CORE = 2  # that wait or run at once
+
+Row = dict[str, Any]
+
+
+def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
+    """Parse all documents. Raises what ends a run: StorageUnavailable, VlmUnavailable and NotReady in Ray's wrapping,
+    and Ray's own errors."""
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # Every part becomes a block of its own, so that it is a unit of work that any actor can take.
+    context.target_max_block_size = 1
+    blocks = max(1, -(-len(documents) // ROWS_OF_A_BLOCK))
+    rows = [{"name": one.name, "size": one.size, "version": one.version} for one in documents]
+    readers = max(1, int(_cpus() / (READER_CPUS + SMALL_CPUS)))
+    parts = (
+        ray.data.from_items(rows, override_num_blocks=blocks)
+        .flat_map(Opener(job), num_cpus=SMALL_CPUS)
+        .map(
+            PartReader,
+            fn_constructor_kwargs={"job": job, "attempts": attempts.start()},
+            num_cpus=READER_CPUS,
+            compute=ray.data.ActorPoolStrategy(
+                min_size=1,
+                max_size=100_000,  # as many as the cluster has cores for
+                initial_size=readers,
+                max_tasks_in_flight_per_actor=2 * PARTS_AT_ONCE,
+                max_concurrent_calls_per_actor=PARTS_AT_ONCE,
+                enable_true_multi_threading=True,
+            ),
+        )
+    )
+    assembly = Assembly(job, progress)
+    for row in parts.iter_rows():
+        progress.read(row["read"])
+        if row["ended"]:
+            assembly.give_up(row)
+            progress.ended(
+                row["size"], aside=bool(row["reason"]), missing=row["missing"], incomplete=row["incomplete"]
+            )
+        else:
+            assembly.add(row)
+    assembly.finish()
+
+
+class Assembly:
+    """Documents of several parts: counts what was read of each, and has it assembled when the last part is there."""
+
+    def __init__(self, job: Job, progress: Progress) -> None:
+        self._job, self._progress = job, progress
+        self._read: Counter[str] = Counter()
+        self._given_up: set[str] = set()
+        self._running: dict[Any, Row] = {}
+        self._task = ray.remote(num_cpus=SMALL_CPUS, max_retries=3)(_assemble)
+
+    def add(self, row: Row) -> None:
+        """A part was read. Waits where many documents are being assembled."""
+        key = _document(row).key
+        if key in self._given_up:
+            return
+        self._read[key] += 1
+        if self._read[key] == row["parts"]:
+            del self._read[key]
+            self._running[self._task.remote(self._job, row)] = row
+        self._collect(most=ASSEMBLIES_A_CORE * max(1, int(_cpus())))
+
+    def give_up(self, row: Row) -> None:
+        """A document of which one part cannot be read."""
+        if row["reason"] and row["parts"] > 1:
+            self._read.pop(_document(row).key, None)
+            self._given_up.add(_document(row).key)
+            remove_parts(self._job, _document(row))
+
+    def finish(self) -> None:
+        self._collect(most=0)
+
+    def _collect(self, most: int) -> None:
+        """Take what has ended; wait while more than ``most`` are not."""
+        while self._running:
+            wait = None if len(self._running) > most else 0
+            ended, _ = ray.wait(list(self._running), timeout=wait)
+            if not ended:
+                return
+            for reference in ended:
+                row = self._running.pop(reference)
+                self._told(row, ray.get(reference))
+
+    def _told(self, row: Row, outcome: Outcome) -> None:
+        self._progress.ended(row["size"], aside=False, missing=outcome.missing, incomplete=outcome.incomplete)
+
+
+def _assemble(job: Job, row: Row) -> Outcome:
+    return from_parts(job, _document(row), row["pages"], row["format"])
+
+
+def _document(row: Row) -> Document:
+    return Document(row["name"], row["size"], row["version"])
+
+
+def _cpus() -> float:
+    return ray.cluster_resources().get("CPU", 1.0)
+
+
+def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple[list[Document], int, int]:
+    """The documents that no earlier run has ended, how many are done, and how many stay aside. ``again``: those that
+    were set aside are tried again. Raises StorageUnavailable."""
+    out = job.output()
+    done = records.keys(out, records.DONE)
+    aside = records.keys(out, records.ASIDE)
+    left, earlier, kept_aside = [], 0, 0
+    for document in documents:
+        if document.key in done:
+            earlier += 1
+        elif document.key in aside and not again:
+            kept_aside += 1
+        else:
+            if document.key in aside:
+                with contextlib.suppress(KeyError):
+                    records.forget(out, document)
+            left.append(document)
+    return left, earlier, kept_aside
