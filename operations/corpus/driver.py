@@ -4,25 +4,27 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import ray
 import ray.exceptions
 
-from bundle.paths import VALUES, folder
+from bundle.paths import RUN_DIR, VALUES, folder
 from docparser.errors import ParserError, StorageUnavailable
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings
-from tool_errors import INTERRUPTED, RESUMABLE, ServiceError, ToolError, UsageError
+from tool_errors import FAILED, INTERRUPTED, RESUMABLE, ServiceError, ToolError, UsageError
 
 from . import engines, vlms
 from .arguments import Options
@@ -48,7 +50,7 @@ def drive(options: Options) -> int:
         documents, earlier, aside = left_to_do(
             job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed
         )
-        progress = Progress(len(documents), sum(one.size for one in documents), earlier)
+        progress = Progress(len(documents), sum(one.size for one in documents), earlier, terminal())
         if not documents and not earlier and not aside:
             raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
         progress.say(
@@ -148,7 +150,23 @@ def _summary(progress: Progress, earlier: int, aside: int) -> dict[str, Any]:
 
 
 def say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+    print(words, file=terminal(), flush=True)
+
+
+@functools.cache
+def terminal() -> TextIO:
+    """Where people read. What Ray says of its processes, at length, goes to a log from here on."""
+    kept = os.fdopen(os.dup(2), "w")
+    log = RUN_DIR / "logs" / "corpus.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError:
+        sink = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(sink, stream)
+    os.close(sink)
+    return kept
 
 
 def ours(exc: BaseException | None) -> ToolError | None:
@@ -171,6 +189,7 @@ def main(words: list[str]) -> None:
     """Tells the parent how the run ended, if it did."""
     options = Options.from_json(words[0])
     status: int | None
+    terminal()
     try:
         status = drive(options)
     except KeyboardInterrupt:
@@ -184,7 +203,8 @@ def main(words: list[str]) -> None:
             say(f"{type(exc).__name__}: {exc}")
             status = None
         else:
-            raise
+            say(traceback.format_exc())
+            status = FAILED
     if status is not None:
         with os.fdopen(int(os.environ["CORPUS_OUTCOME_FD"]), "w") as outcome:
             outcome.write(f"{status}\n")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from typing import TextIO
 
 from batch.progress import duration
 from rich.console import Console
@@ -15,9 +16,9 @@ RECENT_S = 60.0  # that the rate is taken over
 class Progress:
     """Counts documents and their bytes, of which all are known at the beginning, and pages, of which they are not."""
 
-    def __init__(self, documents: int, size: int, earlier: int, every_s: float = EVERY_S) -> None:
+    def __init__(self, documents: int, size: int, earlier: int, stream: TextIO, every_s: float = EVERY_S) -> None:
         """``documents`` and ``size`` in bytes are left to do, ``earlier`` documents were done by earlier runs."""
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = Console(file=stream, highlight=False, soft_wrap=True)
         self.documents, self._size, self._earlier = documents, size, earlier
         self._every_s = every_s
         self.done = self.aside = self.pages = self.missing = self.incomplete = 0

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.paths import python_of
@@ -18,6 +19,10 @@ from tests.support.processes import child_environment, free_port
 from tests.support.wait import WAIT_S
 
 RAY = python_of("corpus").with_name("ray")
+# An address of the loopback network for each node: Ray tells nodes apart by their addresses.
+HEAD, NODE = "127.0.0.11", "127.0.0.{0}"
+FIRST = 12
+STARTED = "Ray runtime started."
 OBJECT_STORE = 80_000_000  # bytes, a little above Ray's least
 
 
@@ -28,7 +33,7 @@ class RayCluster:
     def __init__(self, nodes: int = 2, head_cpus: int = 1, resources: str = "{}", **settings: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-"))
         self.port = free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"{HEAD}:{self.port}"
         self._head_cpus, self._resources = head_cpus, resources
         # Who talks to the cluster needs its token.
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
@@ -39,7 +44,10 @@ class RayCluster:
             self.start_node(number)
 
     def start_node(self, number: int) -> None:
-        self.nodes[number] = self._start(f"node-{number}", f"--address={self.address}", "--num-cpus=1")
+        words = (f"--node-ip-address={NODE.format(FIRST + number)}", f"--address={self.address}", "--num-cpus=1")
+        self.nodes[number] = node = self._start(f"node-{number}", *words)
+        # One after the other: two that start at the same time choose the same ports.
+        self._wait(node, f"node-{number}", lambda: STARTED in self._log(f"node-{number}"))
 
     def kill_node(self, number: int) -> None:
         """As when a machine loses its power: the raylet and all its workers at once."""
@@ -65,32 +73,31 @@ class RayCluster:
         head = self._start(
             "head",
             "--head",
+            f"--node-ip-address={HEAD}",
             f"--port={self.port}",
             f"--num-cpus={self._head_cpus}",
             f"--resources={self._resources}",
             "--include-dashboard=false",
         )
-        deadline = time.monotonic() + WAIT_S
-        while not self._answers():
-            assert head.poll() is None and time.monotonic() < deadline, (self.folder / "head.log").read_text()[-3000:]
-            time.sleep(0.2)
+        self._wait(head, "head", lambda: STARTED in self._log("head"))
         return head
 
-    def _answers(self) -> bool:
-        import socket
+    def _wait(self, process: subprocess.Popen[bytes], name: str, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not ready():
+            assert process.poll() is None and time.monotonic() < deadline, self._log(name)[-3000:]
+            time.sleep(0.2)
 
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            return True
-        return False
+    def _log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
 
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{name}.log").open("ab") as log:
+        with (self.folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
                 [
                     str(RAY),
                     "start",
                     "--block",
-                    "--node-ip-address=127.0.0.1",
                     f"--object-store-memory={OBJECT_STORE}",
                     "--disable-usage-stats",
                     *([f"--temp-dir={self.folder}/{name}"] if name == "head" else []),
