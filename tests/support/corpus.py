@@ -46,7 +46,7 @@ def make(folder: Path, lengths: list[int]) -> None:
 def lengths(documents: int, most: int, seed: int = 1) -> list[int]:
     """Pages of each document: many short ones, few long ones, one of ``most`` pages."""
     dice = random.Random(seed)
-    found = [max(1, min(most, round(dice.paretovariate(1.2)))) for _ in range(documents - 1)]
+    found = [max(1, min(most, round(dice.paretovariate(0.85)))) for _ in range(documents - 1)]
     return [*found[: documents // 2], most, *found[documents // 2 :]]
 
 
