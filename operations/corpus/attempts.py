@@ -3,30 +3,49 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 DEATHS = 2  # of processes that had the part; then it is not given to a third
 
 
 class Attempts:
-    """Lives in a process of its own on the head, for one run."""
+    """Lives in a process of its own beside the driver, for one run."""
 
     def __init__(self) -> None:
-        self._begun: dict[str, int] = {}
+        self._begun: dict[str, set[str]] = {}
 
-    def begin(self, part: str) -> bool:
-        """Whether a process may begin with a part. Each part that a process begins, it ends, or it dies with it."""
-        if self._begun.get(part, 0) >= DEATHS:
+    def begin(self, part: str, attempt: str) -> bool:
+        """Whether a process may begin with a part. Each part that a process begins, it ends, or it dies with it.
+        ``attempt`` is a name of the caller's, so that a call which Ray repeats counts once."""
+        attempts = self._begun.setdefault(part, set())
+        if attempt not in attempts and len(attempts) >= DEATHS:
             return False
-        self._begun[part] = self._begun.get(part, 0) + 1
+        attempts.add(attempt)
         return True
 
     def end(self, part: str) -> None:
         self._begun.pop(part, None)
 
 
-def start() -> Any:
-    """The actor's handle."""
-    return ray.remote(num_cpus=0, max_restarts=-1)(Attempts).remote()
+class Counted:
+    """The actor's handle in other processes."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def begin(self, part: str) -> bool:
+        return bool(ray.get(self._actor.begin.remote(part, uuid.uuid4().hex)))
+
+    def end(self, part: str) -> None:
+        self._actor.end.remote(part)
+
+
+def start() -> Counted:
+    # Where the driver is: it must not go away with another node.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
+    return Counted(ray.remote(**options)(Attempts).remote())

@@ -7,11 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import ray
-
 from . import records
 from .assembling import assemble, keep_part
-from .attempts import DEATHS
+from .attempts import DEATHS, Counted
 from .documents import Document, Part
 from .job import Downloads, Job
 from .page_service import PageService
@@ -26,7 +24,7 @@ class PartReader:
     aside, otherwise its part is kept. Several threads call it, so that pages of the next part are laid out while the
     VLM reads the last ones."""
 
-    def __init__(self, job: Job, attempts: Any) -> None:
+    def __init__(self, job: Job, attempts: Counted) -> None:
         """Raises NotReady."""
         self._job, self._attempts = job, attempts
         self._folder = tempfile.TemporaryDirectory(prefix="corpus-reader-")
@@ -42,10 +40,10 @@ class PartReader:
         if row["read"]:
             outcome = Outcome(document.name, reason=row["reason"]) if row["reason"] else None
             return self._told(row, outcome, pages=0)
-        if not ray.get(self._attempts.begin.remote(part.name)):
+        if not self._attempts.begin(part.name):
             return self._told(row, self._set_aside(document, part), pages=0)
         outcome = self._read(document, part, row["format"])
-        self._attempts.end.remote(part.name)
+        self._attempts.end(part.name)
         return self._told(row, outcome, pages=part.last - part.first + 1)
 
     def _read(self, document: Document, part: Part, format: str) -> Outcome | None:
