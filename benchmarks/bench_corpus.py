@@ -101,18 +101,21 @@ def memory(options: argparse.Namespace, folder: Path) -> None:
     corpus.make(folder / "in", corpus.lengths(options.documents, options.most))
     with cluster(3) as ray, vlms(2, options.delay) as servers:
         run = Run(ray, folder / "in", folder / "out", servers)
-        watcher = threading.Thread(target=watch, args=(ray, run, servers), daemon=True)
-        watcher.start()
+        watched(ray, run, servers)
         status, seconds = run.end()
     pages = pages_in(folder / "out")
     print(f"{pages} pages in {seconds:.0f} s, {pages / seconds:.2f} pages/s, status {status}", flush=True)
+
+
+def watched(ray: RayCluster, run: Run, servers: list[SimulatedVlm]) -> None:
+    threading.Thread(target=watch, args=(ray, run, servers), daemon=True).start()
 
 
 def watch(ray: RayCluster, run: Run, servers: list[SimulatedVlm]) -> None:
     """Print the memory of each node, and of the run's own processes, every half minute."""
     while run.running:
         time.sleep(30)
-        nodes = [sum(map(resident, ray.processes(number))) for number in list(ray.nodes)]
+        nodes = [sum(map(resident, ray.processes(number))) for number in list(ray.nodes) if number in ray.nodes]
         asked = sum(len(vlm.requests) for vlm in servers)
         for vlm in servers:
             del vlm.requests[:-1]  # pictures; they are this program's memory, not the tool's
@@ -141,8 +144,10 @@ def faults(options: argparse.Namespace, folder: Path) -> None:
     corpus.make(folder / "in", corpus.lengths(options.documents, options.most))
     with cluster(3) as ray, vlms(2, options.delay) as servers:
         calm = Run(ray, folder / "in", folder / "calm", servers)
+        watched(ray, calm, servers)
         print("without faults: status %d, %.0f s" % calm.end(), flush=True)
         run = Run(ray, folder / "in", folder / "wild", servers)
+        watched(ray, run, servers)
         run.wait_for(options.documents // 8)
         ray.kill_node(0)
         print(f"a node killed after {run.done()} documents", flush=True)
