@@ -58,7 +58,7 @@ GROUPS = {
             "types",
             "tools",
             ("tests/types",),
-            also=("client", "parser", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
+            also=("client", "parser", "corpus", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
         ),
         Group("parser", "parser", ("tests/parser",), also=("vlm",)),
         Group("jobs", "parser", ("tests/jobs",), also=("s3",)),
@@ -76,6 +76,8 @@ GROUPS = {
             options=("-k", "hunyuan_vl"),
         ),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
+        # Ray, and clusters of several nodes on this machine.
+        Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
         Group("reference", "reference", ("tests/reference",)),
         # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
         Group("npu", "npu", ("tests/npu/tower",), system_files=COMPILER),

@@ -34,6 +34,8 @@ WITH_TORCH = (
     "tests/support/simulated_language_kernels.py",
     "tests/support/simulated_attention_kernels.py",
 )
+# Files that import pyarrow, which only the corpus has.
+CORPUS_SUPPORT = ("tests/support/corpus.py",)
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ ROOMS = (
     Room("tools", ("scripts",), ("scripts",)),
     Room("tools", ("benchmarks/chaos", "benchmarks/chaos_bundle.py")),
     Room("client", ("operations/batch",)),
+    Room("corpus", ("operations/corpus", "benchmarks/bench_corpus.py", *CORPUS_SUPPORT)),
     Room(
         "parser",
         (
@@ -89,7 +92,7 @@ ROOMS = (
     Room("tools", ("tests/e2e",)),
     Room("tools", ("tests/conftest.py", "tests/__init__.py", "tests/runner")),
     Room("tools", ("tests/images",), without=WITH_TORCH),
-    Room("parser", ("tests/support", DECODE_INPUTS), without=WITH_TORCH),
+    Room("parser", ("tests/support", DECODE_INPUTS), without=(*WITH_TORCH, *CORPUS_SUPPORT)),
     Room("parser", ("tests/parser",)),
     Room("parser", ("tests/jobs",)),
     Room("parser", ("tests/api/parser_for_requests.py",)),
@@ -97,6 +100,7 @@ ROOMS = (
     Room("parser", ("tests/fuzz",)),
     Room("browser", ("tests/web",)),
     Room("client", ("tests/tools",)),
+    Room("corpus", ("tests/corpus",)),
     Room("vlm", ("tests/plugin",)),
     Room("reference", ("tests/reference",)),
     Room("reference", ("tests/demo_training",)),

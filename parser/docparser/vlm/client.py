@@ -114,13 +114,16 @@ class VlmClient:
                 return Reply("", BlockNote("refused", str(refused)))
             except CallFailed as exc:
                 failed, moment = exc, time.monotonic()
+                others = self._endpoints.awake
             else:
                 self.presence.answered()
                 return reply
             self.presence.failed()
             await asyncio.sleep((failed.pause_s or pause) * random.uniform(0.8, 1.2))
             pause = min(pause * 2, failed.longest_pause_s)
-            if failed.tries is None:
+            if failed.tries is None and others:
+                given_up = False  # another server is asked next
+            elif failed.tries is None:
                 self.presence.away(failed.words)
                 nobody_since = nobody_since or moment
                 given_up = moment - nobody_since > self._timeout_s  # others are answered all the time

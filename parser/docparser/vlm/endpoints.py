@@ -40,8 +40,7 @@ class Endpoints:
     @contextlib.contextmanager
     def one(self) -> Iterator[Endpoint]:
         """A server for one call; it has the call as long as the context."""
-        now = time.monotonic()
-        awake = [endpoint for endpoint in self.all if endpoint.rests_until <= now]
+        now, awake = time.monotonic(), self.awake
         # Of two with as much in work, the one that was given less: else the first would have all calls of a quiet time.
         chosen = min(awake or self.all, key=lambda endpoint: (endpoint.in_work, endpoint.given))
         if chosen.failures and awake:
@@ -52,6 +51,12 @@ class Endpoints:
             yield chosen
         finally:
             chosen.in_work -= 1
+
+    @property
+    def awake(self) -> list[Endpoint]:
+        """Those that do not rest; of one server alone, none for a while after it failed."""
+        now = time.monotonic()
+        return [endpoint for endpoint in self.all if endpoint.rests_until <= now]
 
     def __str__(self) -> str:
         return ", ".join(endpoint.url for endpoint in self.all)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/parse_corpus.py on Ray in its own processes: real layout, simulated VLM servers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+from tests.corpus.conftest import Parse
+from tests.support import corpus
+from tests.support.s3 import S3Server
+from tests.support.simulated_vlm import SimulatedVlm
+
+pytestmark = pytest.mark.server
+
+
+def blocks_asked(vlms: list[SimulatedVlm]) -> int:
+    return sum(request.get("max_tokens") != 1 for vlm in vlms for request in vlm.requests)
+
+
+def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
+    corpus.make(tmp_path / "in", [1, 3, 7])
+    (tmp_path / "in/bad.pdf").write_bytes(b"%PDF-1.7 and nothing else")
+    (tmp_path / "in/notes.txt").write_text("no document")
+
+    done = parse("--pages-per-part", 3)
+    assert done.returncode == 1, "a document was set aside"
+    assert "3 of 4 documents done, 1 set aside" in done.stderr
+
+    out = tmp_path / "out"
+    names = [f"00/{number:05d}.pdf" for number in range(3)]
+    for name, pages in zip(names, (1, 3, 7), strict=True):
+        stem = Path(name).stem
+        told = json.loads((out / name / f"{stem}.json").read_text())
+        assert [page["page"] for page in told["pages"]] == list(range(1, pages + 1))
+        assert (out / name / f"{stem}.md").read_text().count("OCR:") >= pages
+    assert min(len(vlm.requests) for vlm in vlms) > 0, "both servers have read"
+
+    # A folder of Parquet files is one table for the programs that read such.
+    table = pyarrow.dataset.dataset(out / "corpus.parquet").to_table()
+    rows = sorted((row["document"], row["page"]) for row in table.to_pylist())
+    assert rows == [(name, page) for name, pages in zip(names, (1, 3, 7), strict=True) for page in range(1, pages + 1)]
+    (row,) = (row for row in table.to_pylist() if (row["document"], row["page"]) == (names[2], 7))
+    assert row["text"] in (out / names[2] / "00002.md").read_text()
+    assert row["model"] == "PaddleOCR-VL-0.9B" and not row["errors"] and row["seconds"] > 0
+    assert row["blocks"] and all(len(block["box"]) == 4 and block["text"] for block in row["blocks"])
+
+    (aside,) = (out / "_corpus/aside").rglob("*.json")
+    assert "bad.pdf" in aside.name and "damaged" in json.loads(aside.read_text())["reason"]
+    assert not list((out / "_corpus").rglob("*.jsonl")), "parts are removed once their document is done"
+    summary = json.loads((out / "_corpus/summary.json").read_text())
+    assert summary["documents"] == {"done": 3, "set_aside": 1, "earlier": 0} and summary["pages"]["read"] == 11
+
+
+def test_what_is_done_is_not_touched_again(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
+    corpus.make(tmp_path / "in", [2, 2, 2])
+    assert parse().returncode == 0
+    before = corpus.outputs(tmp_path / "out")
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/00").rglob("*") if path.is_file()}
+
+    # One is changed; of another, the outputs were half written when the run was ended: they have no record.
+    corpus.write_pdf(tmp_path / "in/00/00000.pdf", 1, 77)
+    (record,) = (tmp_path / "out/_corpus/done/00").glob("00001.pdf@*.json")
+    record.unlink()
+    half = tmp_path / "out/00/00001.pdf/00001.md"
+    half.write_text("half of a p")
+
+    for vlm in vlms:
+        vlm.requests.clear()
+    again = parse()
+    assert again.returncode == 0 and "2 documents to parse, 1 done earlier" in again.stderr
+    after = corpus.outputs(tmp_path / "out")
+    assert {name for name in before if before[name] != after[name]} == {
+        "00/00000.pdf/00000.md",
+        "00/00000.pdf/00000.json",
+        "corpus.parquet/00/00000.pdf.parquet",
+    }
+    untouched = [path for path, when in times.items() if path.is_file() and path.stat().st_mtime_ns == when]
+    assert {path.parent.name for path in untouched} == {"00002.pdf"}
+
+    for vlm in vlms:
+        vlm.requests.clear()
+    assert "0 documents to parse, 3 done earlier" in parse().stderr
+    assert not blocks_asked(vlms)
+
+
+def test_the_same_pages_as_parse_folder(parse: Parse, tmp_path: Path) -> None:
+    """Formats of both tools are written by the same code; what the parser answers for a page is the same, too."""
+    corpus.make(tmp_path / "in", [3])
+    assert parse("--formats", "md,json,chunks,docx").returncode == 0
+    folder = tmp_path / "out/00/00000.pdf"
+    assert {path.suffix for path in folder.iterdir() if path.is_file()} == {".md", ".json", ".jsonl", ".docx"}
+    (page, *_) = json.loads((folder / "00000.json").read_text())["pages"]
+    assert {"page", "prunedResult", "markdown", "dataInfo", "models"} <= page.keys()
+    assert page["dataInfo"]["type"] == "pdf"
+
+
+def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, s3: S3Server) -> None:
+    corpus.make(tmp_path / "made", [1, 5])
+    source, out = s3.bucket(), s3.bucket()
+    client = s3.client()
+    for path in (tmp_path / "made").rglob("*.pdf"):
+        client.upload_file(str(path), source[5:].split("/")[0], f"site/one/{path.relative_to(tmp_path / 'made')}")
+    done = parse("--pages-per-part", 2, source=source, out=out, **s3.environment)
+    assert done.returncode == 0
+    found = client.list_objects_v2(Bucket=out[5:].split("/")[0])["Contents"]
+    names = sorted(entry["Key"].removeprefix("site/one/") for entry in found)
+    assert [name for name in names if not name.startswith("_corpus")] == [
+        "00/00000.pdf/00000.json",
+        "00/00000.pdf/00000.md",
+        "00/00001.pdf/00001.json",
+        "00/00001.pdf/00001.md",
+        "corpus.parquet/00/00000.pdf.parquet",
+        "corpus.parquet/00/00001.pdf.parquet",
+    ]
+    again = parse(source=source, out=out, **s3.environment)
+    assert "0 documents to parse, 2 done earlier" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--vlm-url", "localhost:8000"), "--vlm-url localhost:8000: expected"),
+        (("--formats", "md,epub"), "'epub' is not known"),
+        (("--pages-per-part", "0"), "expected at least 1"),
+        (("--options", '{"restructurePages": true}'), "restructurePages"),
+        (("--engines", "2"), "the cluster has 0 NPUs"),
+    ],
+)
+def test_wrong_options(parse: Parse, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    corpus.make(tmp_path / "in", [1])
+    done = parse(*words)
+    assert done.returncode == 2 and told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [("nowhere", "no such folder"), ("s3:///prefix", "names no bucket"), ("ftp://host/x", "expected a folder")],
+)
+def test_wrong_places(parse: Parse, source: str, told: str) -> None:
+    done = parse(source=source)
+    assert done.returncode == 2 and told in done.stderr
+
+
+def test_servers_with_different_weights(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
+    corpus.make(tmp_path / "in", [1])
+    vlms[1].root = "/models/demo/PaddleOCR-VL"
+    done = parse()
+    assert done.returncode == 2 and "expected servers with the same weights" in done.stderr
+
+
+def test_nobody_reads(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
+    corpus.make(tmp_path / "in", [1])
+    for vlm in vlms:
+        vlm.healthy = False
+    done = parse("--patience", 1)
+    assert done.returncode == 4 and "no VLM server answers" in done.stderr
+    assert not (tmp_path / "out/_corpus/done").exists()
+
+
+def test_help_needs_no_environment(tmp_path: Path) -> None:
+    from tests.tools.calls import call
+
+    shown = call("parse_corpus.py", "--help", cwd=tmp_path, env={"ENVS_DIR": str(tmp_path), "HOME": os.devnull})
+    assert shown.returncode == 0 and "--ray ADDRESS" in shown.stdout

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several VLM servers without a balancer in front of them: which one gets a call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from pydantic import ValidationError
+
+from docparser.settings import Settings
+from docparser.vlm import endpoints
+from docparser.vlm.client import VlmClient
+from docparser.vlm.endpoints import Endpoints
+from docparser.vlm.repetition import TEXT
+from tests.support.simulated_vlm import MODEL, SimulatedVlm
+
+BODY = {"model": MODEL, "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+
+
+@pytest.fixture
+def servers() -> Iterator[list[SimulatedVlm]]:
+    started = [SimulatedVlm(), SimulatedVlm()]
+    for server in started:
+        server.answer = lambda request, number: "text"
+    yield started
+    for server in started:
+        server.close()
+
+
+def settings_for(servers: list[SimulatedVlm], **more: float) -> Settings:
+    first, *others = (server.url for server in servers)
+    return Settings(vlm_url=first, vlm_further_urls=",".join(others), workers=1, **more)
+
+
+async def read(settings: Settings, count: int, at_once: int) -> list[str]:
+    client, room = VlmClient(settings), asyncio.Semaphore(at_once)
+    await client.open()
+
+    async def one() -> str:
+        async with room:
+            return (await client.read_block(BODY, "test", TEXT)).text
+
+    try:
+        return await asyncio.gather(*(one() for _ in range(count)))
+    finally:
+        await client.close()
+
+
+def test_the_one_with_least_in_work() -> None:
+    both = Endpoints(["a", "b"])
+    with both.one() as first, both.one() as second, both.one() as third:
+        assert {first.url, second.url} == {"a", "b"} and third.url in "ab"
+        first.in_work += 5
+        with both.one() as fourth:
+            assert fourth is not first
+    assert all(not endpoint.in_work for endpoint in both.all if endpoint is not first)
+
+
+def test_who_failed_rests_and_is_tried_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(endpoints.time, "monotonic", lambda: now[0])
+    both = Endpoints(["a", "b"])
+    away, there = both.all
+    away.failed()
+    with contextlib.ExitStack() as stack:
+        assert all(stack.enter_context(both.one()) is there for _ in range(5))
+        now[0] += endpoints.FIRST_REST_S
+        assert stack.enter_context(both.one()) is away, "it has less in work, and has rested"
+        assert stack.enter_context(both.one()) is there, "nobody knows yet whether it is back"
+    away.answered()
+    with both.one() as chosen:
+        assert chosen is away
+
+
+def test_one_server_is_asked_however_often_it_failed() -> None:
+    only = Endpoints(["a"])
+    for _ in range(40):
+        only.all[0].failed()
+    with only.one() as chosen:
+        assert chosen.url == "a"
+
+
+@pytest.mark.server
+def test_a_slower_server_gets_fewer_calls(servers: list[SimulatedVlm]) -> None:
+    servers[0].delay_s, servers[1].delay_s = 0.2, 0.02
+    assert asyncio.run(read(settings_for(servers), 60, at_once=6)) == ["text"] * 60
+    slow, fast = (len(server.requests) for server in servers)
+    assert slow + fast == 60 and 0 < slow < fast / 2
+
+
+@pytest.mark.server
+def test_nothing_is_lost_with_a_server_that_is_away(servers: list[SimulatedVlm]) -> None:
+    away = servers.pop(0)
+    settings = settings_for([away, *servers], vlm_patience_s=0.0)
+    away.close()
+    assert asyncio.run(read(settings, 40, at_once=8)) == ["text"] * 40
+
+
+def test_addresses_are_checked() -> None:
+    with pytest.raises(ValidationError, match="VLM_FURTHER_URLS is 'b:8000'; expected"):
+        Settings(vlm_url="http://a/v1", vlm_further_urls="http://c/v1, b:8000")
+    settings = Settings(vlm_url="http://a/v1/", vlm_further_urls="http://b/v1, http://a/v1,")
+    assert settings.vlm_urls == ("http://a/v1", "http://b/v1")
