@@ -23,7 +23,10 @@ from docparser.errors import ParserError, StorageUnavailable
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
 from docparser.parsing.pool import WorkerPool
-from docparser.settings import Settings
+from docparser.settings import Settings, variable
+from docparser.settings.models import ModelSettings
+from docparser.settings.pages import PageSettings
+from docparser.settings.requests import RequestSettings
 from tool_errors import FAILED, INTERRUPTED, RESUMABLE, ServiceError, ToolError, UsageError
 
 from . import engines, vlms
@@ -34,9 +37,13 @@ from .places import FolderPlace, Place, open_place
 from .progress import Progress
 from .run import left_to_do, run
 
-# What a reader needs to know of this bundle's settings. Keys and passwords stay where they are: each node has its own.
-PASSED_ON = ("PARSER_", "MODELS_DIR", "VLM_MODEL", "HARDWARE", "LAYOUT_")
-SECRET = ("PARSER_API_KEY", "PARSER_VLM_API_KEY", "PARSER_DATABASE_URL")
+# What a reader needs to know of this bundle's settings. Keys stay where they are: each node has its own.
+PASSED_ON = {
+    variable(field)
+    for group in (ModelSettings, PageSettings, RequestSettings)
+    for field in group.model_fields
+    if field != "vlm_api_key"
+}
 OBJECT_STORE = 256 << 20  # bytes: rows of some hundred bytes each
 
 
@@ -83,11 +90,7 @@ def _inside(source: Place, out: Place) -> str:
 
 def _settings() -> dict[str, str]:
     """The environment, then .env. HARDWARE is that of the readers, which have no NPU unless the node says so."""
-    passed = {
-        name: value
-        for name, value in VALUES.items()
-        if name.startswith(PASSED_ON) and not name.startswith(SECRET) and value
-    }
+    passed = {name: value for name, value in VALUES.items() if name in PASSED_ON and value}
     own = {"MODELS_DIR": str(folder("MODELS_DIR", "models")), "HARDWARE": os.environ.get("HARDWARE") or "cpu"}
     return {**passed, **own}
 

