@@ -4,8 +4,8 @@
 
     PYTHONPATH=.:model_code .venvs/corpus/bin/python benchmarks/bench_corpus.py nodes|memory|faults [--documents N] ...
 
-Raylets are real processes, layout is real, the VLM answers after a fixed time. So the figures show what the tool and Ray
-do; they say nothing of an NPU.
+Raylets are real processes, layout is real, the VLM answers after a fixed time. So the figures show what the tool and
+Ray do; they say nothing of an NPU.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def by_nodes(options: argparse.Namespace, folder: Path) -> None:
             run.wait_for(options.documents * 3 // 4)
             rate = 4 * (run.done() - first) / (time.monotonic() - began)
             status, seconds = run.end()
-        print(f"{nodes} nodes: {rate:.2f} pages/s in the middle half, {seconds:.0f} s in all, status {status}", flush=True)
+        print(
+            f"{nodes} nodes: {rate:.2f} pages/s in the middle half, {seconds:.0f} s in all, status {status}", flush=True
+        )
 
 
 def memory(options: argparse.Namespace, folder: Path) -> None:
@@ -145,7 +147,8 @@ def faults(options: argparse.Namespace, folder: Path) -> None:
     with cluster(3) as ray, vlms(2, options.delay) as servers:
         calm = Run(ray, folder / "in", folder / "calm", servers)
         watched(ray, calm, servers)
-        print("without faults: status %d, %.0f s" % calm.end(), flush=True)
+        status, seconds = calm.end()
+        print(f"without faults: status {status}, {seconds:.0f} s", flush=True)
         run = Run(ray, folder / "in", folder / "wild", servers)
         watched(ray, run, servers)
         run.wait_for(options.documents // 8)
@@ -164,9 +167,12 @@ def faults(options: argparse.Namespace, folder: Path) -> None:
         ray.restart_head()
         for number in range(3):
             ray.start_node(number)
-        print("with faults: status %d, %.0f s" % run.end(), flush=True)
+        status, seconds = run.end()
+        print(f"with faults: status {status}, {seconds:.0f} s", flush=True)
     ours, theirs = corpus.outputs(folder / "wild"), corpus.outputs(folder / "calm")
-    print(f"{len(ours)} outputs, equal to those without faults: {ours == theirs}; {pages_in(run.out)} pages", flush=True)
+    print(
+        f"{len(ours)} outputs, equal to those without faults: {ours == theirs}; {pages_in(run.out)} pages", flush=True
+    )
 
 
 def main() -> None:

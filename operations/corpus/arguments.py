@@ -51,7 +51,9 @@ def parse(words: list[str] | None = None) -> Options:
         description="Parse all documents below a folder or an S3 prefix on Ray. Run it again to go on.",
     )
     parser.add_argument("source", metavar="INPUT", help="a folder that all nodes see, or s3://bucket/prefix")
-    parser.add_argument("--out", metavar="PLACE", required=True, help="a folder that all nodes see, or s3://bucket/prefix")
+    parser.add_argument(
+        "--out", metavar="PLACE", required=True, help="a folder that all nodes see, or s3://bucket/prefix"
+    )
     parser.add_argument(
         "--ray", metavar="ADDRESS", default=EMBEDDED, help="a cluster's head, host:port (default: Ray on this machine)"
     )
@@ -91,7 +93,9 @@ def parse(words: list[str] | None = None) -> Options:
         help="how long the cluster, a bucket or all VLM servers may be away (default 600)",
     )
     parser.add_argument("--retry-failed", action="store_true", help="try documents again that were set aside")
-    parser.add_argument("--cpus", metavar="N", type=_count, default=0, help="cores of Ray on this machine (default: all)")
+    parser.add_argument(
+        "--cpus", metavar="N", type=_count, default=0, help="cores of Ray on this machine (default: all)"
+    )
     parser.add_argument(
         "--threads", metavar="N", type=_at_least_one, default=1, help="of the layout model, in each reader (default 1)"
     )

@@ -47,5 +47,6 @@ class Counted:
 def start() -> Counted:
     # Where the driver is: it must not go away with another node.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    remote: Any = ray.remote  # its types know no actors
     options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
-    return Counted(ray.remote(**options)(Attempts).remote())
+    return Counted(remote(**options)(Attempts).remote())

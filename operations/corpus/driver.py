@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that a run is driven from: reaches the cluster and the VLM servers, lists the documents, runs, sums up."""
+"""The process that drives a run: reaches the cluster and the VLM servers, lists the documents, runs, sums up."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def drive(options: Options) -> int:
         progress.say(
             f"{len(documents)} documents to parse, {earlier} done earlier"
             + (f", {aside} set aside earlier (--retry-failed tries them again)" if aside else "")
-            + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {len(ray.nodes())} nodes, {len(job.vlms)} VLM servers"
+            + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {len(ray.nodes())} nodes, "
+            + f"{len(job.vlms)} VLM servers"
         )
         if documents:
             run(job, documents, progress)
@@ -127,7 +128,7 @@ async def _models(settings: Settings) -> dict[str, Any]:
 @contextmanager
 def _cluster(options: Options) -> Iterator[None]:
     """Ray, there for as long as the context. Raises ConnectionError where it is away."""
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if options.ray:
         ray.init(address=options.ray, **quiet)
     else:

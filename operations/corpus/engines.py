@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import ray
 import ray.util
@@ -79,15 +80,16 @@ class Engine:
 
 @contextlib.contextmanager
 def started(count: int, settings: Mapping[str, str], patience_s: float) -> Iterator[tuple[str, ...]]:
-    """The API roots of ``count`` VLM servers. Raises UsageError where the cluster has not so many NPUs, ServiceError for
-    one that does not become ready within ``patience_s``, or READY_S if that is longer."""
+    """The API roots of ``count`` VLM servers. Raises UsageError where the cluster has not so many NPUs, ServiceError
+    for one that does not become ready within ``patience_s``, or READY_S if that is longer."""
     have = int(ray.cluster_resources().get(NPU, 0))
     if count > have:
         raise UsageError(
             f"--engines {count}: the cluster has {have} NPUs; start its nodes with --resources='{{\"{NPU}\": 1}}' "
             "where Ray does not find them"
         )
-    actors = [ray.remote(resources={NPU: 1}, num_cpus=0, max_concurrency=4)(Engine).remote(settings) for _ in range(count)]
+    remote: Any = ray.remote  # its types know no actors
+    actors = [remote(resources={NPU: 1}, num_cpus=0, max_concurrency=4)(Engine).remote(settings) for _ in range(count)]
     try:
         waiting = [actor.url.remote() for actor in actors]
         yield tuple(ray.get(waiting, timeout=max(patience_s, READY_S)))

@@ -40,7 +40,16 @@ class Opener:
         except Unreadable as error:
             outcome = Outcome(document.name, reason=str(error))
             self._job.patiently(lambda: records.keep(self._job.output(), document, outcome))
-            yield {**row, "format": "", "pages": 0, "parts": 1, "first": 1, "last": 0, "read": True, "reason": str(error)}
+            yield {
+                **row,
+                "format": "",
+                "pages": 0,
+                "parts": 1,
+                "first": 1,
+                "last": 0,
+                "read": True,
+                "reason": str(error),
+            }
             return
         count, format = pages
         parts = list(split(document, count, self._job.pages_per_part))
@@ -92,4 +101,3 @@ def _reader_with(limits: DocumentLimits) -> DocumentReader:
 def _reader(job: Job) -> DocumentReader:
     """One for all documents that this process opens; strangers' files are opened in a process of its own."""
     return _reader_with(DocumentLimits.of(job.parser_settings(Path("/"))))
-

@@ -97,16 +97,19 @@ class PageService:
         return [task.result() for task in tasks]
 
     async def _read(self, document: Document, number: int, flow: Flow) -> PageRead:
-        for tries in range(1, BLOCK_TRIES + 1):
-            outcome = await self._service.page(document, number - 1, self._options, flow, f"corpus-{number}")
+        outcome = await self._page(document, number, flow)
+        for _ in range(BLOCK_TRIES - 1):
             if not outcome.vlm_failed_on_some_block:
                 break
-            if tries < BLOCK_TRIES:
-                await asyncio.sleep(BLOCK_PAUSE_S)
+            await asyncio.sleep(BLOCK_PAUSE_S)
+            outcome = await self._page(document, number, flow)
         if outcome.vlm_failed_on_every_block and outcome.parsed is not None:
             words = f"The VLM server failed on every block: {outcome.parsed.notes[0]['message']}"
             outcome = PageOutcome(outcome.index, error=VlmUnavailable(words))
         return self._told(document, number, outcome)
+
+    async def _page(self, document: Document, number: int, flow: Flow) -> PageOutcome:
+        return await self._service.page(document, number - 1, self._options, flow, f"corpus-{number}")
 
     def _told(self, document: Document, number: int, outcome: PageOutcome) -> PageRead:
         alone = dataclasses.replace(outcome, index=0)

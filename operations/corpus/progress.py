@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
-from batch.progress import duration
 from rich.console import Console
+
+from batch.progress import duration
 
 EVERY_S = 10.0
 RECENT_S = 60.0  # that the rate is taken over
@@ -69,6 +70,7 @@ class Progress:
     def summary(self) -> str:
         return (
             f"{self.done} of {self.documents} documents done, {self.aside} set aside, {self._earlier} done earlier. "
-            f"Pages: {self.pages} read in {duration(self.seconds)} ({self.pages / max(1e-3, self.seconds):.2f} a second), "
+            f"Pages: {self.pages} read in {duration(self.seconds)} "
+            f"({self.pages / max(1e-3, self.seconds):.2f} a second), "
             f"{self.missing} missing, {self.incomplete} incomplete."
         )

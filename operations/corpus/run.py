@@ -45,11 +45,12 @@ def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
     blocks = max(1, -(-len(documents) // ROWS_OF_A_BLOCK))
     rows = [{"name": one.name, "size": one.size, "version": one.version} for one in documents]
     readers = max(1, int(_cpus() / (READER_CPUS + SMALL_CPUS)))
+    reader: Any = PartReader  # Ray's types know no classes here
     parts = (
         ray.data.from_items(rows, override_num_blocks=blocks)
         .flat_map(Opener(job), num_cpus=SMALL_CPUS)
         .map(
-            PartReader,
+            reader,
             fn_constructor_kwargs={"job": job, "attempts": attempts.start()},
             num_cpus=READER_CPUS,
             compute=ray.data.ActorPoolStrategy(
@@ -67,9 +68,7 @@ def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
         progress.read(row["read"])
         if row["ended"]:
             assembly.give_up(row)
-            progress.ended(
-                row["size"], aside=bool(row["reason"]), missing=row["missing"], incomplete=row["incomplete"]
-            )
+            progress.ended(row["size"], aside=bool(row["reason"]), missing=row["missing"], incomplete=row["incomplete"])
         else:
             assembly.add(row)
     assembly.finish()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
+
 from batch.state import DocumentState, Trouble
 
 BLOCK = pyarrow.struct(

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from corpus.attempts import DEATHS, Attempts
 
+from corpus.attempts import DEATHS, Attempts
 from tests.support import corpus
 from tests.support.paths import ROOT
 from tests.support.simulated_vlm import SimulatedVlm

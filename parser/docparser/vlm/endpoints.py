@@ -32,7 +32,8 @@ class Endpoint:
 
 
 class Endpoints:
-    """A call goes to the server with the fewest calls in work, so a slower one gets fewer. Belongs to one event loop."""
+    """A call goes to the server with the fewest calls in work, so a slower one gets fewer. Belongs to one event
+    loop."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.all = [Endpoint(url) for url in urls]

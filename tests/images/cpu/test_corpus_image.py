@@ -28,11 +28,6 @@ def test_a_folder_is_parsed_in_a_container(bundle: Project, tmp_path: Path) -> N
     shutil.copy(DATA / "letter.png", folder / "in")
     shutil.copy(DATA / "handbook.pdf", folder / "in")
     (folder / "out").mkdir()
-    for path in (tmp_path, *tmp_path.parents):
-        if path.owner() == Path(tmp_path).owner() and path != Path("/") and path.stat().st_uid == os.getuid():
-            path.chmod(path.stat().st_mode | 0o711)
-        if path.name.startswith("pytest-of"):
-            break
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
         os.chown(path, USER, USER)
@@ -45,12 +40,10 @@ def test_a_folder_is_parsed_in_a_container(bundle: Project, tmp_path: Path) -> N
             ran = bundle.compose("--profile", "corpus", *words, timeout=900)
     finally:
         bundle.env = env
-    assert "2 of 2 documents done" in ran.stderr
+    assert "2 of 2 documents done" in ran.stdout
     told = json.loads((folder / "out/letter.png/letter.json").read_text())
     (page,) = told["pages"]
     assert page["models"]["vlm"]["demo"] is True
     assert len(json.loads((folder / "out/handbook.pdf/handbook.json").read_text())["pages"]) >= 2
-    expected = json.loads((DATA / "letter.json").read_text())
-    text = (folder / "out/letter.png/letter.md").read_text()
-    blocks = [block["text"] for block in expected["blocks"] if block.get("text")]
-    assert blocks and blocks[0].split()[0] in text
+    first = json.loads((DATA / "letter.json").read_text())["blocks"][0]["text"]
+    assert first.split()[0] in (folder / "out/letter.png/letter.md").read_text()
