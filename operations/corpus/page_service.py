@@ -18,7 +18,7 @@ from typing import Any
 
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
-from docparser.errors import NotReady, VlmUnavailable
+from docparser.errors import NotReady, ParserError, VlmUnavailable
 from docparser.models.served_model import ServedModel
 from docparser.parsing.entry_store import EMPTY_ENTRY
 from docparser.parsing.metrics import Metrics
@@ -92,8 +92,11 @@ class PageService:
 
     async def _read_all(self, document: Document, numbers: range) -> list[PageRead]:
         flow = Flow(document.path)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._read(document, number, flow)) for number in numbers]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._read(document, number, flow)) for number in numbers]
+        except* ParserError as several:
+            raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 
     async def _read(self, document: Document, number: int, flow: Flow) -> PageRead:
@@ -109,7 +112,15 @@ class PageService:
         return self._told(document, number, outcome)
 
     async def _page(self, document: Document, number: int, flow: Flow) -> PageOutcome:
-        return await self._service.page(document, number - 1, self._options, flow, f"corpus-{number}")
+        """Waits for a worker whose models cannot be loaded now, as long as for a VLM that is away."""
+        deadline = time.monotonic() + self._settings.vlm_patience_s
+        while True:
+            try:
+                return await self._service.page(document, number - 1, self._options, flow, f"corpus-{number}")
+            except NotReady:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(CHECK_S)
 
     def _told(self, document: Document, number: int, outcome: PageOutcome) -> PageRead:
         alone = dataclasses.replace(outcome, index=0)

@@ -24,8 +24,9 @@ RENDERINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ascend": ("ascend", ()),
     "ascend, driver mounts": ("ascend", ("driver-mounts",)),
     "ascend, all": ("ascend", ("cce", "volcano", "monitoring", "keda")),
-    "cpu, all": ("cpu", ("monitoring", "keda", "shared-queue")),
+    "cpu, all": ("cpu", ("monitoring", "keda", "shared-queue", "corpus")),
     "ha": ("ha", ()),
+    "corpus": ("corpus", ()),
 }
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
@@ -67,13 +68,22 @@ def one(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
     return found[0]
 
 
-def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Name of a Deployment or Job -> the spec of its pods."""
-    return {
-        item["metadata"]["name"]: item["spec"]["template"]["spec"]
-        for item in objects
-        if item["kind"] in ("Deployment", "Job")
+def templates(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Name of a Deployment or Job -> the template of its pods. Of a RayCluster the name and the group's."""
+    found = {
+        item["metadata"]["name"]: item["spec"]["template"] for item in objects if item["kind"] in ("Deployment", "Job")
     }
+    for item in objects:
+        if item["kind"] == "RayCluster":
+            found[f"{item['metadata']['name']}-head"] = item["spec"]["headGroupSpec"]["template"]
+            for group in item["spec"]["workerGroupSpecs"]:
+                found[f"{item['metadata']['name']}-{group['groupName']}"] = group["template"]
+    return found
+
+
+def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The same names -> the spec of their pods."""
+    return {name: template["spec"] for name, template in templates(objects).items()}
 
 
 def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:

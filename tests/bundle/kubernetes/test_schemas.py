@@ -13,21 +13,21 @@ import pytest
 import yaml
 
 from tests.support.docs import all_blocks
-from tests.support.kubernetes import FOLDER, RENDERINGS, build, containers, one, pods, rendered
+from tests.support.kubernetes import FOLDER, RENDERINGS, build, containers, one, pods, rendered, templates
 from tests.support.paths import ROOT
 
 # The oldest that docs/kubernetes.md names, one between, and the newest that kubernetes-validate has.
 VERSIONS = ("1.27", "1.32", "1.37")
 GUIDE = (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8")
 # Of others' controllers, which bring their own schemas.
-CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject"}
+CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject", "RayCluster"}
 
 
 def test_every_overlay_and_component_is_rendered():
     overlays, components = zip(*RENDERINGS.values(), strict=True)
     assert {path.name for path in (FOLDER / "overlays").iterdir()} == set(overlays)
     named = {name for names in components for name in names}
-    in_overlays = {"fetch-models"}
+    in_overlays = {"fetch-models", "corpus"}
     assert {path.name for path in (FOLDER / "components").iterdir()} == named | in_overlays
 
 
@@ -35,10 +35,14 @@ def test_every_overlay_and_component_is_rendered():
 @pytest.mark.parametrize("name", RENDERINGS)
 def test_the_schemas_accept_every_object(name: str, version: str):
     objects = rendered(name)
-    assert CUSTOM.isdisjoint(item["kind"] for item in objects) or "all" in name
+    assert CUSTOM.isdisjoint(item["kind"] for item in objects) or "all" in name or name == "corpus"
     for item in objects:
         if item["kind"] not in CUSTOM:
             kubernetes_validate.validate(item, version, strict=True)
+    # Also of those that others' controllers make.
+    for pod, template in templates(objects).items():
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod}, "spec": template["spec"]}
+        kubernetes_validate.validate(made, version, strict=True)
 
 
 def test_the_schemas_would_refuse_a_wrong_field():
@@ -54,9 +58,7 @@ def test_every_name_leads_to_an_object(name: str):
     objects = rendered(name)
     names = {(item["kind"], item["metadata"]["name"]) for item in objects}
     assert {item["metadata"].get("namespace", "paddleocr-vl") for item in objects} == {"paddleocr-vl"}
-    labels = [
-        item["spec"]["template"]["metadata"]["labels"] for item in objects if item["kind"] in ("Deployment", "Job")
-    ]
+    labels = [template["metadata"]["labels"] for template in templates(objects).values()]
     for spec in pods(objects).values():
         assert ("ServiceAccount", spec["serviceAccountName"]) in names
         for volume in spec["volumes"]:
