@@ -6,12 +6,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,7 +26,7 @@ from docparser.settings.pages import PageSettings
 from docparser.settings.requests import RequestSettings
 from tool_errors import FAILED, INTERRUPTED, RESUMABLE, ServiceError, ToolError, UsageError
 
-from . import engines, vlms
+from . import cluster, engines, vlms
 from .arguments import Options
 from .documents import STATE, listed
 from .job import Job
@@ -44,7 +41,6 @@ PASSED_ON = {
     for field in group.model_fields
     if field != "vlm_api_key"
 }
-OBJECT_STORE = 256 << 20  # bytes: rows of some hundred bytes each
 
 
 def drive(options: Options) -> int:
@@ -52,7 +48,8 @@ def drive(options: Options) -> int:
     source, out = open_place(options.source, "INPUT"), open_place(options.out, "--out")
     _check(source, out)
     settings = _settings()
-    with _cluster(options), engines.started(options.engines, settings, options.patience_s) as own:
+    joined = cluster.joined(options.ray, options.cpus, dashboard=options.dashboard, lost=_lost)
+    with joined, engines.started(options.engines, settings, options.patience_s) as own:
         job = _job(options, source, out, settings, (*options.vlms, *own))
         documents, earlier, aside = left_to_do(
             job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed
@@ -125,26 +122,6 @@ async def _models(settings: Settings) -> dict[str, Any]:
         await readiness.close()
 
 
-@contextmanager
-def _cluster(options: Options) -> Iterator[None]:
-    """Ray, there for as long as the context. Raises ConnectionError where it is away."""
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-    if options.ray:
-        ray.init(address=options.ray, **quiet)
-    else:
-        ray.init(
-            num_cpus=options.cpus or None,
-            object_store_memory=OBJECT_STORE,
-            include_dashboard=options.dashboard,
-            _node_ip_address="127.0.0.1",
-            **quiet,
-        )
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
 def _summary(progress: Progress, earlier: int, aside: int) -> dict[str, Any]:
     return {
         "documents": {"done": progress.done, "set_aside": progress.aside + aside, "earlier": earlier},
@@ -182,6 +159,12 @@ def ours(exc: BaseException | None) -> ToolError | None:
             return ServiceError(f"{exc} {RESUMABLE}")
         exc = getattr(exc, "cause", None) or exc.__cause__ or exc.__context__
     return None
+
+
+def _lost() -> None:
+    """Without an outcome, so the parent tries again."""
+    say("the head does not know this run any more")
+    cluster.leave()
 
 
 def lost(exc: BaseException) -> bool:

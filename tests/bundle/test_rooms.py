@@ -23,6 +23,8 @@ PACKAGES = {
     "container": {"common"},
     # Of the parser only what turns Markdown into tables and workbooks, see CONVERTERS.
     "batch": {"bundle", "common", "docparser"},
+    # Outputs are written by the batch tool's code, pages are read by the parser's.
+    "corpus": {"batch", "bundle", "common", "docparser"},
     "vlm_models": {"common"},
     "layout_server": {"common"},
     "vlm_server": {"common", "vlm_models"},

@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 
 # The oldest that docs/kubernetes.md names, one between, and the newest that kubernetes-validate has.
 VERSIONS = ("1.27", "1.32", "1.37")
-GUIDE = (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8")
+GUIDE = "".join((ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("kubernetes", "corpus"))
 # Of others' controllers, which bring their own schemas.
 CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject", "RayCluster"}
 

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Ray cluster of a run: this machine's own, or one that is there, and whether it is still the same."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+OBJECT_STORE = 256 << 20  # bytes: rows of some hundred bytes each
+CHECK_S = 5.0
+LOST_S = 45.0  # a head that is busy may take some seconds to answer
+
+
+@contextmanager
+def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]) -> Iterator[None]:
+    """Ray at ``address``, or on this machine where that is empty, as long as the context. ``lost`` is called in a
+    thread when the cluster is no more the one that was joined. Raises ConnectionError where there is none."""
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    if address:
+        ray.init(address=address, **quiet)
+    else:
+        ray.init(
+            num_cpus=cpus or None,
+            object_store_memory=OBJECT_STORE,
+            include_dashboard=dashboard,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+    watch = Watch(lost)
+    try:
+        yield
+    finally:
+        watch.end()
+        ray.shutdown()
+
+
+class Watch:
+    """Looks whether the head still knows this driver's node. A head that was restarted has the old address and knows
+    nothing of the run, whose calls then wait for ever: Ray does not say so."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._node = ray.get_runtime_context().get_node_id()
+        self._lost = lost
+        self._seen = time.monotonic()
+        self._ended = threading.Event()
+        # Two threads: the question may not be answered at all.
+        for work in (self._ask, self._judge):
+            threading.Thread(target=work, name=f"cluster{work.__name__}", daemon=True).start()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _ask(self) -> None:
+        while not self._ended.wait(CHECK_S):
+            try:
+                alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+            except Exception:  # of any kind while the head is away
+                continue
+            if self._node in alive:
+                self._seen = time.monotonic()
+
+    def _judge(self) -> None:
+        while not self._ended.wait(CHECK_S):
+            if time.monotonic() - self._seen > LOST_S:
+                self._lost()
+                return
+
+
+def leave() -> None:
+    """End this process at once: Ray's own threads may wait for what will never come."""
+    os._exit(1)
