@@ -64,7 +64,7 @@ def parse(words: list[str] | None = None) -> Options:
         dest="vlms",
         default=[],
         help="a VLM server's API root; several times for several servers, the one with least in work gets the next "
-        "block (default: VLM_URL, or this bundle's)",
+        "block (default: VLM_URL with VLM_FURTHER_URLS, or this bundle's)",
     )
     parser.add_argument(
         "--engines", metavar="N", type=_count, default=0, help="start N VLM servers here, each on an NPU of the cluster"
@@ -106,7 +106,9 @@ def parse(words: list[str] | None = None) -> Options:
         if not url.startswith(("http://", "https://")):
             parser.error(f"--vlm-url {url}: expected a VLM server's API root like http://127.0.0.1:8000/v1")
     if not vlms and not chosen.engines:
-        vlms = (VALUES.get("VLM_URL") or f"http://127.0.0.1:{VALUES.get('VLM_PORT') or '8000'}/v1",)
+        own = VALUES.get("VLM_URL") or f"http://127.0.0.1:{VALUES.get('VLM_PORT') or '8000'}/v1"
+        further = (VALUES.get("VLM_FURTHER_URLS") or "").split(",")
+        vlms = (own, *(url.strip() for url in further if url.strip()))
     formats = tuple(dict.fromkeys(name.strip() for name in chosen.formats.split(",") if name.strip()))
     if unknown := [name for name in formats if name not in FORMATS]:
         parser.error(f"--formats {chosen.formats}: {unknown[0]!r} is not known; expected any of {', '.join(FORMATS)}")

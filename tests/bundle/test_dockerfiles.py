@@ -16,7 +16,7 @@ from tests.support.paths import ROOT
 FILES = ("Dockerfile.cpu", "Dockerfile.ascend")
 SHARED = ("base", "builder", "dependencies", "stubs", "environment", "vlm")
 OWN = {
-    "Dockerfile.cpu": {"system", "platform", "parser"},
+    "Dockerfile.cpu": {"system", "platform", "parser", "corpus"},
     "Dockerfile.ascend": {"system", "vllm", "kernels", "platform"},
 }
 
