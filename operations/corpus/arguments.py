@@ -67,7 +67,11 @@ def parse(words: list[str] | None = None) -> Options:
         "block (default: VLM_URL with VLM_FURTHER_URLS, or this bundle's)",
     )
     parser.add_argument(
-        "--engines", metavar="N", type=_count, default=0, help="start N VLM servers here, each on an NPU of the cluster"
+        "--engines",
+        metavar="N",
+        type=whole_number,
+        default=0,
+        help="start N VLM servers here, each on an NPU of the cluster",
     )
     parser.add_argument(
         "--formats",
@@ -81,7 +85,7 @@ def parse(words: list[str] | None = None) -> Options:
     parser.add_argument(
         "--pages-per-part",
         metavar="N",
-        type=_at_least_one,
+        type=positive_number,
         default=16,
         help="a longer document is read in parts, by several processes (default 16)",
     )
@@ -94,10 +98,14 @@ def parse(words: list[str] | None = None) -> Options:
     )
     parser.add_argument("--retry-failed", action="store_true", help="try documents again that were set aside")
     parser.add_argument(
-        "--cpus", metavar="N", type=_count, default=0, help="cores of Ray on this machine (default: all)"
+        "--cpus", metavar="N", type=whole_number, default=0, help="cores of Ray on this machine (default: all)"
     )
     parser.add_argument(
-        "--threads", metavar="N", type=_at_least_one, default=1, help="of the layout model, in each reader (default 1)"
+        "--threads",
+        metavar="N",
+        type=positive_number,
+        default=1,
+        help="of the layout model, in each reader (default 1)",
     )
     parser.add_argument("--dashboard", action="store_true", help="Ray's dashboard, for Ray on this machine")
     chosen = parser.parse_args(words)
@@ -132,14 +140,14 @@ def parse(words: list[str] | None = None) -> Options:
     )
 
 
-def _count(text: str) -> int:
+def whole_number(text: str) -> int:
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text}: expected 0 or more")
     return number
 
 
-def _at_least_one(text: str) -> int:
+def positive_number(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text}: expected at least 1")

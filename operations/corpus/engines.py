@@ -23,7 +23,8 @@ from tool_errors import ServiceError, UsageError
 NPU = "NPU"  # Ray's name of the resource; Ray sets ASCEND_RT_VISIBLE_DEVICES for who has one
 READY_S = 900.0
 AGAIN_S = 3.0
-DROPPED = ("VLM_URL", "VLM_PORT", "VLM_HOST", "PYTHONPATH")
+# Ray's own, and the one thread that it grants to an actor without cores.
+DROPPED = ("RAY_", "OMP_NUM_THREADS", "PYTHONPATH")
 
 
 class Engine:
@@ -34,7 +35,7 @@ class Engine:
         with socket.socket() as trial:
             trial.bind(("", 0))
             self._port: int = trial.getsockname()[1]
-        self._env = {name: value for name, value in {**settings, **os.environ}.items() if name not in DROPPED}
+        self._env = {k: value for k, value in {**settings, **os.environ}.items() if not k.startswith(DROPPED)}
         self._env |= {"VLM_HOST": self._host, "VLM_PORT": str(self._port)}
         self._ending = threading.Event()
         self._server = self._start()

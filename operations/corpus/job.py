@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -43,10 +43,10 @@ class Job:
     threads: int
 
     def input(self) -> Place:
-        return open_place(self.source, "INPUT")
+        return _opened(self.source, "INPUT")
 
     def output(self) -> Place:
-        return open_place(self.out, "--out")
+        return _opened(self.out, "--out")
 
     @property
     def made_with(self) -> dict[str, Any]:
@@ -80,6 +80,12 @@ class Job:
                 time.sleep(AGAIN_S)
 
 
+@functools.cache
+def _opened(url: str, option: str) -> Place:
+    """One for all threads of a process: a client of S3 takes a tenth of a second to make."""
+    return open_place(url, option)
+
+
 @contextlib.contextmanager
 def at_work(folder: Path | None = None) -> Iterator[Path]:
     """A folder for one document, removed at the end; below ``folder``."""
@@ -88,32 +94,3 @@ def at_work(folder: Path | None = None) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-
-
-class Downloads:
-    """The documents that this process has at work, each downloaded once however many of its parts are at work."""
-
-    def __init__(self, place: Place, folder: Path) -> None:
-        self._place, self._folder = place, folder
-        self._lock = threading.Lock()
-        self._held: dict[str, tuple[Path, threading.Lock, list[int]]] = {}
-
-    @contextlib.contextmanager
-    def document(self, name: str) -> Iterator[Path | None]:
-        """A file with a document's bytes, or None for one that is gone. Raises StorageUnavailable."""
-        with self._lock:
-            if name not in self._held:
-                path = Path(tempfile.mkdtemp(prefix="input-", dir=self._folder)) / Path(name).name
-                self._held[name] = (path, threading.Lock(), [0])
-            path, loading, users = self._held[name]
-            users[0] += 1
-        try:
-            with loading:
-                there = path.is_file() or self._place.download(name, path)
-            yield path if there else None
-        finally:
-            with self._lock:
-                users[0] -= 1
-                if not users[0]:
-                    del self._held[name]
-                    shutil.rmtree(path.parent, ignore_errors=True)

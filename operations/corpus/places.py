@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from docparser.errors import NotReady, StorageUnavailable
+from docparser.errors import StorageUnavailable
 from docparser.s3.bucket import Bucket
 from tool_errors import UsageError
 
@@ -184,6 +184,3 @@ def open_place(url: str, option: str) -> Place:
     if "://" in url:
         raise UsageError(f"{option} {url}: expected a folder, or s3://bucket/prefix")
     return FolderPlace(Path(url))
-
-
-__all__ = ["Entry", "NotReady", "Place", "open_place"]

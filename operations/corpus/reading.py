@@ -11,7 +11,8 @@ from . import records
 from .assembling import assemble, keep_part
 from .attempts import DEATHS, Counted
 from .documents import Document, Part
-from .job import Downloads, Job
+from .downloads import Downloads
+from .job import Job
 from .page_service import PageService
 from .records import Outcome
 
@@ -29,7 +30,7 @@ class PartReader:
         self._job, self._attempts = job, attempts
         self._folder = tempfile.TemporaryDirectory(prefix="corpus-reader-")
         folder = Path(self._folder.name)
-        self._downloads = Downloads(job.input(), folder)
+        self._downloads = Downloads(job, folder)
         self._pages = PageService(job.parser_settings(folder), dict(job.request), dict(job.models), bands=job.bands)
 
     def __call__(self, row: Row) -> Row:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 
 from .documents import STATE, Document
 from .places import Place
@@ -48,11 +47,3 @@ def keys(place: Place, folder: str) -> set[str]:
 def forget(place: Place, document: Document) -> None:
     """A document that was set aside is tried again."""
     place.delete(f"{ASIDE}{document.key}{END}")
-
-
-def kept(place: Place) -> Iterator[Outcome]:
-    """All records of all versions; for the summary."""
-    for folder in (DONE, ASIDE):
-        for entry in place.entries(folder):
-            if content := place.get(entry.name):
-                yield Outcome(**json.loads(content))

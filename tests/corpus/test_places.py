@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders and buckets as places of documents and outputs; parts and versions of documents; downloads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corpus import records
+from corpus.documents import Document, listed, split, version
+from corpus.downloads import Downloads
+from corpus.job import Job
+from corpus.places import FolderPlace, Place, open_place
+from corpus.records import Outcome
+from docparser.errors import StorageUnavailable
+from tests.support.s3 import S3Server
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    if request.param == "folder":
+        yield FolderPlace(tmp_path / "place")
+        return
+    s3: S3Server = request.getfixturevalue("s3")
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    yield open_place(s3.bucket(), "--out")
+
+
+@pytest.mark.server
+def test_objects_come_and_go(place: Place, tmp_path: Path) -> None:
+    assert list(place.entries()) == [] and place.get("a/b.txt") is None
+    place.put("a/b.txt", b"one")
+    place.put("a/b.txt", b"two")
+    (tmp_path / "file").write_bytes(b"three")
+    place.upload("c.txt", tmp_path / "file")
+    assert place.get("a/b.txt") == b"two"
+    assert {(entry.name, entry.size) for entry in place.entries()} == {("a/b.txt", 3), ("c.txt", 5)}
+    assert [entry.name for entry in place.entries("a/")] == ["a/b.txt"]
+    assert place.download("c.txt", tmp_path / "copy") and (tmp_path / "copy").read_bytes() == b"three"
+    assert not place.download("d.txt", tmp_path / "other")
+    place.delete("c.txt")
+    place.delete("c.txt")
+    place.delete_all("a/")
+    assert list(place.entries()) == []
+
+
+@pytest.mark.server
+def test_a_record_says_that_a_document_is_done(place: Place) -> None:
+    document, changed = Document("a/b c.pdf", 7, "0123456789ab"), Document("a/b c.pdf", 8, "ba9876543210")
+    records.keep(place, document, Outcome(document.name, 3))
+    records.keep(place, changed, Outcome(changed.name, reason="damaged"))
+    assert records.keys(place, records.DONE) == {document.key}
+    assert records.keys(place, records.ASIDE) == {changed.key}
+    records.forget(place, changed)
+    assert not records.keys(place, records.ASIDE)
+
+
+def test_a_file_that_is_being_written_is_not_there(tmp_path: Path) -> None:
+    place = FolderPlace(tmp_path)
+    with pytest.raises(StorageUnavailable), place._part("a.json") as part:
+        part.write_bytes(b"half")
+        assert not list(place.entries())
+        raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_documents_of_a_folder(tmp_path: Path) -> None:
+    for name in ("b.PDF", "a/c.png", ".hidden/d.pdf", "a/notes.txt", "out/e.pdf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    found = list(listed(FolderPlace(tmp_path), {}, "out/"))
+    assert sorted(document.name for document in found) == ["a/c.png", "b.PDF"]
+
+
+def test_a_version_is_of_file_and_options() -> None:
+    versions = {version(1, 2.0, {}), version(2, 2.0, {}), version(1, 3.0, {}), version(1, 2.0, {"formats": ["md"]})}
+    assert len(versions) == 4 and all(len(one) == 12 for one in versions)
+
+
+@pytest.mark.parametrize(
+    ("pages", "most", "lengths"), [(1, 16, [1]), (16, 16, [16]), (17, 16, [8, 9]), (300, 16, None)]
+)
+def test_parts_are_nearly_as_long(pages: int, most: int, lengths: list[int] | None) -> None:
+    parts = list(split(Document("a.pdf", 1, "v"), pages, most))
+    found = [part.last - part.first + 1 for part in parts]
+    assert sum(found) == pages and max(found) <= most and max(found) - min(found) <= 1
+    assert lengths in (None, found)
+    assert [part.first for part in parts[1:]] == [part.last + 1 for part in parts[:-1]]
+    assert [part.whole for part in parts] == [len(parts) == 1] * len(parts)
+
+
+def test_a_document_is_downloaded_once_for_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.pdf").write_bytes(b"content")
+    (tmp_path / "work").mkdir()
+    job = Job(str(tmp_path / "in"), str(tmp_path), ("http://a/v1",), {}, {}, (), {}, False, 16, 5.0, 1)
+    asked: list[str] = []
+    real = FolderPlace.download
+
+    def counted(place: FolderPlace, name: str, path: Path) -> bool:
+        asked.append(name)
+        if len(asked) == 1:
+            path.write_bytes(b"con")
+            raise StorageUnavailable("away for a moment")
+        return real(place, name, path)
+
+    monkeypatch.setattr(FolderPlace, "download", counted)
+    monkeypatch.setattr("corpus.job.AGAIN_S", 0.01)
+    downloads = Downloads(job, tmp_path / "work")
+    together = threading.Barrier(4)
+    read: list[bytes] = []
+
+    def one() -> None:
+        with downloads.document("a.pdf") as path:
+            assert path is not None
+            read.append(path.read_bytes())
+            together.wait(10)
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read == [b"content"] * 4
+    assert asked == ["a.pdf"] * 2, "the first one broke off"
+    assert not os.listdir(tmp_path / "work")
+    with downloads.document("gone.pdf") as path:
+        assert path is None
