@@ -30,9 +30,9 @@ def servers() -> Iterator[list[SimulatedVlm]]:
         server.close()
 
 
-def settings_for(servers: list[SimulatedVlm], **more: float) -> Settings:
+def settings_for(servers: list[SimulatedVlm], patience_s: float = 5.0) -> Settings:
     first, *others = (server.url for server in servers)
-    return Settings(vlm_url=first, vlm_further_urls=",".join(others), workers=1, **more)
+    return Settings(vlm_url=first, vlm_further_urls=",".join(others), workers=1, vlm_patience_s=patience_s)
 
 
 async def read(settings: Settings, count: int, at_once: int) -> list[str]:
@@ -94,7 +94,7 @@ def test_a_slower_server_gets_fewer_calls(servers: list[SimulatedVlm]) -> None:
 @pytest.mark.server
 def test_nothing_is_lost_with_a_server_that_is_away(servers: list[SimulatedVlm]) -> None:
     away = servers.pop(0)
-    settings = settings_for([away, *servers], vlm_patience_s=0.0)
+    settings = settings_for([away, *servers], patience_s=0.0)
     away.close()
     assert asyncio.run(read(settings, 40, at_once=8)) == ["text"] * 40
 
