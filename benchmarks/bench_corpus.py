@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet
@@ -26,7 +26,7 @@ import pyarrow.parquet
 from tests.support import corpus
 from tests.support.paths import ROOT
 from tests.support.ray_cluster import RayCluster
-from tests.support.simulated_vlm import SimulatedVlm
+from tests.support.simulated_vlm import SimulatedVlm, default_answer
 
 TOOL = ROOT / "scripts/parse_corpus.py"
 
@@ -63,15 +63,28 @@ def pages_in(out: Path) -> int:
 
 
 @contextlib.contextmanager
-def vlms(count: int, delay_s: float) -> Iterator[list[SimulatedVlm]]:
+def vlms(count: int, delay_s: float, slots: int | None = None) -> Iterator[list[SimulatedVlm]]:
+    """Servers that take ``delay_s`` for a block and compute ``slots`` blocks at once; further ones wait."""
     started = [SimulatedVlm() for _ in range(count)]
     for vlm in started:
-        vlm.delay_s = delay_s
+        if slots is None:
+            vlm.delay_s = delay_s
+        else:
+            vlm.answer = after(delay_s, threading.Semaphore(slots))
     try:
         yield started
     finally:
         for vlm in started:
             vlm.close()
+
+
+def after(delay_s: float, slots: threading.Semaphore) -> Callable[[dict, int], str]:
+    def answer(request: dict, number: int) -> str:
+        with slots:
+            time.sleep(delay_s)
+        return default_answer(request, number)
+
+    return answer
 
 
 @contextlib.contextmanager
@@ -84,19 +97,36 @@ def cluster(nodes: int) -> Iterator[RayCluster]:
         made.end()
 
 
+# What bounds the rate -> seconds of a block, and blocks that a VLM server computes at once (None: any number).
+BOUNDS: dict[str, tuple[float, int | None]] = {"cores": (0.05, None), "waiting": (2.0, None), "servers": (1.0, 4)}
+
+
 def by_nodes(options: argparse.Namespace, folder: Path) -> None:
+    """The middle half of each run: pages and the machine's busy cores, everything on it counted."""
     corpus.make(folder / "in", [4] * options.documents)
-    for nodes in (1, 2, 3):
-        with cluster(nodes) as ray, vlms(2, options.delay) as servers:
-            run = Run(ray, folder / "in", folder / f"out-{nodes}", servers)
-            run.wait_for(options.documents // 4)
-            began, first = time.monotonic(), run.done()
-            run.wait_for(options.documents * 3 // 4)
-            rate = 4 * (run.done() - first) / (time.monotonic() - began)
-            status, seconds = run.end()
-        print(
-            f"{nodes} nodes: {rate:.2f} pages/s in the middle half, {seconds:.0f} s in all, status {status}", flush=True
-        )
+    for bound in options.bound:
+        delay, slots = BOUNDS[bound]
+        for nodes in (1, 2, 3):
+            with cluster(nodes) as ray, vlms(2, delay, slots) as servers:
+                run = Run(ray, folder / "in", folder / f"out-{bound}-{nodes}", servers)
+                run.wait_for(options.documents // 4)
+                began, first, busy = time.monotonic(), run.done(), busy_seconds()
+                run.wait_for(options.documents * 3 // 4)
+                seconds, pages = time.monotonic() - began, 4 * (run.done() - first)
+                cores = (busy_seconds() - busy) / seconds
+                status, whole = run.end()
+            print(
+                f"bound by {bound}, {nodes} nodes: {pages / seconds:.2f} pages/s, {cores:.2f} of {os.cpu_count()} "
+                f"cores busy, at most {[vlm.max_in_flight for vlm in servers]} calls at once; {whole:.0f} s in all, "
+                f"status {status}",
+                flush=True,
+            )
+
+
+def busy_seconds() -> float:
+    """CPU seconds that the machine's cores have worked (proc(5), the first line of /proc/stat)."""
+    user, nice, system, _, _, interrupts, soft = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(options: argparse.Namespace, folder: Path) -> None:
@@ -180,6 +210,7 @@ def main() -> None:
     parser.add_argument("what", choices=("nodes", "memory", "faults"))
     parser.add_argument("--documents", type=int, default=120)
     parser.add_argument("--most", type=int, default=300, help="pages of the longest document")
+    parser.add_argument("--bound", nargs="+", choices=BOUNDS, default=list(BOUNDS), help="for nodes")
     parser.add_argument("--delay", type=float, default=0.05, help="seconds that the VLM takes for a block")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-corpus-") as folder:

@@ -100,6 +100,16 @@ GROUPS = {
         # Without pytest's capture: they take minutes, and each stage says what it took.
         Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
         Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, builds=True, options=("-s", "-v")),
+        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
+        Group(
+            "images-nodes",
+            "corpus",
+            ("tests/images/nodes",),
+            also=("tools", "s3"),
+            system_files=(("/usr/sbin/haproxy", "haproxy"),),
+            engine=True,
+            options=("-s", "-v"),
+        ),
         Group("images-chaos", "tools", ("tests/images/chaos",), engine=True, options=("-s", "-v")),
     )
 }

@@ -209,7 +209,8 @@ def test_containers_have_a_lane_beside_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     lanes = runner.lanes_of(list(groups.GROUPS.values()))
-    assert [group.name for group in lanes[1]] == ["images", "images-ascend", "images-chaos"] and len(lanes) == 2
+    assert [group.name for group in lanes[1]] == ["images", "images-ascend", "images-nodes", "images-chaos"]
+    assert len(lanes) == 2
     assert len(runner.lanes_of([groups.GROUPS["bundle"], groups.GROUPS["jobs"]])) == 1
     at_work: list[object] = []
 

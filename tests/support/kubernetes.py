@@ -7,16 +7,16 @@ import functools
 import os
 import re
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, python_of
 
+Facts = dict[str, Any]
 FOLDER = ROOT / "deploy/kubernetes"
 # Name of a rendering -> overlay and further components. `all` of a kind has every component that fits it.
 RENDERINGS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -25,15 +25,17 @@ RENDERINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ascend, driver mounts": ("ascend", ("driver-mounts",)),
     "ascend, all": ("ascend", ("cce", "volcano", "monitoring", "keda")),
     "cpu, all": ("cpu", ("monitoring", "keda", "shared-queue", "corpus")),
+    "cpu, shared queue": ("cpu", ("shared-queue",)),
     "ha": ("ha", ()),
+    "cpu, corpus": ("cpu", ("corpus",)),
     "corpus": ("corpus", ()),
 }
 VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
 def kubectl() -> str:
-    """The program of the environment that runs the tests."""
-    return str(Path(sys.executable).with_name("kubectl"))
+    """The program of the environment `tools`."""
+    return str(python_of("tools").with_name("kubectl"))
 
 
 def build(folder: Path) -> list[dict[str, Any]]:
@@ -90,12 +92,19 @@ def containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from (*spec.get("initContainers", ()), *spec["containers"])
 
 
-def environment(objects: list[dict[str, Any]], container: dict[str, Any], namespace: str) -> dict[str, str]:
-    """What the kubelet gives to the container: its ConfigMaps, then its own variables, with the references in them."""
+def environment(
+    objects: list[dict[str, Any]],
+    container: dict[str, Any],
+    namespace: str,
+    secrets: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[str, str]:
+    """What the kubelet gives to the container: its ConfigMaps and Secrets, then its own variables, with the references
+    in them. Without ``secrets`` (the texts by Secret and key) those are left out: they are the site's."""
     found: dict[str, str] = {}
     for source in container.get("envFrom", ()):
         if "secretRef" in source:
-            continue  # it is the site's
+            found |= (secrets or {}).get(source["secretRef"]["name"], {})
+            continue
         name = source["configMapRef"]["name"]
         data = next(
             item["data"] for item in objects if item["kind"] == "ConfigMap" and item["metadata"]["name"] == name
@@ -103,7 +112,10 @@ def environment(objects: list[dict[str, Any]], container: dict[str, Any], namesp
         found |= data
     own: dict[str, str] = {}
     for entry in container.get("env", ()):
-        if "valueFrom" in entry:
+        if wanted := entry.get("valueFrom", {}).get("secretKeyRef"):
+            if secrets is not None:
+                own[entry["name"]] = secrets[wanted["name"]][wanted["key"]]
+        elif "valueFrom" in entry:
             assert entry["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
             own[entry["name"]] = namespace
         else:

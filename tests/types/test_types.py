@@ -36,6 +36,11 @@ WITH_TORCH = (
 )
 # Files that import pyarrow, which only the corpus has.
 CORPUS_SUPPORT = ("tests/support/corpus.py",)
+# Tests of images that run in the environment of the corpus.
+NODES = tuple(
+    f"tests/images/nodes/{name}.py"
+    for name in ("client", "conftest", "jobs", "test_pods", "test_ray_pods", "test_two_projects")
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ ROOMS = (
     Room("tools", ("tests/types",)),
     Room("tools", ("tests/e2e",)),
     Room("tools", ("tests/conftest.py", "tests/__init__.py", "tests/runner")),
-    Room("tools", ("tests/images",), without=WITH_TORCH),
+    Room("tools", ("tests/images",), without=(*WITH_TORCH, *NODES)),
+    Room("corpus", NODES),
     Room("parser", ("tests/support", DECODE_INPUTS), without=(*WITH_TORCH, *CORPUS_SUPPORT)),
     Room("parser", ("tests/parser",)),
     Room("parser", ("tests/jobs",)),

@@ -33,6 +33,18 @@ def test_three_parsers_serve_while_one_is_replaced_or_drained(name: str):
 
 
 @pytest.mark.parametrize("name", WITH)
+def test_a_parser_that_ends_gets_no_more_requests(name: str):
+    """tests/images/nodes shows it with real containers. A Service that publishes what is not ready would go on."""
+    assert one(rendered(name), "Service", "parser")["spec"]["publishNotReadyAddresses"] is False
+    (container,) = pods(rendered(name))["parser"]["containers"]
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    (stop,) = [int(entry["value"]) for entry in container["env"] if entry["name"] == "PARSER_STOP_SECONDS"]
+    assert 0 < pause and pause + stop < pods(rendered(name))["parser"]["terminationGracePeriodSeconds"]
+    assert container["startupProbe"]["httpGet"]["path"] == "/health/ready"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/health", "the VLM away must not take the API away"
+
+
+@pytest.mark.parametrize("name", WITH)
 def test_where_the_queue_is_comes_from_a_secret_that_the_guide_makes(name: str):
     (container,) = pods(rendered(name))["parser"]["containers"]
     sources = [next(iter(source)) for source in container["envFrom"]]

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More than one node: pods of deploy/kubernetes in a simulated cluster of real containers, and what they share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.images.conftest import STACK, stage
+from tests.images.nodes.client import Client
+from tests.images.project import Project
+from tests.support.cluster.cluster import Cluster
+from tests.support.kubernetes import rendered
+from tests.support.paths import ROOT
+from tests.support.postgres import MISSING as POSTGRES_MISSING
+from tests.support.postgres import PostgresServer
+from tests.support.s3 import KEYS, S3Server
+from tests.support.s3 import MISSING as S3_MISSING
+
+NAMESPACE = "paddleocr-vl"
+READY_S = 1200.0  # generous: two busy cores
+# Ports of the gateway at which pods find what is outside of the cluster: those of the policy `parser-queue`.
+DATABASE, BUCKET = 5432, 443
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    if POSTGRES_MISSING:
+        pytest.skip(POSTGRES_MISSING)
+    server = PostgresServer()
+    yield server
+    server.end()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    if S3_MISSING:
+        pytest.skip(S3_MISSING)
+    server = S3Server()
+    yield server
+    server.end()
+
+
+def weights_by_hand(folder: Path) -> Path:
+    """What an operator without a network fills the claim `models` with: here the demo's weights, in the place of the
+    published ones."""
+    target = folder / "PaddleOCR-VL"
+    shutil.copytree(ROOT / "models/demo/PaddleOCR-VL", target)
+    shutil.copytree(ROOT / "models/demo/PP-DocLayoutV2", target / "PP-DocLayoutV2")
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def project(build_environment: dict[str, str]) -> Project:
+    return Project("paddleocr-vl-nodes", build_environment)
+
+
+@pytest.fixture(scope="session")
+def api_key(project: Project, cpu_images: dict[str, str]) -> tuple[str, str]:
+    """(line of the file api_keys, the key itself), made with the guide's command."""
+    words = ("run", "--rm", cpu_images["parser"], "python", "-m", "docparser.api_keys", "make", "--name", "clients")
+    made = subprocess.run(
+        ["docker", *words, "--print"], env=project.env, capture_output=True, text=True, check=True, timeout=120
+    )
+    return made.stdout, made.stderr.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def secrets(api_key: tuple[str, str]) -> dict[str, Mapping[str, str]]:
+    """The site's Secrets; tests add to them before they apply what needs them."""
+    return {"parser-keys": {"api_keys": api_key[0]}}
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    cpu_images: dict[str, str],
+    project: Project,
+    secrets: dict[str, Mapping[str, str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Cluster]:
+    """A cluster with the overlay `cpu`, all pods ready."""
+    if STACK != "0.11.1":
+        pytest.skip("the overlays name the images of vLLM 0.11.1")
+    folder = tmp_path_factory.mktemp("cluster")
+    # The kubelet's folders are open to the pods' users; pytest's are not.
+    for path in (folder, *folder.parents[:2]):
+        path.chmod(0o755)
+    claims = {"models": weights_by_hand(folder / "models"), "parser-state": folder / "parser-state"}
+    claims["parser-state"].mkdir()
+    made = Cluster(project.docker, folder, NAMESPACE, claims, secrets)
+    try:
+        with stage("the pods of the overlay cpu"):
+            made.apply(rendered("cpu"), READY_S)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def client(cluster: Cluster, api_key: tuple[str, str]) -> Client:
+    return Client(f"http://{cluster.gateway}:8080", "parser", api_key[1])
+
+
+def queue_secret(cluster: Cluster, postgres: PostgresServer, s3: S3Server) -> dict[str, str]:
+    """The Secret `parser-queue`, for servers that the pods reach at the gateway."""
+    cluster.expose(DATABASE, ("127.0.0.1", postgres.port))
+    cluster.expose(BUCKET, ("127.0.0.1", s3.port))
+    database = postgres.database().rpartition("/")[2]
+    return KEYS | {
+        "PARSER_DATABASE_URL": f"postgresql://docparser@{cluster.gateway}:{DATABASE}/{database}",
+        "PARSER_STORAGE_URL": s3.bucket(),
+        "AWS_ENDPOINT_URL_S3": f"http://{cluster.gateway}:{BUCKET}",
+    }
+
+
+@pytest.fixture(scope="session")
+def corpus_image(build_environment: dict[str, str], project: Project) -> str:
+    with stage("the wheels of the corpus tool"):
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", "corpus"], check=True)
+    env = build_environment | {"CORPUS_DIR": os.devnull}
+    with stage("building the image of corpus"):
+        Project(project.name, env).compose("--profile", "corpus", "build", "corpus", timeout=2400)
+    return "paddleocr-vl/corpus:3.7.0"
