@@ -5,6 +5,7 @@ answers. Where VLM_PODS names pods, the page only counts their replicas."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -114,4 +115,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    # The first process of a container, as in a balancer's pod, gets only signals that it asks for.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     ThreadingHTTPServer(("127.0.0.1", int(os.environ["METRICS_PORT"])), Handler).serve_forever()

@@ -59,9 +59,8 @@ def check_container(project: Project, pod: Pod, container: Container, cluster: C
     assert own["Gid"].split() == [str(security["runAsGroup"])] * 4
     assert str(security["fsGroup"]) in own["Groups"].split() and own["NoNewPrivs"] == "1" and own["Seccomp"] == "2"
     assert {int(own[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
-    given_to = dict(
-        entry.split("=", 1) for entry in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in entry
-    )
+    said = project.docker("exec", container.name, "env", "-0").stdout
+    given_to = dict(entry.split("=", 1) for entry in said.split("\0") if "=" in entry)
     wanted = environment(cluster.objects, given, NAMESPACE, secrets)
     assert {name: given_to.get(name) for name in wanted} == wanted
     assert facts["HostConfig"]["Memory"] == size(given["resources"]["limits"]["memory"])
@@ -176,14 +175,14 @@ def test_three_parsers_share_a_queue(
     with stage("three parsers"):
         cluster.apply(rendered("cpu, shared queue"), READY_S)
     assert check_all(project, cluster, secrets) == ["balancer"] * 2 + ["parser"] * 3 + ["vlm"] * 2
-    job = client.submit(pdf_of(LETTER.read_bytes(), 16))
+    job = client.submit(pdf_of(LETTER.read_bytes(), 12))
     client.wait_for_pages(job, 1)
     evicted = cluster.of("parser")[0]
     with stage("evicting a parser"), calling(client) as failed:
         cluster.evict(evicted)
         with pytest.raises(Evicted):
             cluster.evict(cluster.of("parser")[0])
-        check_job(client, job, 16)
+        check_job(client, job, 12)
         wait_for_the_end(cluster, evicted)
         cluster.wait_ready("parser", READY_S)
     assert failed == [], "clients were refused while a parser ended"

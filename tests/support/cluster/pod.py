@@ -46,7 +46,7 @@ class Pod:
         assert spec.keys() <= KNOWN, f"{name}: {spec.keys() - KNOWN} are not known here"
         assert spec["automountServiceAccountToken"] is False and spec["enableServiceLinks"] is False
         self.name, self.labels = name, template["metadata"]["labels"]
-        self.grace: float = spec["terminationGracePeriodSeconds"]
+        self.grace: float = spec.get("terminationGracePeriodSeconds", 30)
         self._again = spec.get("restartPolicy", "Always")
         self._docker, self._lock = docker, threading.Lock()
         self._volumes = Volumes(spec, folder / name, name, docker, claims, secrets)
