@@ -39,7 +39,7 @@ CORPUS_SUPPORT = ("tests/support/corpus.py",)
 # Tests of images that run in the environment of the corpus.
 NODES = tuple(
     f"tests/images/nodes/{name}.py"
-    for name in ("client", "conftest", "jobs", "test_pods", "test_ray_pods", "test_two_projects")
+    for name in ("client", "conftest", "jobs", "test_compose_projects", "test_pods", "test_ray_pods")
 )
 
 

@@ -72,20 +72,20 @@ def api_key(project: Project, cpu_images: dict[str, str]) -> tuple[str, str]:
     return made.stdout, made.stderr.split()[-1]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def secrets(api_key: tuple[str, str]) -> dict[str, Mapping[str, str]]:
     """The site's Secrets; tests add to them before they apply what needs them."""
     return {"parser-keys": {"api_keys": api_key[0]}}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(
     cpu_images: dict[str, str],
     project: Project,
     secrets: dict[str, Mapping[str, str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Cluster]:
-    """A cluster with the overlay `cpu`, all pods ready."""
+    """A cluster with the overlay `cpu`, all pods ready. One for all tests: starting the VLM takes minutes."""
     if STACK != "0.11.1":
         pytest.skip("the overlays name the images of vLLM 0.11.1")
     folder = tmp_path_factory.mktemp("cluster")
@@ -103,7 +103,7 @@ def cluster(
         made.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(cluster: Cluster, api_key: tuple[str, str]) -> Client:
     return Client(f"http://{cluster.gateway}:8080", "parser", api_key[1])
 

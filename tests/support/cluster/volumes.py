@@ -67,10 +67,10 @@ class Volumes:
             assert mount.keys() <= {"name", "mountPath", "readOnly"}, mount
             read_only = mount.get("readOnly", False)
             assert read_only or mount["name"] not in self._read_only, f"{mount}: the volume is read-only"
-            found += [
-                "--volume",
-                f"{self.sources[mount['name']]}:{mount['mountPath']}:{'ro' if read_only else 'rw'}",
-            ]
+            source = self.sources[mount["name"]]
+            # The engine would give a volume the owner and mode that the image's folder there has.
+            mode = ("ro" if read_only else "rw") + (",nocopy" if source in self._in_memory else "")
+            found += ["--volume", f"{source}:{mount['mountPath']}:{mode}"]
         return found
 
     def keep(self) -> list[str]:

@@ -84,7 +84,8 @@ def nodes(
     try:
         for node in (a, b):
             with stage(f"{node.name}: docker compose up --wait"):
-                start(node)
+                node.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
+                node.wait_ready(READY_SECONDS)
         yield a, b, Client(f"http://127.0.0.1:{port}", "127.0.0.1", key)
     finally:
         for node in (a, b):
@@ -95,21 +96,12 @@ def nodes(
             proxy.close()
 
 
-def start(node: Project) -> None:
-    node.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
-    node.wait_ready(READY_SECONDS)
-
-
 def test_a_node_loses_its_power_in_the_middle_of_a_job(nodes: tuple[Project, Project, Client]):
-    a, b, client = nodes
+    a, _, client = nodes
     job = client.submit(pdf_of(LETTER.read_bytes(), 12))
     client.wait_for_pages(job, 2)
     began = time.monotonic()
     a.compose("kill")
     check_job(client, job, 12)
     say(f"  one node killed, the other had the job's pages after {time.monotonic() - began:.0f} s")
-    with stage("the node comes back"):
-        start(a)
-    b.compose("stop", "--timeout", "120", timeout=300)
     assert "dear" in client.parse(LETTER)["layoutParsingResults"][0]["markdown"]["text"].lower()
-    check_job(client, job, 12)
