@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,7 @@ def nodes(
         yield a, b, Client(f"http://127.0.0.1:{port}", "127.0.0.1", key)
     finally:
         for node in (a, b):
+            sys.stderr.write(node.compose("logs", "--tail", "60", check=False).stdout)
             node.compose("down", "--volumes", "--timeout", "30", check=False, timeout=300)
         balancer.kill()
         balancer.wait()
