@@ -21,10 +21,16 @@ from docparser.s3 import bucket as buckets
 from docparser.s3 import copies, small_files
 from docparser.s3.bucket import Bucket
 from tests.support.job_place import Place
-from tests.support.s3 import S3Server
+from tests.support.s3 import BucketServer
 
 JOB = "a" * 32
 SUBMISSION = {"owner": "me", "file_name": "a.pdf"}
+
+
+@pytest.fixture(scope="module", params=["moto", "swift"])
+def s3(request: pytest.FixtureRequest) -> BucketServer:
+    """All of it over both servers."""
+    return request.getfixturevalue("swift" if request.param == "swift" else "s3")
 
 
 @pytest.fixture
@@ -52,7 +58,7 @@ def open_place(bucket: str, url: str, tmp_path: Path) -> Iterator[Callable[[], P
         place.die()
 
 
-def keys(s3: S3Server, url: str) -> list[str]:
+def keys(s3: BucketServer, url: str) -> list[str]:
     name, _, prefix = url.removeprefix("s3://").partition("/")
     found = s3.client().list_objects_v2(Bucket=name, Prefix=f"{prefix}/")
     return [entry["Key"].removeprefix(f"{prefix}/") for entry in found.get("Contents", ())]

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.jobs import JOBS, JobsParser, Start, VlmProcess
 from tests.support.postgres import PostgresServer
-from tests.support.s3 import S3Server
+from tests.support.s3 import BucketServer
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import wait_for
 
@@ -36,7 +36,7 @@ class Site:
         self,
         start: Start,
         postgres: PostgresServer,
-        s3: S3Server | None,
+        s3: BucketServer | None,
         parsers: int = 3,
         delay_s: float = VLM_DELAY_S,
     ) -> None:
@@ -60,10 +60,11 @@ class Site:
         wait_for(lambda: len(self.asked(*jobs)) >= count, what=f"{count} pages")
 
 
-@pytest.fixture(scope="module", params=["directory", "bucket"])
+@pytest.fixture(scope="module", params=["directory", "bucket", "swift"])
 def site(request, tmp_path_factory, postgres) -> Iterator[Site]:
     start = Start(tmp_path_factory.mktemp("site"))
-    made = Site(start, postgres, request.getfixturevalue("s3") if request.param == "bucket" else None)
+    server = {"directory": None, "bucket": "s3", "swift": "swift"}[request.param]
+    made = Site(start, postgres, request.getfixturevalue(server) if server else None)
     for parser in made.parsers:
         parser.wait()
     yield made
