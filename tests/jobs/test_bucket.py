@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from docparser.errors import Incompatible, LinkExpired, NotReady, StorageDamaged, StorageUnavailable
+from docparser.errors import Incompatible, LinkExpired, NotReady, StorageAway, StorageDamaged, StorageUnavailable
 from docparser.jobs.links import Links
-from docparser.jobs.storage import leftovers
+from docparser.jobs.storage import backend, leftovers
 from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import bucket as buckets
@@ -22,6 +22,7 @@ from docparser.s3 import copies, small_files
 from docparser.s3.bucket import Bucket
 from tests.support.job_place import Place
 from tests.support.s3 import BucketServer
+from tests.support.wait import wait_for
 
 JOB = "a" * 32
 SUBMISSION = {"owner": "me", "file_name": "a.pdf"}
@@ -108,8 +109,8 @@ def test_a_page_counts_with_its_page_json_and_not_before(files, s3, bucket, monk
 def test_pages_are_read_as_they_were_written(files):
     files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
     folder, sha256, size = files.keep_page(JOB, 7, {"text": "ü"}, {"a.jpg": b"xy"})
-    assert files.read_page(JOB, folder, sha256) == ({"text": "ü"}, {"a.jpg": b"xy"})
-    assert size == len('{"text":"ü"}'.encode()) + 2
+    assert files.read_page(JOB, folder, sha256) == ({"text": "ü", "files": ["a.jpg"]}, {"a.jpg": b"xy"})
+    assert size == len('{"text":"ü","files":["a.jpg"]}'.encode()) + 2
     assert files.page_folders(JOB) == {7: [folder]}
     with files.pictures() as pictures:
         found = pictures(JOB, folder)
@@ -159,6 +160,21 @@ def test_a_start_does_not_fail_because_the_bucket_goes_away(open_place, s3, capl
     finally:
         s3.start()
     assert place.files.job_ids() == {job_id}
+
+
+def test_a_start_waits_for_the_bucket(s3, bucket, url, tmp_path, caplog):
+    s3.kill()
+    files = JobObjects(bucket, tmp_path)
+    with pytest.raises(StorageAway, match="PARSER_STORAGE_URL"):
+        backend.open_postgres(url, files, start_s=0.0)
+    with ThreadPoolExecutor(1) as thread:
+        started = thread.submit(backend.open_postgres, url, files)
+        wait_for(lambda: "Trying again" in caplog.text)
+        s3.start()
+        opened = started.result()
+    opened.processes.close()
+    opened.database.close()
+    files.close()
 
 
 def test_a_removal_whose_transaction_fails_is_undone(files):

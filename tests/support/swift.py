@@ -8,12 +8,16 @@ Each object is a file in a temporary folder, with its metadata in extended attri
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import pwd
 import shutil
 import socket
 import subprocess
 import tempfile
+import time
+import urllib.parse
+from collections.abc import Iterator
 
 from tests.support import s3
 from tests.support.processes import child_environment, free_port
@@ -60,6 +64,7 @@ SECTIONS = {
         pipeline = catch_errors listing_formats s3api tempauth slo proxy-server
         [app:proxy-server]
         use = egg:swift#proxy
+        error_suppression_interval = 1
         allow_account_management = true
         account_autocreate = true
         [filter:catch_errors]
@@ -77,12 +82,12 @@ SECTIONS = {
         use = egg:swift#slo
         """,
 }
-# Where everything lies: one copy, on one device.
+# Where everything lies: in one part, on one device, once.
 RINGS = """
 import sys
 from swift.common.ring import RingBuilder
 for name, port in (word.split("=") for word in sys.argv[2:]):
-    builder = RingBuilder(part_power=4, replicas=1, min_part_hours=1)
+    builder = RingBuilder(part_power=0, replicas=1, min_part_hours=1)
     device = {"region": 1, "zone": 1, "ip": "127.0.0.1", "port": int(port), "device": "d1", "weight": 1.0}
     builder.add_dev(device)
     builder.rebalance()
@@ -107,7 +112,7 @@ class SwiftServer(BucketServer):
 
     def __init__(self) -> None:
         super().__init__(KEYS)
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._ports = {name: free_port() for name in STORES}
         (self.folder / "etc").mkdir()
         (self.folder / "srv/d1").mkdir(parents=True)
@@ -121,17 +126,17 @@ class SwiftServer(BucketServer):
         self.start()
 
     def start(self) -> None:
-        # The proxy comes last: for a minute it does not ask a store that failed it ten times.
+        # The proxy comes last: it does not ask a store for a while that failed it ten times.
         for names in (STORES, ("proxy",)):
-            self._running += [self._run(name) for name in names]
+            self._running |= {name: self._run(name) for name in names}
             wait_for(lambda names=names: all(map(self._answers, names)), what="Swift")
 
     def kill(self) -> None:
-        for process in self._running:
+        for process in self._running.values():
             process.kill()
-        for process in self._running:
+        for process in self._running.values():
             process.wait()
-        self._running = []
+        self._running = {}
 
     def start_if_killed(self) -> None:
         if not self._running:
@@ -140,6 +145,25 @@ class SwiftServer(BucketServer):
     def end(self) -> None:
         self.kill()
         shutil.rmtree(self.folder)
+
+    @contextlib.contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """Kill one of `STORES`; the others stay."""
+        self._running[name].kill()
+        self._running[name].wait()
+        try:
+            yield
+        finally:
+            self._running[name] = self._run(name)
+            wait_for(lambda: self._answers(name), what=f"the {name} server")
+
+    def leave_out(self, url: str, key: str) -> None:
+        """Let no listing name an object below ``url``, as when Swift is killed between the object and its listing."""
+        path = urllib.parse.quote(f"/d1/0/AUTH_test/{url.removeprefix('s3://')}/{key}")
+        connection = http.client.HTTPConnection("127.0.0.1", self._ports["container"])
+        connection.request("DELETE", path, headers={"X-Timestamp": f"{time.time():.5f}"})
+        assert connection.getresponse().status == 204
+        connection.close()
 
     def _configure(self, name: str, section: str, **values: object) -> None:
         user = pwd.getpwuid(os.geteuid()).pw_name
@@ -157,7 +181,7 @@ class SwiftServer(BucketServer):
             )
 
     def _answers(self, name: str) -> bool:
-        assert all(process.poll() is None for process in self._running), (self.folder / "log").read_text()
+        assert all(process.poll() is None for process in self._running.values()), (self.folder / "log").read_text()
         address = ("127.0.0.1", self._ports.get(name, self.port))
         with contextlib.suppress(OSError), socket.create_connection(address, timeout=1):
             return True
