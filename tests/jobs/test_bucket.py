@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from docparser import server
 from docparser.errors import Incompatible, LinkExpired, NotReady, StorageAway, StorageDamaged, StorageUnavailable
 from docparser.jobs.links import Links
 from docparser.jobs.storage import backend, leftovers
@@ -22,6 +23,7 @@ from docparser.s3 import copies, small_files
 from docparser.s3.bucket import Bucket
 from tests.support.job_place import Place
 from tests.support.s3 import BucketServer
+from tests.support.swift import NAMES_A_PAGE
 from tests.support.wait import wait_for
 
 JOB = "a" * 32
@@ -177,6 +179,17 @@ def test_a_start_waits_for_the_bucket(s3, bucket, url, tmp_path, caplog):
     files.close()
 
 
+@pytest.mark.parametrize(("error", "status"), [(StorageAway("away"), 1), (Incompatible("another's"), 2)])
+def test_the_supervisor_starts_a_parser_again_whose_bucket_stayed_away(monkeypatch, capsys, error, status):
+    def create_app(settings):
+        raise error
+
+    monkeypatch.setattr(server, "reads_whole_pages", lambda settings: True)
+    monkeypatch.setattr(server, "create_app", create_app)
+    assert server.main() == status
+    assert str(error) in capsys.readouterr().err
+
+
 def test_a_removal_whose_transaction_fails_is_undone(files):
     files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
     hidden = files.hide(JOB)
@@ -267,6 +280,17 @@ def test_an_empty_variable_is_one_that_is_not_set(bucket, monkeypatch):
     place = Bucket(bucket)
     place.probe()
     assert place._client._endpoint.http_session._verify, "an empty AWS_CA_BUNDLE would verify nothing"
+
+
+def test_listings_of_several_pages(bucket):
+    place = Bucket(bucket)
+    names = [f"{number:02d}/{part}" for number in range(NAMES_A_PAGE + 2) for part in "ab"]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda name: place.put(name, b"x"), names))
+    assert [entry.key for entry in place.entries("")] == names
+    assert [f"{folder}/a" for folder in place.folders("")] == names[::2]
+    place.delete_all("")
+    assert list(place.entries("")) == []
 
 
 def test_what_is_wrong_is_said_in_words(files, s3, bucket, monkeypatch, tmp_path):

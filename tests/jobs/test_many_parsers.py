@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three parsers over one PostgreSQL and one data directory or bucket: ``kill -9`` of parsers and of PostgreSQL at
-random moments, the way to the bucket cut, and each of them away. Processes, signals, PostgreSQL, the S3 server and
-files are real; the reading of a page is simulated, and the directory is a local one in place of a network's."""
+"""Three parsers over one PostgreSQL and one data directory or bucket: ``kill -9`` of parsers, of PostgreSQL and of
+Swift at random moments, the way to moto's bucket cut, and each of them away. Processes, signals, PostgreSQL, the S3
+servers and files are real; the reading of a page is simulated, and the directory is a local one in place of a
+network's."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ LONG = max(20, SMALL // 2)  # pages of its document
 KILLS = int(os.environ.get("JOB_KILLS", "4"))  # 20 on demand: see docs/benchmarks.md
 IN_FLIGHT = 2
 VLM_DELAY_S = 0.15
+AWAY_S = float(os.environ.get("JOB_AWAY_S", "0"))  # how much longer the bucket is away than until all have noticed
 RATE_PAGES = int(os.environ.get("JOB_RATE_PAGES", "30"))  # of six documents
 RATE_DELAY_S = 0.8
 
@@ -156,6 +158,7 @@ def test_while_the_bucket_is_away_clients_are_told_and_jobs_go_on_afterwards(sit
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
         assert "PARSER_STORAGE_URL" in answer.json()["msg"], answer.text
         assert parser.client.get("/health").status_code == 200
+    time.sleep(AWAY_S)
     site.s3.start()
     for parser in site.parsers:
         parser.wait()

@@ -25,6 +25,7 @@ from tests.support.s3 import PYTHON, REGION, BucketServer
 from tests.support.wait import wait_for
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test:tester", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": REGION}
+NAMES_A_PAGE = 20  # of a listing; by default 1,000
 STORES = ("account", "container", "object")
 SECTIONS = {
     # Part of every file's place: they must not change while there are objects.
@@ -74,6 +75,7 @@ SECTIONS = {
         [filter:s3api]
         use = egg:swift#s3api
         s3_acl = no
+        max_bucket_listing = {names}
         location = {region}
         [filter:tempauth]
         use = egg:swift#tempauth
@@ -167,7 +169,9 @@ class SwiftServer(BucketServer):
 
     def _configure(self, name: str, section: str, **values: object) -> None:
         user = pwd.getpwuid(os.geteuid()).pw_name
-        text = SECTIONS[section].format(name=name, user=user, folder=self.folder, region=REGION, **values)
+        text = SECTIONS[section].format(
+            name=name, user=user, folder=self.folder, region=REGION, names=NAMES_A_PAGE, **values
+        )
         (self.folder / f"etc/{name}.conf").write_text("\n".join(line.strip() for line in text.splitlines()))
 
     def _run(self, name: str) -> subprocess.Popen[bytes]:
