@@ -186,6 +186,7 @@ def test_the_supervisor_starts_a_parser_again_whose_bucket_stayed_away(monkeypat
 
     monkeypatch.setattr(server, "reads_whole_pages", lambda settings: True)
     monkeypatch.setattr(server, "create_app", create_app)
+    monkeypatch.setattr(server.os, "umask", lambda mask: None)
     assert server.main() == status
     assert str(error) in capsys.readouterr().err
 
