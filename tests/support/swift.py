@@ -18,6 +18,7 @@ import tempfile
 import time
 import urllib.parse
 from collections.abc import Iterator
+from functools import partial
 
 from tests.support import s3
 from tests.support.processes import child_environment, free_port
@@ -131,7 +132,8 @@ class SwiftServer(BucketServer):
         # The proxy comes last: it does not ask a store for a while that failed it ten times.
         for names in (STORES, ("proxy",)):
             self._running |= {name: self._run(name) for name in names}
-            wait_for(lambda names=names: all(map(self._answers, names)), what="Swift")
+            for name in names:
+                wait_for(partial(self._answers, name), what=f"Swift's {name} server")
 
     def kill(self) -> None:
         for process in self._running.values():
@@ -157,7 +159,7 @@ class SwiftServer(BucketServer):
             yield
         finally:
             self._running[name] = self._run(name)
-            wait_for(lambda: self._answers(name), what=f"the {name} server")
+            wait_for(partial(self._answers, name), what=f"Swift's {name} server")
 
     def leave_out(self, url: str, key: str) -> None:
         """Let no listing name an object below ``url``, as when Swift is killed between the object and its listing."""
