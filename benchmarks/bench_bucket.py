@@ -16,6 +16,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from docparser.s3.bucket import Bucket
 from tests.support.s3 import BucketServer, S3Server
@@ -48,6 +49,10 @@ def measure(what: str, requests: int, request: Callable[[int], object]) -> None:
     print(f"{what:18} median {statistics.median(taken):6.1f} ms, slowest {max(taken):6.1f} ms", flush=True)
 
 
+def put(bucket: Bucket, content: bytes, number: int) -> None:
+    bucket.put(f"{number:06d}", content)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("place", help="moto, swift, or s3://bucket/prefix")
@@ -57,9 +62,7 @@ def main() -> None:
         bucket = Bucket(url)
         for size, count in SIZES.items():
             content = os.urandom(count)
-            measure(
-                f"put, {size}", words.requests, lambda number, content=content: bucket.put(f"{number:06d}", content)
-            )
+            measure(f"put, {size}", words.requests, partial(put, bucket, content))
             measure(f"get, {size}", words.requests, lambda number: bucket.get(f"{number:06d}"))
         measure("look", words.requests, lambda number: bucket.entry(f"{number:06d}"))
         measure("list", words.requests, lambda number: list(bucket.entries(f"{number:06d}")))
