@@ -16,7 +16,7 @@ from bundle.errors import ParseError
 from file_types import IMAGE, PDF
 
 from . import records, table
-from .documents import TABLE, Document, Part, parts_of
+from .documents import TABLE, Document, Part, parts_of, split
 from .job import Job, at_work
 from .page_service import PageRead
 from .places import Place
@@ -34,7 +34,7 @@ def keep_part(job: Job, part: Part, pages: Iterable[PageRead]) -> None:
 def from_parts(job: Job, document: Document, pages: int, format: str) -> Outcome:
     """Assemble a document from the parts that were kept, then remove these. Raises StorageUnavailable."""
     place = job.output()
-    outcome = assemble(job, document, pages, format, _kept(job, place, document))
+    outcome = assemble(job, document, pages, format, _kept(job, place, document, pages))
     job.patiently(lambda: place.delete_all(parts_of(document)))
     return outcome
 
@@ -83,10 +83,10 @@ def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
         state.note(trouble)
 
 
-def _kept(job: Job, place: Place, document: Document) -> Iterator[PageRead]:
-    names = job.patiently(lambda: sorted(entry.name for entry in place.entries(parts_of(document))))
-    for name in names:
-        for line in (_get(job, place, name) or b"").splitlines():
+def _kept(job: Job, place: Place, document: Document, pages: int) -> Iterator[PageRead]:
+    """By the names that the parts must have: a bucket may list an object later than it has it."""
+    for part in split(document, pages, job.pages_per_part):
+        for line in (_get(job, place, part.name) or b"").splitlines():
             page: dict[str, Any] = json.loads(line)
             yield PageRead(page["page"], page["result"], page["seconds"])
 

@@ -140,9 +140,13 @@ class StorageUnavailable(ParserError):
     retry_after_s = 10
 
 
+class StorageAway(StorageUnavailable):
+    """PostgreSQL or the bucket did not do what it was asked for; another time it may."""
+
+
 class Incompatible(StorageUnavailable):
     """The database is a sound one, but not one that this release may touch."""
 
 
-class OutcomeUnknown(StorageUnavailable):
+class OutcomeUnknown(StorageAway):
     """The connection broke while a transaction was being committed: it counts, or it does not."""

@@ -14,14 +14,15 @@ from pydantic import ValidationError
 
 from docparser.app import create_app
 from docparser.connections.protocol import bounded_protocol
-from docparser.errors import DataDirFull, NotReady, StorageUnavailable
+from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavailable
 from docparser.logs import configure_logging
 from docparser.settings import Settings, variable
 from docparser.weights import find_layout_model, reads_whole_pages
 
 
 def main() -> int:
-    """Returns 2 if the configuration is wrong; the supervisor does not restart a process that ends so."""
+    """Returns 2 if the configuration is wrong; the supervisor does not restart a process that ends so. 1 if PostgreSQL
+    or the bucket stayed away."""
     os.umask(0o077)  # documents and results are for this user alone
     try:
         settings = Settings()
@@ -39,7 +40,7 @@ def main() -> int:
         app = create_app(settings)
     except (NotReady, StorageUnavailable, DataDirFull) as exc:
         print(f"docparser: {exc}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(exc, StorageAway) else 2
     configure_logging(settings.log_level, settings.log_format)
     _raise_descriptors()
     if settings.spool_dir is not None:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import s3 as buckets
-from tests.support.s3 import S3Server
+from tests.support import swift as swift_servers
+from tests.support.s3 import BucketServer, S3Server
 from tests.support.simulated_vlm import SimulatedVlm
+from tests.support.swift import SwiftServer
 from tests.tools.calls import call
 
 Parse = Callable[..., subprocess.CompletedProcess[str]]
@@ -24,6 +26,21 @@ def s3() -> Iterator[S3Server]:
     server = S3Server()
     yield server
     server.end()
+
+
+@pytest.fixture(scope="session")
+def swift() -> Iterator[SwiftServer]:
+    if why := swift_servers.missing():
+        pytest.skip(why)
+    server = SwiftServer()
+    yield server
+    server.end()
+
+
+@pytest.fixture(params=["moto", "swift"])
+def server(request: pytest.FixtureRequest) -> BucketServer:
+    """Both S3 servers, one after the other."""
+    return request.getfixturevalue("swift" if request.param == "swift" else "s3")
 
 
 @pytest.fixture

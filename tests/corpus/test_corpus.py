@@ -13,7 +13,7 @@ import pytest
 
 from tests.corpus.conftest import Parse
 from tests.support import corpus
-from tests.support.s3 import S3Server
+from tests.support.s3 import BucketServer
 from tests.support.simulated_vlm import SimulatedVlm
 
 pytestmark = pytest.mark.server
@@ -100,13 +100,13 @@ def test_the_same_pages_as_parse_folder(parse: Parse, tmp_path: Path) -> None:
     assert page["dataInfo"]["type"] == "pdf"
 
 
-def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, s3: S3Server) -> None:
+def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, server: BucketServer) -> None:
     corpus.make(tmp_path / "made", [1, 5])
-    source, out = s3.bucket(), s3.bucket()
-    client = s3.client()
+    source, out = server.bucket(), server.bucket()
+    client = server.client()
     for path in (tmp_path / "made").rglob("*.pdf"):
         client.upload_file(str(path), source[5:].split("/")[0], f"site/one/{path.relative_to(tmp_path / 'made')}")
-    done = parse("--pages-per-part", 2, source=source, out=out, **s3.environment)
+    done = parse("--pages-per-part", 2, source=source, out=out, **server.environment)
     assert done.returncode == 0
     found = client.list_objects_v2(Bucket=out[5:].split("/")[0])["Contents"]
     names = sorted(entry["Key"].removeprefix("site/one/") for entry in found)
@@ -118,7 +118,7 @@ def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, s3: S3Server) -
         "corpus.parquet/00/00000.pdf.parquet",
         "corpus.parquet/00/00001.pdf.parquet",
     ]
-    again = parse(source=source, out=out, **s3.environment)
+    again = parse(source=source, out=out, **server.environment)
     assert "0 documents to parse, 2 done earlier" in again.stderr
 
 

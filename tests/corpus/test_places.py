@@ -10,25 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from corpus import records
+from corpus import assembling, records
 from corpus.documents import Document, listed, split, version
 from corpus.downloads import Downloads
 from corpus.job import Job
+from corpus.page_service import PageRead
 from corpus.places import FolderPlace, Place, open_place
 from corpus.records import Outcome
 from docparser.errors import StorageUnavailable
-from tests.support.s3 import S3Server
+from tests.support.s3 import BucketServer
+from tests.support.swift import SwiftServer
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=["folder", "bucket", "swift"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     if request.param == "folder":
         yield FolderPlace(tmp_path / "place")
         return
-    s3: S3Server = request.getfixturevalue("s3")
-    for name, value in s3.environment.items():
+    server: BucketServer = request.getfixturevalue("swift" if request.param == "swift" else "s3")
+    for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    yield open_place(s3.bucket(), "--out")
+    yield open_place(server.bucket(), "--out")
 
 
 @pytest.mark.server
@@ -58,6 +60,24 @@ def test_a_record_says_that_a_document_is_done(place: Place) -> None:
     assert records.keys(place, records.ASIDE) == {changed.key}
     records.forget(place, changed)
     assert not records.keys(place, records.ASIDE)
+
+
+@pytest.mark.server
+def test_a_document_has_the_parts_that_no_listing_names(
+    swift: SwiftServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in swift.environment.items():
+        monkeypatch.setenv(name, value)
+    out = swift.bucket()
+    job = Job(str(tmp_path), out, ("http://a/v1",), {}, {}, ("md",), {}, False, 2, 5.0, 1)
+    document = Document("a.pdf", 7, "0123456789ab")
+    parts = list(split(document, 5, job.pages_per_part))
+    for part in parts:
+        pages = range(part.first, part.last + 1)
+        assembling.keep_part(job, part, [PageRead(page, {"page": page}, 0.1) for page in pages])
+    swift.leave_out(out, parts[1].name)
+    kept = assembling._kept(job, job.output(), document, 5)
+    assert [page.number for page in kept] == [1, 2, 3, 4, 5]
 
 
 def test_a_file_that_is_being_written_is_not_there(tmp_path: Path) -> None:

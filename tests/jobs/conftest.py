@@ -10,10 +10,12 @@ import pytest
 
 from tests.support import postgres as postgresql
 from tests.support import s3 as buckets
+from tests.support import swift as swift_servers
 from tests.support.job_place import Place
 from tests.support.jobs import JobsParser, Start, VlmProcess
 from tests.support.postgres import PostgresServer
-from tests.support.s3 import S3Server
+from tests.support.s3 import BucketServer, S3Server
+from tests.support.swift import SwiftServer
 
 
 @pytest.fixture(scope="session")
@@ -36,8 +38,18 @@ def s3() -> Iterator[S3Server]:
     server.end()
 
 
+@pytest.fixture(scope="session")
+def swift() -> Iterator[SwiftServer]:
+    """The same of a server that keeps objects in files and can be killed. Each of its answers takes longer."""
+    if why := swift_servers.missing():
+        pytest.skip(why)
+    server = SwiftServer()
+    yield server
+    server.end()
+
+
 @pytest.fixture
-def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(s3: BucketServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of an empty place in a bucket, which this process can use."""
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)

@@ -12,19 +12,28 @@ from pathlib import Path
 
 import pytest
 
-from docparser.errors import Incompatible, LinkExpired, NotReady, StorageDamaged, StorageUnavailable
+from docparser import server
+from docparser.errors import Incompatible, LinkExpired, NotReady, StorageAway, StorageDamaged, StorageUnavailable
 from docparser.jobs.links import Links
-from docparser.jobs.storage import leftovers
+from docparser.jobs.storage import backend, leftovers
 from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import bucket as buckets
 from docparser.s3 import copies, small_files
 from docparser.s3.bucket import Bucket
 from tests.support.job_place import Place
-from tests.support.s3 import S3Server
+from tests.support.s3 import BucketServer
+from tests.support.swift import NAMES_A_PAGE
+from tests.support.wait import wait_for
 
 JOB = "a" * 32
 SUBMISSION = {"owner": "me", "file_name": "a.pdf"}
+
+
+@pytest.fixture(scope="module", params=["moto", "swift"])
+def s3(request: pytest.FixtureRequest) -> BucketServer:
+    """All of it over both servers."""
+    return request.getfixturevalue("swift" if request.param == "swift" else "s3")
 
 
 @pytest.fixture
@@ -52,7 +61,7 @@ def open_place(bucket: str, url: str, tmp_path: Path) -> Iterator[Callable[[], P
         place.die()
 
 
-def keys(s3: S3Server, url: str) -> list[str]:
+def keys(s3: BucketServer, url: str) -> list[str]:
     name, _, prefix = url.removeprefix("s3://").partition("/")
     found = s3.client().list_objects_v2(Bucket=name, Prefix=f"{prefix}/")
     return [entry["Key"].removeprefix(f"{prefix}/") for entry in found.get("Contents", ())]
@@ -102,8 +111,8 @@ def test_a_page_counts_with_its_page_json_and_not_before(files, s3, bucket, monk
 def test_pages_are_read_as_they_were_written(files):
     files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
     folder, sha256, size = files.keep_page(JOB, 7, {"text": "ü"}, {"a.jpg": b"xy"})
-    assert files.read_page(JOB, folder, sha256) == ({"text": "ü"}, {"a.jpg": b"xy"})
-    assert size == len('{"text":"ü"}'.encode()) + 2
+    assert files.read_page(JOB, folder, sha256) == ({"text": "ü", "files": ["a.jpg"]}, {"a.jpg": b"xy"})
+    assert size == len('{"text":"ü","files":["a.jpg"]}'.encode()) + 2
     assert files.page_folders(JOB) == {7: [folder]}
     with files.pictures() as pictures:
         found = pictures(JOB, folder)
@@ -153,6 +162,33 @@ def test_a_start_does_not_fail_because_the_bucket_goes_away(open_place, s3, capl
     finally:
         s3.start()
     assert place.files.job_ids() == {job_id}
+
+
+def test_a_start_waits_for_the_bucket(s3, bucket, url, tmp_path, caplog):
+    s3.kill()
+    files = JobObjects(bucket, tmp_path)
+    with pytest.raises(StorageAway, match="PARSER_STORAGE_URL"):
+        backend.open_postgres(url, files, start_s=0.0)
+    with ThreadPoolExecutor(1) as thread:
+        started = thread.submit(backend.open_postgres, url, files)
+        wait_for(lambda: "Trying again" in caplog.text)
+        s3.start()
+        opened = started.result()
+    opened.processes.close()
+    opened.database.close()
+    files.close()
+
+
+@pytest.mark.parametrize(("error", "status"), [(StorageAway("away"), 1), (Incompatible("another's"), 2)])
+def test_the_supervisor_starts_a_parser_again_whose_bucket_stayed_away(monkeypatch, capsys, error, status):
+    def create_app(settings):
+        raise error
+
+    monkeypatch.setattr(server, "reads_whole_pages", lambda settings: True)
+    monkeypatch.setattr(server, "create_app", create_app)
+    monkeypatch.setattr(server.os, "umask", lambda mask: None)
+    assert server.main() == status
+    assert str(error) in capsys.readouterr().err
 
 
 def test_a_removal_whose_transaction_fails_is_undone(files):
@@ -245,6 +281,17 @@ def test_an_empty_variable_is_one_that_is_not_set(bucket, monkeypatch):
     place = Bucket(bucket)
     place.probe()
     assert place._client._endpoint.http_session._verify, "an empty AWS_CA_BUNDLE would verify nothing"
+
+
+def test_listings_of_several_pages(bucket):
+    place = Bucket(bucket)
+    names = [f"{number:02d}/{part}" for number in range(NAMES_A_PAGE + 2) for part in "ab"]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda name: place.put(name, b"x"), names))
+    assert [entry.key for entry in place.entries("")] == names
+    assert [f"{folder}/a" for folder in place.folders("")] == names[::2]
+    place.delete_all("")
+    assert list(place.entries("")) == []
 
 
 def test_what_is_wrong_is_said_in_words(files, s3, bucket, monkeypatch, tmp_path):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three parsers over one PostgreSQL and one data directory or bucket: ``kill -9`` of parsers and of PostgreSQL at
-random moments, the way to the bucket cut, and each of them away. Processes, signals, PostgreSQL, the S3 server and
-files are real; the reading of a page is simulated, and the directory is a local one in place of a network's."""
+"""Three parsers over one PostgreSQL and one data directory or bucket: ``kill -9`` of parsers, of PostgreSQL and of
+Swift at random moments, the way to moto's bucket cut, and each of them away. Processes, signals, PostgreSQL, the S3
+servers and files are real; the reading of a page is simulated, and the directory is a local one in place of a
+network's."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import pytest
 
 from tests.support.jobs import JOBS, JobsParser, Start, VlmProcess
 from tests.support.postgres import PostgresServer
-from tests.support.s3 import S3Server
+from tests.support.s3 import BucketServer
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import wait_for
 
@@ -25,6 +26,7 @@ LONG = max(20, SMALL // 2)  # pages of its document
 KILLS = int(os.environ.get("JOB_KILLS", "4"))  # 20 on demand: see docs/benchmarks.md
 IN_FLIGHT = 2
 VLM_DELAY_S = 0.15
+AWAY_S = float(os.environ.get("JOB_AWAY_S", "0"))  # how much longer the bucket is away than until all have noticed
 RATE_PAGES = int(os.environ.get("JOB_RATE_PAGES", "30"))  # of six documents
 RATE_DELAY_S = 0.8
 
@@ -36,7 +38,7 @@ class Site:
         self,
         start: Start,
         postgres: PostgresServer,
-        s3: S3Server | None,
+        s3: BucketServer | None,
         parsers: int = 3,
         delay_s: float = VLM_DELAY_S,
     ) -> None:
@@ -60,10 +62,11 @@ class Site:
         wait_for(lambda: len(self.asked(*jobs)) >= count, what=f"{count} pages")
 
 
-@pytest.fixture(scope="module", params=["directory", "bucket"])
+@pytest.fixture(scope="module", params=["directory", "bucket", "swift"])
 def site(request, tmp_path_factory, postgres) -> Iterator[Site]:
     start = Start(tmp_path_factory.mktemp("site"))
-    made = Site(start, postgres, request.getfixturevalue("s3") if request.param == "bucket" else None)
+    server = {"directory": None, "bucket": "s3", "swift": "swift"}[request.param]
+    made = Site(start, postgres, request.getfixturevalue(server) if server else None)
     for parser in made.parsers:
         parser.wait()
     yield made
@@ -155,6 +158,7 @@ def test_while_the_bucket_is_away_clients_are_told_and_jobs_go_on_afterwards(sit
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
         assert "PARSER_STORAGE_URL" in answer.json()["msg"], answer.text
         assert parser.client.get("/health").status_code == 200
+    time.sleep(AWAY_S)
     site.s3.start()
     for parser in site.parsers:
         parser.wait()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real S3 server (moto, in an environment of its own) on loopback, and a way to it that can be cut.
+"""S3 servers on loopback, in an environment of their own. `S3Server` is moto and a way to it that can be cut;
+`tests.support.swift` is one that can be killed.
 
 moto keeps objects in its memory, so they would go with it. Where the server is to be gone and to come back, the relay
 before it is killed: its connections break, and new ones are refused.
@@ -7,6 +8,7 @@ before it is killed: its connections break, and new ones are refused.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 import shutil
@@ -22,26 +24,30 @@ from tests.support.wait import wait_for
 
 PYTHON = python_of("s3")
 MISSING = "" if PYTHON.exists() else "the environment s3 is missing; make it with: scripts/setup_env.sh s3"
+REGION = "us-east-1"
 # For the tests' server only; it asks for no right ones.
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
 
 
-class S3Server:
-    """``kill`` and ``start`` as often as wanted; ``end`` removes everything."""
+class BucketServer(abc.ABC):
+    """``kill`` and ``start`` as often as wanted; ``end`` removes everything.
 
-    def __init__(self) -> None:
+    Programs find it at ``port``; ``client`` asks at ``inner_port``.
+    """
+
+    def __init__(self, keys: dict[str, str]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="s3-"))
-        self._inner, self.port = free_port(), free_port()
+        self.inner_port = self.port = free_port()
+        self._keys = keys
         self._buckets = 0
-        self._server = self._run(str(PYTHON), "moto.server", "-H", "127.0.0.1", "-p", str(self._inner))
-        wait_for(lambda: self._answers(self._inner), what="the S3 server")
-        self._relay: subprocess.Popen[bytes] | None = None
-        self.start()
 
     @property
     def environment(self) -> dict[str, str]:
         """How programs find it."""
-        return KEYS | {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.port}", "AWS_EC2_METADATA_DISABLED": "true"}
+        return self._keys | {
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.port}",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
 
     def bucket(self) -> str:
         """The URL of a place in a new bucket."""
@@ -51,19 +57,43 @@ class S3Server:
         return f"s3://{name}/site/one"
 
     def client(self):
-        """boto3's own, past the way that can be cut."""
+        """boto3's own."""
         import boto3
 
         return boto3.client(
             "s3",
-            endpoint_url=f"http://127.0.0.1:{self._inner}",
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-            region_name="us-east-1",
+            endpoint_url=f"http://127.0.0.1:{self.inner_port}",
+            aws_access_key_id=self._keys["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self._keys["AWS_SECRET_ACCESS_KEY"],
+            region_name=REGION,
         )
 
+    @abc.abstractmethod
+    def start(self) -> None: ...
+
+    @abc.abstractmethod
+    def kill(self) -> None: ...
+
+    @abc.abstractmethod
+    def start_if_killed(self) -> None: ...
+
+    @abc.abstractmethod
+    def end(self) -> None: ...
+
+
+class S3Server(BucketServer):
+    """moto; ``client`` goes past the way that can be cut."""
+
+    def __init__(self) -> None:
+        super().__init__(KEYS)
+        self.inner_port = free_port()
+        self._server = self._run(str(PYTHON), "moto.server", "-H", "127.0.0.1", "-p", str(self.inner_port))
+        wait_for(lambda: self._answers(self.inner_port), what="the S3 server")
+        self._relay: subprocess.Popen[bytes] | None = None
+        self.start()
+
     def start(self) -> None:
-        self._relay = self._run(sys.executable, "tests.support.relay", str(self.port), str(self._inner))
+        self._relay = self._run(sys.executable, "tests.support.relay", str(self.port), str(self.inner_port))
         wait_for(lambda: self._answers(self.port), what="the way to the S3 server")
 
     def kill(self) -> None:

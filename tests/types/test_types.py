@@ -21,7 +21,14 @@ BASES = ("common", "operations", "model_code", "parser", "benchmarks")
 
 LARGE = ("vlm", "npu-0.13", "reference")
 
-PARSER_BENCHMARKS = ("bench_layout", "bench_parser", "bench_slow_documents", "profile_page", "soak_parser")
+PARSER_BENCHMARKS = (
+    "bench_bucket",
+    "bench_layout",
+    "bench_parser",
+    "bench_slow_documents",
+    "profile_page",
+    "soak_parser",
+)
 
 # Runs in the parser's environment.
 DECODE_INPUTS = "operations/bundle/demo/decode_inputs.py"

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from docparser.errors import DataDirFull, NotReady, OutcomeUnknown, StorageUnavailable
+from docparser.errors import DataDirFull, NotReady, OutcomeUnknown, StorageAway, StorageUnavailable
 from docparser.postgres import schema
 from docparser.postgres.transaction import CHANGED, PostgresTransaction, Row, rows_with_names
 
@@ -132,7 +132,7 @@ class PostgresDatabase:
             for name, value in SESSION.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         except psycopg.Error as exc:
-            error = StorageUnavailable(self._words(exc))
+            error = StorageAway(self._words(exc))
             self._away = time.monotonic() + AGAIN_S, error
             raise error from exc
         self._away = None
@@ -185,6 +185,8 @@ class PostgresDatabase:
                 f"The job database cannot be written ({_first_line(exc)}): free space on its disk and try again. "
                 "Nothing of earlier results is lost."
             ) from exc
+        except psycopg.OperationalError as exc:
+            raise StorageAway(self._words(exc)) from exc
         except psycopg.Error as exc:
             raise StorageUnavailable(self._words(exc)) from exc
 

@@ -19,7 +19,7 @@ import boto3
 import botocore.config
 import botocore.exceptions
 
-from docparser.errors import NotReady, StorageUnavailable
+from docparser.errors import NotReady, StorageAway, StorageUnavailable
 
 SETTING = "PARSER_STORAGE_URL"
 CONNECT_S, READ_S, TRIES = 5, 20, 3
@@ -40,7 +40,11 @@ class Entry:
 
 
 class Bucket:
-    """``url`` is ``s3://bucket/prefix``. Methods raise StorageUnavailable; any thread may call them."""
+    """``url`` is ``s3://bucket/prefix``. Methods raise StorageUnavailable; any thread may call them.
+
+    Most servers list what was written before. Swift may list it later, and never if it is killed in between: who lists
+    takes what is found, and does not take for missing what is not found.
+    """
 
     def __init__(self, url: str, setting: str = SETTING) -> None:
         """``setting``: what messages call the place. Raises NotReady where endpoint, region or keys cannot be read."""
@@ -137,14 +141,15 @@ class Bucket:
 
     @contextlib.contextmanager
     def _named_errors(self, expected: tuple[str, ...] = ()) -> Iterator[None]:
-        """Turns errors into StorageUnavailable, but answers whose code is ``expected``."""
+        """Turns errors into StorageUnavailable, but answers whose code is ``expected``. It is StorageAway unless the
+        server refuses."""
         try:
             yield
         except Failure as exc:
             if isinstance(exc, botocore.exceptions.ClientError) and _code(exc) in expected and not _no_bucket(exc):
                 raise
             self.failure = f"{self._setting}: {self.url} cannot be used ({_words(exc)})."
-            raise StorageUnavailable(self.failure) from exc
+            raise (StorageUnavailable if _refused(exc) else StorageAway)(self.failure) from exc
 
 
 def _client() -> Any:
@@ -173,6 +178,13 @@ def _code(exc: botocore.exceptions.ClientError) -> str:
 
 def _no_bucket(exc: botocore.exceptions.ClientError) -> bool:
     return _code(exc) == "NoSuchBucket"
+
+
+def _refused(exc: Exception) -> bool:
+    """Whether another time would not help. Swift answers NoSuchBucket while the part of it that knows is away."""
+    if not isinstance(exc, botocore.exceptions.ClientError) or _no_bucket(exc):
+        return False
+    return exc.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500) < 500
 
 
 def _words(exc: Exception) -> str:

@@ -8,9 +8,9 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from docparser.errors import StorageUnavailable
+from docparser.errors import StorageAway
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from docparser.postgres.database import PostgresDatabase
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-START_S = 60.0  # PostgreSQL may start at the same time
+START_S = 60.0  # PostgreSQL and the bucket may start at the same time
 PAUSE_S = 1.0
 GRACE_S = 15.0  # in which a living parser comes back after PostgreSQL or the network was away
 
@@ -48,9 +49,10 @@ def open_sqlite(files: JobFolders, on_adopted: Callable[[], None]) -> Backend:
 
 
 def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: float = GRACE_S) -> Backend:
-    """Waits ``start_s`` seconds for PostgreSQL. A parser that is away for ``grace_s`` seconds counts as dead.
+    """Waits ``start_s`` seconds for PostgreSQL and a bucket. A parser that is away for ``grace_s`` seconds counts as
+    dead.
 
-    Raises StorageUnavailable, NotReady for a URL that cannot be read.
+    Raises StorageAway, StorageUnavailable, NotReady for a URL that cannot be read.
     """
     from docparser.jobs.storage.shared_keeper import SharedKeeper  # psycopg is loaded only where it is used
     from docparser.postgres import schema
@@ -58,29 +60,32 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     from docparser.postgres.presence import Presence as Session
 
     database = PostgresDatabase(url)
-    before = _upgrade(database, files, time.monotonic() + start_s)
+    deadline = time.monotonic() + start_s
+    before = _patiently(lambda: _upgrade(database, files), deadline)
     if before < len(schema.MIGRATIONS):
         log.warning("the schema of the job database was brought from version %d to %d", before, len(schema.MIGRATIONS))
-    processes = Session(database, grace_s)
-    repair.say(reconcile(database, files, young_s=YOUNG_S, pages=False))
+    processes = _patiently(lambda: Session(database, grace_s), deadline)
+    repair.say(_patiently(lambda: reconcile(database, files, young_s=YOUNG_S, pages=False), deadline))
     return Backend(database, processes, SharedKeeper(files, database, processes))
 
 
-def _upgrade(database: PostgresDatabase, files: JobFiles, deadline: float) -> int:
-    """Bring the schema up to date, and try again until ``deadline`` if PostgreSQL is not there; returns the version
-    before."""
-    import psycopg
-
+def _upgrade(database: PostgresDatabase, files: JobFiles) -> int:
+    """Bring the schema up to date; returns the version before."""
     from docparser.postgres import schema
 
+    with database.writing() as transaction:
+        before = schema.upgrade(transaction)
+        schema.bind(transaction, files.place_id(), files.place)
+    return before
+
+
+def _patiently(step: Callable[[], T], deadline: float) -> T:
+    """Try again until ``deadline`` if something is away."""
     while True:
         try:
-            with database.writing() as transaction:
-                before = schema.upgrade(transaction)
-                schema.bind(transaction, files.place_id(), files.place)
-            return before
-        except StorageUnavailable as exc:
-            if time.monotonic() > deadline or not isinstance(exc.__cause__, psycopg.OperationalError):
+            return step()
+        except StorageAway as exc:
+            if time.monotonic() > deadline:
                 raise
             log.warning("%s Trying again.", exc)
             time.sleep(PAUSE_S)

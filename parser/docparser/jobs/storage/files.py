@@ -23,6 +23,7 @@ from docparser.jobs.storage.small_files import SmallFiles
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")
 PAGE_FILE = "page.json"
+FILES = "files"  # in page.json: the names of the page's further files
 CANCELLED = "cancelled"
 TOLD = "told-"
 UNSURE = "unsure"
@@ -129,20 +130,23 @@ class JobFiles(abc.ABC):
     def marks(self, job_id: str) -> set[str]: ...
 
     @abc.abstractmethod
+    def has_mark(self, job_id: str, name: str) -> bool: ...
+
+    @abc.abstractmethod
     def forget_mark(self, job_id: str, name: str) -> None: ...
 
     def mark_cancelled(self, job_id: str) -> None:
         self.mark(job_id, CANCELLED)
 
     def cancelled(self, job_id: str) -> bool:
-        return CANCELLED in self.marks(job_id)
+        return self.has_mark(job_id, CANCELLED)
 
     def mark_unsure(self, job_id: str) -> None:
         """The job counts only if it has a row."""
         self.mark(job_id, UNSURE)
 
     def unsure(self, job_id: str) -> bool:
-        return UNSURE in self.marks(job_id)
+        return self.has_mark(job_id, UNSURE)
 
     def forget_unsure(self, job_id: str) -> None:
         self.forget_mark(job_id, UNSURE)
@@ -165,7 +169,7 @@ class JobFiles(abc.ABC):
             if content is None:
                 raise FileNotFoundError("it is missing")
             told = [name.removeprefix(TOLD) for name in marks if name.startswith(TOLD)]
-            return json.loads(content) | {"cancelled": CANCELLED in marks, "told": told}
+            return json.loads(content) | {"cancelled": self.cancelled(job_id), "told": told}
         except (OSError, ValueError) as exc:
             raise StorageDamaged(f"the submission of job {job_id} cannot be read ({exc})") from exc
 
@@ -179,7 +183,8 @@ class JobFiles(abc.ABC):
         Returns the folder's name, the SHA-256 of ``page.json``, and the bytes of all files.
         """
         name = f"{number:06d}-{secrets.token_hex(8)}"
-        content = json.dumps(page, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        stored = page | {FILES: sorted(files)}
+        content = json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         self.write_page(job_id, name, files, content)
         return name, hashlib.sha256(content).hexdigest(), len(content) + sum(map(len, files.values()))
 
@@ -225,6 +230,10 @@ class JobFiles(abc.ABC):
     @abc.abstractmethod
     def page_folders(self, job_id: str) -> dict[int, list[str]]:
         """Page number -> names of the finished folders, oldest first."""
+
+    @abc.abstractmethod
+    def has_page(self, job_id: str, folder: str) -> bool:
+        """Also where ``page_folders`` does not know it yet."""
 
     @abc.abstractmethod
     def page_changed(self, job_id: str, folder: str) -> float:

@@ -159,6 +159,9 @@ class JobFolders(JobFiles):
             return {path.name for path in self.folder(job_id).iterdir()} - {"document", "submission.json", "pages"}
         return set()
 
+    def has_mark(self, job_id: str, name: str) -> bool:
+        return (self.folder(job_id) / name).exists()
+
     def forget_mark(self, job_id: str, name: str) -> None:
         with self.data.named_errors():
             (self.folder(job_id) / name).unlink(missing_ok=True)
@@ -191,6 +194,9 @@ class JobFolders(JobFiles):
             found = sorted((self.folder(job_id) / "pages").iterdir(), key=lambda path: path.stat().st_mtime_ns)
             return by_number(path.name for path in found)
         return {}
+
+    def has_page(self, job_id: str, folder: str) -> bool:
+        return self.page_folder(job_id, folder).exists()
 
     def page_changed(self, job_id: str, folder: str) -> float:
         return _changed(self.page_folder(job_id, folder))

@@ -8,6 +8,9 @@ count.
                            marks/<name>        it was cancelled; its callback of an end is over; it is unsure
                            pages/000007-1f2e/  a page: page.json, with which it is finished, and its pictures
              place.id, links.key               of all parsers over this place
+
+Some servers list an object later than they have it. So nothing is lost because a listing does not name it: what must be
+there is asked for by its name.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import DataDirFull, StorageUnavailable
-from docparser.jobs.storage.files import JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
+from docparser.jobs.storage.files import FILES, JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
 from docparser.s3.bucket import SETTING, Bucket, Entry
 from docparser.s3.copies import NO_ROOM, Copies
 from docparser.s3.small_files import BucketFiles
@@ -134,7 +137,10 @@ class JobObjects(JobFiles):
         for entry in found:
             folder = entry.key.rpartition("/")[0]
             if entry.key.startswith(pages) and folder not in whole and entry.changed < before:
-                self._bucket.delete(entry.key)
+                if self.has_page(job_id, folder.removeprefix(pages)):  # it is not listed
+                    whole.add(folder)
+                else:
+                    self._bucket.delete(entry.key)
 
     def mark(self, job_id: str, name: str) -> None:
         if self.exists(job_id):
@@ -142,6 +148,9 @@ class JobObjects(JobFiles):
 
     def marks(self, job_id: str) -> set[str]:
         return set(self._names(f"{_job(job_id)}marks/"))
+
+    def has_mark(self, job_id: str, name: str) -> bool:
+        return self._bucket.get(f"{_job(job_id)}marks/{name}") is not None
 
     def forget_mark(self, job_id: str, name: str) -> None:
         self._bucket.delete(f"{_job(job_id)}marks/{name}")
@@ -158,7 +167,8 @@ class JobObjects(JobFiles):
         return content
 
     def page_file_names(self, job_id: str, folder: str) -> list[str]:
-        return self._names(_page(job_id, folder))
+        names = _further(self.read_page_file(job_id, folder, PAGE_FILE))
+        return self._names(_page(job_id, folder)) if names is None else [PAGE_FILE, *names]
 
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
@@ -169,17 +179,19 @@ class JobObjects(JobFiles):
                 found = {}
                 target = Path(copies, job_id, folder)
                 target.mkdir(parents=True, exist_ok=True)
-                for name in self.page_file_names(job_id, folder):
-                    if name != PAGE_FILE:
-                        self._copy(f"{_page(job_id, folder)}{name}", target / name)
+                names: list[str] = []
+                with contextlib.suppress(OSError):  # whoever reads page.json finds the damage
+                    names = self.page_file_names(job_id, folder)
+                for name in names:
+                    if name != PAGE_FILE and self._copy(f"{_page(job_id, folder)}{name}", target / name):
                         found[name] = target / name
                 return found
 
             yield of
 
-    def _copy(self, key: str, path: Path) -> None:
+    def _copy(self, key: str, path: Path) -> bool:
         try:
-            self._bucket.download(key, path)
+            return self._bucket.download(key, path)
         except OSError as exc:
             raise DataDirFull(NO_ROOM.format(reason=exc.strerror)) from exc
 
@@ -188,6 +200,9 @@ class JobObjects(JobFiles):
         found = [entry for entry in self._bucket.entries(prefix) if entry.key.endswith(f"/{PAGE_FILE}")]
         found.sort(key=lambda entry: entry.changed)
         return by_number(entry.key[len(prefix) :].partition("/")[0] for entry in found)
+
+    def has_page(self, job_id: str, folder: str) -> bool:
+        return self._bucket.entry(f"{_page(job_id, folder)}{PAGE_FILE}") is not None
 
     def page_changed(self, job_id: str, folder: str) -> float:
         found = self._bucket.entry(f"{_page(job_id, folder)}{PAGE_FILE}")
@@ -201,6 +216,14 @@ class JobObjects(JobFiles):
 
     def _names(self, prefix: str) -> list[str]:
         return [entry.key[len(prefix) :] for entry in self._bucket.entries(prefix)]
+
+
+def _further(content: bytes) -> list[str] | None:
+    """The names in a page.json; None in one of releases that did not write them. Raises OSError."""
+    try:
+        return json.loads(content).get(FILES)
+    except ValueError as exc:
+        raise OSError(str(exc)) from exc
 
 
 def _job(job_id: str) -> str:

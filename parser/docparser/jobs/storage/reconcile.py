@@ -147,7 +147,10 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
         if step is None and steps:
             continue  # the job is about other pages
         if step is not None and (
-            step["state"] == StepState.RUNNING or (step["state"] == StepState.DONE and step["folder"] in present)
+            step["state"] == StepState.RUNNING
+            or (
+                step["state"] == StepState.DONE and (step["folder"] in present or _there(files, job_id, step["folder"]))
+            )
         ):
             continue
         page = _newest(files, job_id, number, step)
@@ -176,6 +179,10 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
             )
         _open_again(connection, job_id)
     return len(found) + len(lost)
+
+
+def _there(files: JobFiles, job_id: str, folder: str | None) -> bool:
+    return folder is not None and files.has_page(job_id, folder)
 
 
 def _newest(files: JobFiles, job_id: str, number: int, step: Row | None = None) -> Found | None:
