@@ -7,7 +7,6 @@ Both run on one machine here, so the disks and the network of two nodes are not 
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 import sys
 import time
@@ -53,10 +52,11 @@ def nodes(
     build_environment: dict[str, str],
     postgres: PostgresServer,
     s3: S3Server,
+    api_key: tuple[str, str],
     tmp_path: Path,
 ) -> Iterator[tuple[Project, Project, Client]]:
     """Both projects, up, and a client of the balancer."""
-    port, key = free_port(), secrets.token_urlsafe(32)
+    port = free_port()
     ports = {"database": free_port(), "bucket": free_port()}
     project = Project("paddleocr-vl-node", build_environment)
     # An address of this machine which containers reach: the engine's own network.
@@ -72,7 +72,7 @@ def nodes(
         "PARSER_STORAGE_URL": s3.bucket(),
         "AWS_ENDPOINT_URL_S3": f"http://{bridge}:{ports['bucket']}",
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
-        "PARSER_API_KEYS": key,
+        "PARSER_API_KEYS": api_key[0].strip(),
         "MODELS_DIR": str(demo_models(tmp_path)),
     }
     a, b = (
@@ -87,7 +87,7 @@ def nodes(
             with stage(f"{node.name}: docker compose up --wait"):
                 node.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
                 node.wait_ready(READY_SECONDS)
-        yield a, b, Client(f"http://127.0.0.1:{port}", "127.0.0.1", key)
+        yield a, b, Client(f"http://127.0.0.1:{port}", "127.0.0.1", api_key[1])
     finally:
         for node in (a, b):
             sys.stderr.write(node.compose("logs", "--tail", "60", check=False).stdout)

@@ -59,8 +59,8 @@ def check_container(project: Project, pod: Pod, container: Container, cluster: C
     assert own["Gid"].split() == [str(security["runAsGroup"])] * 4
     assert str(security["fsGroup"]) in own["Groups"].split() and own["NoNewPrivs"] == "1" and own["Seccomp"] == "2"
     assert {int(own[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
-    said = project.docker("exec", container.name, "env", "-0").stdout
-    given_to = dict(entry.split("=", 1) for entry in said.split("\0") if "=" in entry)
+    listed = project.docker("exec", container.name, "env", "-0").stdout
+    given_to = dict(entry.split("=", 1) for entry in listed.split("\0") if "=" in entry)
     wanted = environment(cluster.objects, given, NAMESPACE, secrets)
     assert {name: given_to.get(name) for name in wanted} == wanted
     assert facts["HostConfig"]["Memory"] == size(given["resources"]["limits"]["memory"])

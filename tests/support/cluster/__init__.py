@@ -3,6 +3,7 @@
 
     volumes    what a pod's volumes are on the node
     container  one container: the words it is run with, and its probes
+    states     which containers run
     pod        containers that share a network; readiness, restarts, the end
     names      the cluster's name server
     service    an address in front of pods

@@ -15,6 +15,7 @@ from tests.support.kubernetes import Facts, one
 from .names import ClusterNames
 from .pod import Pod
 from .service import Address, ServiceProxy
+from .states import States
 
 DOMAIN = "cluster.local"
 
@@ -39,6 +40,7 @@ class Cluster:
         secrets: Mapping[str, Mapping[str, str]],
     ) -> None:
         self._docker, self._folder, self._namespace = docker, folder, namespace
+        self._states = States(docker, namespace)
         self._claims, self._secrets = claims, secrets
         self._network = f"{namespace}-pods"
         docker("network", "create", self._network)
@@ -95,6 +97,7 @@ class Cluster:
             folder=self._folder,
             resolver=self._resolver,
             docker=self._docker,
+            states=self._states,
             claims=self._claims,
             secrets=self._secrets,
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.support.kubernetes import Facts
 
+from .states import States
 from .volumes import size
 
 KNOWN = {
@@ -107,16 +108,19 @@ class Probe:
 class Container:
     """A running container; `run` starts it anew, as after its end."""
 
-    def __init__(self, given: Facts, name: str, address: str, docker: Callable[..., Any], words: list[str]) -> None:
+    def __init__(
+        self, given: Facts, name: str, address: str, docker: Callable[..., Any], states: States, words: list[str]
+    ) -> None:
         self.given, self.name = given, name
-        self._address, self._docker, self._words = address, docker, words
+        self._address, self._docker, self._states, self._words = address, docker, states, words
         self.restarts = -1
         self.run()
 
     def run(self) -> None:
         self.restarts += 1
         self._docker("rm", "--force", self.name, check=False)
-        self._docker("run", "--detach", "--name", self.name, *self._words)
+        self._docker("run", "--detach", "--name", self.name, *self._states.words, *self._words)
+        self._states.forget()
         self._start, self._ready, self._live = (
             Probe(self.given[kind], self.given, self._address) if kind in self.given else None
             for kind in ("startupProbe", "readinessProbe", "livenessProbe")
@@ -140,10 +144,9 @@ class Container:
         if self._live is not None and self._live.passed is False:
             self.kill()
 
-    def state(self) -> tuple[bool, int]:
-        """Whether it runs, and its exit status."""
-        said = self._docker("inspect", "--format", "{{.State.Running}} {{.State.ExitCode}}", self.name).stdout.split()
-        return said[0] == "true", int(said[1])
+    def ended(self) -> int | None:
+        """Its exit status; None while it runs."""
+        return self._states.ended(self.name)
 
     def signal(self, name: str) -> None:
         self._docker("kill", "--signal", name, self.name, check=False)

@@ -14,6 +14,7 @@ from tests.support.engine import base_image
 from tests.support.kubernetes import Facts, environment
 
 from .container import Container, options, program
+from .states import States
 from .volumes import Volumes
 
 KNOWN = {
@@ -39,6 +40,7 @@ class Pod:
         folder: Path,
         resolver: Path,
         docker: Callable[..., Any],
+        states: States,
         claims: Mapping[str, Path],
         secrets: Mapping[str, Mapping[str, str]],
     ) -> None:
@@ -74,7 +76,7 @@ class Pod:
             docker("run", "--rm", *words(given), timeout=INIT_S)
         for given in spec["containers"]:
             own = f"{name}-{given['name']}"
-            self.containers[given["name"]] = Container(given, own, self.address, docker, words(given))
+            self.containers[given["name"]] = Container(given, own, self.address, docker, states, words(given))
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
 
@@ -88,8 +90,8 @@ class Pod:
                 with self._lock:
                     if self.terminating:
                         return
-                    running, status = container.state()
-                    if running:
+                    status = container.ended()
+                    if status is None:
                         container.look()
                     elif self._again == "Always" or (self._again == "OnFailure" and status):
                         container.run()
@@ -116,7 +118,7 @@ class Pod:
     def _end_one(self, container: Container, began: float) -> None:
         container.before_end(self.grace)
         container.signal("TERM")
-        while container.state()[0]:
+        while container.ended() is None:
             if time.monotonic() - began > self.grace:
                 container.kill()
             time.sleep(LOOK_EVERY_S)
