@@ -88,9 +88,12 @@ def nodes(
                 node.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
                 node.wait_ready(READY_SECONDS)
         yield a, b, Client(f"http://127.0.0.1:{port}", "127.0.0.1", api_key[1])
-    finally:
+    except AssertionError:
         for node in (a, b):
             sys.stderr.write(node.compose("logs", "--tail", "60", check=False).stdout)
+        raise
+    finally:
+        for node in (a, b):
             node.compose("down", "--volumes", "--timeout", "30", check=False, timeout=300)
         balancer.kill()
         balancer.wait()
@@ -100,10 +103,10 @@ def nodes(
 
 def test_a_node_loses_its_power_in_the_middle_of_a_job(nodes: tuple[Project, Project, Client]):
     a, _, client = nodes
-    job = client.submit(pdf_of(LETTER.read_bytes(), 12))
+    job = client.submit(pdf_of(LETTER.read_bytes(), 8))
     client.wait_for_pages(job, 2)
     began = time.monotonic()
     a.compose("kill")
-    check_job(client, job, 12)
+    check_job(client, job, 8)
     say(f"  one node killed, the other had the job's pages after {time.monotonic() - began:.0f} s")
     assert "dear" in client.parse(LETTER)["layoutParsingResults"][0]["markdown"]["text"].lower()

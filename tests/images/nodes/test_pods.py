@@ -136,14 +136,14 @@ def test_a_page_is_parsed(client: Client):
 
 
 def test_a_vlm_pod_is_evicted_in_the_middle_of_a_job(cluster: Cluster, client: Client):
-    job = client.submit(pdf_of(LETTER.read_bytes(), 8))
+    job = client.submit(pdf_of(LETTER.read_bytes(), 6))
     client.wait_for_pages(job, 1)
     first, second = cluster.of("vlm")
     with stage("evicting a pod of vlm"):
         cluster.evict(first)
         with pytest.raises(Evicted):
             cluster.evict(second)
-        check_job(client, job, 8)
+        check_job(client, job, 6)
         wait_for_the_end(cluster, first)
         cluster.wait_ready("vlm", READY_S)
     assert len(cluster.of("vlm")) == 2
@@ -151,7 +151,7 @@ def test_a_vlm_pod_is_evicted_in_the_middle_of_a_job(cluster: Cluster, client: C
 
 def test_a_node_is_drained_in_the_middle_of_a_job(cluster: Cluster, client: Client):
     """Each pod is evicted when its budget allows it; the parser's queue is on its claim, and the next pod goes on."""
-    job = client.submit(pdf_of(LETTER.read_bytes(), 10))
+    job = client.submit(pdf_of(LETTER.read_bytes(), 8))
     client.wait_for_pages(job, 1)
     with stage("draining"):
         for workload in ("balancer", "parser"):
@@ -159,7 +159,7 @@ def test_a_node_is_drained_in_the_middle_of_a_job(cluster: Cluster, client: Clie
                 cluster.evict(pod)
                 wait_for_the_end(cluster, pod)
                 cluster.wait_ready(workload, READY_S)
-        check_job(client, job, 10)
+        check_job(client, job, 8)
 
 
 def test_three_parsers_share_a_queue(
@@ -175,14 +175,14 @@ def test_three_parsers_share_a_queue(
     with stage("three parsers"):
         cluster.apply(rendered("cpu, shared queue"), READY_S)
     assert check_all(project, cluster, secrets) == ["balancer"] * 2 + ["parser"] * 3 + ["vlm"] * 2
-    job = client.submit(pdf_of(LETTER.read_bytes(), 12))
+    job = client.submit(pdf_of(LETTER.read_bytes(), 10))
     client.wait_for_pages(job, 1)
     evicted = cluster.of("parser")[0]
     with stage("evicting a parser"), calling(client) as failed:
         cluster.evict(evicted)
         with pytest.raises(Evicted):
             cluster.evict(cluster.of("parser")[0])
-        check_job(client, job, 12)
+        check_job(client, job, 10)
         wait_for_the_end(cluster, evicted)
         cluster.wait_ready("parser", READY_S)
     assert failed == [], "clients were refused while a parser ended"
