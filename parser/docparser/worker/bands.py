@@ -63,17 +63,30 @@ def find(image: np.ndarray) -> Bands:
 def skew(image: np.ndarray) -> float:
     """Degrees, counter-clockwise, that lines of print rise by; 0.0 where no angle makes them clearly sharper.
 
-    ``image``: grey, uint8 [height, width]. Lines are sharpest along the angle at which the sums of ink over them differ
-    most (the sum of their squares is largest).
+    ``image``: grey, uint8 [height, width].
     """
-    rows, columns = np.nonzero(_inked(image))
+    return rise(_inked(image), STEP)
+
+
+def rise(marks: np.ndarray, step: float) -> float:
+    """Degrees, counter-clockwise, to about ``step``, that lines of ``marks``, bool [height, width], rise by.
+
+    Lines are sharpest along the angle at which the sums of marks over them differ most (the sum of their squares is
+    largest). 0.0 where no angle makes them clearly sharper.
+    """
+    rows, columns = np.nonzero(marks)
     if not len(rows):
         return 0.0
     every = max(1, len(rows) // POINTS)
     rows, columns = rows[::every], columns[::every]
-    degrees = np.arange(-MOST_SKEW, MOST_SKEW + STEP / 2, STEP)
-    sharpness, best = max((_sharpness(rows, columns, angle), angle) for angle in degrees.tolist())
-    return best if sharpness > SHARPER * _sharpness(rows, columns, 0.0) else 0.0
+
+    def best(degrees: np.ndarray) -> tuple[float, float]:
+        return max((_sharpness(rows, columns, angle), angle) for angle in degrees.tolist())
+
+    sharpness, found = best(np.arange(-MOST_SKEW, MOST_SKEW + STEP / 2, STEP))
+    if step < STEP:
+        sharpness, found = best(np.arange(found - STEP, found + STEP + step / 2, step))
+    return found if sharpness > SHARPER * _sharpness(rows, columns, 0.0) else 0.0
 
 
 def _sharpness(rows: np.ndarray, columns: np.ndarray, degrees: float) -> float:
@@ -159,8 +172,11 @@ def picture_of(body: dict[str, Any]) -> Image.Image | None:
 
 def straightened(image: Image.Image) -> Image.Image:
     """A block of a page that was scanned askew, upright."""
-    grey = np.asarray(image.convert("L"))
-    degrees = skew(grey)
+    return turned(image, skew(np.asarray(image.convert("L"))))
+
+
+def turned(image: Image.Image, degrees: float) -> Image.Image:
+    """``image`` turned clockwise, on the same paper."""
     if not degrees:
         return image
     paper = tuple(int(level) for level in np.median(np.asarray(image), axis=(0, 1)))

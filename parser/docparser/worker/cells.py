@@ -20,6 +20,8 @@ from docparser.worker.grid import Box, Cell, Grid
 X_HEIGHT = 20.0  # px that the print of a line is enlarged to
 MARGIN = 0.4  # lines of print, of paper around a line
 RIM = 1  # px of the picture around the ink of a line
+EDGE = 24  # grey levels between two rows of pixels
+STEP = 0.02  # degrees: rules drift by a third of a pixel in a thousand
 LEAST_PIXELS = 28 * 28  # of a request: one image token
 TAG = re.compile("<(?:fcel|ecel|lcel|ucel|xcel|nl)>")
 
@@ -63,12 +65,18 @@ def find(body: dict[str, Any], prompt: str) -> Cells | None:
     image = bands.picture_of(body)
     if image is None:
         return None
-    image = bands.straightened(image)
+    image = straightened(image)
     found = grid.find(np.asarray(image.convert("L")))
     if found is None:
         return None
     questions = [_question(body, prompt, image, found, cell, line) for cell in found.cells for line in cell.lines]
     return Cells(found, questions)
+
+
+def straightened(image: Image.Image) -> Image.Image:
+    """A table of a page that was scanned askew, upright: by the upper and lower edges of print, rules and shading."""
+    grey = np.asarray(image.convert("L")).astype(np.int16)
+    return bands.turned(image, bands.rise(np.abs(np.diff(grey, axis=0)) > EDGE, STEP))
 
 
 def _question(

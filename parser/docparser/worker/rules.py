@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of a table's picture, and the papers of its rows: a row may be shaded, or dark with white letters.
 
-The paper of a row of pixels is its median, since print covers less than half of it. A rule is a run of pixels that
+The paper of a row of pixels is the grey that most of them have, or nearly: print has many greys. A rule is a run of pixels that
 differ from the paper and is longer than letters are.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from docparser.worker.bands import Body, runs
 
 FAINT = 16  # grey levels from the paper's: of a light grey rule
+GREYS = 8  # levels that are told apart in looking for the paper
 SHADE = 6  # grey levels between the papers of two rows
 LEAST_PAPER = 8  # px; what is lower between two papers is a rule or an edge
 LONG = 6.0  # lines of print: no letters touch each other for so long
@@ -63,11 +64,11 @@ def find(image: np.ndarray, line: float | None) -> Rules:
 
 def _papers(image: np.ndarray) -> tuple[np.ndarray, list[Body]]:
     """The grey level of each row's paper, int16 [height], and the rows where one paper ends and another begins."""
-    level = np.median(image, axis=1).astype(np.int16)
+    level = _usual(image)
     cuts = [0, *(np.flatnonzero(np.abs(np.diff(level)) > SHADE) + 1).tolist(), len(level)]
     papers = [(first, last) for first, last in zip(cuts, cuts[1:]) if last - first >= LEAST_PAPER]
     if not papers:
-        return np.full_like(level, int(np.median(image))), []
+        return np.full_like(level, int(np.median(level))), []
     edges = []
     filled = level.copy()
     filled[: papers[0][0]] = level[papers[0][0]]
@@ -78,6 +79,17 @@ def _papers(image: np.ndarray) -> tuple[np.ndarray, list[Body]]:
         if abs(int(level[end - 1]) - int(level[first])) > SHADE:
             edges.append((min(end, first - 1), max(first, end + 1)))
     return filled, edges
+
+
+def _usual(image: np.ndarray) -> np.ndarray:
+    """The mean of the most frequent greys of each row, which lie within twice ``GREYS`` levels: int16 [height]."""
+    height, count = len(image), 256 // GREYS
+    bins = (np.arange(height)[:, None] * count + image // GREYS).ravel()
+    pixels = np.bincount(bins, minlength=height * count).reshape(height, count)
+    sums = np.bincount(bins, weights=image.ravel(), minlength=height * count).reshape(height, count)
+    pixels, sums = pixels[:, 1:] + pixels[:, :-1], sums[:, 1:] + sums[:, :-1]
+    best = np.argmax(pixels, axis=1), np.arange(height)
+    return np.rint(sums[best[1], best[0]] / np.maximum(1, pixels[best[1], best[0]])).astype(np.int16)
 
 
 def _rules(found: np.ndarray, thick: float) -> list[Body]:
