@@ -2,13 +2,13 @@
 """Measure the demo weights end to end: held-out pages through a running parser.
 
     python -m demo_training.evaluate [--url http://127.0.0.1:8080] [--pages 20]
-        [--wide | --plain | --browser | --data tests/data] [--scanned]
+        [--wide | --plain | --browser | --tables N | --data tests/data] [--scanned]
 
 Needs Pillow and NumPy, the fonts and the word list of the training pages, and Chromium for ``--browser``. Prints JSON:
 block F1 (IoU 0.5, label must agree), pages in right order, and the page error. That is the edit distance between the
 page's running text as parsed and as drawn, over the length of the latter. It counts reading order and missing or
 doubled blocks; it leaves out tables, pictures, headers, footers, page numbers and footnotes, and differences of white
-space.
+space. With ``--tables`` it prints the tables' TEDS (``teds.py``) instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from .pages.documents import draw_page
 from .pages.page import Page
 from .pages.plain import draw_plain_page
 from .pages.scanned import scan
+from .pages.simple_tables import KINDS, draw_table_page
 from .scores import edit_distance, f1, match_blocks, order_right, page_text
+from .teds import markup_of, teds
 
 
 def parse(url: str, document: bytes, file_type: int, timeout: float = 600.0) -> list[dict]:
@@ -118,6 +120,36 @@ def evaluate_folder(url: str, tally: Tally, folder: Path) -> None:
             tally.add(f"{path.name} {number}", page, real, seconds)
 
 
+def evaluate_tables(url: str, seeds: range, scanned: bool = False) -> dict:
+    """The TEDS of the table of each page; 0 where the page has none, or where it is no table of markup."""
+    each = []
+    for seed in seeds:
+        page = draw_table_page(seed, "heldout")
+        buffer = io.BytesIO()
+        (scan(page.image, seed) if scanned else page.image).save(buffer, "PNG")
+        began = time.perf_counter()
+        (parsed,) = parse(url, buffer.getvalue(), 1)
+        seconds = time.perf_counter() - began
+        truth = markup_of(page.blocks[-1].cells)
+        tables = [block["block_content"] for block in parsed["parsing_res_list"] if block["block_label"] == "table"]
+        score = max((teds(table, truth) for table in tables), default=0.0)
+        cells = sum(map(len, page.blocks[-1].cells))
+        kind = KINDS[seed % len(KINDS)]
+        each.append({"page": seed, "kind": kind, "cells": cells, "teds": score, "seconds": round(seconds, 2)})
+    of_kind = {kind: [page["teds"] for page in each if page["kind"] == kind] for kind in KINDS}
+    scores = [page["teds"] for page in each]
+    return {
+        "pages": len(each),
+        "teds": round(sum(scores) / max(len(scores), 1), 4),
+        "of_kind": {kind: round(sum(of) / len(of), 4) for kind, of in of_kind.items() if of},
+        "without_any_error": sum(score == 1.0 for score in scores),
+        "least": round(min(scores, default=0.0), 4),
+        "cells": sum(page["cells"] for page in each),
+        "seconds_per_page": round(sum(page["seconds"] for page in each) / max(len(each), 1), 2),
+        "each": [{**page, "teds": round(page["teds"], 4)} for page in each],
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="the parser")
@@ -130,9 +162,14 @@ def main() -> None:
         "--plain", action="store_true", help="1240-px pages of 24 to 48 px print, unlike those of training"
     )
     kind.add_argument("--browser", action="store_true", help="licence texts of Debian, typeset by Chromium")
+    kind.add_argument("--tables", type=int, metavar="N", help="N pages with a simple table each")
     kind.add_argument("--data", type=Path, help="measure the documents of this folder instead of drawn pages")
     parser.add_argument("--scanned", action="store_true", help="drawn pages as a scanner hands them over")
     arguments = parser.parse_args()
+    if arguments.tables:
+        seeds = range(arguments.first_seed, arguments.first_seed + arguments.tables)
+        print(json.dumps(evaluate_tables(arguments.url, seeds, arguments.scanned), indent=1))
+        return
     tally = Tally()
     if arguments.data:
         evaluate_folder(arguments.url, tally, arguments.data)

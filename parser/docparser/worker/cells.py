@@ -17,8 +17,8 @@ from PIL import Image, ImageOps
 from docparser.worker import bands, grid
 from docparser.worker.grid import Box, Cell, Grid
 
-X_HEIGHT = 20.0  # px that the print of a line is enlarged to
-MARGIN = 0.4  # lines of print, of paper around a line
+X_HEIGHT = 22.0  # px that the print of a line is enlarged to
+MARGIN = 0.5  # lines of print, of paper around a line
 RIM = 1  # px of the picture around the ink of a line
 EDGE = 24  # grey levels between two rows of pixels
 STEP = 0.02  # degrees: rules drift by a third of a pixel in a thousand

@@ -20,7 +20,7 @@ from docparser.worker.columns import Edge, Piece, Span
 LEAST_LINE = 7  # px of a line's ink
 MOST_CELLS = 400
 COVERED = 0.6  # of a side of a cell, where it has a rule
-BARE = 0.3  # of a side of a cell, where it has none
+BARE = 0.7  # of a side of a cell: less is no rule
 EMPTY_ROW = 0.8  # lines of print: less is between the two lines of a double rule
 FILLED = 0.6  # of a field's columns, that each line prints in where the lines are rows
 MOST_LINES = 4  # of a cell
@@ -209,7 +209,9 @@ def _open_below(table: _Table, sides: Body, row: Body, below: Body) -> bool:
     if not table.rules.columns or below[0] <= row[1]:
         return False
     rule = table.rules.across[row[1] - 1 : below[0] + 1].any(axis=0)
-    return bool(rule.mean() >= rules.ACROSS and rule[sides[0] + 1 : sides[1] - 1].mean() < BARE)
+    # Where print crosses the middle of a high cell, there is contrast, but not from side to side.
+    marked = (table.rules.contrast[row[1] - 1 : below[0] + 1] > rules.FAINT).any(axis=0)
+    return bool(rule.mean() >= rules.ACROSS and marked[sides[0] + 1 : sides[1] - 1].mean() < BARE)
 
 
 def _ink(table: _Table, area: Box) -> tuple[Box, ...]:
