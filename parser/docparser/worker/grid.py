@@ -169,7 +169,10 @@ def _wrapped(table: _Table, field: _Field, fields: list[_Field], edges: list[Edg
     """Whether the lines of a field are those of cells in one row."""
     if len(field.lines) > MOST_LINES or len(fields) < (2 if ruled else 3):
         return False
-    filled = [_columns_of(_pieces(table, line), edges) for line in field.lines]
+    printed = [_pieces(table, line) for line in field.lines]
+    if not ruled and any(first < edge.at < last for row in printed for first, last in row for edge in edges):
+        return False  # one of them is a title
+    filled = [_columns_of(row, edges) for row in printed]
     sparse = min(map(len, filled)) < FILLED * len(set().union(*filled))
     single = sum(len(other.lines) <= 1 for other in fields)
     return sparse or (ruled and len(fields) > 2 and 2 * single >= len(fields))

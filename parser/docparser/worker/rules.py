@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of a table's picture, and the papers of its rows: a row may be shaded, or dark with white letters.
 
-The paper of a row of pixels is the grey that most of them have, or nearly: print has many greys. A rule is a run of pixels that
-differ from the paper and is longer than letters are.
+The paper of a row of pixels is the grey that most of them have, or nearly: print has many greys. A rule is a run of
+pixels that differ from the paper and is longer than letters are.
 """
 
 from __future__ import annotations
