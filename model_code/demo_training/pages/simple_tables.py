@@ -21,18 +21,22 @@ WIDTH, HEIGHT, MARGIN = 1240, 1754, 90  # px
 KINDS = ("ruled", "rules across", "zebra")
 SIZES = (20, 32)  # px of an em, the least and the most
 MONTHS = "January February March April May June July August September October November December".split()
-HEADS: tuple[tuple[Colour | None, Colour], ...] = (  # the field behind the head, and its print
-    (None, (0, 0, 0)),
-    ((225, 228, 235), (0, 0, 0)),
-    ((40, 60, 110), (255, 255, 255)),
-    ((50, 50, 50), (255, 255, 255)),
-)
-BLACK = (0, 0, 0)
+BLACK, WHITE = (0, 0, 0), (255, 255, 255)
+HEADS: dict[str, tuple[Colour | None, Colour]] = {  # the field behind the head, and its print
+    "plain head": (None, BLACK),
+    "light head": ((225, 228, 235), BLACK),
+    "blue head": ((40, 60, 110), WHITE),
+    "dark head": ((50, 50, 50), WHITE),
+}
+
+
+def look_of(seed: int) -> tuple[str, str]:
+    """The kind and the head of the table of ``seed``: twelve seeds have each pair once."""
+    return KINDS[seed % len(KINDS)], list(HEADS)[seed // len(KINDS) % len(HEADS)]
 
 
 def draw_table_page(seed: int, split: str) -> Page:
-    """The page of ``seed`` with words of ``split``; kinds go round with ``seed``. The table's block has the truth in
-    ``cells``."""
+    """The page of ``seed`` with words of ``split``. The table's block, the last, has the truth in ``cells``."""
     rng = random.Random(f"simple-tables-{split}-{seed}")
     vocabulary = [word for word in words(split) if "'" not in word and len(word) < 11]
     family = rng.choice(sorted({face.name for face in CORE}))
@@ -49,7 +53,7 @@ def draw_table_page(seed: int, split: str) -> Page:
             size -= 1
         else:
             cells = [row[:-1] for row in cells]
-    _set_table(page, rng, KINDS[seed % len(KINDS)], cells, (body, head), size, top + 90)
+    _set_table(page, rng, look_of(seed), cells, (body, head), size, top + 90)
     return page
 
 
@@ -93,8 +97,15 @@ def _natural(cells: list[list[str]], body: Face, head: Face, size: int) -> float
 
 
 def _set_table(
-    page: Page, rng: random.Random, kind: str, cells: list[list[str]], faces: tuple[Face, Face], size: int, top: int
+    page: Page,
+    rng: random.Random,
+    look: tuple[str, str],
+    cells: list[list[str]],
+    faces: tuple[Face, Face],
+    size: int,
+    top: int,
 ) -> Block | None:
+    kind = look[0]
     widths = _widths(cells, *faces, size)
     spare = WIDTH - 2 * MARGIN - sum(widths) - size * len(widths)
     more = rng.choice((0.0, 0.5, 1.0)) * spare / len(widths)
@@ -105,7 +116,7 @@ def _set_table(
     pitch = round(size * rng.uniform(1.5, 2.4))
     bottom = top + pitch * len(cells)
     right = {column for column in range(1, len(widths)) if cells[1][column][-1:].isdigit() and rng.random() < 0.7}
-    field, head_ink = rng.choice(HEADS)
+    field, head_ink = HEADS[look[1]]
     stripe = rng.choice(((242, 243, 246), (228, 236, 246), (224, 224, 224)))
     rule = rng.choice(((0, 0, 0), (0, 0, 0), (120, 120, 120), (190, 190, 190)))
     thick = rng.choice((1, 1, 2))

@@ -129,7 +129,7 @@ class PageCalls:
     def count(self, reply: Reply) -> None:
         """Add the reply to what the page's report counts."""
         self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
-        self.answered += reply.note is None or reply.note.has_text
+        self.answered += reply.note is None or reply.note.has_text or bool(reply.text)  # of one of its parts
 
     def text_of(self, reply: Reply) -> str:
         """The reply's text with a mark, which later tells its block."""
@@ -261,8 +261,9 @@ def _one(replies: list[Reply], join: Join = bands.joined) -> Reply:
     """The reply to a block of those to its parts; it is no surer than they are together, letter by letter."""
     known = [(reply.confidence, len(reply.text)) for reply in replies if reply.confidence is not None and reply.text]
     length = sum(letters for _, letters in known)
+    said = any(reply.note is None or reply.note.has_text for reply in replies)
     return Reply(
-        join([reply.text for reply in replies]),
+        join([reply.text for reply in replies]) if said else "",
         next((reply.note for reply in replies if reply.note is not None), None),
         (sum(reply.tokens[0] for reply in replies), sum(reply.tokens[1] for reply in replies)),
         sum(confidence * letters for confidence, letters in known) / length if length else None,
