@@ -29,20 +29,18 @@ NOWHERE = Box(0, 0, 9, 9)
 
 def table(size: int = 20, head: str = "white") -> Image.Image:
     """A ruled one; print is white on a dark ``head``."""
-    image = Image.new("RGB", (15 * size, 7 * size), "white")
+    pitch, width, height = 7 * size, 21 * size, 6 * size
+    image = Image.new("RGB", (width + 1, height + 1), "white")
     draw, font = ImageDraw.Draw(image), ImageFont.truetype(SANS, size)
-    draw.rectangle((0, 0, 15 * size, 2 * size), fill=head)
+    draw.rectangle((0, 0, width, 2 * size), fill=head)
     for number, row in enumerate(ROWS):
         for column, text in enumerate(row):
             ink = "white" if number == 0 and head != "white" else "black"
-            place = (size * (5 * column + 0.5), size * (2 * number + 1.4))
-            draw.text(place, text, fill=ink, font=font, anchor="ls")
+            draw.text((pitch * column + size / 2, size * (2 * number + 1.4)), text, fill=ink, font=font, anchor="ls")
     for number in range(4):
-        draw.line((0, 2 * size * number, 15 * size, 2 * size * number), fill="black")
-        draw.line((min(5 * size * number, image.width - 1),) * 2, fill="black")
-        at = min(5 * size * number, image.width - 1)
-        draw.line((at, 0, at, 6 * size), fill="black")
-    return image.crop((0, 0, image.width, 6 * size + 1))
+        draw.line((0, 2 * size * number, width, 2 * size * number), fill="black")
+        draw.line((pitch * number, 0, pitch * number, height), fill="black")
+    return image
 
 
 def request(image: Image.Image) -> dict[str, Any]:
@@ -73,12 +71,15 @@ def test_each_cell_with_print_is_a_question_of_its_own():
     found = cells.find(body, "OCR:")
     assert found is not None and len(found.questions) == 8, "nothing is asked of the empty cell"
     assert [prompt_of(question) for question in found.questions] == ["OCR:"] * 8
-    for question in found.questions:
+    lines = [line for cell in found.grid.cells for line in cell.lines]
+    for question, line in zip(found.questions, lines, strict=True):
         assert question["temperature"] == 0
         bounds, image = question["mm_processor_kwargs"], picture(question)
-        enlarged = (22 * 2.2 / found.grid.line) ** 2 * image.width * image.height
+        height = max(found.grid.line, line.bottom - line.top)
+        assert image.height == pytest.approx(line.bottom - line.top + 2 + height, abs=2)
+        enlarged = (22 * 2.2 / height) ** 2 * image.width * image.height
         assert bounds["max_pixels"] == 1_003_520
-        assert bounds["min_pixels"] == pytest.approx(max(784, enlarged), rel=0.3)
+        assert bounds["min_pixels"] == pytest.approx(max(784, enlarged), rel=0.01)
         corner = np.asarray(image.convert("L"))[:4, :4]
         assert corner.min() > 240, "paper around the print, and no rule"
     assert prompt_of(body) == "Table Recognition:" and body["mm_processor_kwargs"]["min_pixels"] == 112_896
