@@ -24,6 +24,7 @@ BARE = 0.7  # of a side of a cell: less is no rule
 EMPTY_ROW = 0.8  # lines of print: less is between the two lines of a double rule
 FILLED = 0.6  # of a field's columns, that each line prints in where the lines are rows
 MOST_LINES = 4  # of a cell
+CLOSE = 0.85  # of the height of a row with one line: lines of one cell are closer
 LEAST_FILLED = 0.3  # of the cells of a table without rules
 ONE_LINE = 1.5  # lines of print: ink that is no higher is one line
 SPECK = 5  # px of ink that are no print
@@ -169,13 +170,16 @@ def _wrapped(table: _Table, field: _Field, fields: list[_Field], edges: list[Edg
     """Whether the lines of a field are those of cells in one row."""
     if len(field.lines) > MOST_LINES or len(fields) < (2 if ruled else 3):
         return False
+    single = [other.rows[1] - other.rows[0] for other in fields if len(other.lines) == 1]
+    pitch = min(below[0] - above[0] for above, below in zip(field.lines, field.lines[1:]))
+    if single and pitch > CLOSE * min(single):
+        return False  # they are as far apart as rows
     printed = [_pieces(table, line) for line in field.lines]
     if not ruled and any(first < edge.at < last for row in printed for first, last in row for edge in edges):
         return False  # one of them is a title
     filled = [_columns_of(row, edges) for row in printed]
     sparse = min(map(len, filled)) < FILLED * len(set().union(*filled))
-    single = sum(len(other.lines) <= 1 for other in fields)
-    return sparse or (ruled and len(fields) > 2 and 2 * single >= len(fields))
+    return sparse or (ruled and len(fields) > 2 and 2 * len(single) >= len(fields))
 
 
 def _columns_of(row: list[Piece], edges: list[Edge]) -> set[int]:
