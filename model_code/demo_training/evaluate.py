@@ -36,12 +36,17 @@ from .teds import markup_of, teds
 ROOM = 8  # px around a table that is parsed alone
 
 
-def parse(url: str, document: bytes, file_type: int, timeout: float = 600.0, **options: object) -> list[dict]:
+def parse(url: str, document: bytes, file_type: int, timeout: float = 600.0, options: dict | None = None) -> list[dict]:
     """POST a PDF (``file_type`` 0) or an image (1) to ``url``/layout-parsing; the pages' ``prunedResult``.
 
     ``options`` are further members of the request. Raises RuntimeError with the service's message where it refuses.
     """
-    members = {"file": base64.b64encode(document).decode(), "fileType": file_type, "visualize": False, **options}
+    members = {
+        "file": base64.b64encode(document).decode(),
+        "fileType": file_type,
+        "visualize": False,
+        **(options or {}),
+    }
     request = urllib.request.Request(
         f"{url}/layout-parsing", json.dumps(members).encode(), {"Content-Type": "application/json"}
     )
@@ -131,38 +136,39 @@ def evaluate_tables(url: str, seeds: range, scanned: bool = False, alone: bool =
     ``alone``: the table's picture is parsed by itself, without a layout model.
     """
     options = {"useLayoutDetection": False, "promptLabel": "table"} if alone else {}
-    each = []
+    scores: list[float] = []
+    by_look: dict[str, list[float]] = {}
+    each: list[dict] = []
     for seed in seeds:
         page = draw_table_page(seed, "heldout")
-        image, (left, top, right, bottom) = scan(page.image, seed) if scanned else page.image, page.blocks[-1].bbox
+        drawn, look = page.blocks[-1], look_of(seed)
+        image, (left, top, right, bottom) = scan(page.image, seed) if scanned else page.image, drawn.bbox
         if alone:
             image = image.crop((left - ROOM, top - ROOM, right + ROOM, bottom + ROOM))
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         began = time.perf_counter()
-        (parsed,) = parse(url, buffer.getvalue(), 1, **options)
+        (parsed,) = parse(url, buffer.getvalue(), 1, options=options)
         seconds = time.perf_counter() - began
-        truth = markup_of(page.blocks[-1].cells)
         # Without a layout model the block of the whole picture has no label of a table.
         found = [
             block["block_content"] for block in parsed["parsing_res_list"] if alone or block["block_label"] == "table"
         ]
-        score = max((teds(table, truth) for table in found), default=0.0)
-        cells = sum(map(len, page.blocks[-1].cells))
-        each.append({"page": seed, "look": look_of(seed), "cells": cells, "teds": score, "seconds": round(seconds, 2)})
-    scores = [page["teds"] for page in each]
+        score = max((teds(table, markup_of(drawn.cells)) for table in found), default=0.0)
+        scores.append(score)
+        for name in look:
+            by_look.setdefault(name, []).append(score)
+        cells = sum(map(len, drawn.cells))
+        each.append({"page": seed, "look": look, "cells": cells, "teds": round(score, 4), "seconds": round(seconds, 2)})
     return {
         "pages": len(each),
         "teds": _mean(scores),
-        "by_look": {
-            name: _mean([page["teds"] for page in each if name in page["look"]])
-            for name in sorted({name for page in each for name in page["look"]})
-        },
+        "by_look": {name: _mean(of) for name, of in sorted(by_look.items())},
         "without_any_error": sum(score == 1.0 for score in scores),
         "found": sum(score > 0.0 for score in scores),
         "cells": sum(page["cells"] for page in each),
         "seconds_per_page": round(sum(page["seconds"] for page in each) / max(len(each), 1), 2),
-        "each": [{**page, "teds": round(page["teds"], 4)} for page in each],
+        "each": each,
     }
 
 

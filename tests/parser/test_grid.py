@@ -58,7 +58,7 @@ def drawn(look: Look, rows: list[list[str]], spans: tuple[tuple[int, int], ...] 
         draw.rectangle((EDGES[0], top, EDGES[-1], top + PITCH - 1), fill=(paper,) * 3)
         ink = "white" if paper < 128 else "black"
         for column, text in enumerate(row):
-            place = (EDGES[column] + 10, top + 29)
+            place: tuple[float, float] = (EDGES[column] + 10, top + 29)
             if column == 0 and number in wide:
                 place = ((EDGES[0] + EDGES[wide[number]] - draw.textlength(text, font)) / 2, top + 29)
             draw.text(place, text, fill=ink, font=font, anchor="ls")

@@ -85,14 +85,13 @@ def find(image: np.ndarray) -> Grid | None:
     height, width = image.shape
     if height < LEAST_LINE or width < 4 * LEAST_LINE:
         return None
-    line: float | None = None
+    found = rules.find(image, None)
     for _ in range(2):  # the height of a line says which runs of ink are rules, and rules hide lines
-        found = rules.find(image, line)
         lines = _lines(_letters(found))
         line = float(np.median([last - first for first, last in lines])) if lines else 0.0
         if line < LEAST_LINE:
             return None
-    found = rules.find(image, line)
+        found = rules.find(image, line)
     letters = _letters(found)
     return _grid(_Table(image, found, letters, line), _lines(letters))
 
@@ -217,7 +216,7 @@ def _open_below(table: _Table, sides: Body, row: Body, below: Body) -> bool:
         return False
     rule = table.rules.across[row[1] - 1 : below[0] + 1].any(axis=0)
     # Where print crosses the middle of a high cell, there is contrast, but not from side to side.
-    marked = (table.rules.contrast[row[1] - 1 : below[0] + 1] > rules.FAINT).any(axis=0)
+    marked = np.asarray((table.rules.contrast[row[1] - 1 : below[0] + 1] > rules.FAINT).any(axis=0))
     return bool(rule.mean() >= rules.ACROSS and marked[sides[0] + 1 : sides[1] - 1].mean() < BARE)
 
 
