@@ -85,7 +85,7 @@ def find(image: np.ndarray) -> Grid | None:
     height, width = image.shape
     if height < LEAST_LINE or width < 4 * LEAST_LINE:
         return None
-    found = rules.find(image, None)
+    found, line = rules.find(image, None), 0.0
     for _ in range(2):  # the height of a line says which runs of ink are rules, and rules hide lines
         lines = _lines(_letters(found))
         line = float(np.median([last - first for first, last in lines])) if lines else 0.0
