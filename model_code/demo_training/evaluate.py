@@ -141,7 +141,7 @@ def evaluate_tables(url: str, seeds: range, scanned: bool = False, alone: bool =
     each: list[dict] = []
     for seed in seeds:
         page = draw_table_page(seed, "heldout")
-        drawn, look = page.blocks[-1], look_of(seed)
+        drawn, look = page.blocks[1], look_of(seed)
         image, (left, top, right, bottom) = scan(page.image, seed) if scanned else page.image, drawn.bbox
         if alone:
             image = image.crop((left - ROOM, top - ROOM, right + ROOM, bottom + ROOM))

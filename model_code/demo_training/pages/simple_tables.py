@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages with a simple table below a line of text: one line of print a cell, no cell over several rows or columns.
+"""Pages with a simple table between a line of text and paragraphs: one line of print a cell, no cell over several rows
+or columns.
 
 Drawn for measuring only. Nothing here is shared with the tables of training but the words' list.
 """
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from PIL import Image, ImageDraw
 
-from ..drawing.block import Colour, draw_line, text_width
+from ..drawing.block import Colour, draw_line, text_width, wrap
 from ..drawing.fonts import CORE, Face
 from ..drawing.words import words
 from .page import Block, Page
@@ -36,7 +37,7 @@ def look_of(seed: int) -> tuple[str, str]:
 
 
 def draw_table_page(seed: int, split: str) -> Page:
-    """The page of ``seed`` with words of ``split``. The table's block, the last, has the truth in ``cells``."""
+    """The page of ``seed`` with words of ``split``. The table's block, the second, has the truth in ``cells``."""
     rng = random.Random(f"simple-tables-{split}-{seed}")
     vocabulary = [word for word in words(split) if "'" not in word and len(word) < 11]
     family = rng.choice(sorted({face.name for face in CORE}))
@@ -53,8 +54,19 @@ def draw_table_page(seed: int, split: str) -> Page:
             size -= 1
         else:
             cells = [row[:-1] for row in cells]
-    _set_table(page, rng, look_of(seed), cells, (body, head), size, top + 90)
+    table = _set_table(page, rng, look_of(seed), cells, (body, head), size, top + 90)
+    _set_paragraphs(page, rng, vocabulary, body, (table.bbox[3] if table else top) + 60)
     return page
+
+
+def _set_paragraphs(page: Page, rng: random.Random, vocabulary: list[str], body: Face, top: int) -> None:
+    """Text down to the foot of the page."""
+    width = WIDTH - 2 * MARGIN
+    while top < HEIGHT - 300:
+        source = iter(lambda: rng.choice(vocabulary).lower(), None)
+        lines = [(line, 0.0) for line in wrap(source, body, 24, width, rng.randint(2, 6))]
+        set_lines(page, "text", lines, body, 24, MARGIN, top, width, 34, BLACK)
+        top += 34 * len(lines) + 30
 
 
 def _cells(rng: random.Random, vocabulary: list[str], rows: int, columns: int) -> list[list[str]]:
