@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import re
 import urllib.request
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from tests.support.local_mode import LocalMode
 from tests.support.paths import DATA
@@ -88,6 +91,43 @@ def test_page_with_a_table(local: LocalMode):
     rate = wrong / sum(map(len, expected))
     print(f"invoice: character error {rate:.2%} over the blocks outside the table")
     assert rate <= ACCEPTED_ERROR["invoice"], f"{rate:.2%}\nexpected: {expected}\nfound:    {found}"
+
+
+def test_the_table_is_right_in_every_format(local: LocalMode):
+    blocks = json.loads((DATA / "invoice.json").read_text())["blocks"]
+    (cells,) = (block["cells"] for block in blocks if block["label"] == "table")
+    document = (DATA / "invoice.png").read_bytes()
+    for name in ("md", "html"):
+        rows = re.findall(r"<tr>(.*?)</tr>", converted(local, document, name).decode(), re.DOTALL)
+        assert [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in rows] == cells, name
+    assert sheet_of(converted(local, document, "xlsx")) == [[shown(text) for text in row] for row in cells]
+
+
+def converted(local: LocalMode, document: bytes, name: str) -> bytes:
+    """The page in a format of ``/parse``."""
+    head = '--part\r\nContent-Disposition: form-data; name="file"; filename="page.png"\r\n\r\n'
+    body = head.encode() + document + b"\r\n--part--\r\n"
+    form = {"Content-Type": "multipart/form-data; boundary=part"}
+    request = urllib.request.Request(f"{local.parser_url}/parse?format={name}", body, form)
+    with urllib.request.urlopen(request, timeout=300) as response:
+        return response.read()
+
+
+def shown(text: str) -> str | float:
+    """A number where a sheet has one."""
+    return float(text) if re.fullmatch(r"[\d.]+", text) else text
+
+
+def sheet_of(book: bytes) -> list[list[str | float]]:
+    """The rows of the only sheet of a workbook. This environment has no library for workbooks."""
+    main = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+    with zipfile.ZipFile(io.BytesIO(book)) as parts:
+        (sheet,) = (ElementTree.fromstring(parts.read(name)) for name in parts.namelist() if "worksheets/" in name)
+    rows = []
+    for row in sheet.iter(f"{main}row"):
+        cells = [(cell.get("t"), "".join(cell.itertext())) for cell in row.iter(f"{main}c")]
+        rows.append([text if kind == "inlineStr" else float(text) for kind, text in cells])
+    return rows
 
 
 def test_pdf_of_three_pages(local: LocalMode):

@@ -47,7 +47,7 @@ def find(image: np.ndarray) -> Bands:
     """``image``: grey, uint8 [height, width]."""
     height = image.shape[0]
     ink = _ink(image)
-    bodies = _bodies(ink, max(1, round(NOISE * image.shape[1])))
+    bodies = bodies_in(ink, max(1, round(NOISE * image.shape[1])))
     if not bodies:
         return Bands([(0, height)], 1.0)
     x_height = X_HEIGHT_OF_LINE * float(np.median([last - first for first, last in bodies]))
@@ -63,17 +63,30 @@ def find(image: np.ndarray) -> Bands:
 def skew(image: np.ndarray) -> float:
     """Degrees, counter-clockwise, that lines of print rise by; 0.0 where no angle makes them clearly sharper.
 
-    ``image``: grey, uint8 [height, width]. Lines are sharpest along the angle at which the sums of ink over them differ
-    most (the sum of their squares is largest).
+    ``image``: grey, uint8 [height, width].
     """
-    rows, columns = np.nonzero(_inked(image))
+    return rise(_inked(image), STEP)
+
+
+def rise(marks: np.ndarray, step: float) -> float:
+    """Degrees, counter-clockwise, to about ``step``, that lines of ``marks``, bool [height, width], rise by.
+
+    Lines are sharpest along the angle at which the sums of marks over them differ most (the sum of their squares is
+    largest). 0.0 where no angle makes them clearly sharper.
+    """
+    rows, columns = np.nonzero(marks)
     if not len(rows):
         return 0.0
     every = max(1, len(rows) // POINTS)
     rows, columns = rows[::every], columns[::every]
-    degrees = np.arange(-MOST_SKEW, MOST_SKEW + STEP / 2, STEP)
-    sharpness, best = max((_sharpness(rows, columns, angle), angle) for angle in degrees.tolist())
-    return best if sharpness > SHARPER * _sharpness(rows, columns, 0.0) else 0.0
+
+    def best(degrees: np.ndarray) -> tuple[float, float]:
+        return max((_sharpness(rows, columns, angle), angle) for angle in degrees.tolist())
+
+    sharpness, found = best(np.arange(-MOST_SKEW, MOST_SKEW + STEP / 2, STEP))
+    if step < STEP:
+        sharpness, found = best(np.arange(found - STEP, found + STEP + step / 2, step))
+    return found if sharpness > SHARPER * _sharpness(rows, columns, 0.0) else 0.0
 
 
 def _sharpness(rows: np.ndarray, columns: np.ndarray, degrees: float) -> float:
@@ -91,10 +104,10 @@ def _ink(image: np.ndarray) -> np.ndarray:
     return np.count_nonzero(_inked(image), axis=1)
 
 
-def _bodies(ink: np.ndarray, noise: int) -> list[Body]:
+def bodies_in(ink: np.ndarray, noise: int) -> list[Body]:
     """Lines from top to bottom."""
-    runs = _runs(ink > noise)
-    parted = [part for run in runs for part in _parted(ink, run)]
+    inked = runs(ink > noise)
+    parted = [part for run in inked for part in _parted(ink, run)]
     if not parted:
         return []
     usual = float(np.median([last - first for first, last in parted]))
@@ -113,7 +126,7 @@ def _parted(ink: np.ndarray, run: Body) -> list[Body]:
     """The lines of a run of inked rows: several, if they touch."""
     first, last = run
     rows = ink[first:last]
-    parts = [(first + top, first + end) for top, end in _runs(rows > TOUCHING * rows.mean())]
+    parts = [(first + top, first + end) for top, end in runs(rows > TOUCHING * rows.mean())]
     heights = [end - top for top, end in parts]
     if len(parts) < 2 or min(heights) < LETTERS / 2 or min(heights) < 0.5 * max(heights):
         return [run]
@@ -121,7 +134,7 @@ def _parted(ink: np.ndarray, run: Body) -> list[Body]:
     return list(zip(cuts, cuts[1:]))
 
 
-def _runs(inked: np.ndarray) -> list[Body]:
+def runs(inked: np.ndarray) -> list[Body]:
     edges = np.flatnonzero(np.diff(np.concatenate(([0], inked.astype(np.int8), [0]))))
     return [(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2])]
 
@@ -136,42 +149,62 @@ def _between(ink: np.ndarray, above: Body, below: Body) -> int:
 
 def questions(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The request for a block's text as requests for its bands; as it is, where its picture is none that can be cut."""
-    message = body["messages"][0]
-    picture = next((part for part in message["content"] if part.get("type") == "image_url"), None)
-    if picture is None or not picture["image_url"]["url"].startswith(DATA_URL):
+    image = picture_of(body)
+    if image is None:
         return [body]
-    image = Image.open(io.BytesIO(base64.b64decode(picture["image_url"]["url"][len(DATA_URL) :]))).convert("RGB")
-    image = _straightened(image)
+    image = straightened(image)
     bands = find(np.asarray(image.convert("L")))
     if len(bands.rows) == 1 and bands.scale == 1.0:
         return [body]
-    return [_question(body, message, image.crop((0, top, image.width, end)), bands.scale) for top, end in bands.rows]
+    cuts = [image.crop((0, top, image.width, end)) for top, end in bands.rows]
+    usual = (body.get("mm_processor_kwargs") or {}).get("min_pixels") or 0
+    return [with_picture(body, cut, max(usual, round(cut.width * cut.height * bands.scale**2))) for cut in cuts]
 
 
-def _straightened(image: Image.Image) -> Image.Image:
+def picture_of(body: dict[str, Any]) -> Image.Image | None:
+    """The picture of a request, RGB; None where it is none that can be cut."""
+    content = body["messages"][0]["content"]
+    picture = next((part for part in content if part.get("type") == "image_url"), None)
+    if picture is None or not picture["image_url"]["url"].startswith(DATA_URL):
+        return None
+    return Image.open(io.BytesIO(base64.b64decode(picture["image_url"]["url"][len(DATA_URL) :]))).convert("RGB")
+
+
+def straightened(image: Image.Image) -> Image.Image:
     """A block of a page that was scanned askew, upright."""
-    grey = np.asarray(image.convert("L"))
-    degrees = skew(grey)
+    return turned(image, skew(np.asarray(image.convert("L"))))
+
+
+def turned(image: Image.Image, degrees: float) -> Image.Image:
+    """``image`` turned clockwise, on the same paper."""
     if not degrees:
         return image
     paper = tuple(int(level) for level in np.median(np.asarray(image), axis=(0, 1)))
     return image.rotate(-degrees, Image.Resampling.BICUBIC, fillcolor=paper)
 
 
-def _question(body: dict[str, Any], message: dict[str, Any], band: Image.Image, scale: float) -> dict[str, Any]:
-    """The VLM's own preprocessing enlarges: a bound from below says how many pixels it needs."""
+def with_picture(body: dict[str, Any], picture: Image.Image, least: int) -> dict[str, Any]:
+    """The request with another picture. The VLM's own preprocessing enlarges: ``least`` says how many pixels it
+    needs."""
     coded = io.BytesIO()
-    band.save(coded, "JPEG", quality=95)
+    picture.save(coded, "JPEG", quality=95)
     url = DATA_URL + base64.b64encode(coded.getvalue()).decode()
+    message = body["messages"][0]
     content = [
         {**part, "image_url": {**part["image_url"], "url": url}} if part.get("type") == "image_url" else part
         for part in message["content"]
     ]
     bounds = dict(body.get("mm_processor_kwargs") or {})
-    least = round(band.width * band.height * scale**2)
     most = bounds.get("max_pixels")
-    bounds["min_pixels"] = max(bounds.get("min_pixels") or 0, least if most is None else min(least, most))
+    bounds["min_pixels"] = least if most is None else min(least, most)
     return {**body, "messages": [{**message, "content": content}], "mm_processor_kwargs": bounds}
+
+
+def with_prompt(body: dict[str, Any], prompt: str) -> dict[str, Any]:
+    """The request with another prompt."""
+    message = body["messages"][0]
+    content = [{**part, "text": prompt} if part.get("type") == "text" else part for part in message["content"]]
+    return {**body, "messages": [{**message, "content": content}]}
 
 
 def joined(texts: list[str]) -> str:

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
-from docparser.worker import bands
+from docparser.worker import bands, cells
 from docparser.worker.baton import FINISHING, Baton
 
 # A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that
@@ -31,6 +31,7 @@ from docparser.worker.baton import FINISHING, Baton
 MARK_BEGINS, MARK_ENDS = "\ue000", "\ue001"
 MARK = re.compile(f"{MARK_BEGINS}(\\d+){MARK_ENDS}")
 TEXT_PROMPT, TABLE_PROMPT = "OCR:", "Table Recognition:"
+Join = Callable[[list[str]], str]  # of the texts of a block's parts
 
 
 class Cancelled(Exception):
@@ -50,7 +51,7 @@ class PageCalls:
     def __init__(
         self, task: int, request_id: str, baton: Baton, on_waiting: Callable[[], None], bands: bool = False
     ) -> None:
-        """``bands``: blocks of text are read in bands of a few lines."""
+        """``bands``: blocks of text are read in bands of a few lines, and tables by their cells."""
         self.task, self.request_id, self.bands = task, request_id, bands
         self.layout_s = 0.0
         self.told: list[Reply] = []  # by the numbers in the texts' marks
@@ -128,7 +129,7 @@ class PageCalls:
     def count(self, reply: Reply) -> None:
         """Add the reply to what the page's report counts."""
         self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
-        self.answered += reply.note is None or reply.note.has_text
+        self.answered += reply.note is None or reply.note.has_text or bool(reply.text)  # of one of its parts
 
     def text_of(self, reply: Reply) -> str:
         """The reply's text with a mark, which later tells its block."""
@@ -226,8 +227,11 @@ class BlockClient:
             raise NotImplementedError("PaddleX 3.7.2 asks for futures only")
         prompt = next((part["text"] for part in messages[0]["content"] if "text" in part), "")
         body = {"messages": messages, **kwargs.pop("extra_body", {}), **kwargs}
-        bodies = bands.questions(body) if self._page.calls.bands and prompt == TEXT_PROMPT else [body]
-        return self._ask(bodies, TABLE if prompt == TABLE_PROMPT else TEXT)
+        if self._page.calls.bands and prompt == TEXT_PROMPT:
+            return self._ask(bands.questions(body), TEXT)
+        if self._page.calls.bands and prompt == TABLE_PROMPT and (table := cells.find(body, TEXT_PROMPT)) is not None:
+            return self._ask(table.questions, TEXT, table.otsl)
+        return self._ask([body], TABLE if prompt == TABLE_PROMPT else TEXT)
 
     def read(self, body: dict[str, Any], guard: Guard) -> Reply:
         """The answer to the one question of this thread's page. Raises VlmUnavailable, Cancelled."""
@@ -235,30 +239,31 @@ class BlockClient:
         self._page.calls.count(reply)
         return reply
 
-    def _ask(self, bodies: list[dict[str, Any]], guard: Guard) -> _Pending:
-        """One block, whose picture is that of one request or in bands of several."""
+    def _ask(self, bodies: list[dict[str, Any]], guard: Guard, join: Join = bands.joined) -> _Pending:
+        """One block, whose picture is that of one request or in parts of several."""
         calls: PageCalls = self._page.calls
         request_id = f"{calls.request_id}-b{len(calls._futures)}"
-        future = asyncio.run_coroutine_threadsafe(self._read(bodies, request_id, guard), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._read(bodies, request_id, guard, join), self._loop)
         calls.add(future)
         return _Pending(calls, future)
 
-    async def _read(self, bodies: list[dict[str, Any]], request_id: str, guard: Guard) -> Reply:
+    async def _read(self, bodies: list[dict[str, Any]], request_id: str, guard: Guard, join: Join) -> Reply:
         questions = [{"model": self._model, **body} for body in bodies]
-        if len(questions) == 1:
+        if len(questions) == 1 and join is bands.joined:
             return await self.vlm.read_block(questions[0], request_id, guard)
         calls = [
             self.vlm.read_block(question, f"{request_id}-{number}", guard) for number, question in enumerate(questions)
         ]
-        return _one(await asyncio.gather(*calls))
+        return _one(await asyncio.gather(*calls), join)
 
 
-def _one(replies: list[Reply]) -> Reply:
-    """The reply to a block of those to its bands; it is no surer than they are together, letter by letter."""
+def _one(replies: list[Reply], join: Join = bands.joined) -> Reply:
+    """The reply to a block of those to its parts; it is no surer than they are together, letter by letter."""
     known = [(reply.confidence, len(reply.text)) for reply in replies if reply.confidence is not None and reply.text]
     length = sum(letters for _, letters in known)
+    said = any(reply.note is None or reply.note.has_text for reply in replies)
     return Reply(
-        bands.joined([reply.text for reply in replies]),
+        join([reply.text for reply in replies]) if said else "",
         next((reply.note for reply in replies if reply.note is not None), None),
         (sum(reply.tokens[0] for reply in replies), sum(reply.tokens[1] for reply in replies)),
         sum(confidence * letters for confidence, letters in known) / length if length else None,
