@@ -91,7 +91,7 @@ GROUPS = {
             "parser",
             tuple(
                 f"tests/demo_training/{name}"
-                for name in ("layout", "pages", "typesetters", "outside", "test_scores.py")
+                for name in ("layout", "pages", "typesetters", "outside", "test_scores.py", "test_teds.py")
             ),
             also=("reference", "vlm"),
             system_files=DRAWING + BROWSER,

@@ -126,8 +126,9 @@ class Cluster:
         self.wait_for(ready, seconds, f"all pods of {workload} are ready", *self.of(workload))
 
     def expose(self, port: int, target: Address) -> None:
-        """Something outside of the cluster, which pods reach at the gateway."""
-        self._proxies[port] = ServiceProxy((self.gateway, port), lambda: [target])
+        """Something outside of the cluster, which pods reach at the gateway. A second time it changes nothing."""
+        if port not in self._proxies:
+            self._proxies[port] = ServiceProxy((self.gateway, port), lambda: [target])
 
     @staticmethod
     def wait_for(condition: Callable[[], bool], seconds: float, what: str, *pods: Pod) -> None:
