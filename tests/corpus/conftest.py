@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import s3 as buckets
 from tests.support import swift as swift_servers
+from tests.support.lent import lend
 from tests.support.s3 import BucketServer, S3Server
 from tests.support.simulated_vlm import SimulatedVlm
 from tests.support.swift import SwiftServer
@@ -21,20 +22,12 @@ Parse = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
-    if buckets.MISSING:
-        pytest.skip(buckets.MISSING)
-    server = S3Server()
-    yield server
-    server.end()
+    yield from lend(S3Server, buckets.MISSING)
 
 
 @pytest.fixture(scope="session")
 def swift() -> Iterator[SwiftServer]:
-    if why := swift_servers.missing():
-        pytest.skip(why)
-    server = SwiftServer()
-    yield server
-    server.end()
+    yield from lend(SwiftServer, swift_servers.missing())
 
 
 @pytest.fixture(params=["moto", "swift"])

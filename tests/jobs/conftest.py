@@ -13,6 +13,7 @@ from tests.support import s3 as buckets
 from tests.support import swift as swift_servers
 from tests.support.job_place import Place
 from tests.support.jobs import JobsParser, Start, VlmProcess
+from tests.support.lent import lend
 from tests.support.postgres import PostgresServer
 from tests.support.s3 import BucketServer, S3Server
 from tests.support.swift import SwiftServer
@@ -21,31 +22,19 @@ from tests.support.swift import SwiftServer
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One for all tests; each test has a database of its own."""
-    if postgresql.MISSING:
-        pytest.skip(postgresql.MISSING)
-    server = PostgresServer()
-    yield server
-    server.end()
+    yield from lend(PostgresServer, postgresql.MISSING)
 
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     """One for all tests; each test has a bucket of its own."""
-    if buckets.MISSING:
-        pytest.skip(buckets.MISSING)
-    server = S3Server()
-    yield server
-    server.end()
+    yield from lend(S3Server, buckets.MISSING)
 
 
 @pytest.fixture(scope="session")
 def swift() -> Iterator[SwiftServer]:
     """The same of a server that keeps objects in files and can be killed. Each of its answers takes longer."""
-    if why := swift_servers.missing():
-        pytest.skip(why)
-    server = SwiftServer()
-    yield server
-    server.end()
+    yield from lend(SwiftServer, swift_servers.missing())
 
 
 @pytest.fixture

@@ -33,13 +33,7 @@ class Edge(NamedTuple):
 def pieces(letters: np.ndarray, line: float) -> list[Piece]:
     """The words of a row of a table, joined where no more than a blank is between them. ``letters``: bool
     [height, width], pixels of print; ``line``: px of a line's ink."""
-    joined: list[Piece] = []
-    for first, last in runs(np.asarray(letters.any(axis=0))):
-        if joined and first - joined[-1][1] < GAP * line:
-            joined[-1] = (joined[-1][0], last)
-        else:
-            joined.append((first, last))
-    return joined
+    return _joined(runs(np.asarray(letters.any(axis=0))), GAP * line)
 
 
 def slots(rules: list[Body], letters: np.ndarray, line: float) -> list[Body]:

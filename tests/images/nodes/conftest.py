@@ -14,13 +14,14 @@ import pytest
 from tests.images.conftest import STACK, stage
 from tests.images.nodes.client import Client
 from tests.images.project import Project
+from tests.support import postgres as postgresql
+from tests.support import s3 as buckets
 from tests.support.cluster.cluster import Cluster
 from tests.support.kubernetes import rendered
+from tests.support.lent import lend
 from tests.support.paths import ROOT
-from tests.support.postgres import MISSING as POSTGRES_MISSING
 from tests.support.postgres import PostgresServer
 from tests.support.s3 import KEYS, S3Server
-from tests.support.s3 import MISSING as S3_MISSING
 
 NAMESPACE = "paddleocr-vl"
 READY_S = 1200.0  # generous: two busy cores
@@ -30,20 +31,12 @@ DATABASE, BUCKET = 5432, 443
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    if POSTGRES_MISSING:
-        pytest.skip(POSTGRES_MISSING)
-    server = PostgresServer()
-    yield server
-    server.end()
+    yield from lend(PostgresServer, postgresql.MISSING)
 
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
-    if S3_MISSING:
-        pytest.skip(S3_MISSING)
-    server = S3Server()
-    yield server
-    server.end()
+    yield from lend(S3Server, buckets.MISSING)
 
 
 def weights_by_hand(folder: Path) -> Path:

@@ -5,7 +5,6 @@
     container  one container: the words it is run with, and its probes
     states     which containers run
     pod        containers that share a network; readiness, restarts, the end
-    names      the cluster's name server
     service    an address in front of pods
     cluster    the objects: pods of Deployments, Jobs, evictions
     kuberay    pods of a RayCluster

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.kubernetes import Facts, one
+from tests.support.simulated_names import SimulatedNames
 
-from .names import ClusterNames
 from .pod import Pod
 from .service import Address, ServiceProxy
 from .states import States
 
 DOMAIN = "cluster.local"
+NAMES_PORT = 53  # resolv.conf names no other
 
 
 class Evicted(Exception):
@@ -55,16 +56,16 @@ class Cluster:
         self.objects: list[Facts] = []
         self.pods: list[Pod] = []
         self._owner: dict[str, tuple[str, Facts]] = {}  # of a pod: its workload, and the template that it was made of
-        self._names = ClusterNames(self.gateway, self._find)
+        self._names = SimulatedNames(self._find, self.gateway, NAMES_PORT)
 
-    def apply(self, objects: list[Facts], seconds: float, leave: tuple[str, ...] = ()) -> None:
-        """As `kubectl apply` and `rollout status`: returns when all pods are ready and all Jobs complete. Workloads in
-        `leave` are left out."""
+    def apply(self, objects: list[Facts], seconds: float) -> None:
+        """As `kubectl apply` and `rollout status`: returns when all pods of Deployments are ready. Jobs run when
+        `run_job` is called."""
         self.objects = objects
         for item in objects:
             if item["kind"] == "Service" and item["spec"].get("clusterIP") != "None":
                 self._serve(item)
-        workloads = [item for item in objects if item["kind"] == "Deployment" and item["metadata"]["name"] not in leave]
+        workloads = [item for item in objects if item["kind"] == "Deployment"]
         for item in workloads:
             self._roll(item, seconds)
         for item in workloads:
@@ -130,10 +131,13 @@ class Cluster:
         if port not in self._proxies:
             self._proxies[port] = ServiceProxy((self.gateway, port), lambda: [target])
 
-    @staticmethod
-    def wait_for(condition: Callable[[], bool], seconds: float, what: str, *pods: Pod) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float, what: str, *pods: Pod) -> None:
+        """Raises what a pod's own threads stumbled over: such a pod would never come or go."""
         deadline = time.monotonic() + seconds
         while not condition():
+            for pod in self.pods:
+                if pod.trouble is not None:
+                    raise AssertionError(f"{pod.name}: {pod.trouble}") from pod.trouble
             if time.monotonic() > deadline:
                 logs = "\n".join(each.logs() for pod in pods for each in pod.containers.values())
                 raise AssertionError(f"waited {seconds:.0f} s for: {what}\n{logs[-6000:]}")
@@ -155,15 +159,15 @@ class Cluster:
         old = [pod for pod in self.of(name) if self._owner[pod.name][1] != template]
         if strategy["type"] == "Recreate":
             self._end(old, seconds)
-        rolling = old if strategy["type"] == "RollingUpdate" else []
-        for pod in rolling:
-            if strategy["rollingUpdate"]["maxSurge"]:
-                self.start(name, template)
-                self.wait_ready(name, seconds)
-            self._end([pod], seconds)
-            if not strategy["rollingUpdate"]["maxSurge"]:
-                self.start(name, template)
-                self.wait_ready(name, seconds)
+            old = []
+        for pod in old:
+            surge = strategy["rollingUpdate"]["maxSurge"]
+            if not surge:
+                self._end([pod], seconds)
+            self.start(name, template)
+            self.wait_ready(name, seconds)
+            if surge:
+                self._end([pod], seconds)
         while len(self.of(name)) < spec["replicas"]:
             self.start(name, template)
 

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Pod:
         self.terminating = self.ended = False
         self.seconds_to_end = 0.0  # known when it has ended
         self.status: int | None = None  # of a pod that does not start again
+        self.trouble: Exception | None = None  # of the threads below
         self.containers: dict[str, Container] = {}
 
         def words(given: Facts) -> list[str]:
@@ -77,12 +79,24 @@ class Pod:
         for given in spec["containers"]:
             own = f"{name}-{given['name']}"
             self.containers[given["name"]] = Container(given, own, self.address, docker, states, words(given))
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._watcher.start()
+        self._begin(self._watch)
 
     @property
     def ready(self) -> bool:
         return not self.ended and all(container.ready for container in self.containers.values())
+
+    def _begin(self, work: Callable[[], None]) -> threading.Thread:
+        """A thread whose failure `trouble` tells."""
+
+        def run() -> None:
+            try:
+                work()
+            except Exception as error:
+                self.trouble = error
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
 
     def _watch(self) -> None:
         while not self.terminating and self.status is None:
@@ -103,14 +117,11 @@ class Pod:
         """preStop of each container, then its signal, and after the grace period the end; returns at once."""
         with self._lock:
             self.terminating = True
-        threading.Thread(target=self._end, daemon=True).start()
+        self._begin(self._end)
 
     def _end(self) -> None:
         began = time.monotonic()
-        ends = [threading.Thread(target=self._end_one, args=(each, began)) for each in self.containers.values()]
-        for end in ends:
-            end.start()
-        for end in ends:
+        for end in [self._begin(partial(self._end_one, each, began)) for each in self.containers.values()]:
             end.join()
         self.seconds_to_end = time.monotonic() - began
         self.remove()
@@ -125,7 +136,8 @@ class Pod:
 
     def remove(self) -> None:
         """Away with it, however it is."""
-        self.terminating = True
+        with self._lock:  # or the watcher would start again what is removed
+            self.terminating = True
         names = [container.name for container in self.containers.values()]
         self._docker("rm", "--force", *names, self._holder, check=False)
         self._volumes.remove()
