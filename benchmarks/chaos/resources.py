@@ -17,15 +17,19 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Usage:
-    """What one service holds: MiB of anonymous memory, open descriptors, processes by role, unreaped processes, and MiB
-    in its folders in memory (/tmp and /run/paddleocr-vl). `disk_mib` is the size of the parser's state, else 0."""
+    """What one service holds: MiB of anonymous memory by role, open descriptors, processes by role, unreaped processes, and
+    MiB in its folders in memory (/tmp and /run/paddleocr-vl). `disk_mib` is the size of the parser's state, else 0."""
 
-    memory_mib: float
+    memory: Mapping[str, float]
     descriptors: int
     processes: Mapping[str, int]
     zombies: int
     scratch_mib: float
     disk_mib: float = 0.0
+
+    @property
+    def memory_mib(self) -> float:
+        return sum(self.memory.values())
 
     def figures(self) -> dict[str, float]:
         return {
@@ -71,13 +75,15 @@ def size_mib(folder: Path) -> float:
 
 
 def usage(bundle: Bundle, service: str) -> Usage:
-    memory, descriptors, zombies = 0.0, 0, 0
+    memory: dict[str, float] = {}
+    descriptors = zombies = 0
     roles = bundle.roles(service)
-    for pids in roles.values():
+    for name, pids in roles.items():
         for pid in pids:
             with contextlib.suppress(OSError):
                 held, opened, zombie = of_process(pid)
-                memory, descriptors, zombies = memory + held, descriptors + opened, zombies + zombie
+                memory[name] = memory.get(name, 0.0) + held
+                descriptors, zombies = descriptors + opened, zombies + zombie
     scratch, first = 0.0, bundle.first_process(service)
     for folder in ("tmp", "run/paddleocr-vl"):
         with contextlib.suppress(OSError):
@@ -92,12 +98,20 @@ def measured(bundle: Bundle) -> dict[str, Usage]:
     return {service: usage(bundle, service) for service in SERVICES}
 
 
+def _by_role(before: Usage, after: Usage) -> str:
+    """The roles that hold more than before, the one that has grown most first."""
+    more = {name: held - before.memory.get(name, 0.0) for name, held in after.memory.items()}
+    names = sorted((name for name in more if more[name] >= 1), key=lambda name: -more[name])
+    return ", ".join(f"{name} {before.memory.get(name, 0.0):.0f} -> {after.memory[name]:.0f}" for name in names)
+
+
 def grown(before: Usage, after: Usage, allowed: Tolerance) -> list[str]:
     """What is not where it was, in words; empty where all is within the tolerance."""
     found = []
     room = max(before.memory_mib * allowed.memory_share, allowed.memory_mib)
     if after.memory_mib > before.memory_mib + room:
-        found.append(f"memory {before.memory_mib:.0f} -> {after.memory_mib:.0f} MiB (+{room:.0f} allowed)")
+        words = f"memory {before.memory_mib:.0f} -> {after.memory_mib:.0f} MiB (+{room:.0f} allowed)"
+        found.append(f"{words}: {_by_role(before, after)}")
     if after.descriptors > before.descriptors + allowed.descriptors:
         found.append(f"descriptors {before.descriptors} -> {after.descriptors} (+{allowed.descriptors} allowed)")
     for name in sorted({*before.processes, *after.processes}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import http.client
 import json
 import random
 import socket
@@ -94,7 +95,8 @@ class Leavers(threading.Thread):
         ways = (self.in_upload, self.before_the_answer, self.in_the_answer, self.in_the_events, self.in_the_head)
         while not self._stopped.is_set():
             way = self._chance.choice(ways)
-            with contextlib.suppress(OSError, Away):
+            # A server that ends in the middle of an answer leaves these clients as they leave it.
+            with contextlib.suppress(OSError, http.client.HTTPException, Away):
                 way()
                 self.left[way.__name__] += 1
             self._stopped.wait(self._chance.uniform(0.5, 3))

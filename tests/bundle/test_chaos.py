@@ -195,20 +195,21 @@ def test_health_that_nothing_excuses_is_found(
     assert [found for found, _ in judge(looks(*seen), [span(10, 20, *marks)], 1, 60, 100)] == [kind]
 
 
-BEFORE = Usage(1000, 100, {"parser": 1, "worker": 2}, 0, 10, 5)
+HELD = {"parser": 200, "worker": 800}
+BEFORE = Usage(HELD, 100, {"parser": 1, "worker": 2}, 0, 10, 5)
 
 
 @pytest.mark.parametrize(
     ("after", "word"),
     [
-        (Usage(1301, 100, BEFORE.processes, 0, 10, 5), "memory"),
-        (Usage(1000, 133, BEFORE.processes, 0, 10, 5), "descriptors"),
-        (Usage(1000, 100, {"parser": 1, "worker": 3}, 0, 10, 5), "processes"),
-        (Usage(1000, 100, {"parser": 1, "worker": 1}, 0, 10, 5), "processes"),
-        (Usage(1000, 100, {**BEFORE.processes, "docparser.reader": 5}, 0, 10, 5), "docparser.reader"),
-        (Usage(1000, 100, BEFORE.processes, 1, 10, 5), "unreaped"),
-        (Usage(1000, 100, BEFORE.processes, 0, 50, 5), "/tmp"),
-        (Usage(1000, 100, BEFORE.processes, 0, 10, 30), "disk"),
+        (Usage({**HELD, "worker": 1101}, 100, BEFORE.processes, 0, 10, 5), "worker 800 -> 1101"),
+        (Usage(HELD, 133, BEFORE.processes, 0, 10, 5), "descriptors"),
+        (Usage(HELD, 100, {"parser": 1, "worker": 3}, 0, 10, 5), "processes"),
+        (Usage(HELD, 100, {"parser": 1, "worker": 1}, 0, 10, 5), "processes"),
+        (Usage(HELD, 100, {**BEFORE.processes, "docparser.reader": 5}, 0, 10, 5), "docparser.reader"),
+        (Usage(HELD, 100, BEFORE.processes, 1, 10, 5), "unreaped"),
+        (Usage(HELD, 100, BEFORE.processes, 0, 50, 5), "/tmp"),
+        (Usage(HELD, 100, BEFORE.processes, 0, 10, 30), "disk"),
     ],
 )
 def test_what_is_not_where_it_was_is_found(after: Usage, word: str):
