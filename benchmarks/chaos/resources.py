@@ -17,8 +17,9 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Usage:
-    """What one service holds: MiB of anonymous memory by role, open descriptors, processes by role, unreaped processes, and
-    MiB in its folders in memory (/tmp and /run/paddleocr-vl). `disk_mib` is the size of the parser's state, else 0."""
+    """What one service holds: MiB of anonymous memory by role, open descriptors, processes by role, unreaped processes,
+    and MiB in its folders in memory (/tmp and /run/paddleocr-vl). `disk_mib` is the size of the parser's state, else 0.
+    """
 
     memory: Mapping[str, float]
     descriptors: int

@@ -28,7 +28,7 @@ from .pages.browser import draw_browser_page
 from .pages.documents import draw_page
 from .pages.page import Page
 from .pages.plain import draw_plain_page
-from .pages.scanned import scan
+from .pages.scanned import scan, scan_page
 from .pages.simple_tables import draw_table_page, look_of
 from .scores import edit_distance, f1, match_blocks, order_right, page_text
 from .teds import markup_of, teds
@@ -109,9 +109,9 @@ class Tally:
 
 def evaluate_drawn(url: str, tally: Tally, seeds: range, draw: Callable[[int], Page], scanned: bool = False) -> None:
     for seed in seeds:
-        page = draw(seed)
+        page = scan_page(draw(seed), seed) if scanned else draw(seed)
         buffer = io.BytesIO()
-        (scan(page.image, seed) if scanned else page.image).save(buffer, "PNG")
+        page.image.save(buffer, "PNG")
         began = time.perf_counter()
         (parsed,) = parse(url, buffer.getvalue(), 1)
         tally.add(str(seed), parsed, page.truth(), time.perf_counter() - began)

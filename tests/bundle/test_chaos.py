@@ -219,7 +219,7 @@ def test_what_is_not_where_it_was_is_found(after: Usage, word: str):
 
 
 def test_helpers_may_come_and_go():
-    assert grown(BEFORE, Usage(1000, 100, {**BEFORE.processes, "docparser.reader": 2}, 0, 10, 5), Tolerance()) == []
+    assert grown(BEFORE, Usage(HELD, 100, {**BEFORE.processes, "docparser.reader": 2}, 0, 10, 5), Tolerance()) == []
 
 
 def test_every_process_of_the_bundle_has_a_role():

@@ -116,8 +116,8 @@ def test_each_band_is_a_question_of_its_own():
     image, _ = block(12, 14, 1.4)
     body = request(image)
     asked = bands.questions(body)
-    assert len(asked) == 3 and sum(picture(question).height for question in asked) == len(image)
-    for question in asked:
+    assert len(asked) == 3 and sum(picture(band.request).height for band in asked) == len(image)
+    for question in (band.request for band in asked):
         assert question["temperature"] == 0 and question["messages"][0]["content"][1] == {
             "type": "text",
             "text": "OCR:",
@@ -137,14 +137,14 @@ def test_a_block_that_was_scanned_askew_is_straightened(degrees: float, paper: i
     assert bands.skew(np.asarray(askew)) == pytest.approx(degrees, abs=0.15)
     asked = bands.questions(request(np.asarray(askew)))
     assert len(asked) == len(bands.find(np.asarray(straight)).rows)
-    assert all(abs(bands.skew(np.asarray(picture(question).convert("L")))) < 0.3 for question in asked)
+    assert all(abs(bands.skew(np.asarray(picture(band.request).convert("L")))) < 0.3 for band in asked)
 
 
 def test_large_print_of_a_few_lines_is_asked_as_it_is():
     body = request(block(4, 40, 1.4)[0])
-    assert bands.questions(body) == [body]
+    assert [band.request for band in bands.questions(body)] == [body]
     body["messages"][0]["content"][0]["image_url"]["url"] = "https://example.com/a.png"
-    assert bands.questions(body) == [body]
+    assert [band.request for band in bands.questions(body)] == [body]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ import yaml
 
 from ..pages.documents import draw_page
 from ..pages.page import Page
+from ..pages.scanned import scan_page
+from ..pages.shelf import shelf_page, shelf_pages
 from ..scores import f1, match_blocks, order_right
 
 
@@ -101,9 +103,16 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--first-seed", type=int, default=1_000_000)
     parser.add_argument("--core", action="store_true", help="only the faces and sizes that the demo VLM is measured on")
+    parser.add_argument("--shelf", type=Path, help="typeset pages instead (typesetters.make --split heldout)")
+    parser.add_argument("--scanned", action="store_true", help="the pages as a scanner hands them over")
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.pages)
-    pages = [draw_page(seed, "heldout", core=arguments.core) for seed in seeds]
+    if arguments.shelf:
+        pages = [shelf_page(name) for name in shelf_pages(arguments.shelf)[: arguments.pages]]
+    else:
+        pages = [draw_page(seed, "heldout", core=arguments.core) for seed in seeds]
+    if arguments.scanned:
+        pages = [scan_page(page, seed) for page, seed in zip(pages, seeds)]
     print(json.dumps(measure(load(arguments.model_dir), pages), indent=1))
 
 

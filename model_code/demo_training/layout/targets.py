@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from torch import Tensor
 
 from ..pages.documents import draw_page
 from ..pages.labels import DRAWN
+from ..pages.page import Page
+from ..pages.scanned import scan_page
 from .network import INPUT, STRIDE
 
 #: Page px between the ink of a block and its box: crops must not cut glyphs, nor reach the next line.
 MARGIN = 4
+SCANNED = 8
 
 
 @dataclass
@@ -36,7 +40,13 @@ def shrink(page: Image.Image) -> np.ndarray:
 
 
 def draw_sample(seed: int, split: str) -> Sample:
-    page = draw_page(seed, split)
+    return sample_of(draw_page(seed, split), seed)
+
+
+def sample_of(page: Page, seed: int) -> Sample:
+    """What the network is to find on ``page``; one page in ``SCANNED`` comes from a scanner."""
+    if seed % SCANNED == SCANNED - 1:
+        page = scan_page(page, seed)
     width, height = page.image.size
     scale = np.array([INPUT / width, INPUT / height] * 2, np.float32)
     boxes = np.array([block.bbox for block in page.blocks], np.float32).reshape(-1, 4)
@@ -46,10 +56,11 @@ def draw_sample(seed: int, split: str) -> Sample:
 
 
 class SampleCache:
-    """Draws each seed once and keeps the small grey page in files under ``folder``; pages cost more than reading."""
+    """Makes each sample once, by ``make(number)``, and keeps it in files under ``folder``: pages cost more than
+    reading."""
 
-    def __init__(self, folder: Path, split: str):
-        self.folder, self.split = folder / split, split
+    def __init__(self, folder: Path, make: Callable[[int], Sample]):
+        self.folder, self._make = folder, make
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def __getitem__(self, seed: int) -> Sample:
@@ -57,7 +68,7 @@ class SampleCache:
         if path.exists():
             with np.load(path) as stored:
                 return Sample(stored["image"], stored["boxes"], stored["classes"])
-        sample = draw_sample(seed, self.split)
+        sample = self._make(seed)
         partial = path.with_suffix(".part.npz")
         np.savez(partial, image=sample.image, boxes=sample.boxes, classes=sample.classes)
         partial.rename(path)

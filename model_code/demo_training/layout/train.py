@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train the layout detector: ``python -m demo_training.layout.train --out DIR [--steps N]``.
+"""Train the layout detector: ``python -m demo_training.layout.train --out DIR [--steps N] [--shelf DIR]``.
 
-Resumes from ``DIR/last.pt`` when it is there. Pages are drawn on first use and kept under ``DIR/pages``.
+Resumes from ``DIR/last.pt`` when it is there. Pages are drawn on first use and kept under ``DIR/pages``. With a shelf
+of typeset pages (``typesetters.make``) half of the pages come from there.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..pages.shelf import shelf_page, shelf_pages
 from .losses import distance_loss, edge_loss, heat_loss
 from .network import LayoutNetwork
-from .targets import Sample, SampleCache, heat_targets
+from .targets import Sample, SampleCache, draw_sample, heat_targets, sample_of
 
 
 def vary(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -44,7 +46,14 @@ def make_batch(samples: list[Sample], rng: np.random.Generator) -> Batch:
 
 
 def train(
-    out: Path, steps: int, pages: int, batch: int, seed: int, rate: float, log: Callable[[str], object] = print
+    out: Path,
+    steps: int,
+    pages: int,
+    batch: int,
+    seed: int,
+    rate: float,
+    shelf: Path | None = None,
+    log: Callable[[str], object] = print,
 ) -> float:
     """Returns the mean loss of the last twentieth of the steps run in this call."""
     torch.manual_seed(seed)
@@ -62,7 +71,9 @@ def train(
             optimizer.load_state_dict(saved["optimizer"])
         average, done, spent = saved["average"], saved["step"], saved["seconds"]
         log(f"resumed at step {done}")
-    cache = SampleCache(out / "pages", "train")
+    drawn = SampleCache(out / "pages" / "train", lambda number: draw_sample(number, "train"))
+    names = shelf_pages(shelf) if shelf else []
+    printed = SampleCache(out / "pages" / "shelf", lambda number: sample_of(shelf_page(names[number]), number))
     began, recent = time.time(), []
     for step in range(done, steps):
         # Each step has a stream of its own, so a resumed run sees what an unbroken one would.
@@ -71,7 +82,10 @@ def train(
         warm = min(1.0, (step + 1) / 50)
         for group in optimizer.param_groups:
             group["lr"] = rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / steps)))
-        samples = [cache[int(index)] for index in rng.integers(0, pages, batch)]
+        samples = [drawn[int(index)] for index in rng.integers(0, pages, batch)]
+        if names:
+            half = [printed[int(index)] for index in rng.integers(0, len(names), batch // 2)]
+            samples[: len(half)] = half
         images, heat, distances, mask, boxes = make_batch(samples, rng)
         network.train()
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -122,6 +136,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--shelf", type=Path, help="folder of typeset pages (typesetters.make)")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     train(
@@ -131,6 +146,7 @@ def main() -> None:
         arguments.batch,
         arguments.seed,
         arguments.rate,
+        arguments.shelf,
         log=lambda text: print(text, flush=True),
     )
 

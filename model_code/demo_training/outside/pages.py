@@ -49,7 +49,7 @@ def pages(source: str, split: str, cache: Path, count: int) -> Iterator[JudgedPa
         rng = random.Random(f"outside-{source}-{split}-{seed}")
         with tempfile.TemporaryDirectory() as folder:
             made = TYPESETTERS[source](rng, Quoted(rng, prose), Path(folder), 1)
-            yield from _pages(f"{source} {seed}", made.read_bytes(), [1], WHOLE)
+            yield from _pages(f"{source} {seed}", made.pdf.read_bytes(), [1], WHOLE)
 
 
 def _pages(name: str, pdf: bytes, numbers: list[int], body: tuple[float, float]) -> Iterator[JudgedPage]:

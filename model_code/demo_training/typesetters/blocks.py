@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 
 from .prose import Text
 
@@ -19,6 +20,14 @@ class TextBlock:
     kind: str
     parts: tuple[str, ...]
     term: str = ""
+
+
+@dataclass(frozen=True)
+class SetDocument:
+    """A PDF and the blocks that it was set from."""
+
+    pdf: Path
+    blocks: list[TextBlock]
 
 
 def document(rng: random.Random, prose: Text, characters: int) -> list[TextBlock]:

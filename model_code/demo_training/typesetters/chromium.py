@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from . import web
-from .blocks import document
+from .blocks import SetDocument, TextBlock, document
 from .prose import Text
 
 FACES = (
@@ -31,8 +31,8 @@ FACES = (
 MONO = ("DejaVu Sans Mono", "Liberation Mono", "Inconsolata", "Hack", "TeX Gyre Cursor", "CMU Typewriter Text")
 
 
-def page(rng: random.Random, prose: Text, pages: int) -> str:
-    """HTML of a document of about ``pages`` pages of A4."""
+def page(rng: random.Random, prose: Text, pages: int) -> tuple[str, list[TextBlock]]:
+    """HTML and blocks of a document of about ``pages`` pages of A4."""
     size = rng.choice((7.5, 8, 9, 10, 10.5, 11, 12, 13, 15, 18))  # pt
     columns = 2 if size <= 11 and rng.random() < 0.25 else 1
     style = f"""
@@ -45,17 +45,21 @@ def page(rng: random.Random, prose: Text, pages: int) -> str:
     pre {{ {rng.choice(("", "background: #f4f4f4; padding: 6pt", "border: 1px solid #ccc; padding: 4pt"))};
            white-space: pre-wrap }}"""
     blocks = document(rng, prose, round(pages * 2600 * (10.5 / size) ** 2))
-    return f"<!doctype html><html lang=en><meta charset=utf-8><style>{style}</style>{web.body(rng, blocks)}</html>"
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><style>{style}</style>{web.body(rng, blocks)}</html>",
+        blocks,
+    )
 
 
-def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> Path:
-    """Print a document in ``folder``; returns the PDF. Raises FileNotFoundError without Chromium."""
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> SetDocument:
+    """Print a document in ``folder``; raises FileNotFoundError without Chromium."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
     source, printed = folder / "page.html", folder / "page.pdf"
-    source.write_text(page(rng, prose, pages), encoding="utf-8")
+    markup, blocks = page(rng, prose, pages)
+    source.write_text(markup, encoding="utf-8")
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
     command += [f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={printed}", str(source)]
     subprocess.run(command, check=True, capture_output=True, timeout=180)
-    return printed
+    return SetDocument(printed, blocks)

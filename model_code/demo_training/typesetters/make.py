@@ -31,8 +31,8 @@ def make(out: Path, name: str, seed: int, split: str, pages: int) -> int:
     if done.exists():
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        pdf = TYPESETTERS[name](rng, Prose(rng, split), Path(folder), pages)
-        for page in printed_pages(pdf, rng.choice(DPI) / 72):
+        made = TYPESETTERS[name](rng, Prose(rng, split), Path(folder), pages)
+        for page in printed_pages(made.pdf, rng.choice(DPI) / 72, made.blocks):
             page.save(out / f"{name}-{seed:04d}-{count:02d}")
             count += 1
     done.touch()

@@ -9,14 +9,14 @@ import subprocess
 from pathlib import Path
 
 from . import web
-from .blocks import document
+from .blocks import SetDocument, TextBlock, document
 from .prose import Text
 
 FACES = ("Carlito", "Carlito", "Liberation Serif", "Liberation Sans", "DejaVu Sans", "DejaVu Serif", "Caladea")
 
 
-def page(rng: random.Random, prose: Text, pages: int) -> str:
-    """HTML of a document of about ``pages`` pages, in what Writer reads of CSS."""
+def page(rng: random.Random, prose: Text, pages: int) -> tuple[str, list[TextBlock]]:
+    """HTML and blocks of a document of about ``pages`` pages, in what Writer reads of CSS."""
     size, face = rng.choice((10, 10, 10.5, 11, 11, 12, 14)), rng.choice(FACES)
     style = f"""
     @page {{ size: 21cm 29.7cm; margin: {rng.choice((1.5, 2, 2.5))}cm }}
@@ -26,15 +26,19 @@ def page(rng: random.Random, prose: Text, pages: int) -> str:
     pre, code {{ font-family: "Liberation Mono" }}
     pre {{ font-size: {rng.choice((9, 10))}pt }}"""
     blocks = document(rng, prose, round(pages * 2600 * (10.5 / size) ** 2))
-    return f"<html lang=en><head><meta charset=utf-8><style>{style}</style></head><body>{web.body(rng, blocks)}</body>"
+    return (
+        f"<html lang=en><head><meta charset=utf-8><style>{style}</style></head><body>{web.body(rng, blocks)}</body>",
+        blocks,
+    )
 
 
-def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> Path:
-    """Set a document in ``folder``; returns the PDF. Raises FileNotFoundError without LibreOffice."""
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> SetDocument:
+    """Set a document in ``folder``; raises FileNotFoundError without LibreOffice."""
     if not shutil.which("soffice"):
         raise FileNotFoundError("soffice is missing; install it with: apt-get install libreoffice-writer-nogui")
     source = folder / "page.html"
-    source.write_text(page(rng, prose, pages), encoding="utf-8")
+    markup, blocks = page(rng, prose, pages)
+    source.write_text(markup, encoding="utf-8")
     command = ["soffice", "--headless", f"-env:UserInstallation=file://{folder / 'profile'}"]
     command += [
         "--infilter=HTML (StarWriter)",
@@ -45,4 +49,4 @@ def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> P
         str(source),
     ]
     subprocess.run(command, check=True, capture_output=True, timeout=180)
-    return folder / "page.pdf"
+    return SetDocument(folder / "page.pdf", blocks)

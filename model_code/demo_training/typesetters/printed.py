@@ -12,7 +12,9 @@ from pathlib import Path
 import pypdfium2
 from PIL import Image
 
+from .blocks import TextBlock
 from .characters import Character, characters
+from .placed import PlacedBlock, blocks_on_pages, covers
 
 LEVEL = set("acemnorsuvwxz")  # as high as an x, on the baseline
 LEAST_X_HEIGHT = 4.5  # px; smaller print cannot be told apart
@@ -49,42 +51,56 @@ class PrintedLine:
 
 @dataclasses.dataclass(frozen=True)
 class PrintedPage:
-    """``runs``: lines of one column that follow each other, paragraph by paragraph; a paragraph is a list of lines."""
+    """``runs``: lines of one column that follow each other, paragraph by paragraph; a paragraph is a list of lines.
+    ``blocks``: what a layout model should find, in reading order; None where that cannot be told."""
 
     image: Image.Image
     runs: list[list[list[PrintedLine]]]
+    blocks: list[PlacedBlock] | None
 
     def save(self, path: Path) -> None:
         """Write PATH.png and PATH.json."""
         self.image.save(path.with_suffix(".png"), compress_level=2)
         runs = [[[dataclasses.asdict(line) for line in part] for part in run] for run in self.runs]
-        path.with_suffix(".json").write_text(json.dumps({"size": self.image.size, "runs": runs}), encoding="ascii")
+        blocks = self.blocks and [dataclasses.asdict(block) for block in self.blocks]
+        page = {"size": self.image.size, "runs": runs, "blocks": blocks}
+        path.with_suffix(".json").write_text(json.dumps(page), encoding="ascii")
 
 
-def printed_pages(pdf: Path, scale: float) -> Iterator[PrintedPage]:
-    """Pages of ``pdf`` at ``scale`` px per point that hold text."""
+def printed_pages(pdf: Path, scale: float, source: list[TextBlock]) -> Iterator[PrintedPage]:
+    """Pages of ``pdf``, which was set from ``source``, at ``scale`` px per point, as far as they hold text."""
     document = pypdfium2.PdfDocument(pdf)
     try:
-        for page in document:
-            lines = list(_lines(characters(page, scale)))
-            if runs := group(lines):
-                yield PrintedPage(page.render(scale=scale).to_pil().convert("RGB"), runs)
+        streams = [list(characters(page, scale)) for page in document]
+        placed = blocks_on_pages(
+            source, [list(text_lines(stream)) for stream in streams], [page.get_height() * scale for page in document]
+        )
+        for page, stream, blocks in zip(document, streams, placed, strict=True):
+            if runs := group(list(_lines(stream))):
+                image = page.render(scale=scale).to_pil().convert("RGB")
+                yield PrintedPage(image, runs, blocks if blocks and covers(blocks, image) else None)
     finally:
         document.close()
 
 
-def _lines(stream: Iterable[Character | None]) -> Iterator[PrintedLine | None]:
-    """Lines of the text layer; None for one that holds what the model cannot say, or that is too small."""
+def text_lines(stream: Iterable[Character | None]) -> Iterator[list[Character]]:
+    """The characters of each line of the text layer."""
     line: list[Character] = []
     for character in (*stream, None):
         if character is not None and line and _elsewhere(line[-1], character):
-            yield from _line(line)
+            yield line
             line = []
         if character is not None:
             line.append(character)
         elif line:
-            yield from _line(line)
+            yield line
             line = []
+
+
+def _lines(stream: Iterable[Character | None]) -> Iterator[PrintedLine | None]:
+    """Lines of the text layer; None for one that holds what the model cannot say, or that is too small."""
+    for line in text_lines(stream):
+        yield from _line(line)
 
 
 def _elsewhere(last: Character, character: Character) -> bool:

@@ -62,6 +62,12 @@ def _prose(node: ast.AST) -> Iterator[str]:
             yield text
 
 
+def _code_name(rng: random.Random) -> str:
+    """Letters and digits in a row that are no word: l and 1, O and 0, z and 2 must be told by their look."""
+    letters = string.ascii_lowercase if rng.random() < 0.7 else string.ascii_uppercase
+    return "".join(rng.choice(letters if rng.random() < 0.75 else string.digits) for _ in range(rng.randint(2, 8)))
+
+
 class Text(Protocol):
     """What a document is made of."""
 
@@ -90,7 +96,7 @@ class Prose:
     def paragraph(self) -> str:
         """One paragraph of 40 to about 3000 printable ASCII characters; a few are shouted, as in licences."""
         text = self._paragraph()
-        return text.upper() if self.rng.random() < 0.06 else text
+        return text.upper() if self.rng.random() < 0.1 else text
 
     def _paragraph(self) -> str:
         roll = self.rng.random()
@@ -108,14 +114,27 @@ class Prose:
         return words.title() if self.rng.random() < 0.4 else words
 
     def code(self) -> list[str]:
+        if self.rng.random() < 0.4:
+            return [self._command() for _ in range(self.rng.randint(1, 8))]
         first = self.rng.randrange(len(self._code) - 20)
         return list(self._code[first : first + self.rng.randint(1, 14)])
+
+    def _command(self) -> str:
+        """A line as of a shell, a grammar or a table of options: terms, and marks between them."""
+        rng = self.rng
+        terms = [self.term() for _ in range(rng.randint(1, 6))]
+        line = rng.choice((" ", " ", " ", "|", " | ", ", ", "  ")).join(terms)
+        if rng.random() < 0.25:
+            line = f"{rng.choice(('$', '#', '%', '>'))} {line}"
+        return line[:70].strip() or "ls"
 
     def term(self) -> str:
         """What manuals set in a typewriter's face: names, options, calls, files, numbers."""
         rng = self.rng
         name = rng.choice(NAMES.findall(rng.choice(self._code)) or ["name"])
-        kind = rng.randrange(9)
+        if rng.random() < 0.3:  # that nothing but the print tells
+            name = self._source.strange_word() if rng.random() < 0.4 else _code_name(rng)
+        kind = rng.randrange(12)
         if kind == 0:
             return f"--{name.lower().replace('_', '-')}"
         if kind == 1:
@@ -130,7 +149,17 @@ class Prose:
             return f"{name}{rng.choice(('()', '[]', '=', ':', ';', '*'))}"
         if kind == 6:
             return f"{name.lower()}{rng.randint(0, 99)}"
-        return name.upper() if kind == 7 else name
+        if kind == 7:
+            return rng.choice(("|", "/", "=", "_", "-", ".", ":")).join(self._names(2, 4))
+        if kind == 8:
+            return f"{name.lower()}({rng.randint(1, 9)})"
+        if kind == 9:
+            return rng.choice(("[%s]", "<%s>", "{%s}", '"%s"', "'%s'", "$%s", "@%s", "*%s*")) % name
+        return name.upper() if kind == 10 else name
+
+    def _names(self, low: int, high: int) -> list[str]:
+        found = NAMES.findall(" ".join(self.rng.choice(self._code) for _ in range(3))) or ["name"]
+        return [self.rng.choice(found)[:10] for _ in range(self.rng.randint(low, high))]
 
     def item(self) -> str:
         if self.rng.random() < 0.5:

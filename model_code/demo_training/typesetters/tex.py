@@ -7,9 +7,10 @@ import random
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
-from .blocks import TextBlock, document, spans
+from .blocks import SetDocument, TextBlock, document, spans
 from .prose import Text
 
 FACES = {
@@ -22,6 +23,7 @@ FACES = {
     r"\usepackage{tgbonum}": 1,
     r"\usepackage{tgheros}\renewcommand{\familydefault}{\sfdefault}": 2,
 }
+NARROW, WIDE = 30, 70  # characters of a line of code that fit into one of two columns, and into a page
 STYLES = {"": "%s", "emph": r"\emph{%s}", "strong": r"\textbf{%s}", "code": r"\texttt{%s}"}
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -41,8 +43,8 @@ def escaped(text: str) -> str:
     return re.sub(r"[\\~^\"'<>|`#$%&_{}-]", lambda found: SPECIAL[found[0]], text)
 
 
-def source(rng: random.Random, prose: Text, pages: int) -> str:
-    """The LaTeX of a document of about ``pages`` pages of A4.
+def source(rng: random.Random, prose: Text, pages: int) -> tuple[str, list[TextBlock]]:
+    """The LaTeX and the blocks of a document of about ``pages`` pages of A4.
 
     Computer Modern is set in TeX's old encoding: in the new one it would need outlines that Debian keeps apart.
     """
@@ -68,20 +70,29 @@ def source(rng: random.Random, prose: Text, pages: int) -> str:
         r"\begin{document}",
         r"\raggedright" if rng.random() < 0.15 else "",
     ]
-    body = [_block(rng, block) for block in document(rng, prose, pages * 2600)]
-    return "\n".join([*head, *body, r"\end{document}", ""])
+    blocks = document(rng, prose, pages * 2600)
+    # Lines of code are not broken by TeX: in two columns long ones would be printed over the other column.
+    body = [_block(rng, block, NARROW if columns else WIDE) for block in blocks]
+    return "\n".join([*head, *body, r"\end{document}", ""]), blocks
+
+
+def _broken(lines: Sequence[str], width: int) -> list[str]:
+    """Lines of at most ``width`` characters."""
+    return [line[first : first + width] for line in lines for first in range(0, max(len(line), 1), width)]
 
 
 def _inline(rng: random.Random, text: str, term: str) -> str:
     return " ".join(STYLES[style] % escaped(piece) for style, piece in spans(rng, text, term))
 
 
-def _block(rng: random.Random, block: TextBlock) -> str:
+def _block(rng: random.Random, block: TextBlock, width: int) -> str:
     if block.kind == "title":
         return rf"\{rng.choice(('section', 'subsection', 'subsubsection', 'paragraph'))}{{{escaped(block.parts[0])}}}"
     if block.kind == "code":
         size = rng.choice((r"\small", r"\footnotesize", r"\normalsize"))
-        return rf"{{{size}\begin{{verbatim}}" + "\n" + "\n".join(block.parts) + "\n" + r"\end{verbatim}}"
+        return (
+            rf"{{{size}\begin{{verbatim}}" + "\n" + "\n".join(_broken(block.parts, width)) + "\n" + r"\end{verbatim}}"
+        )
     if block.kind in ("items", "numbered"):
         name = "itemize" if block.kind == "items" else "enumerate"
         items = "\n".join(rf"\item {_inline(rng, part, block.term)}" for part in block.parts)
@@ -92,16 +103,17 @@ def _block(rng: random.Random, block: TextBlock) -> str:
     return text + "\n"
 
 
-def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> Path:
-    """Set a document in ``folder``; returns the PDF. Raises FileNotFoundError without TeX."""
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> SetDocument:
+    """Set a document in ``folder``; raises FileNotFoundError without TeX."""
     if not shutil.which("pdflatex"):
         raise FileNotFoundError(
             "pdflatex is missing; install it with: apt-get install texlive-latex-recommended texlive-fonts-recommended "
             "lmodern tex-gyre"
         )
-    (folder / "page.tex").write_text(source(rng, prose, pages), encoding="ascii")
+    latex, blocks = source(rng, prose, pages)
+    (folder / "page.tex").write_text(latex, encoding="ascii")
     command = ["pdflatex", "-interaction=nonstopmode", "-no-shell-escape", "page.tex"]
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)  # 1 for a box too full
     if not (folder / "page.pdf").exists():
         raise RuntimeError(f"pdflatex made no PDF; its last words: {done.stdout[-1000:].decode(errors='replace')}")
-    return folder / "page.pdf"
+    return SetDocument(folder / "page.pdf", blocks)

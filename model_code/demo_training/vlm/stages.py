@@ -142,6 +142,8 @@ REFINE = {
     # More terms in a typewriter's face and words in capitals, and more of the core range, which the stage before had
     # made worse.
     "polish": dataclasses.replace(PRINTED, steps=700, printed=0.55, small=0.2),
+    # Names, options, commands and capitals, of which the shelf has more since this stage.
+    "terms": dataclasses.replace(PRINTED, steps=800, printed=0.65, small=0.25, topics=0.2),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),

@@ -28,6 +28,9 @@ class Guard:
 
 
 TEXT, TABLE = Guard(400), Guard(4000)
+# A band has four lines, of which a row of dots may be one. What loops is asked again line by line, not with other
+# sampling.
+BAND = Guard(200, longest=120, again=False)
 # HunyuanOCR's authors look for ten times the same piece at the end, of any length, and cut it to one. A page takes the
 # VLM as long as all blocks of a page, so it is not read again.
 PAGE = Guard(4000, times=10, longest=8000, again=False)

@@ -43,15 +43,35 @@ class Bands:
     scale: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Band:
+    """What is asked for at once: a block or some lines of one. ``picture``: grey, uint8 [height, width]; None where it
+    is none that can be cut. ``bodies``: its lines; ``x_height``: of their print, px."""
+
+    request: dict[str, Any]
+    picture: np.ndarray | None = None
+    bodies: list[Body] = dataclasses.field(default_factory=list)
+    x_height: float = 0.0
+
+    def by_line(self) -> list[dict[str, Any]]:
+        """Requests for each of its lines."""
+        image = picture_of(self.request)
+        assert image is not None and self.picture is not None, "a band with lines has a picture"
+        ink = _ink(self.picture)
+        cuts = [0, *(_between(ink, above, below) for above, below in zip(self.bodies, self.bodies[1:])), image.height]
+        scale = _scale(self.x_height)
+        return [
+            _question(self.request, image.crop((0, top, image.width, end)), scale) for top, end in zip(cuts, cuts[1:])
+        ]
+
+
 def find(image: np.ndarray) -> Bands:
     """``image``: grey, uint8 [height, width]."""
     height = image.shape[0]
-    ink = _ink(image)
-    bodies = bodies_in(ink, max(1, round(NOISE * image.shape[1])))
+    ink, bodies = _ink(image), _bodies(image)
     if not bodies:
         return Bands([(0, height)], 1.0)
-    x_height = X_HEIGHT_OF_LINE * float(np.median([last - first for first, last in bodies]))
-    scale = min(MOST_SCALE, max(1.0, X_HEIGHT / x_height))
+    scale = _scale(_x_height(bodies))
     if len(bodies) <= ALONE:
         return Bands([(0, height)], scale)
     count = math.ceil(len(bodies) / LINES)
@@ -60,12 +80,20 @@ def find(image: np.ndarray) -> Bands:
     return Bands(list(zip(cuts, cuts[1:])), scale)
 
 
+def _x_height(bodies: list[Body]) -> float:
+    return X_HEIGHT_OF_LINE * float(np.median([last - first for first, last in bodies]))
+
+
+def _scale(x_height: float) -> float:
+    return min(MOST_SCALE, max(1.0, X_HEIGHT / x_height))
+
+
 def skew(image: np.ndarray) -> float:
     """Degrees, counter-clockwise, that lines of print rise by; 0.0 where no angle makes them clearly sharper.
 
     ``image``: grey, uint8 [height, width].
     """
-    return rise(_inked(image), STEP)
+    return rise(inked(image), STEP)
 
 
 def rise(marks: np.ndarray, step: float) -> float:
@@ -94,14 +122,18 @@ def _sharpness(rows: np.ndarray, columns: np.ndarray, degrees: float) -> float:
     return float(np.square(np.bincount(level - level.min())).sum())
 
 
-def _inked(image: np.ndarray) -> np.ndarray:
+def inked(image: np.ndarray) -> np.ndarray:
     """Pixels with ink, on paper of whatever grey: bool [height, width]."""
     return np.abs(image.astype(np.int16) - int(np.median(image))) > INKED
 
 
 def _ink(image: np.ndarray) -> np.ndarray:
     """Pixels with ink of each row: int64 [height]."""
-    return np.count_nonzero(_inked(image), axis=1)
+    return np.count_nonzero(inked(image), axis=1)
+
+
+def _bodies(image: np.ndarray) -> list[Body]:
+    return bodies_in(_ink(image), max(1, round(NOISE * image.shape[1])))
 
 
 def bodies_in(ink: np.ndarray, noise: int) -> list[Body]:
@@ -147,18 +179,28 @@ def _between(ink: np.ndarray, above: Body, below: Body) -> int:
     return first + int(least[len(least) // 2])
 
 
-def questions(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The request for a block's text as requests for its bands; as it is, where its picture is none that can be cut."""
+def questions(body: dict[str, Any]) -> list[Band]:
+    """The request for a block's text as its bands; one with the request as it is, where nothing is to be cut."""
     image = picture_of(body)
     if image is None:
-        return [body]
+        return [Band(body)]
     image = straightened(image)
-    bands = find(np.asarray(image.convert("L")))
-    if len(bands.rows) == 1 and bands.scale == 1.0:
-        return [body]
-    cuts = [image.crop((0, top, image.width, end)) for top, end in bands.rows]
+    found = find(np.asarray(image.convert("L")))
+    if len(found.rows) == 1 and found.scale == 1.0:
+        return [_band(body, image)]
+    cuts = [image.crop((0, top, image.width, end)) for top, end in found.rows]
+    return [_band(_question(body, cut, found.scale), cut) for cut in cuts]
+
+
+def _band(request: dict[str, Any], cut: Image.Image) -> Band:
+    grey = np.asarray(cut.convert("L"))
+    bodies = _bodies(grey)
+    return Band(request, grey, bodies, _x_height(bodies) if bodies else 0.0)
+
+
+def _question(body: dict[str, Any], cut: Image.Image, scale: float) -> dict[str, Any]:
     usual = (body.get("mm_processor_kwargs") or {}).get("min_pixels") or 0
-    return [with_picture(body, cut, max(usual, round(cut.width * cut.height * bands.scale**2))) for cut in cuts]
+    return with_picture(body, cut, max(usual, round(cut.width * cut.height * scale**2)))
 
 
 def picture_of(body: dict[str, Any]) -> Image.Image | None:

@@ -16,14 +16,15 @@ import dataclasses
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 from docparser.sandbox.pool import Call
 from docparser.vlm.client import Reply, VlmClient
-from docparser.vlm.repetition import TABLE, TEXT, Guard
-from docparser.worker import bands, cells
+from docparser.vlm.repetition import BAND, TABLE, TEXT, Guard
+from docparser.worker import bands, cells, second_look
+from docparser.worker.bands import Band
 from docparser.worker.baton import FINISHING, Baton
 
 # A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that
@@ -228,7 +229,7 @@ class BlockClient:
         prompt = next((part["text"] for part in messages[0]["content"] if "text" in part), "")
         body = {"messages": messages, **kwargs.pop("extra_body", {}), **kwargs}
         if self._page.calls.bands and prompt == TEXT_PROMPT:
-            return self._ask(bands.questions(body), TEXT)
+            return self._start(lambda name: self._read_bands(bands.questions(body), name))
         if self._page.calls.bands and prompt == TABLE_PROMPT and (table := cells.find(body, TEXT_PROMPT)) is not None:
             return self._ask(table.questions, TEXT, table.otsl)
         return self._ask([body], TABLE if prompt == TABLE_PROMPT else TEXT)
@@ -241,20 +242,33 @@ class BlockClient:
 
     def _ask(self, bodies: list[dict[str, Any]], guard: Guard, join: Join = bands.joined) -> _Pending:
         """One block, whose picture is that of one request or in parts of several."""
+        return self._start(lambda name: self._read(bodies, name, guard, join))
+
+    def _start(self, call: Callable[[str], Coroutine[Any, Any, Reply]]) -> _Pending:
         calls: PageCalls = self._page.calls
-        request_id = f"{calls.request_id}-b{len(calls._futures)}"
-        future = asyncio.run_coroutine_threadsafe(self._read(bodies, request_id, guard, join), self._loop)
+        future = asyncio.run_coroutine_threadsafe(call(f"{calls.request_id}-b{len(calls._futures)}"), self._loop)
         calls.add(future)
         return _Pending(calls, future)
 
     async def _read(self, bodies: list[dict[str, Any]], request_id: str, guard: Guard, join: Join) -> Reply:
-        questions = [{"model": self._model, **body} for body in bodies]
-        if len(questions) == 1 and join is bands.joined:
-            return await self.vlm.read_block(questions[0], request_id, guard)
+        if len(bodies) == 1 and join is bands.joined:
+            return await self.vlm.read_block({"model": self._model, **bodies[0]}, request_id, guard)
+        return _one(await self._replies(bodies, request_id, guard), join)
+
+    async def _read_bands(self, asked: list[Band], request_id: str) -> Reply:
+        """A block of text in bands. Bands whose text does not fit their print are asked again, line by line."""
+        replies = await self._replies([band.request for band in asked], request_id, BAND)
+        for number in second_look.doubtful(asked, replies):
+            lines = await self._replies(asked[number].by_line(), f"{request_id}-{number}-again", BAND)
+            replies[number] = second_look.better(replies[number], _one(lines), asked[number])
+        return replies[0] if len(replies) == 1 else _one(replies)
+
+    async def _replies(self, bodies: list[dict[str, Any]], request_id: str, guard: Guard) -> list[Reply]:
         calls = [
-            self.vlm.read_block(question, f"{request_id}-{number}", guard) for number, question in enumerate(questions)
+            self.vlm.read_block({"model": self._model, **body}, f"{request_id}-{number}", guard)
+            for number, body in enumerate(bodies)
         ]
-        return _one(await asyncio.gather(*calls), join)
+        return list(await asyncio.gather(*calls))
 
 
 def _one(replies: list[Reply], join: Join = bands.joined) -> Reply:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training, folding and export of the layout model, small: it learns, resumes, and becomes a loadable model."""
 
+import json
 import re
 
 import numpy as np
@@ -10,18 +11,30 @@ import yaml
 
 from demo_training.layout.export import export
 from demo_training.layout.inference_graph import INPUT, KEPT, LayoutGraph
+from demo_training.pages.documents import draw_page
 from demo_training.pages.labels import LABELS
+from demo_training.pages.shelf import shelf_pages
 
 
 def test_smoke(tmp_path, in_torch, in_paddle):
     """A few steps on a few pages: the loss falls, a second call goes on from the first, the export can be run."""
-    arguments = ["--out", tmp_path, "--pages", 12, "--batch", 2, "--threads", 2]
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    for seed in range(3):
+        page = draw_page(seed, "train")
+        page.image.save(shelf / f"page-{seed}.png")
+        blocks = [{"label": block.label, "bbox": block.bbox} for block in page.blocks]
+        # Of the last one nobody knows the blocks.
+        (shelf / f"page-{seed}.json").write_text(json.dumps({"blocks": blocks if seed < 2 else None}))
+    assert [name.name for name in shelf_pages(shelf)] == ["page-0", "page-1"]
+    arguments = ["--out", tmp_path, "--pages", 12, "--batch", 2, "--threads", 2, "--shelf", shelf]
     log = in_torch("demo_training.layout.train", *arguments, "--steps", 15)
     first = [float(value) for value in re.findall(r"heat ([\d.]+) distance ([\d.]+) edge ([\d.]+)", log)[-1]]
     log = in_torch("demo_training.layout.train", *arguments, "--steps", 50)
     assert "resumed at step 15" in log
     last = [float(value) for value in re.findall(r"heat ([\d.]+) distance ([\d.]+) edge ([\d.]+)", log)[-1]]
     assert sum(last) < 0.75 * sum(first)
+    assert {path.parent.name for path in tmp_path.glob("pages/*/*.npz")} == {"train", "shelf"}
 
     weights = tmp_path / "weights.npz"
     in_torch("demo_training.layout.fold", tmp_path / "last.pt", weights)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from PIL import ImageChops
+from PIL import Image, ImageChops
 
 from demo_training.pages.documents import draw_page
-from demo_training.pages.scanned import MOST_DEGREES, scan
+from demo_training.pages.page import Block, Page
+from demo_training.pages.scanned import MOST_DEGREES, scan, scan_page
 from docparser.worker import bands
 
 
@@ -29,3 +30,22 @@ def test_lines_of_a_scan_are_as_askew_as_its_page():
         block = scan(page.image, seed).crop((left, top - 12, right, bottom + 12))
         found.add(round(bands.skew(np.asarray(block.convert("L"))), 1))
     assert len(found) > 1 and max(map(abs, found)) <= MOST_DEGREES + 0.2
+
+
+def test_blocks_of_a_scan_hold_what_they_held():
+    boxes = [(60, 80, 900, 120), (60, 200, 460, 700), (520, 200, 920, 700), (100, 1200, 300, 1230)]
+    for seed in range(6):
+        page = Page(Image.new("RGB", (980, 1400), "white"), [Block("text", box) for box in boxes])
+        for box in boxes:
+            page.image.paste((0, 0, 0), box)
+        scanned = scan_page(page, seed)
+        ink = np.asarray(scanned.image.convert("L")) < 60
+        inside = np.zeros_like(ink)
+        for block in scanned.blocks:
+            left, top, right, bottom = block.bbox
+            inside[top - 1 : bottom + 1, left - 1 : right + 1] = True
+            part = ink[top:bottom, left:right]
+            assert part.any(axis=1)[[3, -4]].all() and part.any(axis=0)[[3, -4]].all(), (
+                "the box is no larger than needed"
+            )
+        assert not (ink & ~inside).any()

@@ -45,6 +45,21 @@ def test_characters_stand_where_the_picture_has_ink(pages):
     assert inked > 0.98 * total
 
 
+def test_blocks_hold_all_ink_and_do_not_overlap(pages):
+    told = [(path, page) for path, page in pages if page["blocks"]]
+    assert told, "the blocks of no page are known"
+    for path, page in told:
+        ink = np.asarray(Image.open(path.with_suffix(".png")).convert("L")) < 100
+        inside = np.zeros_like(ink)
+        for block in page["blocks"]:
+            left, top, right, bottom = (round(side) for side in block["bbox"])
+            assert not inside[top + 3 : bottom - 2, left + 3 : right - 2].any(), "two blocks overlap"
+            inside[top - 2 : bottom + 3, left - 3 : right + 4] = True
+        assert (ink & ~inside).sum() < 0.02 * ink.sum()
+    labels = {block["label"] for _, page in told for block in page["blocks"]}
+    assert {"text", "paragraph_title"} <= labels <= {"text", "paragraph_title", "number"}
+
+
 def test_a_document_is_made_once(tmp_path, monkeypatch):
     (tmp_path / "tex-0003.done").touch()
     monkeypatch.setitem(make.TYPESETTERS, "tex", None)
@@ -100,8 +115,9 @@ def test_ligatures_and_quotes_are_said_in_letters(tmp_path):
             return ["if x < 3: y = {}"]
 
     for seed in range(4):
-        pdf = make.TYPESETTERS["tex"](random.Random(seed), Fixed(), tmp_path, 1)
-        said = [each.text for page in printed_pages(pdf, 2.0) for run in page.runs for part in run for each in part]
+        made = make.TYPESETTERS["tex"](random.Random(seed), Fixed(), tmp_path, 1)
+        printed = printed_pages(made.pdf, 2.0, made.blocks)
+        said = [each.text for page in printed for run in page.runs for part in run for each in part]
         assert "office of difficult flags" in " ".join(said)
 
 
