@@ -4,7 +4,8 @@
     python -m demo_training.outside.measure --source manuals|tex|chromium|office --split choose|judge
         [--url http://127.0.0.1:8080] [--pages 12] [--cache DIR]
 
-Prints JSON: words lost, invented or changed as a share of the words of the PDF's text layer, and seconds a page. Needs
+Prints JSON: words lost, invented or changed as a share of the words of the PDF's text layer; the same by characters, as
+``evaluate`` counts them, of these words with a blank between two; and seconds a page. Needs
 the environment `parser`, Debian's `apt-get download` for the packages in ``manuals.yaml``, and the typesetters.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 
 from ..evaluate import parse
 from ..pages.labels import MARGINAL
+from ..scores import edit_distance
 from .pages import SOURCES, pages
 from .words import words, wrong
 
@@ -56,6 +58,8 @@ def main() -> None:
                 "page": page.name,
                 "words": len(page.truth),
                 "wrong": wrong(page.truth, read),
+                "characters": len(" ".join(page.truth)),
+                "wrong_characters": edit_distance(" ".join(read), " ".join(page.truth)),
                 "seconds": round(time.perf_counter() - began, 1),
             }
         )
@@ -66,6 +70,9 @@ def main() -> None:
         "pages": len(found),
         "words": total,
         "wrong": round(sum(page["wrong"] for page in found) / total, 4),
+        "wrong_characters": round(
+            sum(page["wrong_characters"] for page in found) / sum(page["characters"] for page in found), 4
+        ),
         "median_page": round(statistics.median(page["wrong"] / page["words"] for page in found), 4),
         "seconds_per_page": round(statistics.fmean(page["seconds"] for page in found), 1),
         "each": found,

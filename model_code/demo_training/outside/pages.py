@@ -13,6 +13,7 @@ from typing import Any
 import pypdfium2
 import yaml
 
+from ..typesetters.faces import require_faces
 from ..typesetters.make import TYPESETTERS
 from .packages import plain, unpacked
 from .texts import Quoted, paragraphs
@@ -43,6 +44,7 @@ def pages(source: str, split: str, cache: Path, count: int) -> Iterator[JudgedPa
             pdf = plain(unpacked(manual["package"], cache) / manual["file"])
             yield from _pages(manual["package"], pdf, manual["pages"], BODY)
         return
+    require_faces()
     text = listed["texts"][split]
     prose = paragraphs(unpacked(text["package"], cache) / text["folder"])
     for seed in range(count):

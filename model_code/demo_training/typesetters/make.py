@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from . import chromium, office, tex
+from .faces import require_faces
 from .printed import printed_pages
 from .prose import Prose
 
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("--split", choices=("train", "heldout"), default="train")
     parser.add_argument("--typesetters", nargs="+", choices=TYPESETTERS, default=list(TYPESETTERS))
     arguments = parser.parse_args()
+    require_faces()
     arguments.out.mkdir(parents=True, exist_ok=True)
     tasks = [
         (arguments.out, name, seed, arguments.split, arguments.pages)

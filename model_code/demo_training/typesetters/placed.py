@@ -147,11 +147,9 @@ def _goes_on(group: Sequence[_Line], line: _Line, same: bool, block: TextBlock, 
 
 
 def _placed(block: TextBlock, lines: Sequence[_Line]) -> PlacedBlock:
-    boxes = np.array([line.box for line in lines])
-    left, top, right, bottom = (*boxes[:, :2].min(0), *boxes[:, 2:].max(0))
-    return PlacedBlock(
-        LABELS.get(block.kind, "text"), tuple(round(float(side), 1) for side in (left, top, right, bottom))
-    )
+    lefts, tops, rights, bottoms = zip(*(line.box for line in lines))
+    box = round(min(lefts), 1), round(min(tops), 1), round(max(rights), 1), round(max(bottoms), 1)
+    return PlacedBlock(LABELS.get(block.kind, "text"), box)
 
 
 def _overlap(boxes: Sequence[Box]) -> bool:

@@ -62,7 +62,7 @@ class PrintedPage:
         """Write PATH.png and PATH.json."""
         self.image.save(path.with_suffix(".png"), compress_level=2)
         runs = [[[dataclasses.asdict(line) for line in part] for part in run] for run in self.runs]
-        blocks = self.blocks and [dataclasses.asdict(block) for block in self.blocks]
+        blocks = None if self.blocks is None else [dataclasses.asdict(block) for block in self.blocks]
         page = {"size": self.image.size, "runs": runs, "blocks": blocks}
         path.with_suffix(".json").write_text(json.dumps(page), encoding="ascii")
 

@@ -28,14 +28,16 @@ AGAIN = re.compile(r"(\b\w[^\n]{3,60}?)(?:[\s,;.]+\1\b){2,}")  # a phrase said t
 
 
 def print_length(band: Band) -> float:
-    """Length of all lines of a band's print, in heights of a small x."""
+    """Length of all lines of a band's print, in heights of a small x; 0 where it has none that is known."""
+    if band.picture is None or not band.bodies:
+        return 0.0
     inked = bands.inked(band.picture)
     length = 0.0
     for first, last in band.bodies:
         columns = np.flatnonzero(inked[first:last].any(axis=0))
         if len(columns):
             length += 1 + float(np.minimum(np.diff(columns), max(1.0, BLANK * band.x_height)).sum())
-    return length / band.x_height if band.x_height else 0.0
+    return length / band.x_height
 
 
 def doubtful(asked: Sequence[Band], replies: Sequence[Reply]) -> list[int]:

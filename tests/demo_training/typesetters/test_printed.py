@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from demo_training.typesetters import make, prose
+from demo_training.typesetters import chromium, faces, make, office, prose
 from demo_training.typesetters.characters import Character
 from demo_training.typesetters.printed import PrintedLine, _lines, group, printed_pages
 
@@ -134,3 +135,14 @@ def test_a_missing_typesetter_is_named(tmp_path, monkeypatch):
     for name, package in (("tex", "texlive"), ("chromium", "chromium"), ("office", "libreoffice")):
         with pytest.raises(FileNotFoundError, match=f"apt-get install {package}"):
             make.TYPESETTERS[name](random.Random(1), prose.Prose(random.Random(1), "train"), Path(tmp_path), 1)
+
+
+def test_every_face_has_a_package_and_a_missing_one_is_named(monkeypatch):
+    assert {*chromium.FACES, *chromium.MONO, *office.FACES} <= set(faces.PACKAGES)
+    there = "\n".join(face for face in faces.PACKAGES if face not in ("Lato", "Hack"))
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(subprocess, "run", lambda *words, **more: subprocess.CompletedProcess(words, 0, there))
+    with pytest.raises(FileNotFoundError, match="apt-get install fonts-hack fonts-lato$"):
+        faces.require_faces()
+    there += "\nLato,Lato Light\nHack"
+    faces.require_faces()
