@@ -19,6 +19,7 @@ from .stray_lines import adopt_stray_lines, ink_map
 INPUT, STRIDE, CELL, WINDOW = 800, 8, 4, 64  # as in network.py, which needs torch
 PEAKS, KEPT = 160, 80
 MARGIN = 4.0  # source px between ink and box, as in targets.py
+STRAY_LINES = 8  # below a block that become part of it, at most
 #: The pipeline's thresholds (PaddleX, PaddleOCR-VL.yaml): what is below will be dropped and must bear on nothing.
 THRESHOLDS = {"text": 0.4, "paragraph_title": 0.4, "doc_title": 0.4}
 
@@ -187,7 +188,7 @@ class LayoutGraph(nn.Layer):
         valid = kept.astype("float32")
         wanting = valid * by_kind(self.set_in_lines)
         ink = ink_map(grey)
-        for _ in range(2):
+        for _ in range(STRAY_LINES):
             boxes = adopt_stray_lines(ink, boxes, valid, wanting, MARGIN * scale_factor[:, :1])
         key, tie = reading_keys(boxes, kind, kept)
         scale = scale_factor.flip(1)
