@@ -123,6 +123,29 @@ def test_memory_is_bounded_inside_a_pdf(make_reader, keep, renderers):
     assert most_kib < 400 << 10
 
 
+def test_no_renderer_keeps_the_memory_of_a_large_document(make_reader, keep, renderers, monkeypatch):
+    """Two megabytes of rectangles leave 40 MiB behind; some hundred bytes of a packed page have left 1,290."""
+    reader, small = make_reader(), keep(samples.blank_pages(1), "small")
+    reader.read_page(small, 0)
+    reader.read_page(small, 0)
+    (usual,) = renderers
+    assert 0 < usual.memory_mib < reader_module.MOST_KEPT_MIB / 2
+    monkeypatch.setattr(reader_module, "MOST_KEPT_MIB", usual.memory_mib + 10)
+    many = bombs.pdf_of([bombs.CATALOG, bombs.PAGES, *page_of(b"0 0 1 1 re f\n" * 180_000)])
+    reader.read_page(keep(many, "large"), 0)
+    assert usual.memory_mib == 0.0, "it held what the page took"
+    reader.read_page(small, 0)
+    assert len(renderers) == 2 and renderers[1].memory_mib > 0
+
+
+def page_of(content: bytes) -> list[bytes]:
+    """The objects of a page that prints ``content``."""
+    return [
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+    ]
+
+
 def test_memory_is_bounded_when_a_document_is_opened(make_reader, keep):
     with pytest.raises((DocumentTooLarge, InvalidDocument)):
         make_reader(render_memory_mib=256).count_pages(keep(bombs.huge_cross_references()))

@@ -26,6 +26,7 @@ SLOW_S = 2.0  # seconds of CPU time; pages of real documents take 0.02 to 1
 WALL_FACTOR = 10  # the limits by the clock, in limits of CPU time: for a decoder that hangs, or gets next to no CPU
 LEAST_WALL_S = 60.0
 CHECK_S = 0.1
+MOST_KEPT_MIB = 192  # of a renderer at rest; with pages of real documents open it holds 20 to 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +106,11 @@ class DocumentReader:
         return renderer
 
     def _keep(self, renderer: Renderer) -> None:
-        """For the next page, with its documents open; unless another one was faster."""
+        """For the next page, with its documents open; unless another one was faster, or it would hold the memory of a
+        large document for as long as the service runs."""
+        if renderer.memory_mib > MOST_KEPT_MIB:
+            renderer.kill()
+            return
         with self._lock:
             kept = self._idle.setdefault(renderer.apart, renderer)
         if kept is not renderer:

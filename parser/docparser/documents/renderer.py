@@ -25,6 +25,7 @@ LOWER_PRIORITY = 10  # added to nice(1): about a tenth of the CPU where others w
 PIPE_BYTES = 1 << 20
 LONGEST_HEADER = 1 << 16
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class RendererEnded(Exception):
@@ -140,6 +141,16 @@ class Renderer:
     def wall_s(self) -> float:
         """Seconds since ``ask``, or since the process was ready."""
         return time.monotonic() - self._asked_at
+
+    @property
+    def memory_mib(self) -> float:
+        """What it holds that is not shared with others; 0 once it has ended."""
+        try:
+            with open(f"/proc/{self.pid}/statm", "rb") as file:
+                _, resident, shared, *_ = map(int, file.read().split())
+        except OSError:
+            return 0.0
+        return (resident - shared) * PAGE_BYTES / 2**20  # proc(5)
 
     def _cpu_s(self) -> float:
         try:
