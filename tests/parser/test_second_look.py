@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+from typing import cast
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from docparser.vlm.client import Reply
+from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
 from docparser.worker import bands, second_look
 from docparser.worker.block_client import BlockClient
@@ -67,7 +68,7 @@ class Reader:
 
 def read(reader: Reader, body: dict) -> Reply:
     client = BlockClient.__new__(BlockClient)  # without its thread
-    client.vlm, client._model = reader, "model"
+    client.vlm, client._model = cast(VlmClient, reader), "model"
     return asyncio.run(client._read_bands(bands.questions(body), "page-b0"))
 
 
