@@ -13,10 +13,11 @@ from paddle import Tensor, nn
 from paddle.nn import functional as F
 
 from ..pages.labels import DRAWN, LABELS
+from .overlaps import part_overlapping
 from .reading_order import reading_keys
 from .stray_lines import adopt_stray_lines, ink_map
 
-INPUT, STRIDE, CELL, WINDOW = 800, 8, 4, 64  # as in network.py, which needs torch
+INPUT, STRIDE, CELL, WINDOW = 800, 4, 4, 64  # as in network.py, which needs torch
 PEAKS, KEPT = 160, 80
 MARGIN = 4.0  # source px between ink and box, as in targets.py
 STRAY_LINES = 8  # below a block that become part of it, at most
@@ -71,11 +72,15 @@ class LayoutGraph(nn.Layer):
         self.up16 = Unit(96, 96)
         self.across16 = nn.Conv2D(96, 48, 1)
         self.up8 = Unit(48, 48)
+        self.deep8 = Unit(48, 48)
         self.heat = nn.Conv2D(48, classes, 1)
         self.distances = nn.Conv2D(48, 4, 1)
         self.across8 = nn.Conv2D(48, 24, 1)
         self.up4 = Unit(24, 24)
         self.edges = nn.Conv2D(24, 16, 1)
+        self.fine4 = Unit(24, 32)
+        self.fine_heat = nn.Conv2D(32, classes, 1, bias_attr=False)
+        self.fine_distances = nn.Conv2D(32, 4, 1, bias_attr=False)
         self.score_power = score_power
         # Small marginal print would be doubled by the margin that other blocks have; source px a side.
         trims = {"number": 2.5, "header": 1.5, "footer": 1.5}
@@ -86,7 +91,7 @@ class LayoutGraph(nn.Layer):
         self.label_indices = np.array([LABELS.index(label) for label in DRAWN], np.float32)
 
     def features(self, grey: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Heat logits [N, classes, 100, 100], log distances [N, 4, 100, 100], edge logits [N, 4, 200, 800]."""
+        """Heat logits [N, classes, 200, 200], log distances [N, 4, 200, 200], edge logits [N, 4, 200, 800]."""
         x4 = self.stem(F.pixel_unshuffle(grey, CELL))
         x8 = self.down8[0](x4)
         x8 = x8 + self.down8[1](x8)
@@ -95,13 +100,17 @@ class LayoutGraph(nn.Layer):
         x32 = self.context(self.down32(x16))
         x16 = self.up16(x16 + double(self.across32(x32)))
         x8 = self.up8(x8 + double(self.across16(x16)))
-        fine = self.edges(self.up4(x4 + double(self.across8(x8))))
+        x8 = x8 + self.deep8(x8)
+        x4 = self.up4(x4 + double(self.across8(x8)))
+        fine = self.fine4(x4)
+        heat = double(self.heat(x8)) + self.fine_heat(fine)
+        distances = double(self.distances(x8)) + self.fine_distances(fine)
         cells = INPUT // CELL
-        sides = fine.reshape([-1, 4, CELL, cells, cells])
+        sides = self.edges(x4).reshape([-1, 4, CELL, cells, cells])
         upright = sides[:, 0::2].transpose([0, 1, 3, 4, 2]).reshape([-1, 2, cells, INPUT])
         level = sides[:, 1::2].transpose([0, 1, 4, 3, 2]).reshape([-1, 2, cells, INPUT])
         edges = paddle.stack([upright[:, 0], level[:, 0], upright[:, 1], level[:, 1]], 1)
-        return self.heat(x8), self.distances(x8), edges
+        return heat, distances, edges
 
     def candidates(self, heat: Tensor, distances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The PEAKS highest local maxima: DRAWN index, score [N, PEAKS], coarse boxes [N, PEAKS, 4] in input px."""
@@ -187,6 +196,7 @@ class LayoutGraph(nn.Layer):
         kept = score > by_kind(self.thresholds)
         valid = kept.astype("float32")
         wanting = valid * by_kind(self.set_in_lines)
+        boxes = part_overlapping(boxes, wanting)
         ink = ink_map(grey)
         for _ in range(STRAY_LINES):
             boxes = adopt_stray_lines(ink, boxes, valid, wanting, MARGIN * scale_factor[:, :1])

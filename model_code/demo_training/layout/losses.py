@@ -7,20 +7,24 @@ import torch
 from torch import Tensor
 
 from ..pages.labels import DRAWN
-from .network import WINDOW, edge_profiles, prior_spread
+from .network import STRIDE, WINDOW, edge_profiles, prior_spread
 
 #: Three blocks in five are text; what is rare counts more, or its class is learnt last.
 RARE = {"paragraph_title": 2.0, "doc_title": 1.5, "table": 2.0, "image": 3.0, "chart": 3.0, "footnote": 3.0}
+AREA = (STRIDE / 8) ** 2  # of a cell, in cells of 8 px
 
 
 def heat_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Penalty-reduced focal loss over [N, classes, H, W] (CenterNet, equation 1), per object, weighted by class."""
+    """Penalty-reduced focal loss over [N, classes, H, W] (CenterNet, equation 1), per object, weighted by class.
+
+    Cells without a centre count by the area that they cover, so that the scores do not depend on the stride.
+    """
     weight = torch.tensor([RARE.get(label, 1.0) for label in DRAWN])[:, None, None]
     chance = torch.sigmoid(logits)
     peak = target.ge(0.9999).to(logits.dtype)
     hit = torch.nn.functional.logsigmoid(logits) * (1 - chance) ** 2 * peak
     miss = torch.nn.functional.logsigmoid(-logits) * chance**2 * (1 - target) ** 4 * (1 - peak)
-    return -((hit + miss) * weight).sum() / peak.sum().clamp(min=1)
+    return -((hit + miss * AREA) * weight).sum() / peak.sum().clamp(min=1)
 
 
 def distance_loss(predicted: Tensor, target: Tensor, mask: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..pages.labels import DRAWN
 
 INPUT = 800
-STRIDE = 8
+STRIDE = 4  # of the centre maps: lines of small print lie 11 px apart, and each may be a block
 CELL = 4  # stride of the edge maps across an edge; along it they have one column per px
 WINDOW = 64  # an edge is looked for this far from the coarse one
 
@@ -46,7 +46,7 @@ class Context(nn.Module):
 
 
 class LayoutNetwork(nn.Module):
-    """Returns heat logits [N, classes, 100, 100], log distances [N, 4, 100, 100] and edge logits [N, 4, 200, 800].
+    """Returns heat logits [N, classes, 200, 200], log distances [N, 4, 200, 200] and edge logits [N, 4, 200, 800].
 
     Distances are to left, top, right, bottom from a cell's centre, as log(px / STRIDE). Edge logits are indexed
     (side, cell across the edge, px along its axis), sides in the same order.
@@ -63,11 +63,15 @@ class LayoutNetwork(nn.Module):
         self.up16 = Unit(96, 96)
         self.across16 = nn.Conv2d(96, 48, 1)
         self.up8 = Unit(48, 48)
+        self.deep8 = Unit(48, 48)
         self.heat = nn.Conv2d(48, classes, 1)
         self.distances = nn.Conv2d(48, 4, 1)
         self.across8 = nn.Conv2d(48, 24, 1)
         self.up4 = Unit(24, 24)
         self.edges = nn.Conv2d(24, 16, 1)
+        self.fine4 = Unit(24, 32)
+        self.fine_heat = nn.Conv2d(32, classes, 1, bias=False)
+        self.fine_distances = nn.Conv2d(32, 4, 1, bias=False)
         assert self.heat.bias is not None
         nn.init.constant_(self.heat.bias, -4.0)
         nn.init.normal_(self.distances.weight, std=0.01)
@@ -82,8 +86,12 @@ class LayoutNetwork(nn.Module):
         # 25 -> 50 -> 100 -> 200: nearest, which both frameworks compute alike.
         x16 = self.up16(x16 + double(self.across32(x32)))
         x8 = self.up8(x8 + double(self.across16(x16)))
-        fine = self.edges(self.up4(x4 + double(self.across8(x8))))
-        return self.heat(x8), self.distances(x8), unfold_edges(fine)
+        x8 = x8 + self.deep8(x8)
+        x4 = self.up4(x4 + double(self.across8(x8)))
+        fine = self.fine4(x4)
+        heat = double(self.heat(x8)) + self.fine_heat(fine)
+        distances = double(self.distances(x8)) + self.fine_distances(fine)
+        return heat, distances, unfold_edges(self.edges(x4))
 
 
 def double(x: Tensor) -> Tensor:

@@ -38,8 +38,10 @@ def adopt_stray_lines(ink: Tensor, boxes: Tensor, valid: Tensor, wanting: Tensor
     columns = within(x1, x2)
     covered = paddle.matmul((within(y1, y2) * valid.unsqueeze(2)).transpose([0, 2, 1]), columns)
     stray = ink * (covered < 0.5).astype("float32")
-    # Stray ink in each row of the page between the sides of each box.
-    printed = (paddle.matmul(columns, stray.transpose([0, 2, 1])) > 1.5).astype("float32")
+    # Stray ink in each row of the page between the sides of each box. Where another box holds most of the row, what is
+    # beside it belongs to that one: the number of an item.
+    alone, all_ink = (paddle.matmul(columns, one.transpose([0, 2, 1])) for one in (stray, ink))
+    printed = ((alone > 1.5).logical_and(alone > 0.5 * all_ink)).astype("float32")
     far = paddle.full_like(printed, 2.0 * SIZE)
     near = (place >= y2.unsqueeze(2)).logical_and(place < y2.unsqueeze(2) + REACH)
     start = paddle.where(near.logical_and(printed > 0.5), place.expand_as(printed), far).min(2)

@@ -76,7 +76,7 @@ class SampleCache:
 
 
 def heat_targets(boxes: np.ndarray, classes: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-    """Heat [classes, 100, 100], log distances [4, 100, 100] and their mask [100, 100].
+    """Heat [classes, 200, 200], log distances [4, 200, 200] and their mask [200, 200].
 
     Heat is a Gaussian at each centre, in proportion to the box; distances hold in the middle of the box.
     """

@@ -21,24 +21,14 @@ from ..pages.shelf import shelf_page, shelf_pages
 from .losses import distance_loss, edge_loss, heat_loss
 from .network import LayoutNetwork
 from .targets import Sample, SampleCache, draw_sample, heat_targets, sample_of
-
-
-def vary(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Contrast, brightness and grain of a grey page: float32 0..1."""
-    pixels = image.astype(np.float32) / 255
-    pixels = 1 - (1 - pixels) * rng.uniform(0.75, 1.0)
-    if rng.random() < 0.5:
-        pixels *= rng.uniform(0.9, 1.0)
-    if rng.random() < 0.3:
-        pixels += rng.standard_normal(pixels.shape, np.float32) * rng.uniform(0.005, 0.03)
-    return pixels.clip(0, 1)
-
+from .variations import varied, vary
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor, list[Tensor]]
 
 
 def make_batch(samples: list[Sample], rng: np.random.Generator) -> Batch:
     """Images [N, 1, 800, 800], heat, distances and their mask as of ``heat_targets``, and the boxes of each image."""
+    samples = [varied(sample, rng) for sample in samples]
     images = torch.from_numpy(np.stack([vary(sample.image, rng) for sample in samples]))[:, None]
     targets = [heat_targets(sample.boxes, sample.classes) for sample in samples]
     heat, distances, mask = (torch.stack(part) for part in zip(*targets))

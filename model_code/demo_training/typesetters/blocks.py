@@ -9,17 +9,38 @@ from pathlib import Path
 
 from .prose import Text
 
+#: Kinds within a document and their shares; before them may stand one of kind "document_title".
 KINDS = {"paragraph": 10, "title": 2, "items": 2, "numbered": 1, "code": 2, "quote": 1}
 
 
 @dataclass(frozen=True)
 class TextBlock:
-    """``kind`` is of KINDS; ``parts`` are its paragraphs, items or lines of code; ``term`` may stand among their
-    words."""
+    """``kind`` is of KINDS, or "document_title"; ``parts`` are its paragraphs, items or lines of code; ``term`` may
+    stand among their words."""
 
     kind: str
     parts: tuple[str, ...]
     term: str = ""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a document is given from outside. ``titled``: it begins with a title of its own, larger than those of its
+    sections. ``paper`` is "A4" or "A5", on which print is half as large again."""
+
+    titled: bool = False
+    paper: str = "A4"
+
+    @property
+    def millimetres(self) -> tuple[int, int]:
+        return {"A4": (210, 297), "A5": (148, 210)}[self.paper]
+
+    def characters(self, pages: int) -> int:
+        """On ``pages`` pages of 10.5 points, about."""
+        return round(pages * 2600 * self.millimetres[0] * self.millimetres[1] / (210 * 297))
+
+
+PLAIN = Form()
 
 
 @dataclass(frozen=True)
@@ -30,9 +51,9 @@ class SetDocument:
     blocks: list[TextBlock]
 
 
-def document(rng: random.Random, prose: Text, characters: int) -> list[TextBlock]:
+def document(rng: random.Random, prose: Text, characters: int, form: Form = PLAIN) -> list[TextBlock]:
     """Blocks of about ``characters`` characters."""
-    blocks = [TextBlock("title", (prose.title(),))]
+    blocks = [TextBlock("document_title" if form.titled else "title", (prose.title(),))]
     length = 0
     while length < characters:
         kind = rng.choices(list(KINDS), list(KINDS.values()))[0]

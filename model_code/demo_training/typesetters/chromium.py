@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from . import web
-from .blocks import SetDocument, TextBlock, document
+from .blocks import PLAIN, Form, SetDocument, TextBlock, document
 from .prose import Text
 
 FACES = (
@@ -31,12 +31,12 @@ FACES = (
 MONO = ("DejaVu Sans Mono", "Liberation Mono", "Inconsolata", "Hack", "TeX Gyre Cursor", "CMU Typewriter Text")
 
 
-def page(rng: random.Random, prose: Text, pages: int) -> tuple[str, list[TextBlock]]:
-    """HTML and blocks of a document of about ``pages`` pages of A4."""
+def page(rng: random.Random, prose: Text, pages: int, form: Form = PLAIN) -> tuple[str, list[TextBlock]]:
+    """HTML and blocks of a document of about ``pages`` pages."""
     size = rng.choice((7.5, 8, 9, 10, 10.5, 11, 12, 13, 15, 18))  # pt
     columns = 2 if size <= 11 and rng.random() < 0.25 else 1
     style = f"""
-    @page {{ size: A4; margin: {rng.choice((14, 18, 25, 32))}mm }}
+    @page {{ size: {form.paper}; margin: {rng.choice((14, 18, 25, 32))}mm }}
     body {{ font: {size}pt/{rng.choice((1.15, 1.25, 1.4, 1.6))} "{rng.choice(FACES)}"; columns: {columns};
             text-align: {rng.choice(("left", "left", "justify"))}; hyphens: {rng.choice(("manual", "auto"))};
             color: {rng.choice(("#000", "#000", "#222", "#333", "#112"))} }}
@@ -44,20 +44,20 @@ def page(rng: random.Random, prose: Text, pages: int) -> tuple[str, list[TextBlo
     h1, h2, h3, h4 {{ font-family: "{rng.choice(FACES)}" }}
     pre {{ {rng.choice(("", "background: #f4f4f4; padding: 6pt", "border: 1px solid #ccc; padding: 4pt"))};
            white-space: pre-wrap }}"""
-    blocks = document(rng, prose, round(pages * 2600 * (10.5 / size) ** 2))
+    blocks = document(rng, prose, round(form.characters(pages) * (10.5 / size) ** 2), form)
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><style>{style}</style>{web.body(rng, blocks)}</html>",
         blocks,
     )
 
 
-def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> SetDocument:
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12, form: Form = PLAIN) -> SetDocument:
     """Print a document in ``folder``; raises FileNotFoundError without Chromium."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
     source, printed = folder / "page.html", folder / "page.pdf"
-    markup, blocks = page(rng, prose, pages)
+    markup, blocks = page(rng, prose, pages, form)
     source.write_text(markup, encoding="utf-8")
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
     command += [f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={printed}", str(source)]

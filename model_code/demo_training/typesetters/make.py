@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from . import chromium, office, tex
+from .blocks import Form
 from .faces import require_faces
 from .printed import printed_pages
 from .prose import Prose
@@ -32,7 +33,8 @@ def make(out: Path, name: str, seed: int, split: str, pages: int) -> int:
     if done.exists():
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        made = TYPESETTERS[name](rng, Prose(rng, split), Path(folder), pages)
+        form = Form(titled=rng.random() < 0.6, paper=rng.choice(("A4", "A4", "A4", "A5")))
+        made = TYPESETTERS[name](rng, Prose(rng, split), Path(folder), rng.randint(1, 2 * pages - 1), form)
         for page in printed_pages(made.pdf, rng.choice(DPI) / 72, made.blocks):
             page.save(out / f"{name}-{seed:04d}-{count:02d}")
             count += 1
@@ -48,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of the shelf")
     parser.add_argument("--documents", type=int, default=60, help="of each typesetter (default %(default)s)")
-    parser.add_argument("--pages", type=int, default=12, help="of a document, about (default %(default)s)")
+    parser.add_argument("--pages", type=int, default=12, help="of a document, on average (default %(default)s)")
     parser.add_argument("--split", choices=("train", "heldout"), default="train")
     parser.add_argument("--typesetters", nargs="+", choices=TYPESETTERS, default=list(TYPESETTERS))
     arguments = parser.parse_args()

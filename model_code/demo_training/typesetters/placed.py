@@ -8,6 +8,7 @@ the line above.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from PIL import Image
 from .blocks import TextBlock
 from .characters import Character
 
-LABELS = {"title": "paragraph_title"}  # all other kinds are text
+LABELS = {"document_title": "doc_title", "title": "paragraph_title"}  # all other kinds are text
 TITLE = 0.75  # share of a line's letters that its title must have; less is a title that runs into its paragraph
 REACH = 6  # blocks that a line may lie beyond the one before
 INK, MOST_OUTSIDE = 150, 0.004  # grey below is ink; the share of it that may lie outside of all blocks
+WHITE = 1.18  # from one baseline to the next, in those of a paragraph; more parts what one block could hold
+IN_PARTS = ("items", "numbered")  # kinds that white may part
+ON_THE_LINE = set("abcdehiklmnorstuvwxz")  # letters without a part below the baseline
 AROUND = 5  # px around a block that still belong to it
 Box = tuple[float, float, float, float]
 
@@ -38,6 +42,7 @@ class PlacedBlock:
 class _Line:
     text: str
     box: Box
+    baseline: float
 
     @property
     def height(self) -> float:
@@ -52,10 +57,11 @@ def blocks_on_pages(
     numbers = [[line for line in page if _is_number(line, height)] for page, height in zip(lines, heights)]
     texts = [[line for line in page if line not in number] for page, number in zip(lines, numbers)]
     owners = iter(_owners([line.text for page in texts for line in page], source))
+    owned = [[(next(owners), line) for line in page] for page in texts]
+    most = WHITE * _pitch(owned, source)
     placed: list[list[PlacedBlock] | None] = []
-    for page, number in zip(texts, numbers):
-        owned = [(next(owners), line) for line in page]
-        blocks = list(_blocks(owned, source)) + [PlacedBlock("number", line.box) for line in number]
+    for page_of_blocks, number in zip(owned, numbers):
+        blocks = list(_blocks(page_of_blocks, source, most)) + [PlacedBlock("number", line.box) for line in number]
         placed.append(None if _overlap([block.bbox for block in blocks]) else blocks)
     return placed
 
@@ -79,7 +85,8 @@ def _line(found: list[Character]) -> _Line:
         max(c.right for c in inked),
         max(c.bottom for c in inked),
     )
-    return _Line("".join(c.text for c in found), box)
+    letters = [c.bottom for c in inked if c.text.lower() in ON_THE_LINE] or [box[3]]
+    return _Line("".join(c.text for c in found), box, statistics.median(letters))
 
 
 def _is_number(line: _Line, height: float) -> bool:
@@ -102,7 +109,7 @@ def _owners(lines: Sequence[str], source: Sequence[TextBlock]) -> list[int]:
         seen = _trigrams(text)
         shares = np.array([len(seen & grams) / len(seen) if seen else 0.5 for grams in known])
         # A title that runs into its paragraph shares a line with it.
-        wanting = [block.kind == "title" and share < TITLE for block, share in zip(source, shares)]
+        wanting = ["title" in block.kind and share < TITLE for block, share in zip(source, shares)]
         scores = np.where(wanting, -1.0, shares)
         for index in range(len(source)):
             first = max(0, index - REACH)
@@ -118,12 +125,24 @@ def _owners(lines: Sequence[str], source: Sequence[TextBlock]) -> list[int]:
     return owners[::-1]
 
 
-def _blocks(owned: Sequence[tuple[int, _Line]], source: Sequence[TextBlock]) -> Iterator[PlacedBlock]:
-    """Lines of one block that follow each other in one column, and paragraphs that nothing parts, as one."""
+def _pitch(owned: Sequence[Sequence[tuple[int, _Line]]], source: Sequence[TextBlock]) -> float:
+    """From one baseline to the next within the document's paragraphs, px; infinite where none has two lines."""
+    steps = [
+        line.baseline - last.baseline
+        for page in owned
+        for (index, last), (other, line) in zip(page, page[1:])
+        if index == other and source[index].kind == "paragraph" and line.box[1] >= last.baseline
+    ]
+    return statistics.median(steps) if steps else math.inf
+
+
+def _blocks(owned: Sequence[tuple[int, _Line]], source: Sequence[TextBlock], most: float) -> Iterator[PlacedBlock]:
+    """Lines of one block that follow each other in one column; paragraphs that nothing parts, as one; and items that
+    white parts, each for itself. White is more than ``most`` px from one baseline to the next."""
     group: list[_Line] = []
     owner = -1
     for index, line in owned:
-        if group and not _goes_on(group, line, index == owner, source[owner], source[index]):
+        if group and not _goes_on(group, line, index == owner, source[owner], source[index], most):
             yield _placed(source[owner], group)
             group = []
         group.append(line)
@@ -132,18 +151,16 @@ def _blocks(owned: Sequence[tuple[int, _Line]], source: Sequence[TextBlock]) -> 
         yield _placed(source[owner], group)
 
 
-def _goes_on(group: Sequence[_Line], line: _Line, same: bool, block: TextBlock, other: TextBlock) -> bool:
+def _goes_on(group: Sequence[_Line], line: _Line, same: bool, block: TextBlock, other: TextBlock, most: float) -> bool:
     last = group[-1]
     level = last.box[1] < line.box[3] and line.box[1] < last.box[3]
     if not level and (line.box[1] < last.box[1] or line.box[0] > max(one.box[2] for one in group)):
         return False  # the next column
+    close = line.baseline - last.baseline <= most
     if same:
-        return True
-    if not block.kind == other.kind == "paragraph" or len(group) < 2:
-        return False
-    pitch = statistics.median(two.box[3] - one.box[3] for one, two in zip(group, group[1:]))
+        return level or close or block.kind not in IN_PARTS
     flush = abs(line.box[0] - min(one.box[0] for one in group)) < 0.5 * line.height
-    return flush and line.box[3] - last.box[3] < 1.18 * pitch
+    return block.kind == other.kind == "paragraph" and flush and close
 
 
 def _placed(block: TextBlock, lines: Sequence[_Line]) -> PlacedBlock:

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from .blocks import SetDocument, TextBlock, document, spans
+from .blocks import PLAIN, Form, SetDocument, TextBlock, document, spans
 from .prose import Text
 
 FACES = {
@@ -23,7 +23,7 @@ FACES = {
     r"\usepackage{tgbonum}": 1,
     r"\usepackage{tgheros}\renewcommand{\familydefault}{\sfdefault}": 2,
 }
-NARROW, WIDE = 30, 70  # characters of a line of code that fit into one of two columns, and into a page
+NARROW, MIDDLE, WIDE = 30, 36, 70  # characters of a line of code that fit into one of two columns, A5 and A4
 STYLES = {"": "%s", "emph": r"\emph{%s}", "strong": r"\textbf{%s}", "code": r"\texttt{%s}"}
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -43,18 +43,18 @@ def escaped(text: str) -> str:
     return re.sub(r"[\\~^\"'<>|`#$%&_{}-]", lambda found: SPECIAL[found[0]], text)
 
 
-def source(rng: random.Random, prose: Text, pages: int) -> tuple[str, list[TextBlock]]:
-    """The LaTeX and the blocks of a document of about ``pages`` pages of A4.
+def source(rng: random.Random, prose: Text, pages: int, form: Form = PLAIN) -> tuple[str, list[TextBlock]]:
+    """The LaTeX and the blocks of a document of about ``pages`` pages.
 
     Computer Modern is set in TeX's old encoding: in the new one it would need outlines that Debian keeps apart.
     """
     size = rng.choice((10, 10, 11, 11, 12))
     face = rng.choices(list(FACES), list(FACES.values()))[0]
-    columns = rng.random() < 0.2
+    columns = rng.random() < 0.2 and form.paper == "A4"
     side = rng.choice((18, 22, 30, 38))
     skip, indent = rng.choice((0, 0, 4, 8)), rng.choice((0, 12, 18))
     head = [
-        rf"\documentclass[a4paper,{size}pt{',twocolumn' if columns else ''}]{{article}}",
+        rf"\documentclass[{form.paper.lower()}paper,{size}pt{',twocolumn' if columns else ''}]{{article}}",
         rf"\usepackage[left={side}mm,right={side}mm,top=22mm,bottom=24mm]{{geometry}}",
         r"\usepackage[T1]{fontenc}" if face else r"\DeclareTextCommand{\textquotedbl}{OT1}{''}",
         r"\usepackage{textcomp}",
@@ -70,9 +70,9 @@ def source(rng: random.Random, prose: Text, pages: int) -> tuple[str, list[TextB
         r"\begin{document}",
         r"\raggedright" if rng.random() < 0.15 else "",
     ]
-    blocks = document(rng, prose, pages * 2600)
+    blocks = document(rng, prose, form.characters(pages), form)
     # Lines of code are not broken by TeX: in two columns long ones would be printed over the other column.
-    body = [_block(rng, block, NARROW if columns else WIDE) for block in blocks]
+    body = [_block(rng, block, NARROW if columns else WIDE if form.paper == "A4" else MIDDLE) for block in blocks]
     return "\n".join([*head, *body, r"\end{document}", ""]), blocks
 
 
@@ -86,6 +86,10 @@ def _inline(rng: random.Random, text: str, term: str) -> str:
 
 
 def _block(rng: random.Random, block: TextBlock, width: int) -> str:
+    if block.kind == "document_title":
+        place, size = rng.choice(("center", "flushleft")), rng.choice((r"\LARGE", r"\huge", r"\Huge"))
+        face = rng.choice(("", r"\bfseries", r"\sffamily\bfseries"))
+        return rf"\begin{{{place}}}{size}{face} {escaped(block.parts[0])}\end{{{place}}}" + "\n"
     if block.kind == "title":
         return rf"\{rng.choice(('section', 'subsection', 'subsubsection', 'paragraph'))}{{{escaped(block.parts[0])}}}"
     if block.kind == "code":
@@ -103,14 +107,14 @@ def _block(rng: random.Random, block: TextBlock, width: int) -> str:
     return text + "\n"
 
 
-def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12) -> SetDocument:
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12, form: Form = PLAIN) -> SetDocument:
     """Set a document in ``folder``; raises FileNotFoundError without TeX."""
     if not shutil.which("pdflatex"):
         raise FileNotFoundError(
             "pdflatex is missing; install it with: apt-get install texlive-latex-recommended texlive-fonts-recommended "
             "lmodern tex-gyre"
         )
-    latex, blocks = source(rng, prose, pages)
+    latex, blocks = source(rng, prose, pages, form)
     (folder / "page.tex").write_text(latex, encoding="ascii")
     command = ["pdflatex", "-interaction=nonstopmode", "-no-shell-escape", "page.tex"]
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=120)  # 1 for a box too full

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from .config import DemoConfig
@@ -36,6 +38,13 @@ def deepen(weights: dict[str, Tensor], config: DemoConfig) -> dict[str, Tensor]:
                 if name.startswith(f"{prefix}{layer}.") and any(part in name for part in SILENT):
                     state[name] = torch.zeros_like(state[name])
     return state
+
+
+def exported(model: Path, config: DemoConfig) -> dict[str, Tensor]:
+    """All weights, float32, of the model of ``config``, from the folder of an exported one with no more layers."""
+    weights = {name: value.float() for name, value in load_file(model / "model.safetensors").items()}
+    weights.pop("lm_head.weight")  # equal to the embedding
+    return deepen(weights, config)
 
 
 def _layers(weights: dict[str, Tensor], prefix: str) -> int:

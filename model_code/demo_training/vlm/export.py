@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a training checkpoint as a model folder with the published file and tensor names.
 
-    python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt [--earlier FILE --share 0.3] --out DIR
+    python -m demo_training.vlm.export --checkpoint DIR/checkpoint.pt [--earlier WEIGHTS --share 0.3] --out DIR
 
 DIR of the tracked weights is models/demo/PaddleOCR-VL.
 """
@@ -21,6 +21,7 @@ from . import tokenizer as tokens
 from .batches import DEVIATION, MEAN
 from .config import DemoConfig
 from .crops import MAX_PIXELS, MIN_PIXELS
+from .deepen import exported
 from .model import DemoModel
 
 CHAT_TEMPLATE = (
@@ -128,11 +129,13 @@ def mean(state: dict[str, torch.Tensor], earlier: dict[str, torch.Tensor], share
 
 def export(checkpoint: Path, out: Path, earlier: Path | None = None, share: float = 0.0) -> None:
     """Write the model folder ``out`` from ``checkpoint`` and the tokenizer beside it; weights become bfloat16. With
-    ``earlier``, a checkpoint of the same training, ``share`` of its weights goes into a mean of both."""
+    ``earlier``, a checkpoint of the same training or the folder of a model that it began with, ``share`` of its weights
+    goes into a mean of both."""
     state = torch.load(checkpoint, weights_only=True)
-    if earlier:
-        state["model"] = mean(state["model"], torch.load(earlier, weights_only=True)["model"], share)
     config = DemoConfig(**state["config"])
+    if earlier:
+        before = exported(earlier, config) if earlier.is_dir() else torch.load(earlier, weights_only=True)["model"]
+        state["model"] = mean(state["model"], before, share)
     model = DemoModel(config)
     model.load_state_dict(state["model"])
     tokenizer = Tokenizer.from_file(str(checkpoint.parent / "tokenizer.json"))
@@ -165,10 +168,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument(
-        "--earlier", type=Path, metavar="CHECKPOINT", help="take a mean with this checkpoint of the same training"
+        "--earlier",
+        type=Path,
+        metavar="WEIGHTS",
+        help="take a mean with this checkpoint of the same training, or with this folder of the model it began with",
     )
     parser.add_argument(
-        "--share", type=float, default=0.3, help="of the earlier checkpoint in the mean (default %(default)s)"
+        "--share", type=float, default=0.3, help="of the earlier weights in the mean (default %(default)s)"
     )
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()

@@ -28,7 +28,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import nn
 
@@ -36,7 +35,7 @@ from . import tokenizer as tokens
 from .batches import normalise, produce
 from .config import DemoConfig
 from .crops import Stage
-from .deepen import deepen
+from .deepen import exported
 from .model import DemoModel
 from .muon import Muon
 from .stages import REFINE, SMOKE, STAGES, stage_at
@@ -95,9 +94,7 @@ class Trainer:
         self.config = DemoConfig()
         self.model, self.head = DemoModel(self.config), GlyphHead(self.config)
         if init:
-            weights = {name: value.float() for name, value in load_file(init / "model.safetensors").items()}
-            weights.pop("lm_head.weight")  # equal to the embedding
-            self.model.load_state_dict(deepen(weights, self.config))
+            self.model.load_state_dict(exported(init, self.config))
         self.optimisers = optimisers(nn.ModuleList([self.model, self.head]), rate)
         self.step, self.seconds = 0, 0.0
         self.log_every = max(1, min(24, self.steps // 20))

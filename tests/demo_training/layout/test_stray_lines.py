@@ -54,3 +54,10 @@ def test_what_another_block_holds_is_left_alone():
     ink = page((100, 100, 700, 130), (100, 140, 220, 150))
     found = adopt(ink, PARAGRAPH, (98, 138, 222, 152))
     assert found.tolist() == [list(PARAGRAPH), [98, 138, 222, 152]]
+
+
+def test_numbers_beside_a_list_are_no_lines_of_the_paragraph_above():
+    items = [(130, 140, 700, 150), (130, 160, 600, 170)]
+    numbers = [(104, top, 114, bottom) for _, top, _, bottom in items]
+    ink = page((100, 100, 700, 130), *items, *numbers)
+    assert adopt(ink, PARAGRAPH, (128, 138, 702, 172))[0].tolist() == list(PARAGRAPH)

@@ -44,6 +44,12 @@ def test_smoke(tmp_path, in_torch, in_paddle):
         "inference.pdiparams",
         "inference.yml",
     }
+    with np.load(weights) as alone:
+        np.savez(tmp_path / "zeros.npz", **{name: np.zeros_like(value) for name, value in alone.items()})
+        options = ["--earlier", tmp_path / "zeros.npz", "--share", 0.25]
+        in_torch("demo_training.layout.fold", tmp_path / "last.pt", tmp_path / "mean.npz", *options)
+        with np.load(tmp_path / "mean.npz") as both:
+            assert all(np.allclose(both[name], 0.75 * value) for name, value in alone.items())
     metadata = yaml.safe_load((tmp_path / "model" / "inference.yml").read_text())
     assert metadata["label_list"] == list(LABELS) and len(LABELS) == 25
 
@@ -54,6 +60,34 @@ def test_smoke(tmp_path, in_torch, in_paddle):
     in_torch("demo_training.layout.unfold", weights, tmp_path / "last.pt", "--pages", 4)
     log = in_torch("demo_training.layout.train", *arguments, "--steps", 2, "--rate", 1e-5)
     assert "resumed at step 0" in log
+
+
+def test_varied_pages_keep_their_truth(tmp_path, in_torch):
+    """Blanked blocks leave no ink and no box; on a smaller page each box still bounds its ink."""
+    probe = tmp_path / "probe.py"
+    probe.write_text(
+        "import numpy as np\n"
+        "from demo_training.layout.targets import Sample\n"
+        "from demo_training.layout.variations import shrunk, thinned\n"
+        "image = np.full((800, 800), 240, np.uint8)\n"
+        "boxes = np.array([[100, 60 + 70 * n, 500, 110 + 70 * n] for n in range(8)], np.float32)\n"
+        "for left, top, right, bottom in boxes.astype(int):\n"
+        "    image[top + 4 : bottom - 4, left + 4 : right - 4] = 30\n"
+        "page = Sample(image, boxes, np.arange(8))\n"
+        "rng = np.random.default_rng(3)\n"
+        "fewer = thinned(page, rng)\n"
+        "print(len(fewer.boxes), int((fewer.image < 100).sum()) // (392 * 42), (image < 100).sum() // (392 * 42))\n"
+        "for _ in range(20):\n"
+        "    small = shrunk(fewer, rng)\n"
+        "    inked = small.image < 100\n"
+        "    left = inked.sum()\n"
+        "    for x1, y1, x2, y2 in small.boxes.round().astype(int):\n"
+        "        assert inked[y1 : y2 + 1, x1 : x2 + 1].any(), 'a box without ink'\n"
+        "        inked[y1 : y2 + 1, x1 : x2 + 1] = False\n"
+        "    assert 0.5 * (fewer.image < 100).sum() < left and not inked.any(), 'ink outside of all boxes'\n"
+    )
+    boxes, inked, before = map(int, in_torch(probe).split())
+    assert before == 8 and boxes == inked < 8
 
 
 def test_unfolded_weights_compute_what_the_folded_did(tmp_path, in_torch):

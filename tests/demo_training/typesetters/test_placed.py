@@ -69,6 +69,22 @@ def test_paragraphs_that_nothing_parts_are_one_block(top: float, indent: float, 
     assert blocks is not None and len(blocks) == count
 
 
+@pytest.mark.parametrize(("pitch", "count"), [(20, 1), (30, 3)])
+def test_white_parts_items(pitch: float, count: int):
+    """Items that follow each other like lines are one block, whatever the bottom of their letters."""
+    items = TextBlock("items", ("Apples are ripe late", "gypsum is quarried early", "pears keep elsewhere"))
+    page = [*lines(FIRST_LINES, 100, 100), *lines(list(items.parts), 130, 160, pitch)]
+    (blocks,) = blocks_on_pages([FIRST, items], [page], [HEIGHT])
+    assert blocks is not None and len(blocks) == 1 + count
+
+
+def test_the_title_of_the_document():
+    title = TextBlock("document_title", TITLE.parts)
+    page = [line(TITLE.parts[0], 100, 40), *lines(FIRST_LINES, 100, 100)]
+    (blocks,) = blocks_on_pages([title, FIRST], [page], [HEIGHT])
+    assert labels(blocks) == [("doc_title", 40), ("text", 100)]
+
+
 def test_a_title_in_the_line_of_its_paragraph_is_no_title():
     page = [line(f"{TITLE.parts[0]} {FIRST_LINES[0]}", 100, 100), line(FIRST_LINES[1], 100, 120)]
     (blocks,) = blocks_on_pages([TITLE, FIRST], [page], [HEIGHT])

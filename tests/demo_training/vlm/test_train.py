@@ -66,3 +66,8 @@ def test_the_mean_of_two_checkpoints(tmp_path):
     export(tmp_path / "late.pt", tmp_path / "model", tmp_path / "early.pt", share=0.25)
     made = load_file(tmp_path / "model" / "model.safetensors")
     assert made and {value.unique().item() for value in made.values()} == {2.5}
+
+    # And with an exported model, as training began with.
+    export(tmp_path / "late.pt", tmp_path / "again", tmp_path / "model", share=0.5)
+    made = load_file(tmp_path / "again" / "model.safetensors")
+    assert {value.unique().item() for value in made.values()} == {2.75}
