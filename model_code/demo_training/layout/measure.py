@@ -78,6 +78,7 @@ def measure(model: Any, pages: list[Page]) -> dict:
     return {
         "pages": len(pages),
         "block_f1": round(f1(matched_count, found_count, truth_count), 4),
+        "blocks": {"matched": matched_count, "found": found_count, "true": truth_count},
         "pages_in_right_order": round(ordered / len(pages), 4),
         "f1_by_label": {
             label: round(f1(by_label["matched"][label], by_label["found"][label], by_label["truth"][label]), 3)

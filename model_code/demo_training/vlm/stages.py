@@ -144,6 +144,8 @@ REFINE = {
     "polish": dataclasses.replace(PRINTED, steps=700, printed=0.55, small=0.2),
     # Names, options, commands and capitals, of which the shelf has more since this stage.
     "terms": dataclasses.replace(PRINTED, steps=800, printed=0.65, small=0.25, topics=0.2),
+    # Single letters of the core range that went wrong again.
+    "core": dataclasses.replace(PRINTED, steps=380, printed=0.4, small=0.2, topics=0.2),
 }
 SMOKE = {
     "letters": Stage(12, reading=False, patches=3000),
