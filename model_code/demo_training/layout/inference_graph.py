@@ -159,7 +159,8 @@ class LayoutGraph(nn.Layer):
         return (F.softmax(logits, 3) * (places + 0.5)).sum(3)
 
     def suppress(self, kind: Tensor, score: Tensor, boxes: Tensor) -> Tensor:
-        """Scores with 0 for those that lie over a better candidate by 60 % of the smaller of the two."""
+        """Scores with 0 for those that lie over a better candidate by 60 % of the smaller of the two, or over a table by
+        40 %: a cell taken for a heading may reach out of its table, and part the columns of the page there."""
         # What pictures and tables contain belongs to them, however sure the inner candidate is.
         container = np.array([0.5 if label in ("table", "image", "chart") else 0.0 for label in DRAWN], np.float32)
         rank = score + paddle.to_tensor(container).gather(kind.reshape([-1])).reshape(paddle.shape(kind))
@@ -168,7 +169,10 @@ class LayoutGraph(nn.Layer):
         corner = corner - paddle.maximum(boxes[:, :, None, :2], boxes[:, None, :, :2])
         shared = corner.clip(min=0.0).prod(3)
         size = (boxes[:, :, 2:] - boxes[:, :, :2]).clip(min=0.0).prod(2)
-        over = shared > 0.6 * paddle.minimum(size.unsqueeze(2), size.unsqueeze(1)).clip(min=1.0)
+        shares = np.array([0.4 if label == "table" else 0.6 for label in DRAWN], np.float32)
+        share = paddle.to_tensor(shares).gather(kind.reshape([-1])).reshape(paddle.shape(kind))
+        share = paddle.where(score > 0.4, share, paddle.full_like(share, 0.6)).unsqueeze(2)  # of the better candidate
+        over = shared > share * paddle.minimum(size.unsqueeze(2), size.unsqueeze(1)).clip(min=1.0)
         better = (rank.unsqueeze(2) > rank.unsqueeze(1)).logical_and(over).astype("float32")
         alive = paddle.ones_like(score)
         for _ in range(5):
