@@ -159,8 +159,10 @@ class LayoutGraph(nn.Layer):
         return (F.softmax(logits, 3) * (places + 0.5)).sum(3)
 
     def suppress(self, kind: Tensor, score: Tensor, boxes: Tensor) -> Tensor:
-        """Scores with 0 for those that lie over a better candidate by 60 % of the smaller of the two, or over a table by
-        40 %: a cell taken for a heading may reach out of its table, and part the columns of the page there."""
+        """Scores with 0 for those that lie over a better candidate by 60 % of the smaller of the two.
+
+        Over a table 40 % do: a cell taken for a heading may reach out of its table, and part the columns there.
+        """
         # What pictures and tables contain belongs to them, however sure the inner candidate is.
         container = np.array([0.5 if label in ("table", "image", "chart") else 0.0 for label in DRAWN], np.float32)
         rank = score + paddle.to_tensor(container).gather(kind.reshape([-1])).reshape(paddle.shape(kind))

@@ -34,7 +34,7 @@ def test_characters_stand_where_the_picture_has_ink(pages):
     for path, page in pages:
         picture = np.asarray(Image.open(path.with_suffix(".png")).convert("L")).astype(int)
         lines = [line for run in page["runs"] for part in run for line in part]
-        assert len(lines) > 3 and all(line["text"].isascii() for line in lines)
+        assert lines and all(line["text"].isascii() for line in lines)
         for line in lines:
             assert len(line["lefts"]) == len(line["text"]) + 1 and line["lefts"] == sorted(line["lefts"])
             top, bottom = round(line["baseline"] - 1.1 * line["x_height"]), round(line["baseline"] + 1)
