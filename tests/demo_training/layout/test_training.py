@@ -12,7 +12,7 @@ import yaml
 from demo_training.layout.export import export
 from demo_training.layout.inference_graph import INPUT, KEPT, LayoutGraph
 from demo_training.pages.documents import draw_page
-from demo_training.pages.labels import LABELS
+from demo_training.pages.labels import DRAWN, LABELS
 from demo_training.pages.shelf import shelf_pages
 
 
@@ -164,3 +164,13 @@ def test_rows_and_shapes():
     assert rows.shape == [2 * KEPT, 8] and counts.numpy().tolist() == [KEPT, KEPT]
     np.testing.assert_allclose(rows.numpy()[KEPT:], alone.numpy(), atol=1e-3)
     assert (rows.numpy()[:, [2, 4]] <= INPUT / 0.6 + 1).all()
+
+
+@pytest.mark.parametrize(("held", "score", "stays"), [("table", 0.9, False), ("table", 0.3, True), ("text", 0.9, True)])
+def test_a_table_suppresses_what_it_holds_by_less(held: str, score: float, stays: bool):
+    """A heading that lies over another block by 45 % of its own size, and another far from both."""
+    graph = LayoutGraph()
+    kind = paddle.to_tensor([[DRAWN.index(label) for label in (held, "paragraph_title", "paragraph_title")]])
+    boxes = paddle.to_tensor([[[400.0, 300, 700, 600], [290.0, 300, 490, 320], [100.0, 700, 300, 720]]])
+    found = graph.suppress(kind, paddle.to_tensor([[score, 0.2, 0.2]]), boxes).numpy()[0]
+    assert found.tolist() == pytest.approx([score, 0.2 if stays else 0.0, 0.2])
