@@ -32,15 +32,15 @@ HEAVY = {
     "training": {"in_torch", "in_paddle"},
 }
 # Folder -> marker of all its tests.
-FOLDERS = {"e2e": "server", "images": "engine", "demo_training": "training"}
+FOLDERS = {"e2e": "server", "images": "engine", "layout": "model", "workshop/demo_training": "training"}
 TESTS = Path(__file__).resolve().parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0]
-        if folder in FOLDERS:
-            item.add_marker(FOLDERS[folder])
+        for folder, marker in FOLDERS.items():
+            if item.path.is_relative_to(TESTS / folder):
+                item.add_marker(marker)
         for marker, fixtures in HEAVY.items():
             if fixtures & set(getattr(item, "fixturenames", ())):
                 item.add_marker(marker)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYOUT = ROOT / "models" / "demo" / "PP-DocLayoutV2"
-MODEL_CODE = ROOT / "model_code"
-SCRIPT = MODEL_CODE / "demo_training" / "layout" / "published_shape.py"
+WORKSHOP = ROOT / "workshop"
+SCRIPT = WORKSHOP / "demo_training" / "layout" / "published_shape.py"
 NAMES = ("demo", "published")
 
 
@@ -46,7 +46,7 @@ def published() -> Path:
         unfinished.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(
             [sys.executable, "-m", "demo_training.layout.published_shape", str(unfinished), "--boxes", str(LAYOUT)],
-            cwd=MODEL_CODE,
+            cwd=WORKSHOP,
             check=True,
             stdout=subprocess.DEVNULL,
         )

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Package -> the packages of this tree that it may import. `common` and `benchmarks` are everything in those folders.
+# Package -> the packages of this tree that it may import. `common`, `benchmarks` and `workshop` are everything in those
+# folders.
 # `docparser` has a test of its own for the walls inside it.
 PACKAGES = {
     "common": set(),
@@ -30,9 +31,10 @@ PACKAGES = {
     "vlm_server": {"common", "vlm_models"},
     "reference": {"common"},
     "plugin_logits": {"common", "reference", "vlm_server"},
-    "demo_training": set(),
     "docparser": {"common"},
     "benchmarks": {"bundle", "common", "docparser", "vlm_models", "vlm_server"},
+    # Made or judged something once: nobody imports it, see SHIPPED.
+    "workshop": {"bundle"},
 }
 CONVERTERS = "docparser.convert."
 # Room of operations/bundle -> the rooms that it may import. Every room may import the modules at the top of the package
@@ -66,7 +68,9 @@ LIBRARIES = {
     "common/served_weights/catalog.py": {"yaml"},
 }
 
-FOLDERS = ("common", "operations", "model_code", "parser", "benchmarks")
+FOLDERS = ("common", "operations", "model_code", "parser", "benchmarks", "workshop")
+# What a node runs, and what its images are made of.
+SHIPPED = ("common", "config", "deploy", "model_code", "operations", "parser", "scripts")
 
 
 @functools.cache
@@ -140,6 +144,15 @@ def test_batch_takes_only_converters_from_the_parser():
     theirs = {other for name in modules() if package(name) == "batch" for other in imports(name)}
     of_parser = {name for name in theirs if package(name) == "docparser"}
     assert of_parser and all(name.startswith(CONVERTERS) for name in of_parser)
+
+
+def test_nothing_that_ships_names_the_workshop():
+    """Neither as an import nor as the module or the file of a child process."""
+    names = {name.partition(".")[0] for name, path in modules().items() if path.parts[0] == "workshop"}
+    words = ["git", "grep", "--untracked", "-wnE", "|".join(sorted({"workshop", *names}))]
+    files = [*SHIPPED, "compose.yaml", "Dockerfile.*", ":!*.md"]
+    found = subprocess.run([*words, "--", *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert names and (found.stdout, found.stderr) == ("", "")
 
 
 def test_every_package_is_on_the_list():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout server without a model: what it makes one call of, what it refuses, what a failing device does.
 
-tests/demo_training/layout compares its results with Paddle's, tests/parser/layout has it beside a parser.
+tests/layout compares its results with Paddle's, tests/parser/layout has it beside a parser.
 """
 
 from __future__ import annotations

@@ -85,17 +85,8 @@ GROUPS = {
         # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
         Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), system_files=COMPILER),
         Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), system_files=COMPILER),
-        Group("training", "reference", ("tests/demo_training/vlm",), system_files=DRAWING),
-        Group(
-            "layout",
-            "parser",
-            tuple(
-                f"tests/demo_training/{name}"
-                for name in ("layout", "pages", "typesetters", "outside", "test_scores.py", "test_teds.py")
-            ),
-            also=("reference", "vlm"),
-            system_files=DRAWING + BROWSER,
-        ),
+        # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
+        Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), system_files=DRAWING),
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
         # Without pytest's capture: they take minutes, and each stage says what it took.
         Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
@@ -110,7 +101,18 @@ GROUPS = {
             engine=True,
             options=("-s", "-v"),
         ),
-        Group("images-chaos", "tools", ("tests/images/chaos",), engine=True, options=("-s", "-v")),
+        # The workshop: what made or judged something once (workshop/README.md).
+        Group("training", "reference", ("tests/workshop/demo_training/vlm",), system_files=DRAWING),
+        Group(
+            "drawing",
+            "parser",
+            ("tests/workshop/demo_training",),
+            also=("reference",),
+            system_files=DRAWING + BROWSER,
+            options=("--ignore=tests/workshop/demo_training/vlm",),
+        ),
+        Group("chaos", "tools", ("tests/workshop/chaos/test_judge.py",)),
+        Group("images-chaos", "tools", ("tests/workshop/chaos/test_bundle.py",), engine=True, options=("-s", "-v")),
     )
 }
 

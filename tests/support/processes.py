@@ -10,10 +10,12 @@ import socket
 import subprocess
 from pathlib import Path
 
-from tests.support.paths import MODEL_CODE, ROOT
+import pytest
+
+from tests.support.paths import MODEL_CODE, ROOT, python_of
 
 # What pytest.ini puts on the path of the tests themselves.
-PYTHONPATH = os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks", MODEL_CODE)))
+PYTHONPATH = os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks", MODEL_CODE, ROOT / "workshop")))
 
 
 def child_environment(*dropped: str, **settings: str) -> dict[str, str]:
@@ -23,6 +25,23 @@ def child_environment(*dropped: str, **settings: str) -> dict[str, str]:
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     return {**kept, "PYTHONPATH": PYTHONPATH, **settings}
+
+
+def run_module(environment: str, module: str | Path, *arguments: object, timeout: float = 900) -> str:
+    """Run a module or a script file in an environment; its standard output. Fails with its last words."""
+    python = python_of(environment)
+    if not python.exists():
+        pytest.fail(f"{python} is missing; make it with: scripts/setup_env.sh {environment}")
+    done = subprocess.run(
+        [str(python), *([module] if isinstance(module, Path) else ["-m", module]), *map(str, arguments)],
+        env=child_environment(PYTHONUNBUFFERED="1"),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, f"{module} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
 
 
 def free_port() -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's operators that the layout server calls for PP-DocLayoutV2's published architecture.
 
-The environments of torch_npu have no Paddle, which makes the program: tests/demo_training/layout compares the list with
+The environments of torch_npu have no Paddle, which makes the program: tests/layout compares the list with
 a program's plan, tests/npu with torch_npu's kernels.
 """
 

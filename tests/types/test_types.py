@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
 # Folders that our packages are imported from.
-BASES = ("common", "operations", "model_code", "parser", "benchmarks")
+BASES = ("common", "operations", "model_code", "parser", "benchmarks", "workshop")
 
 LARGE = ("vlm", "npu-0.13", "reference")
 
@@ -66,7 +66,7 @@ class Room:
 ROOMS = (
     Room("tools", ("common", "operations/bundle", "operations/container"), without=(DECODE_INPUTS, *WITH_NUMPY)),
     Room("tools", ("scripts",), ("scripts",)),
-    Room("tools", ("benchmarks/chaos", "benchmarks/chaos_bundle.py")),
+    Room("tools", ("workshop/chaos", "workshop/chaos_bundle.py", "workshop/pdf_file.py")),
     Room("client", ("operations/batch",)),
     Room("corpus", ("operations/corpus", "benchmarks/bench_corpus.py", *CORPUS_SUPPORT)),
     Room(
@@ -93,7 +93,7 @@ ROOMS = (
     ),
     Room("reference", ("model_code/reference",)),
     # Paddle has no types, so the environment that holds torch serves for all of the training.
-    Room("reference", ("model_code/demo_training", *WITH_TORCH)),
+    Room("reference", ("workshop/demo_training", *WITH_TORCH)),
     Room("tools", ("tests/bundle",)),
     Room("tools", ("tests/types",)),
     Room("tools", ("tests/e2e",)),
@@ -111,7 +111,9 @@ ROOMS = (
     Room("corpus", ("tests/corpus",)),
     Room("vlm", ("tests/plugin",)),
     Room("reference", ("tests/reference",)),
-    Room("reference", ("tests/demo_training",)),
+    Room("reference", ("tests/layout",)),
+    Room("tools", ("tests/workshop/chaos",)),
+    Room("reference", ("tests/workshop/demo_training",)),
     # The plugin again, with the second pinned stack.
     Room("npu-0.13", ("model_code/vlm_models", "tests/npu")),
 )

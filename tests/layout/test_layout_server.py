@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout server gives Paddle's values: each operation alone, and the demo's boxes through HTTP and in batches."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from demo_training.layout.measure import load
+from demo_training.pages.documents import draw_page
+from docparser.layout.check import _difference, decisions
+from docparser.layout.check import draw_page as draw_layout_page
+from docparser.layout.reference import run_in_paddle
+from docparser.layout.served import LayoutServer
+from docparser.worker.layout_engine import in_place_of_paddle
+from paddle_program.files import model_checksum, model_files
+from paddle_program.program import read_program
+from tests.layout.test_engines import iou, published_shape
+from tests.support.layout_server import DEMO, LayoutServerProcess
+from tests.support.operator_program import draw
+from tests.support.processes import run_module
+from tests.support.published_operators import PUBLISHED
+
+PAGES = int(os.environ.get("LAYOUT_PAGES", "8"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[LayoutServerProcess]:
+    process = LayoutServerProcess(tmp_path_factory.mktemp("server"))
+    try:
+        yield process.wait()
+    finally:
+        process.end()
+
+
+def test_every_operation_gives_paddles_values(tmp_path):
+    run_module("parser", "tests.support.operator_program", tmp_path)
+    results, found = in_both(tmp_path, draw(), [])
+    del found["operators"]
+    assert found == {"results": len(results), "wrong": [], "untried": [], "plan_differs": []}
+
+
+def test_the_published_architecture_from_paddles_decisions(tmp_path):
+    """As the translator to OpenVINO is checked: random weights decide by roundings, so both go on from Paddle's."""
+    folder = published_shape(tmp_path, "--small")
+    decided = [number for decision in decisions(read_program(*model_files(folder))) for number in decision.outputs]
+    assert len(decided) > 10
+    results, found = in_both(folder, draw_layout_page(), decided)
+    assert found["plan_differs"] == []
+    assert set(found["operators"]) == PUBLISHED
+    ours = np.load(folder / "torch.npz")
+    for number, theirs in enumerate(results):
+        assert _difference(f"output {number}", ours[str(number)], theirs) < 5e-4
+
+
+def in_both(folder: Path, inputs: dict[str, np.ndarray], decided: list[int]) -> tuple[list[np.ndarray], dict]:
+    """Paddle's results of the program in ``folder``, and what the script in torch says of its own."""
+    results, known = run_in_paddle(*model_files(folder), inputs, decided)
+    told: dict[str, Any] = {f"in_{name}": value for name, value in inputs.items()}
+    told |= {f"out_{number}": value for number, value in enumerate(results)}
+    told |= {f"decided_{number}": value for number, value in known.items()}
+    np.savez(folder / "paddle.npz", **told)
+    script = Path(__file__).with_name("programs_in_torch.py")
+    return results, json.loads(run_module("vlm", script, folder).splitlines()[-1])
+
+
+def test_the_same_boxes_through_the_server(server):
+    """Several clients at once, so that pages share calls of the device."""
+    assert server.health["model"] == model_checksum(DEMO)
+    assert server.health["batch"] == 2, "the demo's program takes several pages"
+    client = LayoutServer(server.url, DEMO, timeout_s=300.0)
+    with in_place_of_paddle(None, DEMO, lambda on_cpu, inputs: client.find(inputs) or []):
+        ours = load(DEMO)
+    theirs = load(DEMO)
+    pages = [
+        np.ascontiguousarray(np.asarray(draw_page(seed, "heldout", core=True).image)[:, :, ::-1])
+        for seed in range(4_200_000, 4_200_000 + PAGES)
+    ]
+    expected = [list(theirs.predict([page]))[0]["boxes"] for page in pages]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda page: next(iter(ours.predict([page])))["boxes"], pages))
+    assert client.counts["layout_served"] == PAGES and not client.away
+    least, furthest = 1.0, 0.0
+    for mine, others in zip(found, expected, strict=True):
+        assert [(box["label"], box["order"]) for box in mine] == [(box["label"], box["order"]) for box in others]
+        for one, other in zip(mine, others, strict=True):
+            least = min(least, iou(one["coordinate"], other["coordinate"]))
+            furthest = max(furthest, abs(one["score"] - other["score"]))
+    print(f"{PAGES} pages: least IoU {least:.5f}, scores within {furthest:.1e}")
+    assert least >= 0.99 and furthest <= 0.01
+    metrics = server.metrics()
+    assert metrics["layout_pages_total"] == PAGES
+    assert metrics["layout_batch_pages_sum"] == PAGES
