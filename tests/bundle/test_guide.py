@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs import Block, all_blocks
+from tests.support.docs import GUIDE, LANGUAGES, Block, all_blocks, guide
 from tests.support.paths import ROOT
 
-GUIDES = (ROOT / "README.md", ROOT / "docs/operations.md")
+README = ROOT / "README.md"
+GUIDES = (README, *guide())
 TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
 # First line of each block that no test runs, and what it needs.
 NOT_RUN = {
@@ -37,7 +38,7 @@ def shell_blocks(path: Path) -> list[Block]:
 
 def test_every_block_that_no_test_runs_is_listed_with_its_reason():
     found = [block for path in GUIDES for block in shell_blocks(path) if block.mark.startswith("not run by ")]
-    assert [commands(block)[0].partition(" --output")[0] for block in found] == list(NOT_RUN)
+    assert sorted(commands(block)[0].partition(" --output")[0] for block in found) == sorted(NOT_RUN)
     for block in found:
         assert re.match(r"not run by the tests: .{15}", block.mark), f"{block.mark}: expected a reason"
 
@@ -49,7 +50,7 @@ def test_a_block_with_a_mark_is_run_by_the_test_that_it_names(path: Path):
         assert named or not block.mark.startswith("run by"), f"{block.mark}: expected a file below tests/"
         for name in named:
             assert (ROOT / name).exists(), f"{block.mark}: there is no {name}"
-        if block.mark.startswith("run by") and path.name == "operations.md":
+        if block.mark.startswith("run by") and path != README:
             test = ROOT / named[0]
             assert re.search(rf'"{re.escape(block.section)}"', test.read_text()), (
                 f"{named[0]} takes no block of {block.section}"
@@ -57,12 +58,18 @@ def test_a_block_with_a_mark_is_run_by_the_test_that_it_names(path: Path):
 
 
 def test_the_guides_runner_takes_blocks_without_a_mark_and_the_readmes_take_none():
-    ours = [block for block in shell_blocks(GUIDES[1]) if not block.mark]
+    ours = [block for page in guide() for block in shell_blocks(page) if not block.mark]
     sections = ["Install on a CPU machine", "Upgrade and rollback", "Keys, quotas and the audit log", "TLS in front"]
-    assert {*sections, "Removal"} <= {block.section for block in ours} and ours[-1].section == "Removal"
-    assert [block.text for block in shell_blocks(GUIDES[0]) if not block.mark] == []
+    assert {*sections, "Removal"} <= {block.section for block in ours}
+    assert [block.text for block in shell_blocks(README) if not block.mark] == []
 
 
-def test_both_guides_show_the_same_commands():
-    english, chinese = (shell_blocks(ROOT / f"docs/{name}") for name in ("operations.md", "operations.zh-CN.md"))
+def test_the_guide_has_the_same_pages_in_both_languages():
+    there = {path.stem for path in LANGUAGES["Chinese"].glob("*.md")} - {"README"}
+    assert there == set(GUIDE), "docs/zh-CN holds the guide's pages and its index, and nothing else"
+
+
+@pytest.mark.parametrize("page", GUIDE)
+def test_both_languages_of_a_page_show_the_same_commands(page: str):
+    english, chinese = (shell_blocks(folder / f"{page}.md") for folder in LANGUAGES.values())
     assert [commands(block) for block in chinese] == [commands(block) for block in english]

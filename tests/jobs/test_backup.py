@@ -16,9 +16,7 @@ from tests.support.processes import child_environment
 from tests.support.samples import blank_pages
 from tests.support.wait import wait_for
 
-(COMMANDS,) = [
-    block for block in blocks(ROOT / "docs/operations.md", "Backup and restore") if "PARSER_DATA_DIR" in block
-]
+(COMMANDS,) = [block for block in blocks(ROOT / "docs/run.md", "Backup and restore") if "PARSER_DATA_DIR" in block]
 BACK_UP, RESTORE = COMMANDS.strip().splitlines()
 
 

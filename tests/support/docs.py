@@ -7,11 +7,18 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.paths import ROOT
+
 # A heading, or a block with the comment before it, which says who runs it or why nobody does.
 PARTS = re.compile(
     r"^## (?P<title>[^\n]+)$|(?:^<!-- (?P<mark>(?:not )?run by .+?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+
+
+# The operator's guide, in the order in which its commands can be run; each page is there in Chinese too.
+GUIDE = ("install", "run", "check", "secure", "weights", "layout-server", "several-nodes", "settings", "mend", "tried")
+LANGUAGES = {"English": ROOT / "docs", "Chinese": ROOT / "docs/zh-CN"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,11 @@ def all_blocks(path: Path) -> list[Block]:
         else:
             found.append(Block(section, match["language"], match["text"], match["mark"] or ""))
     return found
+
+
+def guide(language: str = "English") -> list[Path]:
+    """The pages of the operator's guide in this language."""
+    return [LANGUAGES[language] / f"{name}.md" for name in GUIDE]
 
 
 def blocks(path: Path, section: str) -> list[str]:

@@ -129,7 +129,7 @@ def check_report(report: npu_smi.Report, wanted: set[int]) -> Iterator[Finding]:
             "dies",
             f"{names} ({', '.join(sorted(kinds)) or 'none'})",
             "Atlas A3 (Ascend910, two dies each NPU)",
-            "build the image for these dies: CANN_IMAGE and SOC_VERSION, see docs/operations.md",
+            "build the image for these dies: CANN_IMAGE and SOC_VERSION, see docs/settings.md",
         )
         return
     chosen = [die for die in report.dies if die.number in wanted]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dockerfile.ascend on a simulated CANN: every step, path, user, argument and entry point of both stacks, but no NPU.
 
-docs/operations.md lists what this cannot show.
+docs/tried.md lists what this cannot show.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from tests.images.cpu.test_away import LETTER, Job, pdf_of
 from tests.images.project import ROOT, Project
 from tests.support.docs import blocks
 
-CONTAINERS = [block for block in blocks(ROOT / "docs/operations.md", "Backup and restore") if "docker" in block]
+CONTAINERS = [block for block in blocks(ROOT / "docs/run.md", "Backup and restore") if "docker" in block]
 BACK_UP, RESTORE = CONTAINERS
 
 

@@ -122,7 +122,7 @@ def test_a_layout_server_that_is_killed_under_load_costs_no_page(bundle: Project
     check_equal(found(bundle.parse(LETTER)), by_server)
     bundle.wait_for(lambda: metrics(bundle)[f"{PAGES} server"] == served + 1, 60, "the page is counted")
     assert bundle.inspect("vlm")["RestartCount"] == restarts, "the container itself must not have ended"
-    (command,) = (block for block in blocks(ROOT / "docs/operations.md", "Weights") if "layout" in block)
+    (command,) = blocks(ROOT / "docs/layout-server.md", "When it is away")
     done = subprocess.run(
         ["bash", "-euc", command],
         cwd=ROOT,

@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 from tests.support.processes import free_port
 
 IMAGE = "paddleocr-vl/offline-test:1"
-SAVE, LOAD, UPGRADE, _ = blocks(ROOT / "docs/operations.md", "Without network")
+SAVE, LOAD, UPGRADE, _ = blocks(ROOT / "docs/install.md", "Without network")
 
 
 @pytest.fixture

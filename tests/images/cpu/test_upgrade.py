@@ -22,7 +22,7 @@ BROKEN = 'ENTRYPOINT ["sh", "-c", "echo error: this version is broken; exit 1"]'
 def upgrade(bundle: Project, verb: str, status: int = 0) -> str:
     """The guide's command with this verb; returns what it said."""
     command = f"scripts/upgrade.sh {verb}"
-    assert any(command in block for block in blocks(ROOT / "docs/operations.md", "Upgrade by halves"))
+    assert any(command in block for block in blocks(ROOT / "docs/run.md", "Upgrade by halves"))
     with step(command):
         done = subprocess.run(
             command.split(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operations.md, "Several nodes, one queue": two compose projects, one PostgreSQL, one bucket, HAProxy in front.
+"""docs/several-nodes.md: two compose projects, one PostgreSQL, one bucket, HAProxy in front.
 
 Both run on one machine here, so the disks and the network of two nodes are not shown.
 """
