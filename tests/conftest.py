@@ -16,6 +16,10 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
+from tests.support.system_packages import refuse_unnamed_programs  # noqa: E402  after the line above
+
+refuse_unnamed_programs()
+
 # Marker -> fixtures that start or load what the marker says.
 HEAVY = {
     "server": {

@@ -17,10 +17,10 @@ import pytest
 
 from tests.api.conftest import KEY
 from tests.support.paths import ROOT
+from tests.support.system_packages import needs
 
 PAGE = ROOT / "tests/data/letter.png"
-MISSING = [program for program in ("node", "npm") if shutil.which(program) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{' '.join(MISSING)} missing: apt-get install nodejs npm")
+pytestmark = needs("nodejs", "npm")
 
 
 @pytest.fixture(scope="module")

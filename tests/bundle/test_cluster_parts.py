@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from container import balancer, fetch_weights, metrics, pods
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.errors import WeightsError
 from served_weights.manifest import NAME, verify
+from tests.support.system_packages import needs
 from tool_errors import EnvironmentSetupError, UsageError
 
 POD = {
@@ -35,7 +35,7 @@ def test_pods_are_balanced_by_the_containers_own_file():
     assert "maxconn 8192\n" in text and "\nresolvers cluster\n    parse-resolv-conf\n" in text
 
 
-@pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is missing (Debian: haproxy)")
+@needs("haproxy")
 def test_haproxy_accepts_it(tmp_path: Path):
     path = tmp_path / "haproxy.cfg"
     path.write_text(balancer.configuration(POD))

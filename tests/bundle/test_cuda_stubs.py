@@ -7,7 +7,6 @@ import _ctypes
 import ctypes
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +15,13 @@ import pytest
 
 from bundle.image_build import cuda_stubs
 from tests.support.paths import ROOT
+from tests.support.system_packages import needs
 from tool_errors import EnvironmentSetupError
 
 LOCK = ROOT / "config/requirements/vlm.txt"
 
 
-needs_compiler = pytest.mark.skipif(
-    not all(map(shutil.which, ("gcc", "nm", "objdump"))), reason="gcc or binutils is missing; apt-get install gcc"
-)
+needs_compiler = needs("gcc", "binutils")
 
 
 @needs_compiler

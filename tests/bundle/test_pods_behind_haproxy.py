@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,12 +22,10 @@ from container import balancer
 from tests.support.processes import free_port
 from tests.support.simulated_http import JsonHandler, QuietServer
 from tests.support.simulated_names import SimulatedNames
+from tests.support.system_packages import needs
 from tests.support.wait import wait_for
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is missing (Debian: haproxy)"),
-]
+pytestmark = [pytest.mark.server, needs("haproxy")]
 
 
 class Pod:

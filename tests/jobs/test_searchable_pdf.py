@@ -11,7 +11,6 @@ import html
 import io
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes, true_type
 from docparser.convert.searchable_pdf import UneditablePdf, write
 from tests.support.paths import DATA
+from tests.support.system_packages import needs
 
 CHINESE = "检索增强生成需要好的分块。表格与公式𠮷也在其中。"
 DECOMPOSED = "Cafe\u0301 naı̈ve ﬁn ½ Ωλ"
@@ -105,7 +105,7 @@ def test_the_pages_look_as_they_did_and_the_file_is_hardly_larger(handbook):
         assert ImageChops.difference(old.render().to_pil(), new.render().to_pil()).getbbox() is None
 
 
-@pytest.mark.skipif(not shutil.which("pdftotext"), reason="pdftotext is missing: apt-get install poppler-utils")
+@needs("poppler-utils")
 def test_poppler_finds_the_words_in_their_boxes(handbook):
     path, pages = handbook
     told = subprocess.run(["pdftotext", "-bbox", path, "-"], capture_output=True, text=True, check=True).stdout

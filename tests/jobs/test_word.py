@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import io
-import shutil
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,6 +20,7 @@ from docparser.convert.document import Page
 from docparser.convert.mathematics import mathml_of
 from docparser.convert.omml import MATH, Untranslatable, omml
 from docparser.convert.word_document import render
+from tests.support.system_packages import needs
 
 M = f"{{{MATH}}}"
 TEXT = """# Wells of the Lower Valley
@@ -150,15 +150,12 @@ def test_careless_and_hostile_pages_make_a_file_that_opens(text):
     assert all(len(table._tbl.tblGrid) <= 63 for table in document.tables)
 
 
-OFFICE = shutil.which("soffice") or shutil.which("libreoffice")
-
-
-@pytest.mark.skipif(not OFFICE, reason="LibreOffice is missing: apt-get install libreoffice-writer-nogui")
+@needs("libreoffice-writer-nogui")
 def test_libreoffice_opens_it(tmp_path: Path):
     (tmp_path / "a.docx").write_bytes(written(TEXT, a=jpeg(1000, 500)))
     home = f"-env:UserInstallation=file://{tmp_path}/home"
     words = [
-        str(OFFICE),
+        "soffice",
         home,
         "--headless",
         "--convert-to",

@@ -4,21 +4,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 from bundle.compose.containers import engine_answers
+from tests.support import system_packages
 
-# Files of the system that tests read, each with the Debian package that brings it.
-DRAWING = (
-    ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "fonts-dejavu-core"),
-    ("/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf", "fonts-liberation"),
-    ("/usr/share/dict/american-english", "wamerican"),
-)
-BROWSER = (("/usr/bin/chromium", "chromium"),)
-COMPILER = (("/usr/bin/cc", "gcc"), ("/usr/bin/nm", "binutils"))
-# Programs, and packages at once, without which tests/support/engine cannot start a container engine of its own.
+# Packages of tests/system_packages.txt.
+DRAWING = ("fonts-dejavu-core", "fonts-liberation", "wamerican")
+BROWSER = ("chromium",)
+# Of the documents that the service writes.
+READERS = ("poppler-utils", "libreoffice-writer-nogui")
+COMPILER = ("gcc", "binutils")
+# For tests/support/engine, which starts a container engine of its own where none answers.
 ENGINE = ("runc", "iptables", "debootstrap")
 
 
@@ -26,47 +23,62 @@ ENGINE = ("runc", "iptables", "debootstrap")
 class Group:
     """One group: the environment that pytest runs in, its paths, and the further environments that its tests start.
 
-    `engine` says that the tests need a container engine, one that answers or one that they can start themselves.
-    `builds` says that they mostly build. `options` are pytest's.
+    `packages` are Debian packages without which the group cannot run; `some_need` are those of single tests, which are
+    skipped without them. `engine` says that the tests need a container engine, one that answers or one that they start.
+    `options` are pytest's.
     """
 
     name: str
     environment: str
     paths: tuple[str, ...]
     also: tuple[str, ...] = ()
-    system_files: tuple[tuple[str, str], ...] = ()
+    packages: tuple[str, ...] = ()
+    some_need: tuple[str, ...] = ()
     engine: bool = False
-    builds: bool = False
     options: tuple[str, ...] = ()
 
     @property
+    def allowed(self) -> tuple[str, ...]:
+        """The packages whose programs the tests may start."""
+        return (*self.packages, *self.some_need, *(ENGINE if self.engine else ()))
+
+    @property
     def missing(self) -> list[str]:
-        """Debian packages without which the group cannot run."""
-        packages = [package for file, package in self.system_files if not Path(file).exists()]
+        """Debian packages without which the group cannot run here."""
+        packages = system_packages.missing(self.packages)
         if self.engine and not engine_answers():
             # Only root can start an engine.
-            packages += ["docker.io"] if os.geteuid() else [name for name in ENGINE if not shutil.which(name)]
+            packages += ["docker.io"] if os.geteuid() else system_packages.missing(ENGINE)
         return packages
 
 
-# The first groups fail soonest; the container images take longest.
+# The longest first, so that none is left over at the end.
 GROUPS = {
     group.name: group
     for group in (
-        Group("bundle", "tools", ("tests/bundle", "tests/runner")),
+        Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
+        Group("parser", "parser", ("tests/parser",), also=("vlm",)),
+        Group(
+            "jobs",
+            "parser",
+            ("tests/jobs",),
+            also=("s3",),
+            some_need=("postgresql", *READERS),
+        ),
+        Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
+        Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm")),
+        Group("bundle", "tools", ("tests/bundle", "tests/runner"), some_need=("haproxy", *COMPILER)),
+        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
+        Group("tools", "client", ("tests/tools",), also=("parser",)),
+        Group("reference", "reference", ("tests/reference",)),
+        # The environment fuzz lends its packages to the parser's Python.
+        Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
         Group(
             "types",
             "tools",
             ("tests/types",),
             also=("client", "parser", "corpus", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
         ),
-        Group("parser", "parser", ("tests/parser",), also=("vlm",)),
-        Group("jobs", "parser", ("tests/jobs",), also=("s3",)),
-        Group("web", "browser", ("tests/web",), also=("parser",), system_files=BROWSER),
-        Group("api", "api", ("tests/api",), also=("parser",)),
-        # The environment fuzz lends its packages to the parser's Python.
-        Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
-        Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
         # The family that only the second stack's vLLM has.
         Group(
             "plugin-0.13",
@@ -75,40 +87,37 @@ GROUPS = {
             also=("reference", "parser"),
             options=("-k", "hunyuan_vl"),
         ),
-        Group("tools", "client", ("tests/tools",), also=("parser",)),
         # Ray, and clusters of several nodes on this machine.
         Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
-        Group("reference", "reference", ("tests/reference",)),
         # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
-        Group("npu", "npu", ("tests/npu/tower",), system_files=COMPILER),
+        Group("npu", "npu", ("tests/npu/tower",), packages=COMPILER),
         # A process of its own, since vLLM keeps the first platform that it finds. The index has vllm-ascend 0.13.0rc1;
         # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
-        Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), system_files=COMPILER),
-        Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), system_files=COMPILER),
+        Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), packages=COMPILER),
+        Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), packages=COMPILER),
         # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
-        Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), system_files=DRAWING),
-        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
+        Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
         # Without pytest's capture: they take minutes, and each stage says what it took.
         Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
-        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, builds=True, options=("-s", "-v")),
+        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
         # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
         Group(
             "images-nodes",
             "corpus",
             ("tests/images/nodes",),
             also=("tools", "s3"),
-            system_files=(("/usr/sbin/haproxy", "haproxy"),),
+            packages=("haproxy",),
             engine=True,
             options=("-s", "-v"),
         ),
         # The workshop: what made or judged something once (workshop/README.md).
-        Group("training", "reference", ("tests/workshop/demo_training/vlm",), system_files=DRAWING),
+        Group("training", "reference", ("tests/workshop/demo_training/vlm",), packages=DRAWING),
         Group(
             "drawing",
             "parser",
             ("tests/workshop/demo_training",),
             also=("reference",),
-            system_files=DRAWING + BROWSER,
+            packages=DRAWING + BROWSER,
             options=("--ignore=tests/workshop/demo_training/vlm",),
         ),
         Group("chaos", "tools", ("tests/workshop/chaos/test_judge.py",)),
@@ -116,6 +125,8 @@ GROUPS = {
     )
 }
 
+# `scripts/test.sh`: what proves the product, without the tests marked `long`. It needs no root, no container engine and
+# no environment that only one of the further groups has.
+DEFAULT = ("plugin", "parser", "jobs", "web", "api", "bundle", "e2e", "tools", "reference")
 # `scripts/test.sh unit`: what of these groups is quick.
-UNIT = ("bundle", "parser", "jobs", "plugin", "tools", "reference")
-UNIT_MARKERS = "unit"
+UNIT = ("parser", "bundle", "jobs", "plugin", "tools", "reference")

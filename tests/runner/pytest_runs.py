@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from bundle.paths import ROOT
@@ -30,9 +31,11 @@ class PytestRuns:
         """Whether no further pytest will be started."""
         return self._ended
 
-    def run(self, command: list[str], output: BinaryIO | None = None) -> int:
-        """Run one pytest and return its status. `output` gets what it prints, else the terminal does."""
+    def run(self, command: list[str], packages: Iterable[str], output: BinaryIO | None = None) -> int:
+        """Run one pytest and return its status. Its tests may start programs of `packages` (tests/conftest.py).
+        `output` gets what it prints, else the terminal does."""
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        env["TEST_PACKAGES"] = " ".join(packages)
         with self._lock:
             if self._ended:
                 return INTERRUPTED

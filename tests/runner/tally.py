@@ -7,11 +7,27 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Counts(NamedTuple):
+    """How the tests of one group ended."""
+
+    passed: int
+    failed: int
+    skipped: int
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def tests(count: int) -> str:
+    return "1 test" if count == 1 else f"{count} tests"
 
 
 @dataclass
 class Tally:
-    """Counts of tests, groups that broke off or held no test, and what was left out; each of these with its reason.
+    """Counts of tests, groups that broke off or held no test, and the tests that were skipped, by reason.
 
     `unsteady` names the tests that failed and passed when they ran once more.
     """
@@ -23,20 +39,21 @@ class Tally:
     left_out: list[str] = field(default_factory=list)
     unsteady: list[str] = field(default_factory=list)
 
-    def add(self, group: str, status: int, report: Path) -> int:
+    def add(self, group: str, status: int, report: Path) -> Counts:
         """Add one group: pytest's exit status, and its JUnit report, which is missing where pytest did not get that
-        far. Returns how many of its tests failed."""
+        far. Returns the group's own counts."""
         outcomes = _outcomes(report)
-        counts = Counter(outcome for outcome, _ in outcomes.values())
-        self.passed += counts["passed"]
-        self.failed += counts["failed"]
-        self.skipped += counts["skipped"]
+        number = Counter(outcome for outcome, _ in outcomes.values())
+        counts = Counts(number["passed"], number["failed"], number["skipped"])
+        self.passed += counts.passed
+        self.failed += counts.failed
+        self.skipped += counts.skipped
         # 0: all passed, 1: some failed; anything else is not about single tests.
         if status not in (0, 1) or not outcomes:
             self.broken.append(f"{group} (pytest ended with status {status}, {len(outcomes)} tests)")
-        elif counts["skipped"] == len(outcomes):
-            self.left_out.append(f"{group}: {'; '.join(sorted({reason for _, reason in outcomes.values()}))}")
-        return counts["failed"]
+        reasons = Counter(reason for outcome, reason in outcomes.values() if outcome == "skipped")
+        self.left_out += [f"{group}: {tests(count)}: {reason}" for reason, count in sorted(reasons.items())]
+        return counts
 
     def add_second(self, group: str, report: Path) -> None:
         """Add a group's failed tests that ran once more: those that pass now count as passed, and are named."""
@@ -53,7 +70,7 @@ class Tally:
 
     def __str__(self) -> str:
         """The last line of a run; a broken group counts as one failure."""
-        return f"{self.passed} passed, {self.failed + len(self.broken)} failed, {self.skipped} skipped"
+        return str(Counts(self.passed, self.failed + len(self.broken), self.skipped))
 
 
 def _outcomes(report: Path) -> dict[tuple[str, str], tuple[str, str]]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import time
@@ -16,8 +18,9 @@ import pytest
 
 from bundle.paths import ROOT
 from tests.runner import __main__ as runner
-from tests.runner import groups
+from tests.runner import groups, lanes
 from tests.runner.tally import Tally
+from tests.support import system_packages
 from tests.support.engine.daemon import Engine
 from tests.support.engine.packages import EngineError
 
@@ -42,17 +45,17 @@ def report(folder: Path, *cases: str) -> Path:
 @pytest.mark.parametrize(
     ("cases", "left_out"),
     [
-        (("no engine", "no engine"), ["images: no engine"]),
-        (("passed", "no engine"), []),
+        (("no engine", "no engine"), ["images: 2 tests: no engine"]),
+        (("passed", "no engine", "no disk"), ["images: 1 test: no disk", "images: 1 test: no engine"]),
         (("passed",), []),
     ],
 )
-def test_a_group_that_is_skipped_as_a_whole_is_left_out(tmp_path: Path, cases: tuple[str, ...], left_out: list[str]):
+def test_what_was_skipped_is_left_out_by_its_reason(tmp_path: Path, cases: tuple[str, ...], left_out: list[str]):
     tally = Tally()
-    tally.add("images", 0, report(tmp_path, *cases))
-    skipped = sum(case != "passed" for case in cases)
-    assert tally.left_out == left_out and str(tally) == f"{len(cases) - skipped} passed, 0 failed, {skipped} skipped"
-    assert tally.good is (skipped < len(cases))
+    counts = tally.add("images", 0, report(tmp_path, *cases))
+    passed = cases.count("passed")
+    assert tally.left_out == left_out and str(counts) == str(tally)
+    assert str(tally) == f"{passed} passed, 0 failed, {len(cases) - passed} skipped" and tally.good is (passed > 0)
 
 
 def test_a_group_without_tests_or_that_broke_off_is_a_failure(tmp_path: Path):
@@ -81,7 +84,7 @@ def test_every_test_file_belongs_to_a_group():
 
 def test_what_an_engine_needs_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(groups, "engine_answers", lambda: False)
-    monkeypatch.setattr(groups.shutil, "which", lambda name: None if name == "runc" else f"/usr/bin/{name}")
+    monkeypatch.setattr(system_packages, "found", lambda sign: None if sign == "runc" else sign)
     monkeypatch.setattr(groups.os, "geteuid", lambda: 0)
     assert groups.GROUPS["images"].missing == ["runc"]
     monkeypatch.setattr(groups.os, "geteuid", lambda: 1000)
@@ -90,20 +93,44 @@ def test_what_an_engine_needs_is_named(monkeypatch: pytest.MonkeyPatch):
     assert groups.GROUPS["images"].missing == []
 
 
-def test_groups_and_options_of_pytest_are_told_apart(monkeypatch: pytest.MonkeyPatch):
-    ran: list[tuple[str, list[str]]] = []
-    monkeypatch.setattr(
-        runner.Run, "lane", lambda run, lane, aside: ran.extend((group.name, run._options) for group in lane)
-    )
-    for words, expected in (
-        (["tools", "bundle", "-k", "damaged"], [("bundle", ["-k", "damaged"]), ("tools", ["-k", "damaged"])]),
-        (["bundle"], [("bundle", [])]),
-        (["unit", "--co"], [(name, ["-m", groups.UNIT_MARKERS, "--co"]) for name in groups.UNIT]),
-        (["-x"], [(name, ["-x"]) for name, group in groups.GROUPS.items() if not group.missing]),
-    ):
-        ran.clear()
-        runner.main(words)
-        assert sorted(ran) == sorted(expected)
+def test_groups_name_packages_that_ci_installs():
+    named = {package for group in groups.GROUPS.values() for package in group.allowed}
+    assert named == set(system_packages.signs()), "tests/system_packages.txt and tests/runner/groups.py differ"
+
+
+def test_files_of_the_system_that_tests_name_come_from_a_package():
+    """Programs are watched while tests run (tests/support/system_packages.py); files are searched for here."""
+    signs = [re.escape(sign).replace(r"\*", "[^/]+") for sign in system_packages.signs().values()]
+    # What each Debian has, and the folder of PostgreSQL's sign.
+    known = "|".join([*signs, r"/usr/share/keyrings/debian-archive-keyring\.gpg", "/usr/lib/postgresql"])
+    strays = {
+        f"{file.relative_to(ROOT)}: {path}"
+        for file in (ROOT / "tests").rglob("*.py")
+        for path in re.findall(r"""["'](/usr/(?:share|lib)/[^"']+)""", file.read_text())
+        if not re.fullmatch(known, path) and file != Path(__file__)
+    }
+    assert strays == set()
+
+
+ASKED = [
+    (["tools", "bundle", "-k", "damaged"], {"bundle", "tools"}, ["-k", "damaged"]),
+    (["bundle"], {"bundle"}, []),
+    (["unit", "--co"], set(groups.UNIT), ["-m", "unit", "--co"]),
+    (["-x"], set(groups.DEFAULT), ["-m", "not long", "-x"]),
+    (["all"], set(groups.GROUPS), []),
+]
+
+
+@pytest.mark.parametrize(("words", "names", "options"), ASKED, ids=lambda value: " ".join(value))
+def test_groups_and_options_of_pytest_are_told_apart(words: list[str], names: set[str], options: list[str]):
+    choice = runner.choose(words)
+    assert {group.name for group in choice.groups} == names and choice.options == options
+
+
+def test_the_default_needs_no_root_no_engine_and_no_package():
+    for group in map(groups.GROUPS.get, groups.DEFAULT):
+        assert group and not group.engine and (not group.packages or group.name == "web")
+    assert set(groups.UNIT) <= set(groups.DEFAULT)
 
 
 def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
@@ -111,7 +138,7 @@ def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
         runner.main(["bundle", "prser"])
     assert (
         ended.value.code == 2
-        and "unknown group 'prser'; expected all, unit or of bundle, types, parser" in capsys.readouterr().err
+        and "unknown group 'prser'; expected unit, all or of plugin, parser, jobs" in capsys.readouterr().err
     )
 
 
@@ -137,18 +164,24 @@ def test_that_fails(number):
 """
 
 
+def run_groups(folder: Path, monkeypatch: pytest.MonkeyPatch, *made: groups.Group) -> Tally:
+    """Run groups in this environment."""
+    monkeypatch.setattr(lanes, "set_up", lambda environment: None)
+    monkeypatch.setattr(lanes, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
+    run = lanes.Lanes(list(made), [], folder / "logs")
+    run.run()
+    return run.tally
+
+
 def run_files(folder: Path, monkeypatch: pytest.MonkeyPatch, **files: str) -> Tally:
-    """Run a group that consists of these files, in this environment."""
+    """Run a group that consists of these files."""
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
-    monkeypatch.setattr(runner, "set_up", lambda environment: None)
-    monkeypatch.setattr(runner, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
-    place = folder / "run"
-    place.mkdir(exist_ok=True)
-    run = runner.Run([], place)
-    runner.run_lanes(run, [[groups.Group("made_up", "this", (str(folder),), options=(f"--rootdir={folder}",))]])
-    run.once_more()
-    return run.tally
+    return run_groups(folder, monkeypatch, made_up("made_up", folder))
+
+
+def made_up(name: str, folder: Path) -> groups.Group:
+    return groups.Group(name, "this", (str(folder),), options=(f"--rootdir={folder}",))
 
 
 def test_what_failed_runs_once_more_by_itself_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -186,9 +219,9 @@ def test_a_test_that_fails_with_its_fixture_is_one_failure(tmp_path: Path, monke
 
 
 def test_many_failures_are_no_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    failing = FAILING.format(count=runner.AGAIN + 1)
+    failing = FAILING.format(count=lanes.AGAIN + 1)
     tally = run_files(tmp_path, monkeypatch, unsteady=UNSTEADY, failing=failing)
-    assert tally.unsteady == [] and tally.failed == runner.AGAIN + 1
+    assert tally.unsteady == [] and tally.failed == lanes.AGAIN + 1
 
 
 MEETING = """
@@ -205,13 +238,24 @@ def test_that_waits_for_the_other_lane():
 """
 
 
-def test_containers_have_a_lane_beside_the_others(
+def test_two_groups_run_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    lanes = runner.lanes_of(list(groups.GROUPS.values()))
-    assert [group.name for group in lanes[1]] == ["images", "images-ascend", "images-nodes", "images-chaos"]
-    assert len(lanes) == 2
-    assert len(runner.lanes_of([groups.GROUPS["bundle"], groups.GROUPS["jobs"]])) == 1
+    made = []
+    for name, other in (("left", "right"), ("right", "left")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"test_{name}.py").write_text(MEETING.format(other=other))
+        made.append(made_up(name, folder))
+    monkeypatch.setattr(lanes, "TICK_SECONDS", 0.1)
+    assert str(run_groups(tmp_path, monkeypatch, *made)) == "2 passed, 0 failed, 0 skipped"
+    told = capfd.readouterr()
+    assert "=== left: 1 passed" in told.err and "running: " in told.err
+    assert "test_left.py" not in told.out, "the output of what passed is in its log"
+    assert "test_left.py" in (tmp_path / "logs/left.log").read_text()
+
+
+def test_environments_are_made_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     at_work: list[object] = []
 
     def set_up(environment: object) -> None:
@@ -220,19 +264,20 @@ def test_containers_have_a_lane_beside_the_others(
         time.sleep(0.2)
         at_work.clear()
 
-    monkeypatch.setattr(runner, "set_up", set_up)
-    monkeypatch.setattr(runner, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
-    made = []
-    for name, other in (("left", "right"), ("right", "left")):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / f"test_{name}.py").write_text(MEETING.format(other=other))
-        made.append(groups.Group(name, "this", (str(folder),), options=(f"--rootdir={folder}",)))
-    run = runner.Run([], tmp_path)
-    runner.run_lanes(run, [[made[0]], [made[1]]])
+    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    monkeypatch.setattr(lanes, "set_up", set_up)
+    monkeypatch.setattr(lanes, "ENVIRONMENTS", {"this": SimpleNamespace(python=sys.executable)})
+    run = lanes.Lanes([made_up("one", tmp_path), made_up("two", tmp_path)], [], tmp_path / "logs")
+    run.run()
     assert str(run.tally) == "2 passed, 0 failed, 0 skipped"
-    output = capfd.readouterr().out
-    assert "test_left.py" in output and "test_right.py" in output
+
+
+def test_one_lane_prefers_what_needs_an_engine():
+    run = lanes.Lanes(
+        [groups.GROUPS[name] for name in ("bundle", "tools", "images", "images-ascend")], [], Path("logs")
+    )
+    order = [run._take(with_engine) for with_engine in (True, False, True, True, False)]
+    assert [group and group.name for group in order] == ["images", "bundle", "images-ascend", "tools", None]
 
 
 @contextmanager
@@ -240,24 +285,29 @@ def an_engine() -> Iterator[Engine]:
     yield Engine({"DOCKER_HOST": "unix:///run/of-a-test.sock"})
 
 
-def test_where_only_containers_are_asked_for_the_builds_have_a_lane(monkeypatch: pytest.MonkeyPatch):
-    lanes = runner.lanes_of([groups.GROUPS["images"], groups.GROUPS["images-ascend"]])
-    assert [[group.name for group in lane] for lane in lanes] == [["images-ascend"], ["images"]]
-    assert len(runner.lanes_of([groups.GROUPS["images-ascend"]])) == 1
+def test_all_groups_share_one_engine(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
     monkeypatch.setenv("DOCKER_HOST", "")
-    monkeypatch.setattr(runner, "open_engine", an_engine)
-    with runner.engine_for(lanes) as given:
-        assert given == lanes and runner.os.environ["DOCKER_HOST"] == "unix:///run/of-a-test.sock"
+    monkeypatch.setattr(lanes, "open_engine", an_engine)
+    with lanes.one_engine():
+        assert os.environ["DOCKER_HOST"] == "unix:///run/of-a-test.sock"
+    monkeypatch.setattr(lanes, "open_engine", MagicMock(side_effect=EngineError("none starts")))
+    with lanes.one_engine():
+        assert "no container engine: none starts" in capfd.readouterr().err
 
 
-def test_without_an_engine_for_both_there_is_one_lane(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runner, "open_engine", MagicMock(side_effect=EngineError("none starts")))
-    lanes = runner.lanes_of([groups.GROUPS["images"], groups.GROUPS["images-ascend"]])
-    with runner.engine_for(lanes) as given:
-        assert [group.name for lane in given for group in lane] == ["images", "images-ascend"] and len(given) == 1
-    whole = runner.lanes_of(list(groups.GROUPS.values()))
-    with runner.engine_for(whole) as given:
-        assert given == whole, "one lane uses an engine: its tests start it"
+@pytest.mark.parametrize("named", [None, "", "haproxy"])
+def test_a_program_that_the_group_does_not_name_cannot_be_started(tmp_path: Path, named: str | None):
+    """As if the machine had it: `dd` is everywhere, and in no list."""
+    (tmp_path / "test_it.py").write_text("import subprocess\n\ndef test_it():\n    subprocess.run(['dd', '--help'])\n")
+    env = {key: value for key, value in os.environ.items() if key != "TEST_PACKAGES"}
+    env |= {} if named is None else {"TEST_PACKAGES": named}
+    (tmp_path / "conftest.py").write_text(
+        "from tests.support import system_packages as it; it.refuse_unnamed_programs()"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", str(tmp_path), f"--rootdir={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is (named is None), done.stdout
+    assert named is None or "the group of this test names no package that brings it" in done.stdout
 
 
 INTERRUPTED = """
@@ -281,14 +331,14 @@ def test_fixtures_stop_their_services_when_the_runner_is_told_to_end(tmp_path: P
     (tmp_path / "test_interrupted.py").write_text(INTERRUPTED)
     options = f"'-s', '--rootdir={tmp_path}'"
     code = (
-        "import signal, sys; from pathlib import Path; from types import SimpleNamespace as Values\n"
-        "from tests.runner import __main__ as runner; from tests.runner.groups import Group\n"
-        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "import signal; from pathlib import Path; from types import SimpleNamespace as Values\n"
+        "from tests.runner import __main__ as runner, lanes; from tests.runner.groups import Group\n"
+        "import sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "runner.be_interruptible()\n"
-        "runner.set_up = lambda environment: None\n"
-        "runner.ENVIRONMENTS = {'this': Values(python=sys.executable)}\n"
+        "lanes.set_up = lambda environment: None\n"
+        "lanes.ENVIRONMENTS = {'this': Values(python=sys.executable)}\n"
         f"group = Group('made_up', 'this', ({str(tmp_path)!r},), options=({options}))\n"
-        f"runner.run_lanes(runner.Run([], Path({str(tmp_path)!r})), [[group]])"
+        f"lanes.Lanes([group], [], Path({str(tmp_path)!r}) / 'logs').run()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -16,7 +16,7 @@ from tests.support.processes import child_environment, free_port
 from tests.support.wait import wait_for
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-MISSING = "" if PROGRAMS else "PostgreSQL is not installed (Debian: postgresql)"
+MISSING = "" if PROGRAMS else "needs postgresql (apt-get install)"
 
 
 class PostgresServer:

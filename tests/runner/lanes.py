@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two lanes that take test groups from one list and run them side by side (docs/decisions/0416)."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from bundle.environments.setup import ENVIRONMENTS, set_up
+from bundle.progress import say
+from tests.runner.groups import Group
+from tests.runner.pytest_runs import PytestRuns
+from tests.runner.tally import Tally
+from tests.support.engine.opened import open_engine
+from tests.support.engine.packages import EngineError
+
+# Tests of services wait for time limits and builds wait for disks: two groups fill two cores.
+LANES = 2
+# A group with so many failures at most runs these once more.
+AGAIN = 4
+# Seconds between two lines that say how far the groups are.
+TICK_SECONDS = 30.0
+PERCENT = re.compile(rb"\[ *(\d+)%\]")
+
+
+class Lanes:
+    """One call of scripts/test.sh: its groups, what they came to, and what of them has to run once more.
+
+    Where there are several groups, the output of each goes to `logs`/<group>.log, and is shown if a test failed.
+    """
+
+    def __init__(self, groups: list[Group], options: list[str], logs: Path) -> None:
+        self.tally = Tally()
+        self.pytest = PytestRuns()
+        self._waiting = list(groups)
+        self._options = options
+        self._logs = logs
+        self._live = len(groups) == 1
+        self._running: list[str] = []
+        self._again: list[Group] = []
+        self._taking = threading.Lock()
+        self._setting_up = threading.Lock()
+        self._engine: ExitStack | None = None
+
+    def run(self) -> None:
+        """Run all groups, then what failed once more. Raises ToolError when an environment cannot be made."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        try:
+            with self._progress(), ThreadPoolExecutor(LANES) as threads:
+                lanes = [threads.submit(self._lane, number == 1) for number in range(LANES)]
+                try:
+                    for lane in as_completed(lanes):
+                        lane.result()
+                except BaseException:
+                    self.pytest.end()
+                    raise
+            for group in self._again:
+                say(f"=== {group.name}: what failed runs once more, by itself")
+                _, report = self._call(group, "second", "--last-failed")
+                self.tally.add_second(group.name, report)
+        finally:
+            if self._engine:
+                self._engine.close()
+
+    def _take(self, with_engine: bool) -> Group | None:
+        """The next group: one lane prefers those that need a container engine, the other lane prefers the rest."""
+        with self._taking:
+            if not self._waiting or self.pytest.ended:
+                return None
+            group = next((group for group in self._waiting if group.engine == with_engine), self._waiting[0])
+            self._waiting.remove(group)
+            return group
+
+    def _lane(self, with_engine: bool) -> None:
+        while group := self._take(with_engine):
+            with self._setting_up:  # both lanes may begin with the same environment
+                for name in (group.environment, *group.also):
+                    set_up(ENVIRONMENTS[name])
+                if group.engine and self._engine is None:
+                    self._engine = one_engine()
+            say(f"=== {group.name}: {' '.join(group.paths)} in the environment {group.environment}")
+            began = time.monotonic()
+            status, report = self._call(group, "first")
+            counts = self.tally.add(group.name, status, report)
+            if status == 1 and counts.failed <= AGAIN:
+                self._again.append(group)
+            say(f"=== {group.name}: {counts}, {time.monotonic() - began:.0f} s")
+            if status and not self._live:
+                sys.stdout.write(self._log(group.name).read_text(errors="replace"))
+                sys.stdout.flush()
+
+    def _call(self, group: Group, which: str, *words: str) -> tuple[int, Path]:
+        """pytest's status and the place of its report."""
+        report = self._logs / f"{group.name}.{which}.xml"
+        report.unlink(missing_ok=True)
+        # A cache of the group's own: it knows which tests failed.
+        own = ["-o", f"cache_dir={self._logs / 'cache' / group.name}", f"--junitxml={report}", *words]
+        command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", *own]
+        command += [*group.options, *self._options, *group.paths]
+        if self._live or which == "second":
+            return self.pytest.run(command, group.allowed), report
+        self._running.append(group.name)
+        try:
+            with self._log(group.name).open("wb") as output:
+                return self.pytest.run(command, group.allowed, output), report
+        finally:
+            self._running.remove(group.name)
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    @contextmanager
+    def _progress(self) -> Iterator[None]:
+        """Say every TICK_SECONDS which groups run, and how far they are."""
+        ended = threading.Event()
+
+        def tick() -> None:
+            while not ended.wait(TICK_SECONDS):
+                if running := [f"{name} {percent(self._log(name))}" for name in list(self._running)]:
+                    say(f"    running: {', '.join(running)}; {len(self._waiting)} groups wait")
+
+        thread = threading.Thread(target=tick, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def percent(log: Path) -> str:
+    """How far pytest says that it is, from the end of its output."""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - 4096))
+        found = PERCENT.findall(stream.read())
+    return f"{found[-1].decode()} %" if found else "0 %"
+
+
+def one_engine() -> ExitStack:
+    """One container engine for all groups that need one, in this process's environment until the stack is closed. Where
+    none can be started, the tests say why."""
+    stack = ExitStack()
+    try:
+        os.environ.update(stack.enter_context(open_engine()).environment)
+    except EngineError as error:
+        say(f"no container engine: {error}")
+    return stack
