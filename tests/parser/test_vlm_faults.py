@@ -151,7 +151,7 @@ def test_garbage_does_no_harm(service, vlm):
 
 
 def test_slow_blocks_are_given_up(service, vlm):
-    vlm.delay_s = 20.0
+    vlm.delay_s = 8.0
     response = service.parse(samples.image(size=(400, 60)), useLayoutDetection=False)
     assert response.status_code == 503
     assert "in time" in response.json()["errorMsg"]

@@ -68,7 +68,7 @@ def test_broken_weights_are_named_and_not_ready(start_service, tmp_path, vlm):
 def two_workers(tmp_path_factory, layout_model, _vlm):
     """A service of its own, which the last test of this group kills."""
     folder = tmp_path_factory.mktemp("two")
-    settings = {"PARSER_WORKERS": "2", "PARSER_PAGE_TIMEOUT_S": "12"}
+    settings = {"PARSER_WORKERS": "2", "PARSER_PAGE_TIMEOUT_S": "6"}
     service = ParserProcess(folder, VLM_URL=_vlm.url, LAYOUT_MODEL_DIR=str(layout_model), **settings)
     yield service.wait()
     service.end()
@@ -84,7 +84,7 @@ class TestTwoWorkers:
 
     def test_a_page_that_the_vlm_hangs_on_is_given_up_and_its_worker_goes_on(self, two_workers, vlm):
         before = set(children(two_workers.process.pid))
-        vlm.delay_s = 30.0
+        vlm.delay_s = 12.0
         response = two_workers.parse(PAGE)
         assert response.status_code == 504
         assert "PARSER_PAGE_TIMEOUT_S" in response.json()["errorMsg"]
