@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from bundle.environments.environment import Environment, install_plan, locked
+from bundle.environments import cuda
+from bundle.environments.environment import Environment, install_plan, locked, torch_pins
 from bundle.environments.libc import check_libc
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
@@ -61,11 +63,15 @@ MISSING_LIBRARY = re.compile(r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shar
 
 
 def settings_of(environment: Environment) -> dict[str, str]:
-    """What decides how an environment is made, apart from files: the index that torch comes from, and the names of our
-    packages, which an editable install maps when it is made."""
+    """What decides how an environment is made, apart from files: the index that torch comes from, whether CUDA's
+    libraries are wanted, and the names of our packages, which an editable install maps when it is made."""
     modules = (path for package in environment.packages for path in (ROOT / package).glob("*/__init__.py"))
     found = sorted(path.parent.name for path in modules)
-    return {"TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""), "packages": " ".join(found)}
+    return {
+        "TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""),
+        "cuda": str(environment.cuda.is_file()),
+        "packages": " ".join(found),
+    }
 
 
 def is_ready(environment: Environment) -> bool:
@@ -116,12 +122,15 @@ def set_up(environment: Environment) -> None:
         if run_logged(command, log, f"environment {environment.name}: making it", env):
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
     clear_stamp(environment.home)
+    cuda.remove(environment.site_packages)
     requirements = environment.home / "requirements.txt"
     requirements.write_text(locked(environment))
     for what, arguments in install_plan(environment, requirements):
         command = pip_command(environment.python, arguments)
         if run_logged(command, log, f"environment {environment.name}: installing {what}", env):
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
+    if torch_pins(environment) and not environment.cuda.is_file():
+        cuda.write(environment.site_packages)
     if environment.probe:
         with step(f"environment {environment.name}: checking its system libraries"):
             check_system_libraries(environment)
@@ -145,20 +154,29 @@ def chosen(names: list[str]) -> list[Environment]:
     return [ENVIRONMENTS[name] for name in names]
 
 
-def set_up_all(names: list[str]) -> None:
+def set_up_all(names: list[str], *, with_cuda: bool) -> None:
     for environment in chosen(names):
+        if with_cuda:
+            if not torch_pins(environment):
+                raise UsageError(
+                    f"the environment {environment.name} has no torch, which alone uses CUDA; leave out --cuda"
+                )
+            environment.home.mkdir(parents=True, exist_ok=True)
+            environment.cuda.touch()
         set_up(environment)
         say(f"environment {environment.name}: ready in {shown(environment.home)}")
 
 
-def main(names: list[str]) -> int:
-    if names in (["-h"], ["--help"]):
-        print(
-            f"usage: scripts/setup_env.sh {'|'.join(ENVIRONMENTS)} ...\n"
-            "Makes each environment under ENVS_DIR (default .venvs) from config/requirements; safe to run again."
-        )
-        return 0
-    return run(lambda: set_up_all(names), RESUMABLE)
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="scripts/setup_env.sh", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--cuda",
+        action="store_true",
+        help="with NVIDIA's libraries, for a GPU (4 GB more; an environment keeps them until its folder is removed)",
+    )
+    parser.add_argument("environments", nargs="*", metavar="ENV", help=", ".join(ENVIRONMENTS))
+    options = parser.parse_args(words)
+    return run(lambda: set_up_all(options.environments, with_cuda=options.cuda), RESUMABLE)
 
 
 if __name__ == "__main__":
