@@ -18,14 +18,14 @@ TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|nvidia-[a-z0-9-]+)==")
 
 @dataclass(frozen=True)
 class Environment:
-    """One virtual environment: its lock, which of our packages it runs, and how to see that it works.
+    """One virtual environment: its lock, which of our packages it runs, and what its files need of the system.
 
-    `probe` is Python code that loads the native libraries that need something from the system.
+    `libraries` are keys of `LIBRARIES` in `system.py`.
     """
 
     name: str
     packages: tuple[str, ...] = ()
-    probe: str = ""
+    libraries: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:

@@ -4,41 +4,34 @@
 from __future__ import annotations
 
 import argparse
-import re
-import subprocess
 import sys
 from pathlib import Path
 
-from bundle.environments import cuda
+from bundle.environments import cuda, system
 from bundle.environments.environment import Environment, install_plan, locked, torch_pins
-from bundle.environments.libc import check_libc
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
-from bundle.progress import run_logged, say, step
+from bundle.progress import run_logged, say
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
-# Loads vLLM's kernels alone: importing the package would take many times as long.
-VLLM_KERNELS = """
-import ctypes, importlib.util, pathlib, torch
-for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob("_C*.so"):
-    ctypes.CDLL(str(kernels))
-"""
+# Stands in the place of the package of that name, for PaddleX.
+OPENCV = "parser/opencv_contrib_python"
 
 ENVIRONMENTS = {
     env.name: env
     for env in (
         Environment("tools", packages=("common", "operations", "model_code")),
         Environment("supervisor"),
-        Environment("vlm", packages=("common", "model_code"), probe=VLLM_KERNELS),
-        Environment("vlm-0.13", packages=("common", "model_code"), probe=VLLM_KERNELS),
-        # No probe: torch_npu needs CANN's libraries, which the tests simulate.
+        Environment("vlm", packages=("common", "model_code"), libraries=("libnuma.so.1",)),
+        Environment("vlm-0.13", packages=("common", "model_code"), libraries=("libnuma.so.1",)),
+        # torch_npu needs CANN's libraries, which the tests simulate.
         Environment("npu", packages=("common", "model_code")),
         Environment("npu-0.13", packages=("common", "model_code")),
         # For Dockerfile.ascend. Without an NPU they can be made, but not imported.
         Environment("vlm-ascend", packages=("common", "model_code")),
         Environment("vlm-ascend-0.13", packages=("common", "model_code")),
-        Environment("parser", packages=("common", "parser"), probe="import cv2"),
+        Environment("parser", packages=("common", "parser", OPENCV), libraries=("libgomp.so.1",)),
         Environment("api"),
         Environment("fuzz"),
         Environment("s3"),
@@ -46,20 +39,10 @@ ENVIRONMENTS = {
         # The batch tool writes tables with the parser's own code (docparser.convert), which needs nothing of Paddle.
         Environment("client", packages=("common", "operations", "parser")),
         # A corpus is parsed by the parser's own page work, on every node of a Ray cluster.
-        Environment("corpus", packages=("common", "operations", "parser"), probe="import cv2"),
-        Environment("reference", packages=("common", "model_code"), probe="import torch"),
+        Environment("corpus", packages=("common", "operations", "parser", OPENCV), libraries=("libgomp.so.1",)),
+        Environment("reference", packages=("common", "model_code")),
     )
 }
-
-# Shared object -> Debian/Ubuntu package and openEuler/RHEL package that bring it.
-SYSTEM_LIBRARIES = {
-    "libGL.so.1": ("libgl1", "mesa-libGL"),
-    "libgthread-2.0.so.0": ("libglib2.0-0", "glib2"),
-    "libglib-2.0.so.0": ("libglib2.0-0", "glib2"),
-    "libnuma.so.1": ("libnuma1", "numactl-libs"),
-    "libgomp.so.1": ("libgomp1", "libgomp"),
-}
-MISSING_LIBRARY = re.compile(r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file")
 
 
 def settings_of(environment: Environment) -> dict[str, str]:
@@ -79,31 +62,6 @@ def is_ready(environment: Environment) -> bool:
     return environment.python.is_file() and is_current(environment.home, environment.inputs, settings_of(environment))
 
 
-def check_system_libraries(environment: Environment) -> None:
-    """Load what needs system libraries.
-
-    Raises EnvironmentSetupError, which names the missing library and the command that installs it.
-    """
-    command = [str(environment.python), "-c", environment.probe]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not result.returncode:
-        return
-    missing = MISSING_LIBRARY.search(result.stderr)
-    if not missing:
-        last = result.stderr.strip().splitlines()[-1] if result.stderr.strip() else "no message"
-        raise EnvironmentSetupError(f"the environment {environment.name} does not work: {last}")
-    library = missing["name"]
-    debian, rpm = SYSTEM_LIBRARIES.get(library, ("", ""))
-    remedy = (
-        f"install it: apt-get install {debian} (Debian, Ubuntu) or dnf install {rpm} (openEuler)"
-        if debian
-        else "install the system package that holds it"
-    )
-    raise EnvironmentSetupError(
-        f"the system library {library} is missing, which the environment {environment.name} needs; {remedy}"
-    )
-
-
 def set_up(environment: Environment) -> None:
     """Bring one environment up to date with its lock; does nothing when it already is.
 
@@ -114,7 +72,7 @@ def set_up(environment: Environment) -> None:
         return
     if not environment.lock.is_file():
         raise EnvironmentSetupError(f"{shown(environment.lock)} is missing; run scripts/lock_requirements.sh")
-    check_libc(environment.name)
+    system.ensure([environment])
     uv, env = str(ensure_uv()), registry_environment()
     log = RUN_DIR / "logs" / f"setup-{environment.name}.log"
     if not environment.python.is_file():
@@ -131,9 +89,6 @@ def set_up(environment: Environment) -> None:
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
     if torch_pins(environment) and not environment.cuda.is_file():
         cuda.write(environment.site_packages)
-    if environment.probe:
-        with step(f"environment {environment.name}: checking its system libraries"):
-            check_system_libraries(environment)
     write_stamp(environment.home, environment.inputs, settings_of(environment))
 
 
@@ -154,8 +109,10 @@ def chosen(names: list[str]) -> list[Environment]:
     return [ENVIRONMENTS[name] for name in names]
 
 
-def set_up_all(names: list[str], *, with_cuda: bool) -> None:
-    for environment in chosen(names):
+def set_up_all(names: list[str], *, with_cuda: bool, install: bool) -> None:
+    environments = chosen(names)
+    system.ensure(environments, install=install)
+    for environment in environments:
         if with_cuda:
             if not torch_pins(environment):
                 raise UsageError(
@@ -174,9 +131,12 @@ def main(words: list[str]) -> int:
         action="store_true",
         help="with NVIDIA's libraries, for a GPU (4 GB more; an environment keeps them until its folder is removed)",
     )
+    parser.add_argument("--no-install", action="store_true", help="install no system packages, say what is missing")
     parser.add_argument("environments", nargs="*", metavar="ENV", help=", ".join(ENVIRONMENTS))
     options = parser.parse_args(words)
-    return run(lambda: set_up_all(options.environments, with_cuda=options.cuda), RESUMABLE)
+    return run(
+        lambda: set_up_all(options.environments, with_cuda=options.cuda, install=not options.no_install), RESUMABLE
+    )
 
 
 if __name__ == "__main__":

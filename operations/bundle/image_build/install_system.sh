@@ -17,7 +17,7 @@ apt_packages() {
         builder) packages=(); python3.11 -c 'import ensurepip' 2>/dev/null || packages+=(python3.11-venv) ;;
         kernels) packages=(gcc g++ make cmake git libnuma-dev) ;;
         vlm) packages=(haproxy libgomp1 libnuma1) ;;
-        parser) packages=(libgl1 libglib2.0-0 libgomp1) ;;
+        parser) packages=(libgomp1) ;;
         *) return 1 ;;
     esac
 }
@@ -28,7 +28,7 @@ dnf_packages() {
         builder) packages=() ;;
         kernels) packages=(gcc gcc-c++ make cmake git numactl-devel) ;;
         vlm) packages=(haproxy libgomp numactl-libs) ;;
-        parser) packages=(mesa-libGL glib2 libgomp) ;;
+        parser) packages=(libgomp) ;;
         *) return 1 ;;
     esac
 }
