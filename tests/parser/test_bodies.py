@@ -12,7 +12,7 @@ import tracemalloc
 import pytest
 
 from docparser.clients.shares import Shares
-from docparser.connections.pace import Pace
+from docparser.connections.protocol import Pace
 from docparser.contract import long_member
 from docparser.documents import source
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
