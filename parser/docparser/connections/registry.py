@@ -39,7 +39,7 @@ class ConnectionRegistry:
         self._clock: asyncio.TimerHandle | None = None
 
     def enter(self, connection: Watched, address: str, loop: asyncio.AbstractEventLoop) -> Refusal | None:
-        """Why the connection may not stay, or None. ``leave`` undoes either. ``words`` is empty beyond REFUSED_AT_ONCE."""
+        """Why the connection may not stay, or None; ``leave`` undoes either. No words beyond REFUSED_AT_ONCE."""
         client = "" if self._is_proxy(address) else address
         shares = self._shares
         bound = shares.bound(client) if client else (shares.most if shares.taken >= shares.most else None)
