@@ -271,9 +271,9 @@ def test_fastapi_below_http_is_found(tmp_path):
 
 
 def test_a_library_that_the_batch_tool_lacks_is_found(tmp_path):
-    tree = planted(tmp_path, "convert/xlsx_sheet.py", "import pydantic")
+    tree = planted(tmp_path, "convert/workbook.py", "import pydantic")
     assert wrong_libraries(tree) == [
-        f"convert.xlsx_sheet imports pydantic: convert needs {', '.join(sorted(CONVERT_NEEDS))} only"
+        f"convert.workbook imports pydantic: convert needs {', '.join(sorted(CONVERT_NEEDS))} only"
     ]
 
 

@@ -34,7 +34,7 @@ from docparser.sandbox.offload import Offload
 T = TypeVar("T")
 CHECK_S = 0.25  # between two checks whether the client is still connected
 CLIENT_GONE = 499
-JOBS = {"convert": "docparser.convert.job:convert_answer"}
+JOBS = {"convert": "docparser.convert.formats:convert_answer"}
 CHUNK = 1 << 18
 ChunkTokens = Annotated[
     int,

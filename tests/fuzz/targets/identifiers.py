@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from docparser.clients import key_ring, keys
 from docparser.convert.document import disposition
-from docparser.convert.safe_names import is_safe_path
+from docparser.convert.safe_text import is_safe_path
 from docparser.errors import InvalidJob, LinkExpired, NotReady
 from docparser.http import admission
 from docparser.http.jobs import events

@@ -10,8 +10,8 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from docparser.convert.characters import writable
 from docparser.convert.format_names import PAGE_BREAK
+from docparser.convert.safe_text import writable
 from docparser.errors import InternalError, ParserError, RequestTimeout
 from docparser.parsing.entry_store import EMPTY_ENTRY
 from docparser.parsing.page_reader import Early
