@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from docparser.convert.formula_scanner import MATHEMATICAL, display_formulas, inline_formulas
+from docparser.convert.formulas import MATHEMATICAL, Formulas, display_formulas, inline_formulas
 from docparser.convert.html_tables import read_tables
-from docparser.convert.mathematics import Formulas
 
 # What the scanner took the place of: right, and quadratic.
 DISPLAY = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All open connections: how many, of which addresses, and the clock that looks at each of them."""
+"""The open connections: how many there are, from which addresses, and the clock that checks each of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Refusal:
     words: str
 
 
-class ConnectionTable:
-    """One per server. Proxies have connections for many clients, so the bound for one client is not theirs."""
+class ConnectionRegistry:
+    """One per server. A proxy has connections for many clients, so the bound for one client does not apply to it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -39,7 +39,7 @@ class ConnectionTable:
         self._clock: asyncio.TimerHandle | None = None
 
     def enter(self, connection: Watched, address: str, loop: asyncio.AbstractEventLoop) -> Refusal | None:
-        """Why the connection may not stay, or None. ``leave`` ends both. ``words`` is empty beyond REFUSED_AT_ONCE."""
+        """Why the connection may not stay, or None; ``leave`` undoes either. No words beyond REFUSED_AT_ONCE."""
         client = "" if self._is_proxy(address) else address
         shares = self._shares
         bound = shares.bound(client) if client else (shares.most if shares.taken >= shares.most else None)

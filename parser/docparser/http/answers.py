@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result in another format. A child process converts it: the text is a stranger's (decision 0212)."""
+"""How a route waits for a result and sends it: as JSON, or in another format.
+
+A child process converts a result, because its text is a stranger's (decision 0212).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Annotated, BinaryIO
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
@@ -21,15 +26,57 @@ from docparser.convert.format_names import (
     How,
 )
 from docparser.documents.spool import Document
+from docparser.errors import RequestTimeout
+from docparser.parsing.result import ParseResult
 from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.offload import Offload
 
-JOBS = {"convert": "docparser.convert.job:convert_answer"}
+T = TypeVar("T")
+CHECK_S = 0.25  # between two checks whether the client is still connected
+CLIENT_GONE = 499
+JOBS = {"convert": "docparser.convert.formats:convert_answer"}
 CHUNK = 1 << 18
 ChunkTokens = Annotated[
     int,
     Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
 ]
+
+
+async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+    """The work's result, or None if the client has left.
+
+    When the client leaves, and at the time limit, the work is cancelled with all its pages. Raises RequestTimeout, and
+    whatever the work raises.
+    """
+    limit_s = request.app.state.settings.request_timeout_s
+    deadline = time.monotonic() + limit_s
+    task = asyncio.create_task(work)
+    try:
+        while not (await asyncio.wait([task], timeout=CHECK_S))[0]:
+            if await request.is_disconnected():
+                return None
+            if time.monotonic() > deadline:
+                raise RequestTimeout(f"The document was given up after {limit_s:.0f} s (PARSER_REQUEST_TIMEOUT_S).")
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def json_answer(
+    result: ParseResult, log_id: str, models: dict, headers: Mapping[str, str] | None = None
+) -> StreamingResponse:
+    """The answer in pieces, as they are read from the result; closes the result at its end."""
+    length, pieces = result.body(log_id, models)
+
+    async def send() -> AsyncIterator[bytes]:
+        try:
+            for piece in pieces:
+                yield piece
+        finally:
+            result.close()
+
+    headers = {"Content-Length": str(length), **(headers or {})}
+    return StreamingResponse(send(), media_type="application/json", headers=headers)
 
 
 async def converted(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results: by signed address without a key (JSONL, pictures), and by job id in other formats."""
+"""TODO"""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from fastapi.responses import StreamingResponse
 from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet
-from docparser.http.conversion import ChunkTokens, converted
-from docparser.http.jobs.clients import identity, jobs_of, result_url
-from docparser.http.jobs.envelope import JobRoute
-from docparser.http.jobs.routes import RESPONSES
-from docparser.http.layout_parsing import CLIENT_GONE, wait_for
+from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, wait_for
+from docparser.http.jobs.openapi import RESPONSES
+from docparser.http.jobs.requests import JobRoute, identity, jobs_of, result_url
 from docparser.jobs.links import PREFIX
 from docparser.jobs.pages import FROZEN, NAME
 from docparser.jobs.result import data_info

@@ -1,22 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes whose JSON bodies are read by ``contract.strict_json``, and whose documents never become text in memory."""
+"""Reads bodies strictly: JSON by ``contract.strict_json``, forms in UTF-8. A document never becomes text in memory."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import email.message
 import mmap
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, BinaryIO, ClassVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from docparser.contract import long_member, strict_json
 from docparser.documents.intake import DocumentIntake, Field
 from docparser.errors import InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
+
+LONGEST_TEXT = 1 << 20  # bytes
+TYPE = b"multipart/form-data"
+
+
+class _Parser(MultiPartParser):
+    """Starlette's, which takes a text for Latin-1 where it is not what the form says, or says nothing."""
+
+    def on_part_end(self) -> None:
+        part = self._current_part
+        if part.file is None:
+            try:
+                bytes(part.data).decode()
+            except UnicodeDecodeError as exc:
+                raise MultiPartException(f"the text of {part.field_name[:40]!r} is not UTF-8: {exc.reason}") from None
+        super().on_part_end()
+
+
+@contextlib.asynccontextmanager
+async def form_of(request: Request, max_fields: int) -> AsyncIterator[FormData]:
+    """The request's form with at most one file, whose files are open as long as the context. Raises InvalidRequest.
+
+    A body of another type has no fields.
+    """
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind != TYPE:  # nothing else can hold a file
+        yield FormData()
+        return
+    try:
+        if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+            raise MultiPartException("its charset is not UTF-8")
+        async with contextlib.aclosing(request.stream()) as stream:
+            parser = _Parser(request.headers, stream, max_files=1, max_fields=max_fields, max_part_size=LONGEST_TEXT)
+            form = await parser.parse()
+    except MultiPartException as exc:
+        raise InvalidRequest(f"body: not multipart/form-data as expected ({exc.message})") from None
+    try:
+        yield form
+    finally:
+        await form.close()
+
 
 SHOWN = 1000  # bytes of a body that is no JSON; errors need no more of it
 
@@ -98,12 +143,17 @@ class StrictRoute(APIRoute):
 
     document: ClassVar[str | None] = "file"
 
+    def reads_json(self, request: Request) -> bool:
+        """Whether the body is taken for JSON; else the endpoint reads it itself."""
+        return True
+
     def get_route_handler(self) -> Callable:
         handle = super().get_route_handler()
 
         async def handle_strictly(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
-            await strict.read(self.document)
+            if self.reads_json(request):
+                await strict.read(self.document)
             return await handle(strict)
 
         return handle_strictly

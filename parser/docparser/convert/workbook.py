@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table as a sheet of a workbook. The service and the batch tool both write their sheets with this module."""
+"""The tables of a document as a workbook, a sheet for each. The service and the batch tool both use this module."""
 
 from __future__ import annotations
 
+import io
 import re
 
+from openpyxl import Workbook
 from openpyxl.cell.cell import Cell as SheetCell
 from openpyxl.styles import Alignment, Font
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.cell_range import CellRange
 from openpyxl.worksheet.worksheet import Worksheet
 
+from docparser.convert.document import ResultDocument
 from docparser.convert.html_tables import Table
+from docparser.convert.to_html import find_tables
 
 # Digits, in groups of three or not, and a decimal point. "007" and "+5" are texts: a number would not show them.
 NUMBER = re.compile(r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(,[0-9]{3})+)(\.[0-9]+)?")
@@ -72,3 +76,28 @@ def write_cell(target: SheetCell, text: str) -> None:
     target.value = text
     target.data_type = "s"  # after the value: openpyxl takes "=..." for a formula and "#N/A" for an error
     target.quotePrefix = text.startswith(FORMULA_SIGNS)
+
+
+def empty_workbook() -> Workbook:
+    """A workbook without the sheet that openpyxl begins with."""
+    workbook = Workbook()
+    workbook.remove(workbook.active)
+    return workbook
+
+
+def add_page(workbook: Workbook, number: int, text: str) -> None:
+    """Add a sheet for every table in the Markdown ``text`` of page ``number``, which counts from 1."""
+    for table in find_tables(text):
+        write_table(workbook.create_sheet(f"Page {number} Table {len(workbook.sheetnames) + 1}"), table)
+
+
+def render(document: ResultDocument) -> bytes:
+    """A workbook. Where the document has no table, its only sheet says so."""
+    workbook = empty_workbook()
+    for number, page in enumerate(document.pages, 1):
+        add_page(workbook, number, page.text)
+    if not workbook.sheetnames:
+        workbook.create_sheet("No tables")["A1"] = "No table was found in this document."
+    with io.BytesIO() as buffer:
+        workbook.save(buffer)
+        return buffer.getvalue()

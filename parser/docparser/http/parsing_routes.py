@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``POST /parse``: a file in a form, the result in a format of choice. For people with curl."""
+"""``POST /layout-parsing`` and ``POST /restructure-pages``; and ``POST /parse``: a file in a form, the result in a
+format of choice, for people with curl."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -12,22 +13,71 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from docparser.contract import strict_json
-from docparser.contract.schemas import ParseOptions
+from docparser.contract.schemas import ParseOptions, ParseRequest, RestructureRequest
 from docparser.contract.validation import describe_errors
 from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
-from docparser.http.clients import client_of
-from docparser.http.conversion import ChunkTokens, converted
+from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, json_answer, wait_for
 from docparser.http.errors import new_log_id
-from docparser.http.forms import form_of
-from docparser.http.layout_parsing import CLIENT_GONE, json_answer, pages_of, wait_for
-from docparser.http.layout_parsing import RESPONSES as PARSING_RESPONSES
+from docparser.http.gate import client_of, pages_of
+from docparser.http.strict_reading import StrictRoute, body_of, field, form_of
 from docparser.logs import request_id
+from docparser.parsing.result import ParseResult
 
-router = APIRouter(tags=["parsing"])
+router = APIRouter(tags=["parsing"], route_class=StrictRoute)
+form_router = APIRouter(tags=["parsing"])
 
-BODY = {
+ERROR = {
+    "content": {"application/json": {"example": {"logId": "…", "errorCode": 422, "errorMsg": "file: not base64 (…)"}}}
+}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": '`{logId, errorCode: 0, errorMsg: "Success", '
+        "result: {layoutParsingResults, dataInfo, docparser}}`;"
+        " `docparser: {models, partial, pages}` says which weights were used and what is missing or cut, and why.",
+    },
+    400: {"description": "The body is nested too deeply, or Host is no host.", **ERROR},
+    401: {"description": "A key is needed.", **ERROR},
+    403: {"description": "A web page of another origin sent this.", **ERROR},
+    413: {"description": "The document exceeds a limit of this service.", **ERROR},
+    421: {"description": "This service does not answer for the host.", **ERROR},
+    422: {"description": "A field is wrong, or the document cannot be read; errorMsg names it.", **ERROR},
+    429: {"description": "The queue is full, or a quota is used up; Retry-After says when to come back.", **ERROR},
+    503: {"description": "The models are not loaded, or the VLM server is away; Retry-After.", **ERROR},
+    504: {"description": "The document took longer than this service allows.", **ERROR},
+}
+
+
+@router.post("/layout-parsing", responses=RESPONSES)
+async def layout_parsing(body: ParseRequest, request: Request) -> Response:
+    """Parses an image or a PDF, every page of it."""
+    request.state.log_id = body.logId or new_log_id()
+    file = field(request, body.file)
+
+    async def work() -> ParseResult:
+        async with request.app.state.intake.from_field(file, body.fileType, body_of(request).charge) as document:
+            parse = request.app.state.service.parse
+            return await parse(document, body, request_id.get(), client_of(request), pages_of(request))
+
+    return await _answer(request, work())
+
+
+@router.post("/restructure-pages", responses=RESPONSES)
+async def restructure_pages(body: RestructureRequest, request: Request) -> Response:
+    """Joins tables that cross pages, and levels titles, over pages that were parsed before."""
+    request.state.log_id = body.logId or new_log_id()
+    return await _answer(request, request.app.state.service.restructure(body, client_of(request)))
+
+
+async def _answer(request: Request, work: Coroutine[Any, Any, ParseResult]) -> Response:
+    result = await wait_for(request, work)
+    if result is None:
+        return Response(status_code=CLIENT_GONE)
+    return json_answer(result, request.state.log_id, await request.app.state.readiness.models_in_use())
+
+
+FORM_BODY = {
     "requestBody": {
         "required": True,
         "content": {
@@ -44,14 +94,14 @@ BODY = {
         },
     }
 }
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    **PARSING_RESPONSES,
+FORMAT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    **RESPONSES,
     200: {"description": "The document in the format that was asked for."},
 }
 NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
-@router.post("/parse", responses=RESPONSES, openapi_extra=BODY, response_class=Response)
+@form_router.post("/parse", responses=FORMAT_RESPONSES, openapi_extra=FORM_BODY, response_class=Response)
 async def parse(request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS) -> Response:
     """Parses one file. `curl -sF file=@page.png http://127.0.0.1:8080/parse` prints its Markdown."""
     request.state.log_id = new_log_id()

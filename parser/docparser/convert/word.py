@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A document as a Word file: headings, paragraphs, lists, tables, pictures in their places, formulas as Word's own.
 
-Made from the Markdown of the pages. The service and the batch tool both use this module. A page of the document begins
-a page of the file.
+Tables are written as XML, because python-docx looks through all cells for each one that it is asked for.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html.parser import HTMLParser
 from typing import Any, BinaryIO
 from xml.etree import ElementTree
@@ -17,18 +16,22 @@ from xml.etree import ElementTree
 import docx
 from docx.enum.text import WD_ALIGN_PARAGRAPH, WD_BREAK
 from docx.image.exceptions import UnrecognizedImageError
-from docx.oxml import parse_xml
+from docx.oxml import OxmlElement, parse_xml
+from docx.oxml.ns import qn
 from docx.shared import Emu
 from docx.text.paragraph import Paragraph
 from docx.text.run import Run
 
 from docparser.convert.document import Page
+from docparser.convert.formulas import Formulas, mathml_of
 from docparser.convert.html_tables import Cell, Table, TableReader
-from docparser.convert.mathematics import Formulas, mathml_of
 from docparser.convert.omml import Untranslatable, omml
 from docparser.convert.to_html import markdown_html
-from docparser.convert.word_tables import MOST_COLUMNS, table_element
 
+MOST_COLUMNS = 63  # Word opens no table with more
+TEXT_WIDTH = 9360  # twentieths of a point: 6.5 inches
+
+Fill = Callable[[Any, Cell], None]  # writes a cell's text into the ``w:p`` that it gets
 HEADINGS = {f"h{level}": f"Heading {level}" for level in range(1, 7)}
 BLOCKS = {"p", "div", "blockquote", "pre", "figure", "figcaption", "dl", "dt", "dd", "ul", "ol", "li", *HEADINGS}
 FONTS = {"strong": "bold", "b": "bold", "em": "italic", "i": "italic", "u": "underline", "del": "strike", "s": "strike",
@@ -37,6 +40,58 @@ UNSEEN = {"script", "style", "head", "title"}
 SPECIAL = re.compile("\ue000([0-9]+)\ue001|\ue002([^\ue003]*)\ue003")  # a formula's mark, a picture in a table's cell
 PICTURE_SHARE = 0.8  # of the text's width, for a picture that does not say
 MOST_LISTS = 3  # of python-docx' template, one inside the other
+
+
+def table_element(table: Table, fill: Fill) -> Any:
+    """``w:tbl`` with merged cells where a cell covers several, header cells' rows repeated on each page."""
+    element = _node("tbl")
+    properties = _in(element, "tblPr")
+    _in(properties, "tblStyle", val="TableGrid")
+    _in(properties, "tblW", w="0", type="auto")
+    grid = _in(element, "tblGrid")
+    width = table.width  # looks at every cell
+    for _ in range(width):
+        _in(grid, "gridCol", w=str(TEXT_WIDTH // width))
+    rows: list[dict[int, tuple[Cell, bool]]] = [{} for _ in range(table.height)]
+    for cell in table.cells:
+        for row in range(cell.row, cell.row + cell.rows):
+            rows[row][cell.column] = cell, row == cell.row
+    heads = True
+    for row_cells in rows:
+        line = _in(element, "tr")
+        heads = heads and bool(row_cells) and all(cell.header for cell, _ in row_cells.values())
+        if heads:
+            _in(_in(line, "trPr"), "tblHeader")
+        column = 0
+        while column < width:
+            placed, begins = row_cells.get(column, (None, False))
+            _write(_in(line, "tc"), placed, begins, fill)
+            column += placed.columns if placed else 1
+    return element
+
+
+def _write(target: Any, cell: Cell | None, begins: bool, fill: Fill) -> None:
+    properties = _in(target, "tcPr")
+    if cell and cell.columns > 1:
+        _in(properties, "gridSpan", val=str(cell.columns))
+    if cell and cell.rows > 1:
+        _in(properties, "vMerge", val="restart" if begins else "continue")
+    paragraph = _in(target, "p")
+    if cell and begins:
+        fill(paragraph, cell)
+
+
+def _node(name: str, **attributes: str) -> Any:
+    node = OxmlElement(f"w:{name}")
+    for attribute, value in attributes.items():
+        node.set(qn(f"w:{attribute}"), value)
+    return node
+
+
+def _in(parent: Any, name: str, **attributes: str) -> Any:
+    node = _node(name, **attributes)
+    parent.append(node)
+    return node
 
 
 def render(pages: Iterable[Page], sink: BinaryIO) -> None:

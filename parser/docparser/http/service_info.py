@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GET /capabilities``: which models read, what goes in and out, the limits, and versions. For programs that adapt."""
+"""What the service says of itself: ``/health``, ``/health/ready``, ``/metrics``, ``/usage`` and ``/capabilities``."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from importlib import metadata
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from docparser.clients.keys import shown_time
 from docparser.convert.format_names import FORMATS
-from docparser.http.errors import new_log_id
+from docparser.http.errors import SafeJSON, error_body, new_log_id
+from docparser.parsing.metrics import CONTENT_TYPE
 from file_types import FORMATS as READABLE
 
 router = APIRouter(tags=["health"])
@@ -30,6 +33,42 @@ LIMITS = {
     "jobKeepHours": "job_keep_hours",
     "resultUrlHours": "result_url_hours",
 }
+
+
+@router.get("/health")
+async def health() -> dict:
+    return {"logId": new_log_id(), "errorCode": 0, "errorMsg": "Healthy"}
+
+
+@router.get("/health/ready", responses={503: {"description": "errorMsg says which model is not there, and why."}})
+async def ready(request: Request) -> JSONResponse:
+    """Whether the layout model is loaded and the VLM server reads a tiny image, and which weights both use."""
+    states, problems = await request.app.state.readiness.check()
+    if problems:
+        return JSONResponse(error_body(503, " ".join(problems)) | {"result": states}, 503, {"Retry-After": "5"})
+    return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Ready", "result": states})
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request) -> Response:
+    """Counts and times for Prometheus; `config/grafana` has a dashboard for them."""
+    state = request.app.state
+    return Response(state.metrics.exposition(await state.readiness.replicas.get()), media_type=CONTENT_TYPE)
+
+
+@router.get("/usage", response_class=Response, responses={200: {"content": {"application/json": {}}}})
+async def usage(request: Request) -> Response:
+    """The key's `name`, `expires`, and its `quotas` with `limit`, `used` and `resets`; `name` is null where no key is
+    needed."""
+    client = request.state.key_id
+    state = request.app.state
+    key = state.keys.client(client) if client else None
+    result: dict = {"name": None, "expires": None, "quotas": []}
+    if key is not None:
+        result["name"] = key.name
+        result["expires"] = shown_time(key.expires) if key.expires is not None else None
+        result["quotas"] = await asyncio.to_thread(state.allowance.report, key)
+    return SafeJSON({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
 
 
 @router.get("/capabilities")

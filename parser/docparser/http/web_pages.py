@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GET /docs``: Swagger UI over the service's OpenAPI description.
+"""The pages for people: the web page at ``/``, whose files lie in ``web/static``, and Swagger UI at ``/docs``.
 
-FastAPI's own page loads its files from a public network. Here they come from the package ``fastapi_swagger``, so that
-the page works on sites without a network, and a Content Security Policy keeps the browser from asking anybody else.
+The web page shows documents of strangers, so a policy keeps the browser from running or loading anything but these
+files (Content Security Policy Level 3). The Markdown is sanitised as well.
+
+FastAPI's own page for the API loads its files from a public network. Here they come from the package
+``fastapi_swagger``, so that the page works on sites without a network, and a policy keeps the browser from asking
+anybody else.
 """
 
 from __future__ import annotations
@@ -12,14 +16,70 @@ import functools
 import hashlib
 import re
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse
 from starlette.exceptions import HTTPException
 
+STATIC = Path(__file__).resolve().parents[1] / "web" / "static"
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types dompurify",
+    )
+)
+PAGE_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",  # the browser asks each time, and mostly gets 304
+}
+FILE_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+    ".md": "text/plain; charset=utf-8",
+}
+
+# What there is: an address is looked up here, never on the disk.
+FILES = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*") if path.suffix in FILE_TYPES}
+
 router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def index() -> Response:
+    return _file("index.html")
+
+
+@router.get("/ui/{path:path}")
+async def page_asset(path: str) -> Response:
+    return _file(path)
+
+
+def _file(path: str) -> Response:
+    file = FILES.get(path)
+    if file is None:
+        raise HTTPException(404)
+    return FileResponse(file, media_type=FILE_TYPES[file.suffix], headers=PAGE_HEADERS)
+
 
 # What "Authorize" on the page asks for. The page and the description hold no secrets, so no key is needed to see them.
 SCHEMES = {
@@ -45,30 +105,30 @@ def describe(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the description
 
 
-TYPES = {
+SWAGGER_TYPES = {
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
     "swagger-ui.css": "text/css; charset=utf-8",
     "favicon-32x32.png": "image/png",
 }
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+SWAGGER_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
 
 
 @router.get("/docs")
 async def docs(request: Request) -> HTMLResponse:
-    page, policy = _page(request.app.title)
-    return HTMLResponse(page, headers=SAFE | {"Content-Security-Policy": policy})
+    page, policy = _docs_page(request.app.title)
+    return HTMLResponse(page, headers=SWAGGER_HEADERS | {"Content-Security-Policy": policy})
 
 
 @router.get("/docs/{name}")
-async def asset(name: str) -> Response:
-    if name not in TYPES:
+async def docs_asset(name: str) -> Response:
+    if name not in SWAGGER_TYPES:
         raise HTTPException(404)
-    return Response(_read(name), media_type=TYPES[name], headers=SAFE)
+    return Response(_read(name), media_type=SWAGGER_TYPES[name], headers=SWAGGER_HEADERS)
 
 
 @functools.cache
-def _page(title: str) -> tuple[str, str]:
+def _docs_page(title: str) -> tuple[str, str]:
     """The page and its policy. Addresses are relative, so that the page also works behind a proxy with a path."""
     body = get_swagger_ui_html(
         openapi_url="openapi.json",
