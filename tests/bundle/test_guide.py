@@ -69,6 +69,25 @@ def test_the_guide_has_the_same_pages_in_both_languages():
     assert there == set(GUIDE), "docs/zh-CN holds the guide's pages and its index, and nothing else"
 
 
+def shape(path: Path) -> list[str]:
+    """What a page is made of, line by line, in no language: headings, items, rows with the code of their first cell."""
+    found, in_block = [], False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            in_block = not in_block
+            found += [line] if in_block else []
+        elif not in_block and (mark := re.match(r"#+ |- |\d+\. |\|", line)):
+            cell = line.split("|")[1] if mark[0] == "|" else ""
+            found.append(" ".join([mark[0].strip(), *re.findall(r"`([^`]+)`", cell)]))
+    return found
+
+
+@pytest.mark.parametrize("page", GUIDE)
+def test_both_languages_of_a_page_have_the_same_sections_items_and_rows(page: str):
+    english, chinese = (shape(folder / f"{page}.md") for folder in LANGUAGES.values())
+    assert chinese == english
+
+
 @pytest.mark.parametrize("page", GUIDE)
 def test_both_languages_of_a_page_show_the_same_commands(page: str):
     english, chinese = (shell_blocks(folder / f"{page}.md") for folder in LANGUAGES.values())

@@ -59,6 +59,23 @@ def test_links_in_documents_lead_somewhere():
     assert broken == []
 
 
+def anchors(path: Path) -> set[str]:
+    """The names that GitHub gives to a document's headings."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in plain}
+
+
+def test_links_to_sections_lead_to_one():
+    broken = []
+    for path in DOCUMENTS:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text()):
+            document = path.parent / target if target else path
+            if not re.match(r"[a-z]+:", target) and document.suffix == ".md" and anchor not in anchors(document):
+                broken.append(f"{relative(path)}: {target}#{anchor}")
+    assert broken == []
+
+
 def test_every_script_is_executable_and_listed():
     listed = (ROOT / "scripts/README.md").read_text()
     for path in [*ROOT.glob("scripts/*.sh"), *ROOT.glob("scripts/*.py")]:
