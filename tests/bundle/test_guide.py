@@ -17,7 +17,7 @@ GUIDES = (README, *guide())
 TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
 # First line of each block that no test runs, and what it needs.
 NOT_RUN = {
-    "scripts/test.sh": "it runs the tests",
+    "scripts/test.sh unit": "it runs the tests",
     "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
     "git fetch && git checkout NEW": "no other version",
     "PARSER_DATABASE_URL=postgresql://user:password@host/database": "other machines",

@@ -159,6 +159,15 @@ def test_defaults_in_env_example_are_the_codes():
     assert float(values["READY_TIMEOUT"]) == settings.ready_timeout
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_figures_in_the_readme_are_those_of_the_benchmarks(name: str):
+    """A paragraph that names the benchmarks as its source says no number that is not there."""
+    measured = (ROOT / "docs/benchmarks.md").read_text()
+    quoting = [text for text in (ROOT / name).read_text().split("\n\n") if "docs/benchmarks.md" in text]
+    figures = [figure for text in quoting for figure in re.findall(r"\d+\.\d+", text)]
+    assert figures and [figure for figure in figures if not re.search(rf"(?<![\d.]){figure}(?![\d])", measured)] == []
+
+
 def test_both_readmes_show_the_same_commands():
     def commands(name: str) -> list[str]:
         blocks = re.findall(r"^```(?:sh|bash)\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
