@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Collect the wheels of environments for one platform in a folder: fetch_wheels.sh [--platform x86_64|aarch64]
-# [--images] [ENV...]
+# [--cuda] [ENV...]
 # Image builds and sites without a network install from that folder (WHEELS_DIR). Run it again to go on where it stopped.
 #
 # operations/bundle/wheels.py: read the locks, keep files that are there with the right hash, download the others in

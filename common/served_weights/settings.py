@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tool_errors import UsageError
+from env_values import choice
 
 from .catalog import DEFAULT_FILE, Catalog
 
@@ -31,13 +31,10 @@ class WeightSettings:
 
         Relative folders count from the repository, as compose counts them. Raises UsageError.
         """
-        hardware = env.get("HARDWARE") or "ascend"
-        if hardware not in HARDWARE:
-            raise UsageError(f"HARDWARE is {hardware!r}; expected one of {', '.join(HARDWARE)}")
         layout = env.get("LAYOUT_MODEL_DIR")
         return cls(
             models_dir=(REPOSITORY / (env.get("MODELS_DIR") or "models")).resolve(),
-            hardware=hardware,
+            hardware=choice(env, "HARDWARE", "ascend", HARDWARE),
             vlm_model=env.get("VLM_MODEL") or None,
             layout_model_dir=REPOSITORY / layout if layout else None,
             models_config=(REPOSITORY / (env.get("MODELS_CONFIG") or DEFAULT_FILE)).resolve(),

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import env_values
+from env_values import WrongValue
 from served_weights.settings import WeightSettings
-from tool_errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -29,27 +30,18 @@ class Settings:
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, and LAYOUT_DEVICE, LAYOUT_HOST, LAYOUT_PORT, LAYOUT_BATCH, LAYOUT_WAIT_MS,
-        LAYOUT_QUEUE, LAYOUT_MEMORY_SHARE and LAYOUT_THREADS; empty means unset. Raises UsageError."""
+        LAYOUT_QUEUE, LAYOUT_MEMORY_SHARE and LAYOUT_THREADS; empty means unset. Raises WrongValue."""
         device = env.get("LAYOUT_DEVICE") or "cpu"
         if re.fullmatch(r"cpu|npu(:\d+)?", device) is None:
-            raise UsageError(f"LAYOUT_DEVICE is {device!r}; expected cpu, npu, or one like npu:1")
+            raise WrongValue("LAYOUT_DEVICE", device, "cpu, npu, or one like npu:1")
         return cls(
             weights=WeightSettings.from_environment(env),
             device=device,
             host=env.get("LAYOUT_HOST") or "127.0.0.1",
-            port=int(_number(env, "LAYOUT_PORT", 8001, 1, 65535)),
-            most_pages=int(_number(env, "LAYOUT_BATCH", 4, 1, 32)),
-            wait_s=_number(env, "LAYOUT_WAIT_MS", 4, 0, 1000) / 1000,
-            most_waiting=int(_number(env, "LAYOUT_QUEUE", 128, 1, 4096)),
-            memory_share=_number(env, "LAYOUT_MEMORY_SHARE", 0.06, 0.01, 1, whole=False),
-            threads=int(_number(env, "LAYOUT_THREADS", 1, 1, 256)),
+            port=env_values.port(env, "LAYOUT_PORT", 8001),
+            most_pages=env_values.whole(env, "LAYOUT_BATCH", 4, 1, 32),
+            wait_s=env_values.whole(env, "LAYOUT_WAIT_MS", 4, 0, 1000) / 1000,
+            most_waiting=env_values.whole(env, "LAYOUT_QUEUE", 128, 1, 4096),
+            memory_share=env_values.number(env, "LAYOUT_MEMORY_SHARE", 0.06, 0.01, 1),
+            threads=env_values.whole(env, "LAYOUT_THREADS", 1, 1, 256),
         )
-
-
-def _number(env: Mapping[str, str], name: str, default: float, least: float, most: float, whole: bool = True) -> float:
-    text = env.get(name) or str(default)
-    pattern = r"[0-9]{1,6}" if whole else r"[0-9]*\.?[0-9]{1,6}"
-    if re.fullmatch(pattern, text) is None or not least <= float(text) <= most:
-        kind = "a whole number" if whole else "a number"
-        raise UsageError(f"{name} is {text!r}; expected {kind} from {least} to {most}")
-    return float(text)

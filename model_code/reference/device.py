@@ -58,6 +58,11 @@ class Device:
                 f"--device {self.name}: torch sees {count} {self.kind} devices ({mask}={os.environ.get(mask, '')!r}); "
                 f"check {monitor}, and in a container that {nodes} are mounted"
             )
+        if self.kind == "cuda" and lacks_cuda():
+            raise EnvironmentSetupError(
+                f"--device {self.name}: this environment was made without CUDA's libraries; make it with "
+                "scripts/setup_env.sh --cuda reference"
+            )
 
     @property
     def description(self) -> str:
@@ -146,9 +151,18 @@ def available(name: str) -> tuple[Device | None, str]:
 
 
 def preferred() -> str:
-    """An NPU where the driver has made its device file, a GPU where torch sees one, else the CPU."""
+    """An NPU where the driver has made its device file, a GPU where torch sees one and can use it, else the CPU."""
     import torch
 
     if Path("/dev/davinci_manager").exists():
         return "npu"
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return "cuda" if torch.cuda.is_available() and not lacks_cuda() else "cpu"
+
+
+def lacks_cuda() -> bool:
+    """Whether small libraries stand in the place of CUDA's (operations/bundle/environments/cuda.py). With them torch
+    sees a GPU and cannot compute on it."""
+    import torch
+
+    packages = Path(torch.__file__).parents[1]
+    return (packages / "nvidia/cublas/lib").is_dir() and not any(packages.glob("nvidia_cublas*.dist-info"))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import env_values
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
 from vlm_models.settings import RequestSettings, VisionSettings
@@ -52,12 +53,7 @@ class Settings:
         Raises UsageError naming the variable, its value and what was expected.
         """
         weights = WeightSettings.from_environment(env)
-        port = env.get("VLM_PORT") or "8000"
-        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise UsageError(f"VLM_PORT is {port!r}; expected a port number from 1 to 65535")
-        eager = env.get("VLM_ENFORCE_EAGER") or "0"
-        if eager not in ("0", "1"):
-            raise UsageError(f"VLM_ENFORCE_EAGER is {eager!r}; expected 1 (no graph mode) or 0")
+        eager = env_values.flag(env, "VLM_ENFORCE_EAGER", "no graph mode")
         try:
             utilization = float(env["VLM_MEMORY_UTILIZATION"]) if env.get("VLM_MEMORY_UTILIZATION") else None
         except ValueError:
@@ -72,23 +68,18 @@ class Settings:
                 "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu, where VLLM_CPU_KVCACHE_SPACE says how much "
                 "memory is taken; leave it empty"
             )
-        graph_mode = env.get("VLM_GRAPH_MODE") or None
-        if graph_mode is not None and graph_mode not in GRAPH_MODES:
-            raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}; expected one of {', '.join(GRAPH_MODES)}")
-        if graph_mode is not None and weights.hardware == "cpu":
+        graph_mode = env_values.choice(env, "VLM_GRAPH_MODE", "", GRAPH_MODES)
+        if graph_mode and weights.hardware == "cpu":
             raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
-        if graph_mode not in (None, "none") and eager == "1":
+        if graph_mode not in ("", "none") and eager:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
-        per_die = env.get("VLM_REPLICAS_PER_DIE") or "1"
-        if not (per_die.isascii() and per_die.isdigit() and 1 <= int(per_die) <= 8):
-            raise UsageError(f"VLM_REPLICAS_PER_DIE is {per_die!r}; expected a whole number from 1 to 8")
         try:
             arguments = tuple(shlex.split(env.get("VLM_ARGS") or ""))
         except ValueError as error:
             raise UsageError(
                 f"VLM_ARGS is {env['VLM_ARGS']!r}: {error}; expected arguments of `vllm serve`, quoted as in a shell"
             ) from error
-        if graph_mode is not None and (words := [word for word in arguments if word.startswith(GRAPH_WORDS)]):
+        if graph_mode and (words := [word for word in arguments if word.startswith(GRAPH_WORDS)]):
             raise UsageError(
                 f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ARGS has {words[0]!r}, which takes its place; leave "
                 'VLM_GRAPH_MODE empty and say "cudagraph_mode" in VLM_ARGS'
@@ -102,11 +93,11 @@ class Settings:
         return cls(
             weights=weights,
             host=env.get("VLM_HOST") or "127.0.0.1",
-            port=int(port),
-            enforce_eager=eager == "1",
+            port=env_values.port(env, "VLM_PORT", 8000),
+            enforce_eager=eager,
             memory_utilization=utilization,
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
-            replicas_per_die=int(per_die),
+            replicas_per_die=env_values.whole(env, "VLM_REPLICAS_PER_DIE", 1, 1, 8),
             arguments=arguments,
             state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )

@@ -9,17 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import env_values
 from bundle import envfile
 from bundle.paths import CONFIG, ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 from tool_errors import UsageError
-
-
-def port(values: Mapping[str, str], name: str, default: int) -> int:
-    """Return a port number; raises UsageError with the setting and its value."""
-    text = values.get(name) or str(default)
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
-        raise UsageError(f"{name} is {text!r}; expected a port number from 1 to 65535")
-    return int(text)
 
 
 @dataclass(frozen=True)
@@ -42,15 +35,16 @@ class LocalSettings:
             line = text.splitlines()[malformed[0] - 1]
             raise UsageError(f"{env_file.name}, line {malformed[0]}: {line!r} is not KEY=VALUE")
         merged = {**values, **env}
-        vlm_port, parser_port = port(merged, "VLM_PORT", 8000), port(merged, "PARSER_PORT", 8080)
+        vlm_port, parser_port = (
+            env_values.port(merged, "VLM_PORT", 8000),
+            env_values.port(merged, "PARSER_PORT", 8080),
+        )
         if vlm_port == parser_port:
             raise UsageError(f"VLM_PORT and PARSER_PORT are both {vlm_port}; expected two different ports")
         layout = layout_server(merged, taken={vlm_port, parser_port})
         vlm_host = merged.get("VLM_HOST") or "127.0.0.1"
         parser_host = merged.get("PARSER_BIND") or "127.0.0.1"
-        timeout = merged.get("READY_TIMEOUT") or "900"
-        if not timeout.isdigit():
-            raise UsageError(f"READY_TIMEOUT is {timeout!r}; expected whole seconds")
+        timeout = env_values.whole(merged, "READY_TIMEOUT", 900, 0, 10**6)
         # The locks of local mode are those of the CPU build, whatever .env says for compose.
         own = {
             "HARDWARE": "cpu",
@@ -82,7 +76,7 @@ class LocalSettings:
     @property
     def programs(self) -> tuple[str, ...]:
         """The services in the order in which they are started."""
-        return ("vlm", "layout", "parser") if (self.values.get("LAYOUT_SERVER") or "0") == "1" else ("vlm", "parser")
+        return ("vlm", "layout", "parser") if env_values.flag(self.values, "LAYOUT_SERVER") else ("vlm", "parser")
 
     @property
     def layout_health(self) -> str:
@@ -108,12 +102,9 @@ class LocalSettings:
 
 def layout_server(values: Mapping[str, str], taken: set[int]) -> dict[str, dict[str, str]]:
     """The program `layout` with what it and the parser get, where LAYOUT_SERVER asks for it. Raises UsageError."""
-    wanted = values.get("LAYOUT_SERVER") or "0"
-    if wanted not in ("0", "1"):
-        raise UsageError(f"LAYOUT_SERVER is {wanted!r}; expected 1 (a layout server beside the VLM's) or 0")
-    if wanted == "0":
+    if not env_values.flag(values, "LAYOUT_SERVER", "a layout server beside the VLM's"):
         return {}
-    if (number := port(values, "LAYOUT_PORT", 8001)) in taken:
+    if (number := env_values.port(values, "LAYOUT_PORT", 8001)) in taken:
         raise UsageError(f"LAYOUT_PORT is {number}, which VLM_PORT or PARSER_PORT is too; expected another one")
     url = values.get("LAYOUT_URL") or f"http://127.0.0.1:{number}"
     return {"layout": {"LAYOUT_HOST": "127.0.0.1", "LAYOUT_PORT": str(number), "LAYOUT_URL": url}}

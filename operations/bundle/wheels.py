@@ -22,10 +22,10 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from bundle.environments.cuda import PACKAGE
 from bundle.environments.environment import TORCH, Environment, source_lock, split_entries, torch_pins
 from bundle.environments.setup import chosen
 from bundle.environments.uv import ensure_uv, registry_environment
-from bundle.image_build.cuda_stubs import PACKAGE
 from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say
 from tool_errors import RESUMABLE, EnvironmentSetupError, run
@@ -194,17 +194,15 @@ def download_source(lock: Path, folder: Path) -> None:
     part.replace(folder / file)
 
 
-def wanted(pins: list[Pin], *, images: bool, other_torch: bool) -> list[Pin]:
-    """The pins without those that images do without, and without torch where its builds come from another index."""
-    unwanted = [pattern for pattern, applies in ((PACKAGE, images), (TORCH, other_torch)) if applies]
+def wanted(pins: list[Pin], *, cuda: bool, other_torch: bool) -> list[Pin]:
+    """The pins without CUDA's large libraries, if they are not wanted, and without torch where its builds come from
+    another index."""
+    unwanted = [pattern for pattern, applies in ((PACKAGE, not cuda), (TORCH, other_torch)) if applies]
     return [pin for pin in pins if not any(pattern.match(pin.requirement) for pattern in unwanted)]
 
 
-def collect(environments: list[Environment], folder: Path, machine: str, *, images: bool) -> None:
-    """Bring `folder` to hold what the environments are installed from, and write its manifest.
-
-    With `images` only what they are installed from inside an image, where CUDA's libraries are left out.
-    """
+def collect(environments: list[Environment], folder: Path, machine: str, *, cuda: bool) -> None:
+    """Bring `folder` to hold what the environments are installed from, and write its manifest."""
     ensure_uv()
     registry_environment()
     folder.mkdir(parents=True, exist_ok=True)
@@ -217,7 +215,7 @@ def collect(environments: list[Environment], folder: Path, machine: str, *, imag
             download_cpu_torch(environment, index, folder, machine, log)
         if environment.name.startswith("vlm-ascend"):
             download_source(source_lock(environment), folder)
-    pins = wanted(read_pins(locks, machine), images=images, other_torch=bool(index))
+    pins = wanted(read_pins(locks, machine), cuda=cuda, other_torch=bool(index))
     have = set(present(folder))
     missing = [pin for pin in pins if not pin.digests & have]
     say(f"{shown(folder)}: {len(pins) - len(missing)} of {len(pins)} wheels are there")
@@ -239,9 +237,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--platform", choices=PLATFORMS, default=platform.machine())
     parser.add_argument("--dir", type=Path, help="default: WHEELS_DIR, else .wheels/PLATFORM")
     parser.add_argument(
-        "--images",
+        "--cuda",
         action="store_true",
-        help="for images only, which do without CUDA's libraries (the default where no ENV is named)",
+        help="with NVIDIA's libraries, for scripts/setup_env.sh --cuda",
     )
     parser.add_argument(
         "environments", nargs="*", metavar="ENV", help="default: what the images need (supervisor vlm parser)"
@@ -249,8 +247,9 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     folder = options.dir or Path(VALUES.get("WHEELS_DIR") or ROOT / ".wheels" / options.platform)
     names = options.environments or ["supervisor", "vlm", "parser"]
-    images = options.images or not options.environments
-    return run(lambda: collect(chosen(names), (ROOT / folder).resolve(), options.platform, images=images), RESUMABLE)
+    return run(
+        lambda: collect(chosen(names), (ROOT / folder).resolve(), options.platform, cuda=options.cuda), RESUMABLE
+    )
 
 
 if __name__ == "__main__":

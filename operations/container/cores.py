@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from container import replicas
-from container.replicas import ReplicaError
+from tool_errors import UsageError
 
 # A server's dies. A container that holds some of them takes these dies' shares only, so that two containers on one
 # server do not meet.
@@ -74,7 +74,7 @@ def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[i
 def chosen(text: str, place: int, available: Sequence[int]) -> list[int]:
     """The cores that VLM_CORES gives to the replicas of a die (on CPU: of a core set).
 
-    `text` holds one list a die, with semicolons between them: `0-39;40-79`. Raises ReplicaError.
+    `text` holds one list a die, with semicolons between them: `0-39;40-79`. Raises UsageError.
     """
     lists = text.split(";")
     try:
@@ -82,7 +82,7 @@ def chosen(text: str, place: int, available: Sequence[int]) -> list[int]:
     except (ValueError, IndexError):
         wanted = []
     if not wanted or not set(wanted) <= set(available):
-        raise ReplicaError(
+        raise UsageError(
             f"VLM_CORES is {text!r}; expected `auto`, `none`, or one list of cores for each die, with semicolons "
             f"between them, like 0-39;40-79, of cores that the container may use (die {place} has none such)"
         )
@@ -94,7 +94,7 @@ def of_replica(
 ) -> tuple[list[int], str]:
     """The cores of a replica and why these; all that are available where replicas are not bound.
 
-    Raises ReplicaError.
+    Raises UsageError.
     """
     mode = env.get("VLM_CORES") or "auto"
     total, place = replicas.places(env), replicas.place(env, index)

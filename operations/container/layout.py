@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from env_values import flag
 from health_probe import probe
 
 TIMEOUT_SECONDS = 10
@@ -21,7 +22,7 @@ ABSENT = "no layout server in this container: LAYOUT_SERVER is not 1"
 
 def url(env: Mapping[str, str]) -> str:
     """Its address inside the container, "" where there is none."""
-    return f"http://127.0.0.1:{env.get('LAYOUT_PORT') or 8001}" if env.get("LAYOUT_SERVER") == "1" else ""
+    return f"http://127.0.0.1:{env.get('LAYOUT_PORT') or 8001}" if flag(env, "LAYOUT_SERVER") else ""
 
 
 def describe(env: Mapping[str, str]) -> dict[str, Any] | None:

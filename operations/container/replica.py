@@ -19,6 +19,7 @@ from pathlib import Path
 
 from container import cores, folders, halves, replicas, threads
 from health_probe import probe
+from tool_errors import UsageError
 
 # The most that a replica waits for the one before it: starting all at once would read the weights as many times at
 # once.
@@ -89,7 +90,7 @@ def main() -> int:
     try:
         bound, why = cores.of_replica(os.environ, index, sorted(os.sched_getaffinity(0)))
         own = {**replicas.environment(os.environ, index), **threads.environment(os.environ, len(bound))}
-    except replicas.ReplicaError as error:
+    except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     os.sched_setaffinity(0, bound)

@@ -7,12 +7,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from env_values import whole
+from tool_errors import UsageError
+
 DEVICE = re.compile(r"^davinci(\d+)$")
 MOST, MOST_PER_DIE = 64, 8
-
-
-class ReplicaError(Exception):
-    """The settings ask for replicas that this container cannot hold; the message says what to change."""
 
 
 def dies(devices: Path = Path("/dev")) -> list[int]:
@@ -22,40 +21,32 @@ def dies(devices: Path = Path("/dev")) -> list[int]:
 
 
 def per_die(env: Mapping[str, str]) -> int:
-    """VLM_REPLICAS_PER_DIE: replicas that share a die, on CPU a core set; 1 by default. Raises ReplicaError."""
-    text = env.get("VLM_REPLICAS_PER_DIE") or "1"
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_PER_DIE):
-        raise ReplicaError(f"VLM_REPLICAS_PER_DIE is {text!r}; expected a whole number from 1 to {MOST_PER_DIE}")
-    return int(text)
+    """VLM_REPLICAS_PER_DIE: replicas that share a die, on CPU a core set; 1 by default. Raises WrongValue."""
+    return whole(env, "VLM_REPLICAS_PER_DIE", 1, 1, MOST_PER_DIE)
 
 
 def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
     """How many replicas to run: VLM_REPLICAS_PER_DIE times VLM_REPLICAS, which is by default the number of dies on
     Ascend and 1 on CPU.
 
-    Raises ReplicaError.
+    Raises UsageError.
     """
-    text = env.get("VLM_REPLICAS") or ""
-    if text and not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST):
-        raise ReplicaError(f"VLM_REPLICAS is {text!r}; expected a whole number from 1 to {MOST}")
+    wanted = whole(env, "VLM_REPLICAS", 1, 1, MOST)
     if env.get("HARDWARE") == "ascend":
         present = len(dies(devices))
         if not present:
-            raise ReplicaError("no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info)")
-        if text and int(text) > present:
-            raise ReplicaError(
-                f"VLM_REPLICAS is {text}, but NPU_IDS gives {present} dies; expected at most the number of dies "
+            raise UsageError("no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info)")
+        if not env.get("VLM_REPLICAS"):
+            wanted = present
+        if wanted > present:
+            raise UsageError(
+                f"VLM_REPLICAS is {wanted}, but NPU_IDS gives {present} dies; expected at most the number of dies "
                 "(VLM_REPLICAS_PER_DIE sets how many replicas share one)"
             )
-        used = int(text or present)
-    else:
-        used = int(text or 1)
-    if used * per_die(env) > MOST:
-        made = used * per_die(env)
-        raise ReplicaError(
-            f"VLM_REPLICAS_PER_DIE is {per_die(env)}: that makes {made} replicas; expected at most {MOST}"
-        )
-    return used * per_die(env)
+    made = wanted * per_die(env)
+    if made > MOST:
+        raise UsageError(f"VLM_REPLICAS_PER_DIE is {per_die(env)}: that makes {made} replicas; expected at most {MOST}")
+    return made
 
 
 def place(env: Mapping[str, str], index: int) -> int:

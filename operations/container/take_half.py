@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from container import halves, replica, replicas, status
+from tool_errors import UsageError
 
 # As long as HAProxy lets a request take (`timeout server` in config/haproxy.cfg).
 DRAIN_SECONDS, END_SECONDS = 610, 20
@@ -64,11 +65,9 @@ def give_up(env: Mapping[str, str], indices: list[int]) -> None:
 
 
 def choose(env: Mapping[str, str], half: str) -> None:
-    """Take a half, or all. Raises ReplicaError where there are no two halves."""
+    """Take a half, or all. Raises UsageError where there are no two halves."""
     if half in halves.HALVES and replicas.places(env) < 2:
-        raise replicas.ReplicaError(
-            "one die cannot be halved; expected two dies or more (NPU_IDS; on CPU VLM_REPLICAS)"
-        )
+        raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS; on CPU VLM_REPLICAS)")
     everyone = range(int(env["VLM_REPLICAS"]))
     before = {index for index in everyone if halves.serves(env, index)}
     halves.file(env).write_text(f"{half}\n")
@@ -85,7 +84,7 @@ def main() -> int:
     half = arguments.parse_args().half
     try:
         choose(status.settings(dict(os.environ)), half)
-    except replicas.ReplicaError as error:
+    except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

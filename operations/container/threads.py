@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from container.replicas import ReplicaError
+from env_values import whole
 
 POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 # With the model on a die, the host decodes and resizes crops; more threads than these wait for each other.
@@ -17,16 +17,13 @@ MOST_ON_ASCEND = 8
 
 
 def environment(env: Mapping[str, str], cores: int) -> dict[str, str]:
-    """Variables of the thread pools for a replica that runs on so many cores. Raises ReplicaError.
+    """Variables of the thread pools for a replica that runs on so many cores. Raises WrongValue.
 
     VLM_THREADS wins. On CPU, where the model computes with OpenMP's threads, the launcher chooses their number
     (config/models.yaml) unless the environment holds one; more than there are cores is never used.
     """
-    text = env.get("VLM_THREADS") or ""
-    if text and not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1024):
-        raise ReplicaError(f"VLM_THREADS is {text!r}; expected a whole number from 1 to 1024")
-    if text:
-        return dict.fromkeys(POOLS, text)
+    if env.get("VLM_THREADS"):
+        return dict.fromkeys(POOLS, str(whole(env, "VLM_THREADS", 1, 1, 1024)))
     if env.get("HARDWARE") == "ascend":
         return dict.fromkeys(POOLS, str(min(cores, MOST_ON_ASCEND)))
     own = dict.fromkeys(POOLS[1:], str(cores))

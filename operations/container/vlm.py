@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 
 from container import replicas, status, supervisord
-from container.device_check import DeviceError, check_device
+from container.device_check import check_device
+from env_values import flag
+from tool_errors import ToolError
 
 FILES = ("vlm", "balancer", "guard")
 PROGRAMS = ("vlm", "balancer", "metrics", "watchdog", "guard")
@@ -34,16 +36,12 @@ DEFAULTS = {
 
 def main() -> int:
     """Returns a status only where something is wrong."""
-    wanted = os.environ.get("LAYOUT_SERVER") or "0"
-    if wanted not in ("0", "1"):
-        print(f"error: LAYOUT_SERVER is {wanted!r}; expected 1 or 0", file=sys.stderr)
-        return 2
-    layout = LAYOUT if wanted == "1" else ()
-    supervisord.prepare_logs((*PROGRAMS, *layout), Path(os.environ["RUN_DIR"]))
     try:
+        layout = LAYOUT if flag(os.environ, "LAYOUT_SERVER") else ()
+        supervisord.prepare_logs((*PROGRAMS, *layout), Path(os.environ["RUN_DIR"]))
         count = replicas.count(os.environ)
         check_device(os.environ)
-    except (replicas.ReplicaError, DeviceError) as error:
+    except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if missing := os.environ.get("NPU_MISSING"):

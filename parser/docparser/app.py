@@ -17,15 +17,15 @@ from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.ledger import ledger_of
 from docparser.clients.origins import Origins
+from docparser.clients.shares import ConcurrencyLimit
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
-from docparser.http import api_page, capabilities, conversion, errors, health, layout_parsing, parse, usage, web
+from docparser.http import answers, errors, parsing_routes, service_info, web_pages
 from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
-from docparser.http.jobs import capacity, events, result_routes, routes
-from docparser.http.places import Places
+from docparser.http.jobs import events, results, routes
 from docparser.jobs.callbacks.metrics import CallbackMetrics
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
@@ -58,7 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     audit = AuditLog(settings.audit_log)
     admission = Admission(keys, Origins.of(settings), allowance, audit, client_metrics)
     jobs = JobService(settings, service, readiness, allowance, audit, model, CallbackMetrics(metrics.registry))
-    offload = Offload(settings, conversion.JOBS)
+    offload = Offload(settings, answers.JOBS)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -92,25 +92,23 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.jobs = jobs
     app.state.offload = offload
     app.state.metrics = metrics
-    app.state.event_streams = Places(settings.max_event_streams, "event streams", "PARSER_MAX_EVENT_STREAMS")
+    app.state.event_streams = ConcurrencyLimit(settings.max_event_streams, "event streams", "PARSER_MAX_EVENT_STREAMS")
     app.state.keys = keys
     app.state.allowance = allowance
     errors.install(app)
-    app.include_router(layout_parsing.router)
-    app.include_router(parse.router)
+    app.include_router(parsing_routes.router)
+    app.include_router(parsing_routes.form_router)
     app.include_router(chat.router)
     app.include_router(chat.reading)
-    for module in (routes, events, result_routes, capacity):
+    for module in (routes, events, results):
         app.include_router(module.router)
-    app.include_router(result_routes.signed)
-    app.include_router(web.router)
-    app.include_router(health.router)
-    app.include_router(usage.router)
-    app.include_router(capabilities.router)
-    app.include_router(api_page.router)
+    app.include_router(routes.capacity_router)
+    app.include_router(results.signed)
+    app.include_router(service_info.router)
+    app.include_router(web_pages.router)
     app.add_middleware(Gate, settings=settings, admission=admission, metrics=metrics)
     if settings.allowed_origin_list:
         # Added last, so it comes first: what a refused page may read is that it was refused, and why.
         app.add_middleware(CORSMiddleware, **cors(settings.allowed_origin_list))
-    api_page.describe(app)
+    web_pages.describe(app)
     return app

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, in the parser's own terms. ``http.errors`` and ``http.jobs.envelope`` map these to status codes.
+"""What can go wrong, in the parser's own terms. ``http.errors`` maps these to status codes.
 
 Messages are for the client: they name the field, the bad value and what was expected. Errors cross a process boundary,
 so each class takes its message as the only argument.

@@ -22,6 +22,7 @@ from container import balancer, device_check, layout, metrics, parser, replica, 
 from container.guard import given_up, pairs
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
+from tool_errors import UsageError
 
 SAMPLES = ROOT / "tests/data/npu-smi"
 
@@ -53,7 +54,7 @@ def test_one_replica_for_each_die(tmp_path: Path):
     ],
 )
 def test_replicas_that_make_no_sense(tmp_path: Path, env: dict[str, str], dies: tuple[int, ...], message: str):
-    with pytest.raises(replicas.ReplicaError, match=message):
+    with pytest.raises(UsageError, match=message):
         replicas.count(env, devices(tmp_path, *dies))
 
 

@@ -22,6 +22,7 @@ class Recorded:
         self._there, self._weights = there, weights
         monkeypatch.setattr(prepare, "is_ready", lambda environment: environment.name in there)
         monkeypatch.setattr(prepare, "set_up", self._set_up)
+        monkeypatch.setattr(prepare.system, "ensure", self._ensure)
         monkeypatch.setattr(prepare, "choose_weights", self._choose)
         monkeypatch.setattr(prepare.inputs, "decode", self._decode)
 
@@ -29,12 +30,16 @@ class Recorded:
         self.steps.append(f"start {' '.join(programs)}")
 
     def run(self) -> list[str]:
-        prepare.prepare_local(LocalSettings.load(os.environ), [], self)
+        prepare.prepare_local(LocalSettings.load(os.environ), [], self, install=False)
         return self.steps
 
     def _set_up(self, environment: Environment) -> None:
         if environment.name not in self._there:
             self.steps.append(f"make {environment.name}")
+
+    def _ensure(self, environments: tuple[Environment, ...], *, install: bool) -> None:
+        self.steps.append(f"system for {', '.join(environment.name for environment in environments)}")
+        assert not install
 
     def _choose(self, settings: LocalSettings) -> dict[str, object]:
         self.steps.append("weights")
@@ -49,11 +54,19 @@ class Recorded:
 
 def test_a_first_run(monkeypatch: pytest.MonkeyPatch):
     steps = Recorded(monkeypatch, there=set()).run()
-    assert steps == ["make tools", "make vlm", "weights", "start vlm", "make parser", "decode"]
+    assert steps == [
+        "system for tools, vlm, parser",
+        "make tools",
+        "make vlm",
+        "weights",
+        "start vlm",
+        "make parser",
+        "decode",
+    ]
 
 
 def test_nothing_starts_before_a_document_is_known_to_be_good(monkeypatch: pytest.MonkeyPatch):
-    assert Recorded(monkeypatch, there={"tools", "vlm", "parser"}).run() == ["weights", "decode"]
+    assert Recorded(monkeypatch, there={"tools", "vlm", "parser"}).run()[1:] == ["weights", "decode"]
 
 
 def test_without_weights_nothing_starts(monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ import pytest
 from tests.support.paths import ROOT
 
 FILES = ("Dockerfile.cpu", "Dockerfile.ascend")
-SHARED = ("base", "builder", "dependencies", "stubs", "environment", "vlm")
+SHARED = ("base", "builder", "dependencies", "vlm")
 OWN = {
     "Dockerfile.cpu": {"system", "platform", "parser", "corpus"},
     "Dockerfile.ascend": {"system", "vllm", "kernels", "platform"},

@@ -17,7 +17,7 @@ GUIDES = (README, *guide())
 TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
 # First line of each block that no test runs, and what it needs.
 NOT_RUN = {
-    "scripts/test.sh": "it runs the tests",
+    "scripts/test.sh unit": "it runs the tests",
     "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
     "git fetch && git checkout NEW": "no other version",
     "PARSER_DATABASE_URL=postgresql://user:password@host/database": "other machines",
@@ -67,6 +67,25 @@ def test_the_guides_runner_takes_blocks_without_a_mark_and_the_readmes_take_none
 def test_the_guide_has_the_same_pages_in_both_languages():
     there = {path.stem for path in LANGUAGES["Chinese"].glob("*.md")} - {"README"}
     assert there == set(GUIDE), "docs/zh-CN holds the guide's pages and its index, and nothing else"
+
+
+def shape(path: Path) -> list[str]:
+    """What a page is made of, line by line, in no language: headings, items, rows with the code of their first cell."""
+    found, in_block = [], False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            in_block = not in_block
+            found += [line] if in_block else []
+        elif not in_block and (mark := re.match(r"#+ |- |\d+\. |\|", line)):
+            cell = line.split("|")[1] if mark[0] == "|" else ""
+            found.append(" ".join([mark[0].strip(), *re.findall(r"`([^`]+)`", cell)]))
+    return found
+
+
+@pytest.mark.parametrize("page", GUIDE)
+def test_both_languages_of_a_page_have_the_same_sections_items_and_rows(page: str):
+    english, chinese = (shape(folder / f"{page}.md") for folder in LANGUAGES.values())
+    assert chinese == english
 
 
 @pytest.mark.parametrize("page", GUIDE)

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from container import balancer, halves, replica, replicas, status, take_half
+from container import balancer, halves, replica, status, take_half
 from tests.support.processes import free_port
 from tests.support.wait import wait_for
+from tool_errors import UsageError
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_what_was_chosen_last_outlives_the_container_and_wins(env: dict[str, str
 
 
 def test_one_die_has_no_halves(env: dict[str, str]):
-    with pytest.raises(replicas.ReplicaError, match="expected two dies or more"):
+    with pytest.raises(UsageError, match="expected two dies or more"):
         take_half.choose(env | {"VLM_REPLICAS": "2", "VLM_REPLICAS_PER_DIE": "2"}, "first")
     assert halves.chosen(env) == ""
 

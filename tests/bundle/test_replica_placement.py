@@ -13,6 +13,7 @@ import pytest
 
 from container import cores, folders, replica, replicas, threads
 from tests.bundle.test_containers import SAMPLES, devices
+from tool_errors import UsageError
 
 ASCEND = {"HARDWARE": "ascend", "VLM_REPLICAS": "16"}
 A3_CORES = range(640)
@@ -92,7 +93,7 @@ def test_an_operators_choice_of_cores(tmp_path: Path, topology):
 @pytest.mark.parametrize("text", ["0-3", "0-3;x", "0-3;", "0-3;99", "a;b"])
 def test_a_choice_of_cores_that_cannot_be(tmp_path: Path, text: str, topology):
     env = {"HARDWARE": "ascend", "VLM_REPLICAS": "2", "VLM_CORES": text}
-    with pytest.raises(replicas.ReplicaError, match=r"VLM_CORES is .*expected `auto`, `none`, or one list"):
+    with pytest.raises(UsageError, match=r"VLM_CORES is .*expected `auto`, `none`, or one list"):
         cores.of_replica(env, 1, range(16), devices(tmp_path, 0, 1))
 
 
@@ -116,7 +117,7 @@ def test_replicas_of_one_core_set_on_cpu(topology):
 
 @pytest.mark.parametrize("text", ["0", "9", "two", "-1"])
 def test_replicas_per_die_that_make_no_sense(text: str):
-    with pytest.raises(replicas.ReplicaError, match="VLM_REPLICAS_PER_DIE is"):
+    with pytest.raises(UsageError, match="VLM_REPLICAS_PER_DIE is"):
         replicas.count({"HARDWARE": "cpu", "VLM_REPLICAS_PER_DIE": text})
 
 
@@ -138,7 +139,7 @@ def test_threads_follow_the_cores(env: dict[str, str], bound: int, omp: str | No
 
 
 def test_a_number_of_threads_that_is_none():
-    with pytest.raises(replicas.ReplicaError, match="VLM_THREADS is '0'; expected a whole number from 1 to 1024"):
+    with pytest.raises(UsageError, match="VLM_THREADS is '0'; expected a whole number from 1 to 1024"):
         threads.environment({"VLM_THREADS": "0"}, 4)
 
 

@@ -12,12 +12,11 @@ import pytest
 
 from bundle import envfile
 from bundle.environments import uv
-from bundle.environments.setup import ENVIRONMENTS, check_system_libraries
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
 from bundle.errors import ParseError
 from bundle.settings import LocalSettings, socket_path
 from tests.support.paths import ROOT
-from tool_errors import EnvironmentSetupError, UsageError
+from tool_errors import UsageError
 
 
 def test_env_file_is_read_as_compose_reads_it():
@@ -115,17 +114,6 @@ def test_stamp(tmp_path: Path):
     assert not is_current(tmp_path, [lock], {"K": "1"})
     clear_stamp(tmp_path)
     clear_stamp(tmp_path)
-
-
-def test_a_missing_system_library_is_named_with_its_package(tmp_path: Path, monkeypatch):
-    python = tmp_path / "parser/bin/python"
-    python.parent.mkdir(parents=True)
-    message = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
-    python.write_text(f"#!/bin/sh\necho '{message}' >&2\nexit 1\n")
-    python.chmod(0o755)
-    monkeypatch.setattr("bundle.environments.environment.ENVS_DIR", tmp_path)
-    with pytest.raises(EnvironmentSetupError, match=r"libGL\.so\.1 is missing.*apt-get install libgl1.*mesa-libGL"):
-        check_system_libraries(ENVIRONMENTS["parser"])
 
 
 def test_exit_status():

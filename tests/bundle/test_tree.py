@@ -59,6 +59,23 @@ def test_links_in_documents_lead_somewhere():
     assert broken == []
 
 
+def anchors(path: Path) -> set[str]:
+    """The names that GitHub gives to a document's headings."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in plain}
+
+
+def test_links_to_sections_lead_to_one():
+    broken = []
+    for path in DOCUMENTS:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text()):
+            document = path.parent / target if target else path
+            if not re.match(r"[a-z]+:", target) and document.suffix == ".md" and anchor not in anchors(document):
+                broken.append(f"{relative(path)}: {target}#{anchor}")
+    assert broken == []
+
+
 def test_every_script_is_executable_and_listed():
     listed = (ROOT / "scripts/README.md").read_text()
     for path in [*ROOT.glob("scripts/*.sh"), *ROOT.glob("scripts/*.py")]:
@@ -140,6 +157,15 @@ def test_defaults_in_env_example_are_the_codes():
     assert values["VLM_PORT"] == str(settings.vlm_port) and values["PARSER_PORT"] == str(settings.parser_port)
     assert values["VLM_HOST"] == settings.vlm_host and values["PARSER_BIND"] == settings.parser_host
     assert float(values["READY_TIMEOUT"]) == settings.ready_timeout
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_figures_in_the_readme_are_those_of_the_benchmarks(name: str):
+    """A paragraph that names the benchmarks as its source says no number that is not there."""
+    measured = (ROOT / "docs/benchmarks.md").read_text()
+    quoting = [text for text in (ROOT / name).read_text().split("\n\n") if "docs/benchmarks.md" in text]
+    figures = [figure for text in quoting for figure in re.findall(r"\d+\.\d+", text)]
+    assert figures and [figure for figure in figures if not re.search(rf"(?<![\d.]){figure}(?![\d])", measured)] == []
 
 
 def test_both_readmes_show_the_same_commands():

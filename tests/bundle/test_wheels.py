@@ -37,19 +37,17 @@ def test_cuda_libraries_are_for_x86_only(environment: str):
 
 
 @pytest.mark.parametrize(
-    ("images", "other_torch", "expected"),
+    ("cuda", "other_torch", "expected"),
     [
-        (False, False, {"torch", "torchvision", "nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "numpy"}),
-        (True, False, {"torch", "torchvision", "nvidia-cuda-runtime-cu12", "numpy"}),
-        (False, True, {"numpy"}),
+        (True, False, {"torch", "torchvision", "nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "numpy"}),
+        (False, False, {"torch", "torchvision", "nvidia-cuda-runtime-cu12", "numpy"}),
         (True, True, {"numpy"}),
+        (False, True, {"numpy"}),
     ],
 )
-def test_what_is_not_installed_is_not_fetched(images: bool, other_torch: bool, expected: set[str]):
+def test_what_is_not_installed_is_not_fetched(cuda: bool, other_torch: bool, expected: set[str]):
     every = ("torch", "torchvision", "nvidia-cudnn-cu12", "nvidia-cuda-runtime-cu12", "numpy")
-    pins = wheels.wanted(
-        [wheels.Pin(f"{name}==1", frozenset()) for name in every], images=images, other_torch=other_torch
-    )
+    pins = wheels.wanted([wheels.Pin(f"{name}==1", frozenset()) for name in every], cuda=cuda, other_torch=other_torch)
     assert {pin.requirement.partition("==")[0] for pin in pins} == expected
 
 

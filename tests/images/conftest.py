@@ -55,7 +55,7 @@ def wheels() -> Path:
     pins = yaml.safe_load((ROOT / f"config/stacks/{STACK}.yaml").read_text())
     vlm = pins["services"]["vlm-cpu"]["build"]["args"]["VLM_ENVIRONMENT"]
     with stage("the wheels"):
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", vlm, "parser"], check=True)
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", vlm, "parser"], check=True)
     return WHEELS
 
 

@@ -40,6 +40,7 @@ ALLOWED = {
         "operations/container/parser.py",
         "operations/container/supervisord.py",
         "parser/docparser/",
+        "parser/opencv_contrib_python/",
         "parser/pyproject.toml",
     ),
 }

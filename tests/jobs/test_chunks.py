@@ -11,10 +11,10 @@ import docx
 import openpyxl
 import pytest
 
+from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument
 from docparser.convert.format_names import FORMATS, Format, How
 from docparser.convert.formats import convert
-from docparser.convert.tokens import estimate
 from tests.support.paths import DATA
 
 HEAD = "<tr><th>Well</th><th>March</th></tr>"

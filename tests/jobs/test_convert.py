@@ -10,11 +10,11 @@ from base64 import b64encode
 import openpyxl
 import pytest
 
-from docparser.convert import to_html, xlsx_workbook
+from docparser.convert import to_html, workbook
 from docparser.convert.document import Page, ResultDocument, disposition, stem
 from docparser.convert.formats import convert
 from docparser.convert.html_tables import read_tables
-from docparser.convert.xlsx_sheet import MAX_TEXT, NOT_IN_XML, write_cell
+from docparser.convert.workbook import MAX_TEXT, NOT_IN_XML, write_cell
 
 HOSTILE = """<script>alert(1)</script>
 <img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png">
@@ -63,12 +63,12 @@ def test_pictures_of_the_page_are_inside_the_html():
 def test_tables_become_cells():
     text = "<table><tr><td rowspan=2>a</td><td colspan='2'>b</td></tr><tr><td>1,234.5</td><td>007</td></tr></table>\n\n"
     text += "| x | y |\n|---|---|\n| -3 | $n^2$ |\n"
-    book = openpyxl.load_workbook(io.BytesIO(xlsx_workbook.render(document(text))))
+    book = openpyxl.load_workbook(io.BytesIO(workbook.render(document(text))))
     first, second = book.worksheets
     assert [[cell.value for cell in row] for row in first.rows] == [["a", "b", None], [None, 1234.5, "007"]]
     assert {str(merged) for merged in first.merged_cells.ranges} == {"A1:A2", "B1:C1"}
     assert [[cell.value for cell in row] for row in second.rows] == [["x", "y"], [-3, "n^2"]]
-    assert openpyxl.load_workbook(io.BytesIO(xlsx_workbook.render(document("none")))).worksheets[0].title == "No tables"
+    assert openpyxl.load_workbook(io.BytesIO(workbook.render(document("none")))).worksheets[0].title == "No tables"
 
 
 HOSTILE_CELLS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=" + "x" * 40_000, "\x00=1", "#N/A", "\ud800=1"]
@@ -92,7 +92,7 @@ def test_cells_never_become_formulas(text):
     assert cell.data_type == "s" and cell.quotePrefix == (text != "#N/A")
     assert str(cell.value).replace("\r", "\n").replace("_x000D_", "\n") == shown.replace("\r", "\n")
     table = f"<table><tr><td>{text}</td></tr></table>"
-    (cell,) = next(openpyxl.load_workbook(io.BytesIO(xlsx_workbook.render(document(table)))).worksheets[0].rows)
+    (cell,) = next(openpyxl.load_workbook(io.BytesIO(workbook.render(document(table)))).worksheets[0].rows)
     assert cell.data_type == "s" and cell.value in (shown.strip(), "\ufffd=1")  # Markdown has no NUL
 
 

@@ -17,9 +17,9 @@ from docx.oxml.ns import qn
 from PIL import Image
 
 from docparser.convert.document import Page
-from docparser.convert.mathematics import mathml_of
+from docparser.convert.formulas import mathml_of
 from docparser.convert.omml import MATH, Untranslatable, omml
-from docparser.convert.word_document import render
+from docparser.convert.word import render
 from tests.support.system_packages import needs
 
 M = f"{{{MATH}}}"
@@ -142,7 +142,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_careless_and_hostile_pages_make_a_file_that_opens(text):
-    from docparser.convert.characters import writable
+    from docparser.convert.safe_text import writable
 
     document = opened(writable(text), a=base64.b64encode(b"no picture").decode())
     said = "".join(node.text or "" for node in document.element.iter(qn("w:t")))

@@ -11,13 +11,12 @@ import tracemalloc
 
 import pytest
 
-from docparser.clients.shares import Shares
-from docparser.connections.pace import Pace
+from docparser.clients.shares import ConcurrencyLimit, Shares
+from docparser.connections.protocol import Pace
 from docparser.contract import long_member
 from docparser.documents import source
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
 from docparser.http.bodies import Bodies, Body
-from docparser.http.places import Places
 from docparser.settings import Settings
 
 MIB = 1 << 20
@@ -40,7 +39,7 @@ def bodies(folder, **settings) -> Bodies:
 
 class TestShares:
     def test_one_client_has_half(self):
-        places = Places(4, "requests", "PARSER_MAX_REQUESTS")
+        places = ConcurrencyLimit(4, "requests", "PARSER_MAX_REQUESTS")
         with places.taken("a"), places.taken("a"):
             with pytest.raises(TooBusy, match=r"2 requests for this client.*half of PARSER_MAX_REQUESTS"):
                 places.check("a")

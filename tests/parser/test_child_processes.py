@@ -138,12 +138,12 @@ def test_errors_of_a_job_keep_their_class_and_others_their_secrets(pool):
 def test_children_have_no_keys_and_neither_paddle_nor_fastapi(monkeypatch):
     monkeypatch.setenv("PARSER_API_KEYS", "secret")
     monkeypatch.setenv("VLM_API_KEY", "secret")
-    pool = Pool(lambda: Zygote.spawn(JOBS | {"convert": "docparser.convert.job:convert_answer"}), quick=1, most=1)
+    pool = Pool(lambda: Zygote.spawn(JOBS | {"convert": "docparser.convert.formats:convert_answer"}), quick=1, most=1)
     try:
         names = set(pool.call("look").decode().split())
     finally:
         pool.close()
-    assert {"openpyxl", "docparser.convert.job"} <= names
+    assert {"openpyxl", "docparser.convert.formats"} <= names
     assert not names & {"PARSER_API_KEYS", "VLM_API_KEY", "paddle", "paddlex", "fastapi", "starlette", "uvicorn"}
 
 

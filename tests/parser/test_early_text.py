@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from docparser.contract.options import AnswerOptions
-from docparser.http.chat.page_text import PageText
+from docparser.http.chat.reading import PageText
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from starlette.types import Message
 
-from docparser.http import arriving
+from docparser.http import bodies
 from docparser.settings import Settings
 from tests.parser.test_gate import ENTRY, KEY, ask, gated
 
@@ -142,7 +142,7 @@ class TestBody:
         assert answer[0]["status"] == 401 and heard == 0
 
     def test_who_falls_silent_is_answered(self, monkeypatch):
-        monkeypatch.setattr(arriving, "SILENCE_S", 0.05)
+        monkeypatch.setattr(bodies, "SILENCE_S", 0.05)
         answer, heard = self.send(Settings(api_keys=ENTRY), 2, last=lambda: asyncio.sleep(3600))
         assert answer[0]["status"] == 401 and heard == 2
 

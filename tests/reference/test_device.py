@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from reference import inference, performance, timing
-from reference.device import Device, available, device_name
+from reference.device import Device, available, device_name, preferred
 from reference.library_errors import translate
 from tool_errors import DeviceError, EnvironmentSetupError, UsageError
 
@@ -62,6 +62,18 @@ def test_no_npu_is_visible(tmp_path, monkeypatch):
 def test_no_gpu():
     device, reason = available("cuda")
     assert device is None and "nvidia-smi" in reason
+
+
+def test_a_gpu_without_cudas_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """torch sees the GPU by the CUDA runtime alone; the libraries that compute are small ones in their place."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "torch/__init__.py"))
+    assert available("cuda")[1] == "" and preferred() == "cuda", "torch from elsewhere, with CUDA in the system"
+    (tmp_path / "nvidia/cublas/lib").mkdir(parents=True)
+    assert "scripts/setup_env.sh --cuda reference" in available("cuda")[1] and preferred() == "cpu"
+    (tmp_path / "nvidia_cublas_cu12-12.8.4.1.dist-info").mkdir()
+    assert available("cuda")[1] == "" and preferred() == "cuda"
 
 
 @pytest.mark.parametrize("name", ["npu:", "tpu", "cpu:0", "NPU"])

@@ -20,7 +20,7 @@ from PIL import Image, ImageChops
 import file_types
 from batch import arguments, outputs, pages
 from batch.outputs.picture_pdf import PicturePdf, as_jpeg
-from docparser.convert import xlsx_workbook
+from docparser.convert import workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
 from tests.support.numbered_pages import numbered_pdf
@@ -50,7 +50,7 @@ def test_the_service_writes_the_same_spreadsheet(results):
     records = sorted((results / ".parse/pages").glob("*.json"))
     texts = [json.loads(record.read_bytes())["markdown"]["text"] for record in records]
     answer = {"layoutParsingResults": [{"markdown": {"text": text, "images": {}}} for text in texts]}
-    service = xlsx_workbook.render(ResultDocument.from_answer("book.pdf", answer))
+    service = workbook.render(ResultDocument.from_answer("book.pdf", answer))
     ours, theirs = (openpyxl.load_workbook(book) for book in (results / "book.xlsx", io.BytesIO(service)))
     assert ours.sheetnames == theirs.sheetnames and len(ours.sheetnames) == 3
     for sheet in ours:

@@ -42,7 +42,7 @@ CUT = """async (html) => {
 
 # The same of the service's own code.
 SCAN_BY_SERVICE = """
-from docparser.convert.formula_scanner import display_formulas, inline_formulas
+from docparser.convert.formulas import display_formulas, inline_formulas
 finds = (display_formulas, inline_formulas)
 answer = [[[[f.start, f.end, f.latex] for f in find(text)] for find in finds] for text in given]
 """

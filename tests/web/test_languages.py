@@ -26,11 +26,10 @@ CODES = """
 from docparser.contract.labels import LABELS
 from docparser.convert.format_names import FORMATS
 from docparser.http.errors import STATUS
-from docparser.http.jobs import envelope
 from docparser.jobs.storage.states import StepState
 from docparser.parsing.page_report import ERROR_KINDS, VLM_FAILED
 answer = {
-    "error": sorted({*map(str, STATUS.values()), *map(str, envelope.STATUS.values()), "401", "403", "405", "421"}),
+    "error": sorted({*map(str, STATUS.values()), "401", "403", "405", "421"}),
     "failed": [*ERROR_KINDS.values(), "failed", "damaged"],
     "noted": [*VLM_FAILED, "refused", "repetition", "length"],
     "page": list(map(str, StepState)),

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from bounded_child import bound, bound_cpu, confine, end_with_parent
+
 from .bounds import VideoBounds
 from .sampling import frame_indices
 
@@ -27,9 +29,10 @@ class Refused(Exception):
 
 def main() -> int:
     bounds = VideoBounds(**json.loads(sys.argv[1]))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (bounds.patience, bounds.patience))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    bound(resource.RLIMIT_AS, MEMORY_BYTES, final=True)
+    bound_cpu(bounds.patience)
+    confine(oom_score=1000)
+    end_with_parent(os.getppid())
     os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = "threads;1"
     os.environ["OPENCV_LOG_LEVEL"] = "SILENT"
     output = sys.stdout.buffer

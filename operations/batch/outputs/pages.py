@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from docparser.convert.characters import writable
 from docparser.convert.document import Page
+from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import joined_pages
 
 from ..state import DocumentState, Trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docparser.convert.xlsx_workbook import add_page, empty_workbook
+from docparser.convert.workbook import add_page, empty_workbook
 
 from .. import files
 from ..state import DocumentState

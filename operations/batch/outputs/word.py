@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docparser.convert.word_document import render
+from docparser.convert.word import render
 
 from .. import files
 from ..state import DocumentState

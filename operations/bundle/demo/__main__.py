@@ -40,7 +40,9 @@ def run_demo(words: list[str]) -> None:
     try:
         with exclusive():
             services.check()
-            prepared = prepare_local(settings, documents, local) if chosen == "local" else Prepared()
+            prepared = Prepared()
+            if chosen == "local":
+                prepared = prepare_local(settings, documents, local, install=not options.no_install)
             services.start()
             weights = services.wait_ready() or prepared.weights
         for document in documents:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """Return `paths`, `out`, `mode` and `down`; argparse ends the process with status 2 for what it cannot read."""
+    """Return `paths` and the options; argparse ends the process with status 2 for what it cannot read."""
     parser = argparse.ArgumentParser(prog="scripts/run_demo.sh", description="Parse images and PDFs to Markdown.")
     parser.add_argument("paths", metavar="PATH", nargs="*", help="image (PNG, JPEG, TIFF, BMP, WebP) or PDF")
     parser.add_argument(
@@ -23,6 +23,11 @@ def parse(words: list[str]) -> argparse.Namespace:
         choices=("auto", "docker", "local"),
         default="auto",
         help="run the services in containers or as local processes (default: auto)",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="as root: install no system packages, say which are missing",
     )
     parser.add_argument("--down", action="store_true", help="stop the services")
     options = parser.parse_args(words)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bundle.demo import inputs
+from bundle.environments import system
 from bundle.environments.environment import Environment
 from bundle.environments.setup import ENVIRONMENTS, is_ready, set_up
 from bundle.paths import RUN_DIR
@@ -51,12 +52,16 @@ def exclusive() -> Iterator[None]:
         yield
 
 
-def prepare_local(settings: LocalSettings, documents: list[inputs.Document], services: Startable) -> Prepared:
+def prepare_local(
+    settings: LocalSettings, documents: list[inputs.Document], services: Startable, *, install: bool
+) -> Prepared:
     """Make the environments, choose the weights and decode the documents. Raises ToolError.
 
-    The VLM takes longest to start. It loads while the parser's environment is made, if that has to be made.
+    The VLM takes longest to start. It loads while the parser's environment is made, if that has to be made. `install`
+    allows root to install system packages that are missing.
     """
     tools, vlm, parser = environments()
+    system.ensure((tools, vlm, parser), install=install)
     for environment in (tools, vlm):
         set_up(environment)
     weights = choose_weights(settings)

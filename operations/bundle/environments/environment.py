@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from bundle.environments.cuda import without_cuda
 from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, VALUES
 
 # torch and what only torch brings along: TORCH_CPU_INDEX_URL replaces all of it.
@@ -17,14 +18,14 @@ TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|nvidia-[a-z0-9-]+)==")
 
 @dataclass(frozen=True)
 class Environment:
-    """One virtual environment: its lock, which of our packages it runs, and how to see that it works.
+    """One virtual environment: its lock, which of our packages it runs, and what its files need of the system.
 
-    `probe` is Python code that loads the native libraries that need something from the system.
+    `libraries` are keys of `LIBRARIES` in `system.py`.
     """
 
     name: str
     packages: tuple[str, ...] = ()
-    probe: str = ""
+    libraries: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:
@@ -33,6 +34,16 @@ class Environment:
     @property
     def python(self) -> Path:
         return self.home / "bin" / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        """Where its packages lie."""
+        return self.home / "lib" / "python3.11" / "site-packages"
+
+    @property
+    def cuda(self) -> Path:
+        """A file that says that NVIDIA's libraries are wanted here: `scripts/setup_env.sh --cuda ENV` makes it."""
+        return self.home / ".cuda"
 
     @property
     def lock(self) -> Path:
@@ -66,11 +77,12 @@ def torch_pins(environment: Environment) -> list[tuple[str, str]]:
 
 
 def locked(environment: Environment) -> str:
-    """What of the lock is installed by its hashes: all of it, or all but torch where an index of CPU builds is
-    named."""
-    if not cpu_torch_index(environment):
-        return environment.lock.read_text()
-    return "".join(entry for entry in split_entries(environment.lock.read_text()) if not TORCH.match(entry))
+    """What of the lock is installed by its hashes: all but CUDA's large libraries, if they are not wanted, and all but
+    torch where an index of CPU builds is named."""
+    text = environment.lock.read_text()
+    if cpu_torch_index(environment):
+        return "".join(entry for entry in split_entries(text) if not TORCH.match(entry))
+    return text if environment.cuda.is_file() else without_cuda(text)
 
 
 def torch_from_cpu_index(environment: Environment, index: str) -> list[str]:

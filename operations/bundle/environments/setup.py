@@ -3,40 +3,35 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
+import argparse
 import sys
 from pathlib import Path
 
-from bundle.environments.environment import Environment, install_plan, locked
-from bundle.environments.libc import check_libc
+from bundle.environments import cuda, system
+from bundle.environments.environment import Environment, install_plan, locked, torch_pins
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
-from bundle.progress import run_logged, say, step
+from bundle.progress import run_logged, say
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
-# Loads vLLM's kernels alone: importing the package would take many times as long.
-VLLM_KERNELS = """
-import ctypes, importlib.util, pathlib, torch
-for kernels in pathlib.Path(importlib.util.find_spec("vllm").origin).parent.glob("_C*.so"):
-    ctypes.CDLL(str(kernels))
-"""
+# Stands in the place of the package of that name, for PaddleX.
+OPENCV = "parser/opencv_contrib_python"
 
 ENVIRONMENTS = {
     env.name: env
     for env in (
         Environment("tools", packages=("common", "operations", "model_code")),
         Environment("supervisor"),
-        Environment("vlm", packages=("common", "model_code"), probe=VLLM_KERNELS),
-        Environment("vlm-0.13", packages=("common", "model_code"), probe=VLLM_KERNELS),
-        # No probe: torch_npu needs CANN's libraries, which the tests simulate.
+        Environment("vlm", packages=("common", "model_code"), libraries=("libnuma.so.1",)),
+        Environment("vlm-0.13", packages=("common", "model_code"), libraries=("libnuma.so.1",)),
+        # torch_npu needs CANN's libraries, which the tests simulate.
         Environment("npu", packages=("common", "model_code")),
         Environment("npu-0.13", packages=("common", "model_code")),
         # For Dockerfile.ascend. Without an NPU they can be made, but not imported.
         Environment("vlm-ascend", packages=("common", "model_code")),
         Environment("vlm-ascend-0.13", packages=("common", "model_code")),
-        Environment("parser", packages=("common", "parser"), probe="import cv2"),
+        Environment("parser", packages=("common", "parser", OPENCV), libraries=("libgomp.so.1",)),
         Environment("api"),
         Environment("fuzz"),
         Environment("s3"),
@@ -44,58 +39,27 @@ ENVIRONMENTS = {
         # The batch tool writes tables with the parser's own code (docparser.convert), which needs nothing of Paddle.
         Environment("client", packages=("common", "operations", "parser")),
         # A corpus is parsed by the parser's own page work, on every node of a Ray cluster.
-        Environment("corpus", packages=("common", "operations", "parser"), probe="import cv2"),
-        Environment("reference", packages=("common", "model_code"), probe="import torch"),
+        Environment("corpus", packages=("common", "operations", "parser", OPENCV), libraries=("libgomp.so.1",)),
+        Environment("reference", packages=("common", "model_code")),
     )
 }
 
-# Shared object -> Debian/Ubuntu package and openEuler/RHEL package that bring it.
-SYSTEM_LIBRARIES = {
-    "libGL.so.1": ("libgl1", "mesa-libGL"),
-    "libgthread-2.0.so.0": ("libglib2.0-0", "glib2"),
-    "libglib-2.0.so.0": ("libglib2.0-0", "glib2"),
-    "libnuma.so.1": ("libnuma1", "numactl-libs"),
-    "libgomp.so.1": ("libgomp1", "libgomp"),
-}
-MISSING_LIBRARY = re.compile(r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file")
-
 
 def settings_of(environment: Environment) -> dict[str, str]:
-    """What decides how an environment is made, apart from files: the index that torch comes from, and the names of our
-    packages, which an editable install maps when it is made."""
+    """What decides how an environment is made, apart from files: the index that torch comes from, whether CUDA's
+    libraries are wanted, and the names of our packages, which an editable install maps when it is made."""
     modules = (path for package in environment.packages for path in (ROOT / package).glob("*/__init__.py"))
     found = sorted(path.parent.name for path in modules)
-    return {"TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""), "packages": " ".join(found)}
+    return {
+        "TORCH_CPU_INDEX_URL": VALUES.get("TORCH_CPU_INDEX_URL", ""),
+        "cuda": str(environment.cuda.is_file()),
+        "packages": " ".join(found),
+    }
 
 
 def is_ready(environment: Environment) -> bool:
     """Whether nothing is left to do for this environment."""
     return environment.python.is_file() and is_current(environment.home, environment.inputs, settings_of(environment))
-
-
-def check_system_libraries(environment: Environment) -> None:
-    """Load what needs system libraries.
-
-    Raises EnvironmentSetupError, which names the missing library and the command that installs it.
-    """
-    command = [str(environment.python), "-c", environment.probe]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not result.returncode:
-        return
-    missing = MISSING_LIBRARY.search(result.stderr)
-    if not missing:
-        last = result.stderr.strip().splitlines()[-1] if result.stderr.strip() else "no message"
-        raise EnvironmentSetupError(f"the environment {environment.name} does not work: {last}")
-    library = missing["name"]
-    debian, rpm = SYSTEM_LIBRARIES.get(library, ("", ""))
-    remedy = (
-        f"install it: apt-get install {debian} (Debian, Ubuntu) or dnf install {rpm} (openEuler)"
-        if debian
-        else "install the system package that holds it"
-    )
-    raise EnvironmentSetupError(
-        f"the system library {library} is missing, which the environment {environment.name} needs; {remedy}"
-    )
 
 
 def set_up(environment: Environment) -> None:
@@ -108,7 +72,7 @@ def set_up(environment: Environment) -> None:
         return
     if not environment.lock.is_file():
         raise EnvironmentSetupError(f"{shown(environment.lock)} is missing; run scripts/lock_requirements.sh")
-    check_libc(environment.name)
+    system.ensure([environment])
     uv, env = str(ensure_uv()), registry_environment()
     log = RUN_DIR / "logs" / f"setup-{environment.name}.log"
     if not environment.python.is_file():
@@ -116,15 +80,15 @@ def set_up(environment: Environment) -> None:
         if run_logged(command, log, f"environment {environment.name}: making it", env):
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
     clear_stamp(environment.home)
+    cuda.remove(environment.site_packages)
     requirements = environment.home / "requirements.txt"
     requirements.write_text(locked(environment))
     for what, arguments in install_plan(environment, requirements):
         command = pip_command(environment.python, arguments)
         if run_logged(command, log, f"environment {environment.name}: installing {what}", env):
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
-    if environment.probe:
-        with step(f"environment {environment.name}: checking its system libraries"):
-            check_system_libraries(environment)
+    if torch_pins(environment) and not environment.cuda.is_file():
+        cuda.write(environment.site_packages)
     write_stamp(environment.home, environment.inputs, settings_of(environment))
 
 
@@ -145,20 +109,34 @@ def chosen(names: list[str]) -> list[Environment]:
     return [ENVIRONMENTS[name] for name in names]
 
 
-def set_up_all(names: list[str]) -> None:
-    for environment in chosen(names):
+def set_up_all(names: list[str], *, with_cuda: bool, install: bool) -> None:
+    environments = chosen(names)
+    system.ensure(environments, install=install)
+    for environment in environments:
+        if with_cuda:
+            if not torch_pins(environment):
+                raise UsageError(
+                    f"the environment {environment.name} has no torch, which alone uses CUDA; leave out --cuda"
+                )
+            environment.home.mkdir(parents=True, exist_ok=True)
+            environment.cuda.touch()
         set_up(environment)
         say(f"environment {environment.name}: ready in {shown(environment.home)}")
 
 
-def main(names: list[str]) -> int:
-    if names in (["-h"], ["--help"]):
-        print(
-            f"usage: scripts/setup_env.sh {'|'.join(ENVIRONMENTS)} ...\n"
-            "Makes each environment under ENVS_DIR (default .venvs) from config/requirements; safe to run again."
-        )
-        return 0
-    return run(lambda: set_up_all(names), RESUMABLE)
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="scripts/setup_env.sh", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--cuda",
+        action="store_true",
+        help="with NVIDIA's libraries, for a GPU (4 GB more; an environment keeps them until its folder is removed)",
+    )
+    parser.add_argument("--no-install", action="store_true", help="install no system packages, say what is missing")
+    parser.add_argument("environments", nargs="*", metavar="ENV", help=", ".join(ENVIRONMENTS))
+    options = parser.parse_args(words)
+    return run(
+        lambda: set_up_all(options.environments, with_cuda=options.cuda, install=not options.no_install), RESUMABLE
+    )
 
 
 if __name__ == "__main__":

@@ -9,19 +9,15 @@ stage="$1"
 ca=/run/secrets/ca_bundle
 sources=/run/secrets/apt_sources
 site_list=/etc/apt/sources.list.d/site.list
-# Only the plain x86-64 build of torch wants libraries of CUDA; on other processors there is nothing to compile.
-compiler=()
-if [[ "$(uname -m)" == x86_64 ]]; then compiler=(gcc); fi
 
 apt_packages() {
     case "$stage" in
         # CANN images bring a Python 3.11 of their own.
         base) packages=(ca-certificates); command -v python3.11 >/dev/null || packages+=(python3.11) ;;
         builder) packages=(); python3.11 -c 'import ensurepip' 2>/dev/null || packages+=(python3.11-venv) ;;
-        stubs) packages=("${compiler[@]}") ;;
         kernels) packages=(gcc g++ make cmake git libnuma-dev) ;;
         vlm) packages=(haproxy libgomp1 libnuma1) ;;
-        parser) packages=(libgl1 libglib2.0-0 libgomp1) ;;
+        parser) packages=(libgomp1) ;;
         *) return 1 ;;
     esac
 }
@@ -30,10 +26,9 @@ dnf_packages() {
     case "$stage" in
         base) packages=(ca-certificates shadow-utils); command -v python3.11 >/dev/null || packages+=(python3) ;;
         builder) packages=() ;;
-        stubs) packages=("${compiler[@]}") ;;
         kernels) packages=(gcc gcc-c++ make cmake git numactl-devel) ;;
         vlm) packages=(haproxy libgomp numactl-libs) ;;
-        parser) packages=(mesa-libGL glib2 libgomp) ;;
+        parser) packages=(libgomp) ;;
         *) return 1 ;;
     esac
 }
@@ -74,7 +69,7 @@ make_service_user() {
 manager=dnf
 if command -v apt-get >/dev/null; then manager=apt; fi
 "${manager}_packages" || {
-    echo "error: unknown stage '$stage'; expected base, builder, stubs, kernels, vlm or parser" >&2
+    echo "error: unknown stage '$stage'; expected base, builder, kernels, vlm or parser" >&2
     exit 2
 }
 if ((${#packages[@]})); then "${manager}_install" "${packages[@]}"; fi

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python part of an image's build, one step a call: `bootstrap`, `dependencies ENV...`, `stubs ENV FOLDER`,
-`source ENV` (vLLM), `own ENV PACKAGE...`.
+"""The Python part of an image's build, one step a call: `bootstrap`, `dependencies ENV...`, `source ENV` (vLLM),
+`own ENV PACKAGE...`.
 
 The Dockerfiles run it. It imports only what changes seldom, since the first steps make layers of gigabytes;
 .dockerignore lists those files. Packages come from /wheels where the build has such a context, else from the index
@@ -16,12 +16,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bundle.environments.environment import Environment, install_plan, locked, own_packages, source_lock
+from bundle.environments import cuda
+from bundle.environments.environment import Environment, install_plan, locked, own_packages, source_lock, torch_pins
 from bundle.environments.libc import check_libc
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
-from bundle.image_build.cuda_stubs import without_cuda, write
 from bundle.paths import ENVS_DIR, ROOT
-from bundle.progress import say, step
+from bundle.progress import step
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
 WHEELS = Path("/wheels")
@@ -57,11 +57,6 @@ def pip(environment: Environment, what: str, arguments: list[str]) -> None:
             raise EnvironmentSetupError(f"{environment.name}: {what} could not be installed")
 
 
-def site_packages(environment: Environment) -> Path:
-    """Where the packages of an environment lie."""
-    return next(environment.home.glob("lib/python3*/site-packages"))
-
-
 def dependencies(environment: Environment) -> None:
     """Make the environment from its locks, without the large libraries of CUDA (decision 0406).
 
@@ -71,19 +66,14 @@ def dependencies(environment: Environment) -> None:
     command = [str(ensure_uv()), "venv", "--python", sys.executable, str(environment.home)]
     subprocess.run(command, env=registry_environment(), check=True)
     requirements = environment.home / "requirements.txt"
-    requirements.write_text(without_cuda(locked(environment)))
+    requirements.write_text(locked(environment))
     for what, arguments in install_plan(environment, requirements):
         pip(environment, what, arguments)
+    if torch_pins(environment):
+        cuda.write(environment.site_packages)
     link = ENVS_DIR / "vlm"
     if environment.name.startswith("vlm") and not link.exists():
         link.symlink_to(environment.name)
-
-
-def stubs(environment: Environment, folder: Path) -> None:
-    """Write the small libraries in the place of CUDA's to `folder`, which is then copied over site-packages."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = write(site_packages(environment), folder)
-    say(f"{environment.name}: {len(written)} small libraries in the place of CUDA's {' '.join(written)}")
 
 
 def source(environment: Environment) -> None:
@@ -108,7 +98,7 @@ def own(environment: Environment) -> None:
     What runs beside the service (`container`) is put on the path of the environment `supervisor` and of no other.
     """
     pip(environment, ", ".join(environment.packages), own_packages(environment))
-    path = site_packages(Environment("supervisor")) / "paddleocr-vl.pth"
+    path = Environment("supervisor").site_packages / "paddleocr-vl.pth"
     path.write_text(f"{ROOT}/operations\n{ROOT}/common\n")
     folders = [str(ROOT / name) for name in (*environment.packages, "operations/container")]
     subprocess.run([str(environment.python), "-m", "compileall", "-q", *folders], check=True)
@@ -126,16 +116,14 @@ def do(words: list[str]) -> None:
         case ["dependencies", *names] if names:
             for name in names:
                 dependencies(Environment(name))
-        case ["stubs", name, folder]:
-            stubs(Environment(name), Path(folder))
         case ["source", name]:
             source(Environment(name))
         case ["own", name, *packages] if packages:
             own(Environment(name, packages=("common", *packages)))
         case _:
             raise UsageError(
-                f"unknown words {' '.join(words)!r}; expected bootstrap, dependencies ENV..., stubs ENV FOLDER, "
-                "source ENV or own ENV PACKAGE..."
+                f"unknown words {' '.join(words)!r}; expected bootstrap, dependencies ENV..., source ENV or "
+                "own ENV PACKAGE..."
             )
     shutil.rmtree(UV_CACHE, ignore_errors=True)
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 
+import env_values
 from bundle.preflight.machine import Finding, Machine, passed
 
 STATE, MOUNT, IMAGE = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl", "paddleocr-vl/parser:3.7.0"
@@ -22,20 +23,23 @@ def is_ours(machine: Machine) -> bool:
 
 
 def check_port(machine: Machine) -> Iterator[Finding]:
-    host, text = machine.setting("PARSER_BIND", "127.0.0.1"), machine.setting("PARSER_PORT", "8080")
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
-        yield Finding("FAIL", "port", f"PARSER_PORT is {text!r}", "a number from 1 to 65535", "set PARSER_PORT in .env")
-    elif machine.port_is_free(host, int(text)):
-        yield passed("port", f"{text} on {host} is free")
+    host = machine.setting("PARSER_BIND", "127.0.0.1")
+    try:
+        port = env_values.port({"PARSER_PORT": machine.setting("PARSER_PORT", "8080")}, "PARSER_PORT", 8080)
+    except env_values.WrongValue as error:
+        yield Finding("FAIL", "port", f"{error.name} is {error.value!r}", error.expected, f"set {error.name} in .env")
+        return
+    if machine.port_is_free(host, port):
+        yield passed("port", f"{port} on {host} is free")
     elif is_ours(machine):
-        yield passed("port", f"{text} on {host} is our parser's")
+        yield passed("port", f"{port} on {host} is our parser's")
     else:
         yield Finding(
             "FAIL",
             "port",
-            f"{text} on {host} is taken",
+            f"{port} on {host} is taken",
             "a free port",
-            f"ss -ltnp 'sport = :{text}' shows who listens; end that, or set PARSER_PORT in .env",
+            f"ss -ltnp 'sport = :{port}' shows who listens; end that, or set PARSER_PORT in .env",
         )
 
 

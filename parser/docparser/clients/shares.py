@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all clients share at once: places, connections, bytes. One client has at most half of it."""
+"""What all clients share at once: connections, bytes, work. One client has at most half of it."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
+
+from docparser.errors import TooBusy
 
 
 class Shares:
@@ -33,3 +37,33 @@ class Shares:
         self._by_client[client] -= amount
         if not self._by_client[client]:
             del self._by_client[client]
+
+
+class ConcurrencyLimit:
+    """``most`` at once, one client half of them. ``what`` and ``setting`` are words of the refusal."""
+
+    def __init__(self, most: int, what: str, setting: str) -> None:
+        self._shares = Shares(most)
+        self._what = what
+        self._setting = setting
+
+    def check(self, client: str) -> None:
+        """Raises TooBusy if there is no place."""
+        bound = self._shares.bound(client)
+        if bound == self._shares.most:
+            raise TooBusy(f"There are {bound} {self._what}, which is all that is allowed ({self._setting}).")
+        if bound is not None:
+            raise TooBusy(
+                f"There are {bound} {self._what} for this client, which is all that one client may have: half of "
+                f"{self._setting}."
+            )
+
+    @contextlib.contextmanager
+    def taken(self, client: str) -> Iterator[None]:
+        """Raises TooBusy."""
+        self.check(client)
+        self._shares.take(client)
+        try:
+            yield
+        finally:
+            self._shares.give_back(client)

@@ -4,40 +4,86 @@
 from __future__ import annotations
 
 import asyncio
+import http
+import json
 import sys
+import uuid
 from typing import ClassVar, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from docparser.connections.answers import error_answer
-from docparser.connections.pace import Pace
-from docparser.connections.table import ConnectionTable
+from docparser.connections.registry import ConnectionRegistry
 from docparser.connections.transport import CountedTransport
 from docparser.settings import Settings
+
+RETRY_S = 10
+
+
+def error_answer(status: int, words: str) -> bytes:
+    """A whole HTTP answer to what never became a request; the connection closes after it.
+
+    No path is known yet, so the body has the fields of every path family (``http.errors``).
+    """
+    body = {"logId": str(uuid.uuid4()), "errorCode": status, "errorMsg": words, "code": status, "msg": words}
+    body |= {"error": {"message": words, "type": "server_error" if status >= 500 else "invalid_request_error"}}
+    content = json.dumps(body).encode()
+    retry = f"Retry-After: {RETRY_S}\r\n" if status in (429, 503) else ""
+    head = (
+        f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(content)}\r\n{retry}X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+class Pace:
+    """Whether bytes move at ``rate`` bytes a second or more, on average over each window of ``window_s`` seconds.
+
+    The average since the beginning would not do: a client that sent much at first could then be silent for days.
+    """
+
+    def __init__(self, rate: int, window_s: float) -> None:
+        self._least = rate * window_s  # bytes in a window
+        self._window_s = window_s
+        self._began = 0.0
+        self._moved = 0
+
+    def restart(self, now: float, moved: int) -> None:
+        """A window begins; ``moved`` bytes have moved in all so far."""
+        self._began, self._moved = now, moved
+
+    def too_slow(self, now: float, moved: int) -> bool:
+        """Judges the window if it is over, and begins the next one."""
+        if now - self._began < self._window_s:
+            return False
+        slow = moved - self._moved < self._least
+        self.restart(now, moved)
+        return slow
+
 
 LINGER_S = 30.0  # how long a refused client may go on sending
 
 
 def bounded_protocol(settings: Settings) -> type[BoundedProtocol]:
-    """The class that uvicorn makes one object of for each connection; all share one table."""
-    return type("Protocol", (BoundedProtocol,), {"table": ConnectionTable(settings)})
+    """The protocol class for uvicorn, which makes one object of it per connection. All objects share one registry."""
+    return type("Protocol", (BoundedProtocol,), {"registry": ConnectionRegistry(settings)})
 
 
 class BoundedProtocol(H11Protocol):
-    """``look`` is called by the table's clock: no request arms timers of its own.
+    """One connection. The registry's clock calls ``look``, so no request arms timers of its own.
 
-    A client that is refused while it sends gets its answer, and what it still sends is thrown away: a connection that
-    is closed with unread bytes is reset, and then the client's machine may discard the answer (RFC 9112, 9.6).
+    A client that is refused while it sends gets its answer, and the rest of what it sends is thrown away. A connection
+    that is closed with unread bytes would be reset, and the client's machine might then discard the answer
+    (RFC 9112, 9.6).
     """
 
-    table: ClassVar[ConnectionTable]
+    registry: ClassVar[ConnectionRegistry]
     transport: CountedTransport  # type: ignore[assignment]  # uvicorn calls what both have
 
     # uvicorn names the subclass of transports that asyncio gives a TCP server.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         counted = CountedTransport(transport, self._goes_on_reading)
         super().connection_made(cast(asyncio.Transport, counted))
-        settings = self.table.settings
+        settings = self.registry.settings
         self._settings = settings
         self._head_since: float | None = self.loop.time()
         self._body_since = 0.0
@@ -47,12 +93,12 @@ class BoundedProtocol(H11Protocol):
         self._leaving = Pace(settings.least_rate, settings.stall_timeout_s)
         self._lingers_until: float | None = None
         self._thrown_away = 0  # bytes
-        refusal = self.table.enter(self, self.client[0] if self.client else "", self.loop)
+        refusal = self.registry.enter(self, self.client[0] if self.client else "", self.loop)
         if refusal is not None:
             self._end(refusal.status, refusal.words) if refusal.words else transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.table.leave(self)
+        self.registry.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A document in chunks for retrieval, as JSON lines: a section's texts together, tables by themselves.
 
-No chunk is longer than asked for, by the estimate in ``tokens``. A text that is longer is cut between sentences, else
+No chunk is longer than asked for, by ``estimate``. A text that is longer is cut between sentences, else
 between words; a table between rows, and its header stands in each part.
 """
 
@@ -14,10 +14,20 @@ from typing import Any, BinaryIO
 
 from docparser.convert.html_tables import Table
 from docparser.convert.sections import Item, Place, items_of
-from docparser.convert.tokens import estimate
 
+# A character of a script without blanks is about one token; of a word, four letters are; of signs, each one.
+WITHOUT_BLANKS = "\u0e00-\u0fff\u1780-\u17ff\u2e80-\u9fff\ua000-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+PIECES = re.compile(rf"([{WITHOUT_BLANKS}])|([^\W_{WITHOUT_BLANKS}]+)|([^\w\s]|_)")
+LETTERS = 4
 SENTENCES = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n+")
 WORDS = re.compile(r"(?<=\s)|(?<=[\u2e80-\u9fff])")
+
+
+def estimate(text: str) -> int:
+    count = 0
+    for piece in PIECES.finditer(text):
+        count += -(-len(piece[2]) // LETTERS) if piece[2] else 1
+    return count
 
 
 def write(name: str, pages: Iterable[tuple[int, dict[str, Any]]], tokens: int, join: bool, sink: BinaryIO) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result in each of the formats."""
+"""A result in each of the formats, and the conversion as a job of a child process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
-from docparser.convert import chunks, searchable_pdf, to_html, word_document, xlsx_workbook
-from docparser.convert.document import ResultDocument
+from docparser.convert import chunks, searchable_pdf, to_html, word, workbook
+from docparser.convert.document import ResultDocument, Source
 from docparser.convert.format_names import AS_USUAL, PAGE_BREAK, Format, How
-from docparser.convert.markdown_tables import find_tables
-from docparser.convert.safe_names import is_safe_path
+from docparser.convert.safe_text import is_safe_path
+from docparser.convert.searchable_pdf import UneditablePdf
 from docparser.convert.table_joins import joined_pages
+from docparser.convert.to_html import find_tables
+from docparser.errors import UnreadableText
 
 
 def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> bytes:
@@ -58,11 +61,11 @@ def _html(document: ResultDocument, sink: BinaryIO) -> None:
 
 
 def _xlsx(document: ResultDocument, sink: BinaryIO) -> None:
-    sink.write(xlsx_workbook.render(document))
+    sink.write(workbook.render(document))
 
 
 def _docx(document: ResultDocument, sink: BinaryIO) -> None:
-    word_document.render(document.pages, sink)
+    word.render(document.pages, sink)
 
 
 def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
@@ -84,10 +87,31 @@ def _zip(document: ResultDocument, sink: BinaryIO) -> None:
             with archive.open(name, "w", force_zip64=True) as entry:
                 part(document, entry)  # type: ignore[arg-type]  # a file to write to, though no BinaryIO
         if any(find_tables(page.text) for page in document.pages):
-            archive.writestr(f"{document.stem}.xlsx", xlsx_workbook.render(document))
+            archive.writestr(f"{document.stem}.xlsx", workbook.render(document))
         written = {name.casefold() for name in archive.namelist()}
         for page in document.pages:
             for path in page.pictures:
                 if is_safe_path(path) and path.casefold() not in written:
                     written.add(path.casefold())
                     archive.writestr(path, page.picture(path), zipfile.ZIP_STORED)
+
+
+def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """A job of a child process: writes an answer of the service to ``sink``, in another format.
+
+    ``args``: ``name`` of the document's file, ``format``, ``how`` (fields of How), ``source`` (its path and format).
+    ``source``: JSON with the ``result`` of an answer. It has ``files`` where its pictures are keys of files (the paths
+    by these keys), and ``numbers`` where not all pages are there. Raises UnreadableText.
+    """
+    answer = json.load(source)
+    if "files" in answer:
+        files = {key: Path(path) for key, path in answer["files"].items()}
+        document = ResultDocument.from_files(args["name"], answer["result"], files)
+    else:
+        document = ResultDocument.from_answer(args["name"], answer["result"])
+    path, format = args["source"]
+    document = dataclasses.replace(document, source=Source(Path(path), format), numbers=answer.get("numbers"))
+    try:
+        write(document, args["format"], sink, How(**args["how"]))
+    except UneditablePdf as exc:
+        raise UnreadableText(f"format: no text can be put into this document ({exc}); ask for another format") from None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in HTML as cells with their places. Needs the standard library only."""
+"""Reads tables in HTML: their cells with places. PaddleX writes that HTML, from the OTSL that the VLM answers.
+
+Needs the standard library only.
+"""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from docparser.convert.characters import writable
+from docparser.convert.document import Block, Box, blocks_of
 from docparser.convert.html_tables import Table
-from docparser.convert.markdown_tables import find_tables
-from docparser.convert.page_blocks import Block, Box, blocks_of
+from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import goes_on, joined_table
+from docparser.convert.to_html import find_tables
 
 # Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so here as well.
 DECORATION = ("number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import mimetypes
 import re
@@ -12,7 +13,8 @@ import nh3
 from markdown_it import MarkdownIt
 
 from docparser.convert.document import Page, ResultDocument
-from docparser.convert.mathematics import Formulas
+from docparser.convert.formulas import Formulas
+from docparser.convert.html_tables import Table, read_tables
 
 TEXT_TAGS = set(
     "a abbr b blockquote br caption code col colgroup dd del div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr i img "
@@ -105,3 +107,12 @@ def _inside(match: re.Match, page: Page) -> str:
 def markdown_html(text: str) -> str:
     """HTML that is not sanitised: tables are HTML in the Markdown, so HTML passes here."""
     return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)
+
+
+def find_tables(text: str) -> list[Table]:
+    """Every table in ``text`` in order; formulas in cells stand as LaTeX without their dollar signs."""
+    formulas = Formulas()
+    return [
+        Table([dataclasses.replace(cell, text=formulas.put_back_latex(cell.text)) for cell in table.cells])
+        for table in read_tables(markdown_html(formulas.take_out(text)))
+    ]

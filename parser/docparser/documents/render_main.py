@@ -16,12 +16,11 @@ import json
 import os
 import resource
 import sys
-import threading
-import time
 import traceback
 
 import numpy as np
 
+from bounded_child import bound, bound_cpu, confine, end_with_parent
 from docparser.documents.decoder import DocumentDecoder
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
@@ -37,13 +36,14 @@ def main() -> None:
     limits = DocumentLimits(**json.loads(sys.argv[1]))
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints goes to the log
-    _bound_memory(limits.render_memory_mib << 20)
-    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
+    bound(resource.RLIMIT_DATA, limits.render_memory_mib << 20, final=True)
+    confine(oom_score=800)
+    end_with_parent(os.getppid())
     decoder = DocumentDecoder(limits)
     _write(answers, b"{}\n")
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        _bound_cpu(time.process_time() + limits.render_timeout_s + GRACE_S)
+        bound_cpu(limits.render_timeout_s + GRACE_S)
         answer, pixels = _answer(decoder, Document(request["path"], request["format"]), request["index"])
         with contextlib.suppress(BrokenPipeError):  # the worker is gone; the next read says so
             _write(answers, json.dumps(answer).encode() + b"\n")
@@ -71,28 +71,6 @@ def _write(file: int, data: bytes | memoryview) -> None:
     left = memoryview(data).cast("B")
     while left:
         left = left[os.write(file, left) :]
-
-
-def _bound_memory(size: int) -> None:
-    """At most ``size`` bytes of data; and where the machine's memory ends, the kernel ends a renderer first."""
-    resource.setrlimit(resource.RLIMIT_DATA, (size, size))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("800")
-
-
-def _bound_cpu(seconds: float) -> None:
-    """SIGXCPU ends the process once it has used ``seconds`` of CPU time."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    wanted = int(seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
-
-
-def _exit_with_parent(parent: int) -> None:
-    """End with the worker, also in the middle of a page."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
 
 
 if __name__ == "__main__":

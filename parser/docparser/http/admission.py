@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import re
 import time
@@ -17,12 +18,59 @@ from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog, Caller, caller
 from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.keys import Key
+from docparser.clients.keys import Key, shown_time
 from docparser.clients.origins import Origins
 from docparser.errors import QuotaExceeded
-from docparser.http.arriving import Arriving
-from docparser.http.credentials import refusal, sent_key
+from docparser.http.bodies import Arriving
 from docparser.http.errors import early_response
+
+Headers = dict[bytes, bytes]
+HOW_TO_SEND = "send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
+INVALID = 'Bearer error="invalid_token"'
+
+
+def sent_key(headers: Headers) -> str:
+    """The key in ``Authorization: Bearer KEY``, ``Authorization: token KEY`` or ``X-Api-Key: KEY``, or "".
+
+    Or the password of ``Authorization: Basic``: what clients make of ``http://any:KEY@HOST``.
+    """
+    kind, _, sent = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if kind.lower() == "basic":
+        sent = _password(sent.strip())
+    elif kind.lower() not in ("bearer", "token"):
+        sent = ""
+    return sent.strip() or headers.get(b"x-api-key", b"").decode("latin-1").strip()
+
+
+def _password(sent: str) -> str:
+    """RFC 7617; "" for what is none."""
+    try:
+        return base64.b64decode(sent, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
+def refusal(headers: Headers, key: Key | None) -> tuple[str, str, str]:
+    """Reason for the audit log, words for the client, and ``WWW-Authenticate``. ``key``: the one that was sent, which
+    has expired; None if none was sent that is known."""
+    if key is not None and key.expires is not None:
+        # The client has proved that it has this key, so it may learn what became of it.
+        words = f"This key expired at {shown_time(key.expires)}; ask your operator for another one."
+        return "key_expired", words, INVALID
+    if sent_key(headers):
+        return (
+            "key_unknown",
+            "This key is not known here; ask your operator for one, or whether it was revoked.",
+            INVALID,
+        )
+    if b"authorization" in headers:
+        return (
+            "key_missing",
+            "The header Authorization has no key in a form that is understood here: " + HOW_TO_SEND,
+            "Bearer",
+        )
+    return "key_missing", "A key is needed, and none was sent: " + HOW_TO_SEND, "Bearer"
+
 
 PUBLIC_PATHS = ("/", "/health", "/health/ready")
 # Probes come with whatever host their load balancer writes, and nothing can be learned or changed there.
@@ -102,7 +150,7 @@ class Admission:
                 async with self._within_quotas(scope, headers, client, visit):
                     yield visit.receive, visit.send
             except Refused as refused:
-                self._audit.refusal(refused.reason, method=scope["method"], path=_audited(scope["path"]))
+                self._audit.refusal(refused.reason, method=scope["method"], path=shown_path(scope["path"]))
                 await arriving.refused(refused.response, scope, visit.send)
                 yield None
         finally:
@@ -222,6 +270,6 @@ def quota_response(scope: Scope, exc: QuotaExceeded) -> JSONResponse:
     )
 
 
-def _audited(path: str) -> str:
-    """The path without signatures, and without what is no address of this service."""
+def shown_path(path: str) -> str:
+    """The path for logs: without the signature that permits to fetch a job's result, and cut to a length."""
     return re.sub(r"(/api/v2/ocr/results/[^/]*/)[^/]*", r"\1…", path)[:200]

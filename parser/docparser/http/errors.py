@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as answers: ``{logId, errorCode, errorMsg}``, where errorCode is the HTTP status."""
+"""Errors as answers: ``{logId, errorCode, errorMsg}``, where errorCode is the HTTP status.
+
+STATUS is the one table from errors to statuses. A family of paths may differ from it, and adds the fields that its own
+clients read errors from.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import re
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -40,9 +46,17 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.InternalError: 500,
     errors.QuotaExceeded: 429,
     errors.TooBusy: 429,
+    # Of jobs.
+    errors.InvalidJob: 400,
+    errors.NoResultYet: 409,
+    errors.JobNotFound: 404,
+    errors.LinkExpired: 403,
+    errors.KeyReused: 422,
+    errors.QueueFull: 429,
+    errors.DataDirFull: 507,
+    errors.StorageDamaged: 500,
 }
 
-OPENAI = "/v1/"  # paths of the OpenAI API
 FIELD = re.compile(r"([A-Za-z_]+(?:\.\w+)*): ")
 PHRASES = {
     404: "There is no {path} here; the API is described at /docs.",
@@ -86,13 +100,6 @@ def early_response(
     return error_response(status, message, None, {"Connection": "close", **(headers or {})}, more)
 
 
-def fields_of(path: str, status: int, message: str) -> dict[str, Any]:
-    """The fields that clients of this path read errors from, beside those of every error."""
-    if path.startswith("/api/v2/") or path == "/capacity":
-        return {"code": status, "msg": message}
-    return openai_error(status, message) if path.startswith(OPENAI) else {}
-
-
 def openai_error(status: int, message: str) -> dict[str, Any]:
     """``{error}`` of the OpenAI API. ``param`` is the field that the message begins with."""
     named = FIELD.match(message)
@@ -104,10 +111,43 @@ def openai_error(status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def status_of(exc: errors.ParserError, path: str = OPENAI) -> int:
-    """The OpenAI API says 400 where others say 422."""
-    status = next((STATUS[kind] for kind in type(exc).__mro__ if kind in STATUS), 500)
-    return 400 if status == 422 and path.startswith(OPENAI) else status
+@dataclasses.dataclass(frozen=True)
+class PathFamily:
+    """The paths of one API. ``status`` holds where it differs from STATUS; ``fields`` makes the fields of an error from
+    status and message, beside those of every error."""
+
+    paths: re.Pattern[str]
+    status: dict[type[errors.ParserError], int]
+    fields: Callable[[int, str], dict[str, Any]]
+
+
+FAMILIES = (
+    # The SDKs take 400 for "wrong parameters" and 429 for "come back later", and read `msg` or `errorMsg` (`paddleocr`
+    # 3.7, `_api_client/_core.py`).
+    PathFamily(
+        re.compile(r"/api/v2/|/capacity\Z"),
+        {errors.InvalidRequest: 400, errors.InvalidDocument: 400},
+        lambda status, message: {"code": status, "msg": message},
+    ),
+    # The OpenAI API says 400 where others say 422.
+    PathFamily(re.compile(r"/v1/"), {kind: 400 for kind, status in STATUS.items() if status == 422}, openai_error),
+)
+OTHERS = PathFamily(re.compile(""), {}, lambda status, message: {})
+
+
+def family_of(path: str) -> PathFamily:
+    return next((family for family in FAMILIES if family.paths.match(path)), OTHERS)
+
+
+def fields_of(path: str, status: int, message: str) -> dict[str, Any]:
+    """The fields that clients of this path read errors from, beside those of every error."""
+    return family_of(path).fields(status, message)
+
+
+def status_of(kind: type[errors.ParserError], path: str) -> int:
+    """The status that errors of this class have on ``path``; 500 if the table does not name them."""
+    known = STATUS | family_of(path).status
+    return next((known[base] for base in kind.__mro__ if base in known), 500)
 
 
 def _log_id_of(body: object) -> str | None:
@@ -117,7 +157,7 @@ def _log_id_of(body: object) -> str | None:
 
 async def on_parser_error(request: Request, exc: errors.ParserError) -> JSONResponse:
     path = request.url.path
-    status = status_of(exc, path)
+    status = status_of(type(exc), path)
     headers, more = extras(exc, status)
     more = fields_of(path, status, str(exc)) | (more or {})
     return error_response(status, str(exc), getattr(request.state, "log_id", None), headers, more)
@@ -134,7 +174,7 @@ def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None,
 
 async def on_validation_error(request: Request, exc: RequestValidationError) -> JSONResponse:
     path, words = request.url.path, describe_errors(exc.errors())
-    status = 400 if path.startswith(OPENAI) else 422
+    status = status_of(errors.InvalidRequest, path)
     return error_response(status, words, _log_id_of(exc.body), more=fields_of(path, status, words))
 
 

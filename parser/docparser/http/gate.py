@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admits requests: gives each an id, asks who sends it (``admission``), takes its body in (``bodies``), and limits how
-many are at work (``places``)."""
+many are at work."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import contextvars
+import functools
+import hashlib
 import logging
 import re
 import time
 import uuid
+from collections.abc import Callable
 
+from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from docparser.clients.shares import ConcurrencyLimit
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
-from docparser.http.admission import Admission
-from docparser.http.arriving import Arriving
-from docparser.http.bodies import Bodies, Body
-from docparser.http.clients import holder_of
-from docparser.http.errors import STATUS, early_response, extras
-from docparser.http.places import Places
+from docparser.http.admission import Admission, shown_path
+from docparser.http.bodies import Arriving, Bodies, Body
+from docparser.http.errors import early_response, extras, status_of
 from docparser.logs import request_id
 from docparser.parsing.metrics import Metrics
 from docparser.settings import Settings
@@ -35,9 +37,25 @@ STOPPING = "The service is stopping; send the request again."
 BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one of them."
 
 
-def _shown(path: str) -> str:
-    """The path without the signature that permits to fetch a job's result."""
-    return re.sub(r"(/api/v2/ocr/results/[^/]*/)[^/]*", r"\1…", path)[:200]
+def client_of(request: Request) -> str:
+    """The client, which takes turns with other clients: the id of its API key. Without keys, a client is told from
+    others by its address and the token that it may send."""
+    key = getattr(request.state, "key_id", "")
+    if key:
+        return str(key)
+    token = hashlib.sha256(request.headers.get("authorization", "").encode()).hexdigest()[:12]
+    return f"{request.client.host if request.client else ''} {token}"
+
+
+def holder_of(scope: Scope) -> str:
+    """The client whose share of places and bytes a request takes: the id of its key, else its address. The token that
+    it may send without keys does not count: it can be made up anew for each request."""
+    return str(scope["state"]["key_id"] or (scope["client"][0] if scope.get("client") else ""))
+
+
+def pages_of(request: Request) -> Callable[[int], None]:
+    """Counts a document's pages towards the client's quotas. Raises QuotaExceeded, DocumentTooLarge."""
+    return functools.partial(request.app.state.allowance.spend_pages, request.state.key_id)
 
 
 class Gate:
@@ -48,7 +66,7 @@ class Gate:
         self._app = app
         self._bodies = Bodies(settings)
         self._heard = 2 * settings.max_body_mib << 20
-        self._places = Places(settings.max_requests, "parsing requests at work", "PARSER_MAX_REQUESTS")
+        self._places = ConcurrencyLimit(settings.max_requests, "parsing requests at work", "PARSER_MAX_REQUESTS")
         self._admission = admission
         self._metrics = metrics
 
@@ -84,7 +102,7 @@ class Gate:
             seconds = time.monotonic() - began
             self._metrics.request(scope["path"], status, seconds)
             if scope["path"] not in QUIET:
-                log.info("%s %s %d %.3f s", scope["method"], _shown(scope["path"]), status, seconds)
+                log.info("%s %s %d %.3f s", scope["method"], shown_path(scope["path"]), status, seconds)
             request_id.reset(token)
 
     async def _with_body(
@@ -108,7 +126,7 @@ class Gate:
                 if costly:
                     held.enter_context(self._places.taken(client))
             except EARLY as exc:
-                status = STATUS[type(exc)]
+                status = status_of(type(exc), scope["path"])
                 refusal = early_response(scope, status, str(exc), *extras(exc, status))
                 return await arriving.refused(refusal, scope, send)
             scope["state"]["body"] = body

@@ -9,13 +9,10 @@ other side, which kills the process.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import json
-import math
 import os
 import resource
-import signal
 import socket
 import sys
 import traceback
@@ -23,10 +20,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from bounded_child import bound, bound_cpu, confine, end_with_parent
 from docparser.errors import ParserError
 
 MESSAGE = 1 << 16  # bytes of the longest request or answer
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38  # linux/prctl.h
 
 # Reads the input, writes the output; the first argument are further, small arguments. Raises ParserError.
 Job = Callable[[dict[str, Any], BinaryIO, BinaryIO], None]
@@ -35,14 +32,8 @@ Job = Callable[[dict[str, Any], BinaryIO, BinaryIO], None]
 def serve(control: socket.socket, jobs: Mapping[str, Job], zygote: int) -> NoReturn:
     """``zygote`` is the process that forked this one."""
     try:
-        libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        if os.getppid() != zygote:  # it ended before the first call
-            os._exit(0)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with contextlib.suppress(OSError):  # where memory runs out, the kernel ends children first
-            Path("/proc/self/oom_score_adj").write_text("1000")
+        end_with_parent(zygote, one_thread=True)
+        confine(oom_score=1000)
         started, peak = _address_space(), _peak()
         while True:
             message, files, _, _ = socket.recv_fds(control, MESSAGE, 2)
@@ -64,18 +55,17 @@ def serve(control: socket.socket, jobs: Mapping[str, Job], zygote: int) -> NoRet
 def _perform(job: Job, request: dict[str, Any], started: int, source: BinaryIO, sink: BinaryIO) -> dict[str, Any]:
     """The answer: empty; or the ``bound`` that was exceeded; ``error`` and ``message`` of a ParserError; ``failed``."""
     bounds = request["bounds"]
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    _limit(resource.RLIMIT_CPU, math.ceil(usage.ru_utime + usage.ru_stime + bounds["cpu_s"]))
-    _limit(resource.RLIMIT_AS, started + bounds["memory"])
-    _limit(resource.RLIMIT_FSIZE, bounds["output"])
+    bound_cpu(bounds["cpu_s"])
+    bound(resource.RLIMIT_AS, started + bounds["memory"])
+    bound(resource.RLIMIT_FSIZE, bounds["output"])
     try:
         job(request["args"], source, sink)
         sink.flush()
     except ParserError as exc:
         return {"error": type(exc).__name__, "message": str(exc)[:4000]}
     except Exception as exc:
-        if bound := _bound_of(exc):
-            return {"bound": bound}
+        if exceeded := _bound_of(exc):
+            return {"bound": exceeded}
         traceback.print_exc(file=sys.stderr)
         return {"failed": f"{type(exc).__name__}: {exc}"[:1000]}
     return {}
@@ -92,11 +82,6 @@ def _bound_of(exc: BaseException | None) -> str:
             return "output"
         exc = exc.__cause__ or exc.__context__
     return ""
-
-
-def _limit(kind: int, value: int) -> None:
-    hard = resource.getrlimit(kind)[1]
-    resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
 def _peak() -> int:

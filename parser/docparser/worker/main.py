@@ -11,10 +11,9 @@ import contextlib
 import ctypes
 import os
 import signal
-import threading
-import time
 from multiprocessing.connection import Connection
 
+from bounded_child import end_with_parent
 from docparser.errors import ParserError
 from docparser.logs import configure_logging
 from docparser.settings import Settings
@@ -36,7 +35,7 @@ def main(connection: Connection, settings: Settings, slot: ctypes.Array[ctypes.c
     from docparser.worker.page_work import TextChildren  # not at the top: offline.prepare must come first
 
     children = TextChildren(settings)  # forked while this process has one thread
-    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
+    end_with_parent(parent)  # a busy worker would see the closed pipe only minutes later
     try:
         worker = TaskRunner(connection, settings, HolderSlot(slot), children)
     except ParserError as exc:
@@ -44,14 +43,6 @@ def main(connection: Connection, settings: Settings, slot: ctypes.Array[ctypes.c
         return
     worker.run()
     os._exit(0)  # threads may still compute cancelled pages
-
-
-def _exit_with_parent(parent: int) -> None:
-    """End this process when the service ends, even if it was killed: a busy worker sees the closed pipe only minutes
-    later."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
 
 
 def _limit_malloc_arenas() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from docparser.convert.mathematics import Formulas, to_mathml
+from docparser.convert.formulas import Formulas, to_mathml
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 

@@ -11,9 +11,9 @@ from starlette.requests import Request
 
 from docparser.clients import key_ring, keys
 from docparser.convert.document import disposition
-from docparser.convert.safe_names import is_safe_path
+from docparser.convert.safe_text import is_safe_path
 from docparser.errors import InvalidJob, LinkExpired, NotReady
-from docparser.http import admission, credentials
+from docparser.http import admission
 from docparser.http.jobs import events
 from docparser.jobs import page_ranges
 from docparser.jobs.callbacks.pauses import LONGEST_S, pause, retry_after
@@ -122,7 +122,7 @@ def key_file(text: str, choices: Choices) -> None:
 def key_headers(text: str, choices: Choices) -> None:
     ring = key_ring.KeyRing(f"sha256:{KEY}")
     sent = text.encode("utf-8", "surrogatepass" if choices.chance(2) else "replace")
-    if ring.find(credentials.sent_key({choices.one((b"authorization", b"x-api-key")): sent})) is not None:
+    if ring.find(admission.sent_key({choices.one((b"authorization", b"x-api-key")): sent})) is not None:
         raise Broken("an unknown key has an owner")
     admission.needs_key(choices.one(("GET", "POST", "DELETE")), text)
     if key_ring.is_loopback(text) and not text.strip("[]").startswith(("127.", "localhost", "::", "0")):

@@ -16,10 +16,10 @@ import pypdfium2
 from PIL import Image
 
 from docparser.convert import chunks, searchable_pdf
-from docparser.convert.characters import writable
+from docparser.convert.chunks import estimate
 from docparser.convert.document import Page, ResultDocument, Source
 from docparser.convert.formats import convert
-from docparser.convert.tokens import estimate
+from docparser.convert.safe_text import writable
 from tests.fuzz.choices import Choices
 from tests.fuzz.targets import formulas, tables
 from tests.fuzz.verdict import Broken

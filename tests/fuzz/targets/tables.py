@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from openpyxl import load_workbook
 
-from docparser.convert import xlsx_workbook
 from docparser.convert.document import Page, ResultDocument
 from docparser.convert.html_tables import Table
-from docparser.convert.markdown_tables import find_tables
+from docparser.convert.to_html import find_tables
+from docparser.convert.workbook import render
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
@@ -103,7 +103,7 @@ def check(tables: list[Table]) -> None:
 def workbook(text: str) -> None:
     """A workbook that can be read again, in which no text computes."""
     document = ResultDocument("tables", [Page(text, {})], {})
-    written = xlsx_workbook.render(document)
+    written = render(document)
     for sheet in load_workbook(io.BytesIO(written)):
         for row in sheet.iter_rows():
             for cell in row:

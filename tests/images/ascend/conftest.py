@@ -65,7 +65,7 @@ def simulated_cann(build_environment: dict[str, str], wheels: Path) -> str:
     project = Project("paddleocr-vl-ascend", build_environment)
     with stage("the wheels of the Ascend images"):
         names = [Stack(name).environment for name in STACKS]
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", *names], check=True)
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", *names], check=True)
     words = ["buildx", "build", "--load", "--network", "host", "--tag", "cann-simulated:8.3"]
     for name, folder in {"wheels": wheels, "support": ROOT / "tests/support"}.items():
         words += ["--build-context", f"{name}={folder}"]

@@ -22,7 +22,7 @@ USER = 10001  # of the images
 @pytest.mark.engine
 def test_a_folder_is_parsed_in_a_container(bundle: Project, tmp_path: Path) -> None:
     with stage("the wheels of the corpus tool"):
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--images", "supervisor", "corpus"], check=True)
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", "corpus"], check=True)
     folder = tmp_path / "corpus"
     (folder / "in").mkdir(parents=True)
     shutil.copy(DATA / "letter.png", folder / "in")

@@ -39,7 +39,7 @@ def build(engine: Engine) -> Callable[..., str]:
     base_image.make_arm64(engine)
     names = ["supervisor", "parser", "vlm-0.13", STACK.environment]
     with stage("the wheels for aarch64"):
-        command = [str(ROOT / "scripts/fetch_wheels.sh"), "--platform", "aarch64", "--images", *names]
+        command = [str(ROOT / "scripts/fetch_wheels.sh"), "--platform", "aarch64", *names]
         subprocess.run(command, check=True)
     project = Project("paddleocr-vl-cross", {**engine.environment, "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"})
 

@@ -15,12 +15,12 @@ from starlette.types import Receive, Scope, Send
 from docparser.contract.chat import ChatRequest
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
+from docparser.http.answers import CLIENT_GONE, wait_for
 from docparser.http.chat.completion import Completion, event
 from docparser.http.chat.reading import Arrived, Reading
-from docparser.http.clients import client_of
 from docparser.http.errors import SafeJSON, openai_error, status_of
-from docparser.http.layout_parsing import CLIENT_GONE, pages_of, wait_for
-from docparser.http.strict_route import StrictRoute, body_of, field
+from docparser.http.gate import client_of, pages_of
+from docparser.http.strict_reading import StrictRoute, body_of, field
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
 from docparser.parsing.page_reader import Early
@@ -137,7 +137,7 @@ async def _answer(body: ChatRequest, request: Request, document: Reading) -> Res
             wanted = body.stream_options is not None and bool(body.stream_options.include_usage)
             yield completion.end(document.result, report, with_usage=wanted)
         except ParserError as exc:
-            yield event(openai_error(status_of(exc), str(exc)))
+            yield event(openai_error(status_of(type(exc), request.url.path), str(exc)))
         except Exception:
             log.exception("a stream failed")
             yield event(openai_error(500, "The parser failed; the operator finds the details in its log."))

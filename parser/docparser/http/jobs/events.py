@@ -16,12 +16,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from docparser.clients.shares import ConcurrencyLimit
 from docparser.errors import InvalidJob, StorageUnavailable
-from docparser.http.clients import holder_of
-from docparser.http.jobs.clients import identity, jobs_of
-from docparser.http.jobs.envelope import JobRoute
-from docparser.http.jobs.routes import RESPONSES
-from docparser.http.places import Places
+from docparser.http.gate import holder_of
+from docparser.http.jobs.openapi import RESPONSES
+from docparser.http.jobs.requests import JobRoute, identity, jobs_of
 from docparser.jobs.result import describe
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Step
@@ -41,7 +40,7 @@ async def events(job_id: str, request: Request) -> StreamingResponse:
     owner, _ = identity(request)
     after = _last_event(request)
     await asyncio.to_thread(jobs.store.job, job_id, owner)  # 404 before the stream begins
-    places: Places = request.app.state.event_streams
+    places: ConcurrencyLimit = request.app.state.event_streams
     places.check(holder_of(request.scope))
     return _Stream(places, _stream(jobs, job_id, owner, after))
 
@@ -49,7 +48,7 @@ async def events(job_id: str, request: Request) -> StreamingResponse:
 class _Stream(StreamingResponse):
     """Has its place as long as it is sent, also where the client leaves before the first event."""
 
-    def __init__(self, places: Places, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, places: ConcurrencyLimit, events: AsyncIterator[bytes]) -> None:
         super().__init__(events, media_type="text/event-stream", headers=HEADERS)
         self._places = places
 

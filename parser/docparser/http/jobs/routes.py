@@ -1,84 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/api/v2/ocr/jobs``: the hosted job API, and our additions (cancel, retry, progress)."""
+"""``/api/v2/ocr/jobs``, the hosted job API with our additions (cancel, retry, progress), and ``GET /capacity``."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
 from docparser.errors import DataDirFull, StorageUnavailable
-from docparser.http.jobs import submission
-from docparser.http.jobs.callback_schema import CALLBACK_URL, CALLBACKS
-from docparser.http.jobs.clients import base_url, identity, jobs_of, result_url
-from docparser.http.jobs.envelope import JobRoute, answer
+from docparser.http.errors import new_log_id
+from docparser.http.jobs.openapi import ACCEPTED, BODY, RESPONSES
+from docparser.http.jobs.requests import JobRoute, answer, base_url, identity, jobs_of, read_submission, result_url
 from docparser.jobs.callback_body import describe_told
 from docparser.jobs.result import describe
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Job, JobState
 
 router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
-
-BODY = {
-    "callbacks": CALLBACKS,
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["model", "file"],
-                    "properties": {
-                        "model": {"type": "string"},
-                        "file": {"type": "string", "format": "binary"},
-                        "optionalPayload": {"type": "string", "description": "Options of /layout-parsing as JSON."},
-                        "pageRanges": {"type": "string", "example": "2,4-6,9-"},
-                        "batchId": {"type": "string"},
-                        "callbackUrl": CALLBACK_URL,
-                    },
-                }
-            },
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["model", "fileUrl"],
-                    "properties": {
-                        "model": {"type": "string"},
-                        "fileUrl": {"type": "string"},
-                        "optionalPayload": {"type": "object"},
-                        "pageRanges": {"type": "string"},
-                        "batchId": {"type": "string"},
-                        "callbackUrl": CALLBACK_URL,
-                    },
-                }
-            },
-        },
-    },
-}
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    400: {"description": "A field is wrong; msg names it."},
-    404: {"description": "There is no such job."},
-    429: {"description": "The queue is full, or a quota is used up; Retry-After."},
-    503: {"description": "The data directory or its database cannot be used now, or the VLM is away; Retry-After."},
-    507: {"description": "The disk is full; Retry-After."},
-}
-
-# What a client does next with the id that it got (OpenAPI 3.1, Link Object): the operations by their operationId.
-NEXT = {
-    "state": "state_api_v2_ocr_jobs__job_id__get",
-    "events": "events_api_v2_ocr_jobs__job_id__events_get",
-    "result": "result_api_v2_ocr_jobs__job_id__result_get",
-    "page": "page_api_v2_ocr_jobs__job_id__pages__number__get",
-    "retry": "retry_api_v2_ocr_jobs__job_id__retry_post",
-    "cancel": "cancel_api_v2_ocr_jobs__job_id__delete",
-}
-JOB_ID = {"job_id": "$response.body#/data/jobId"}
-ACCEPTED: dict[str, Any] = {
-    "description": "The job is kept; data.jobId names it.",
-    "links": {name: {"operationId": operation, "parameters": JOB_ID} for name, operation in NEXT.items()},
-}
+capacity_router = APIRouter(tags=["jobs"], route_class=JobRoute)
 
 
 @router.post("", responses={200: ACCEPTED, **RESPONSES}, openapi_extra=BODY)
@@ -88,7 +29,7 @@ async def submit(request: Request) -> Response:
     owner, flow = identity(request)
     await asyncio.to_thread(jobs.check_room)
     await jobs.check_presence()
-    async with submission.read(request, jobs.model, request.app.state.intake) as submitted:
+    async with read_submission(request, jobs.model, request.app.state.intake) as submitted:
         await jobs.sender.check(submitted.callback_url)
         job_id = await asyncio.to_thread(jobs.keep, submitted, owner, flow, base_url(request))
     jobs.runner.wake()
@@ -174,3 +115,26 @@ def _retry(jobs: JobService, job_id: str, owner: str) -> int:
     jobs.allowance.spend(owner, "pages", again, force=True)
     jobs.audit.record("job.retried", job=job_id, pages=again)
     return again
+
+
+@capacity_router.get("/capacity")
+async def capacity(request: Request) -> Response:
+    """`pages` and `jobs` of the queue that all processes share. `estimateSeconds` is the time until a page that is
+    submitted now would be done if clients did not take turns, by the pages of the last five minutes; null if no page
+    was finished."""
+    jobs = jobs_of(request)
+    settings = request.app.state.settings
+    load = await asyncio.to_thread(jobs.store.load)
+    rate = load.finished / load.window_s
+    ahead = load.queued_pages + load.running_pages
+    result = {
+        "pages": {"queued": load.queued_pages, "running": load.running_pages, "most": settings.max_queued_pages},
+        "jobs": {"pending": load.pending_jobs, "running": load.running_jobs, "most": settings.max_queued_jobs},
+        "pagesPerMinute": round(rate * 60, 1),
+        "estimateSeconds": round((ahead + 1) / rate, 1) if rate else None,
+        "accepting": load.queued_pages < settings.max_queued_pages
+        and load.pending_jobs + load.running_jobs < settings.max_queued_jobs
+        and not jobs.runner.paused_by,
+        "waitsFor": jobs.runner.paused_by or None,
+    }
+    return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where formulas stand in a text, in one pass: time grows with its length, whatever it holds. A search for a closing
-// mark begins where the last one ended. docparser/convert/formula_scanner.py does the same in the service.
+// mark begins where the last one ended. docparser/convert/formulas.py does the same in the service.
 
 const DISPLAY_MARKS = { "$$": "$$", "\\[": "\\]" };
 // Tells a formula from prices: "$5 and $10" has no formula, "$ x $" and "$n^2$" are formulas.

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a child process does to itself first, so that it keeps within bounds and does not outlive its parent. Linux."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import resource
+import signal
+import threading
+import time
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38  # linux/prctl.h
+LOOK_S = 1.0
+
+
+def end_with_parent(parent: int, one_thread: bool = False) -> None:
+    """End this process when ``parent`` ends, also if that one was killed, and in the middle of its work.
+
+    ``one_thread``: the parent has one thread only. Then the kernel ends this process at once. Of a parent with several
+    threads the kernel would watch the one that has started this process, so a thread looks every second instead.
+    """
+    if one_thread:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before the call
+            os._exit(1)
+        return
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def confine(oom_score: int) -> None:
+    """Write no core file, and gain no privileges by starting programs. Where memory runs out, the kernel ends processes
+    with a higher ``oom_score`` (up to 1000) first."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    with contextlib.suppress(OSError):  # no /proc, or a sandbox that forbids it
+        Path("/proc/self/oom_score_adj").write_text(str(oom_score))
+
+
+def bound(kind: int, value: int, final: bool = False) -> None:
+    """Set one of ``resource.RLIMIT_*`` to ``value``, or to the bound that is there if that is lower. ``final``: it
+    cannot be raised again."""
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value if final else hard))
+
+
+def bound_cpu(seconds: float) -> None:
+    """SIGXCPU ends this process when it has used ``seconds`` more of CPU time, rounded up to whole ones."""
+    bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + seconds))

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a route waits for a result and sends it: as JSON, or in another format.
+
+A child process converts a result, because its text is a stranger's (decision 0212).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from typing import Annotated, Any, BinaryIO, TypeVar
+
+from fastapi import Query, Request
+from fastapi.responses import StreamingResponse
+
+from docparser.convert.document import disposition
+from docparser.convert.format_names import (
+    FORMATS,
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    SHOWN,
+    SUFFIXES,
+    Format,
+    How,
+)
+from docparser.documents.spool import Document
+from docparser.errors import RequestTimeout
+from docparser.parsing.result import ParseResult
+from docparser.sandbox.bounds import Bounds
+from docparser.sandbox.offload import Offload
+
+T = TypeVar("T")
+CHECK_S = 0.25  # between two checks whether the client is still connected
+CLIENT_GONE = 499
+JOBS = {"convert": "docparser.convert.formats:convert_answer"}
+CHUNK = 1 << 18
+ChunkTokens = Annotated[
+    int,
+    Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
+]
+
+
+async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+    """The work's result, or None if the client has left.
+
+    When the client leaves, and at the time limit, the work is cancelled with all its pages. Raises RequestTimeout, and
+    whatever the work raises.
+    """
+    limit_s = request.app.state.settings.request_timeout_s
+    deadline = time.monotonic() + limit_s
+    task = asyncio.create_task(work)
+    try:
+        while not (await asyncio.wait([task], timeout=CHECK_S))[0]:
+            if await request.is_disconnected():
+                return None
+            if time.monotonic() > deadline:
+                raise RequestTimeout(f"The document was given up after {limit_s:.0f} s (PARSER_REQUEST_TIMEOUT_S).")
+        return task.result()
+    finally:
+        task.cancel()
+
+
+def json_answer(
+    result: ParseResult, log_id: str, models: dict, headers: Mapping[str, str] | None = None
+) -> StreamingResponse:
+    """The answer in pieces, as they are read from the result; closes the result at its end."""
+    length, pieces = result.body(log_id, models)
+
+    async def send() -> AsyncIterator[bytes]:
+        try:
+            for piece in pieces:
+                yield piece
+        finally:
+            result.close()
+
+    headers = {"Content-Length": str(length), **(headers or {})}
+    return StreamingResponse(send(), media_type="application/json", headers=headers)
+
+
+async def converted(
+    request: Request,
+    answer: Iterable[bytes],
+    pages: int,
+    name: str,
+    format: Format,
+    headers: Mapping[str, str],
+    source: Document,
+    how: How,
+    *,
+    download: bool = True,
+) -> StreamingResponse:
+    """``answer``: pieces of the JSON of an answer of /layout-parsing with so many ``pages``; a thread reads them.
+
+    ``name`` is the document's, ``source`` the document. A browser shows the answer, unless it cannot or it is a
+    ``download``. Raises BoundExceeded, UnreadableText, SpoolFull.
+    """
+
+    def fill(source: BinaryIO) -> None:
+        for piece in answer:
+            source.write(piece)
+
+    offload: Offload = request.app.state.offload
+    bounds = Bounds.of(request.app.state.settings).for_pages(pages)
+    args = {"name": name, "format": format, "how": dataclasses.asdict(how), "source": (source.path, source.format)}
+    output = await offload.run("convert", args, fill, bounds, f"format: this document cannot be had as {format}")
+    try:
+        length = output.seek(0, 2)
+        output.seek(0)
+    except BaseException:
+        output.close()
+        raise
+
+    async def send() -> AsyncIterator[bytes]:
+        with output:
+            while piece := output.read(CHUNK):
+                yield piece
+
+    named = {"Content-Disposition": disposition(name, SUFFIXES[format])} if download or format not in SHOWN else {}
+    headers = {"Content-Length": str(length), **headers, **named}
+    return StreamingResponse(send(), media_type=FORMATS[format], headers=headers)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the routes of jobs share: the submission in a request, who asks, and the form of an answer.
+
+A submission is multipart with a file, or JSON with ``fileUrl``, as the hosted job API takes it. An answer is
+``{logId, code, msg, data}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, BinaryIO
+
+from fastapi import Request
+from fastapi.responses import JSONResponse
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from docparser.documents.intake import DocumentIntake
+from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
+from docparser.http.errors import SafeJSON, new_log_id
+from docparser.http.gate import client_of
+from docparser.http.strict_reading import StrictRoute, body_of, field, form_of
+from docparser.jobs.service import JobService
+from docparser.jobs.submission import Submission, check_submission
+from docparser.models.served_model import ServedModel
+
+HOW_TO_SEND = "send the document itself, as the part `file` of multipart/form-data or as a data: URL"
+
+
+@asynccontextmanager
+async def read_submission(request: Request, served: ServedModel, intake: DocumentIntake) -> AsyncIterator[Submission]:
+    """The submission in ``request``; its document is open as long as the context. Raises InvalidJob."""
+    key = request.headers.get("idempotency-key")
+    if is_json(request):
+        fields = await _json(request)
+        async with _document(request, fields, intake) as document:
+            name = _last_part(fields["fileUrl"])
+            yield check_submission(fields, document, file_name=name, idempotency_key=key, served=served)
+        return
+    async with form_of(request, max_fields=50) as form:
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise InvalidJob("file: missing; send multipart/form-data with a part `file`, or JSON with `fileUrl`")
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        name = file.filename or "document"
+        yield check_submission(fields, file.file, file_name=name, idempotency_key=key, served=served)
+
+
+def is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").startswith("application/json")
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    try:
+        fields = await request.json()
+    except (ValueError, HTTPException) as exc:
+        raise InvalidJob(f"body: not valid JSON ({getattr(exc, 'detail', exc)})") from None
+    if not isinstance(fields, dict):
+        raise InvalidJob("body: expected a JSON object")
+    return fields
+
+
+@asynccontextmanager
+async def _document(request: Request, fields: dict[str, Any], intake: DocumentIntake) -> AsyncIterator[BinaryIO]:
+    url = fields.get("fileUrl")
+    try:
+        file = field(request, url) if isinstance(url, str) else ""
+        if file == "":
+            raise InvalidJob("fileUrl: missing; expected the address of a document, or send it as multipart `file`")
+        async with intake.opened(file, body_of(request).charge) as document:
+            yield document
+    except (InvalidRequest, InvalidDocument) as exc:
+        words = str(exc).removeprefix("file: ").replace("send the document itself, in base64", HOW_TO_SEND)
+        raise InvalidJob(f"fileUrl: {words}") from None
+
+
+def _last_part(url: str) -> str:
+    return "" if url.startswith("data:") else url.partition("?")[0].rpartition("/")[2]
+
+
+def jobs_of(request: Request) -> JobService:
+    return request.app.state.jobs
+
+
+def identity(request: Request) -> tuple[str, str]:
+    """The client: ``owner``, whose jobs it may see, and ``flow``, which takes turns with those of other clients.
+
+    With API keys both are the key's id. Without, everyone who knows a job's id may see the job.
+    """
+    return getattr(request.state, "key_id", ""), client_of(request)
+
+
+def base_url(request: Request) -> str:
+    """This service's address as the client reaches it, without a slash at its end."""
+    return str(request.app.state.settings.public_url or request.base_url).rstrip("/")
+
+
+def result_url(request: Request, job_id: str, name: str = "result.jsonl") -> str:
+    """The signed address of a job's result, or of one of its pictures, as this client can reach it."""
+    return base_url(request) + jobs_of(request).links.path(job_id, name)
+
+
+class JobRoute(StrictRoute):
+    """JSON is read as everywhere; the endpoint reads a form itself, as a stream."""
+
+    document = "fileUrl"
+
+    def reads_json(self, request: Request) -> bool:
+        return is_json(request)
+
+
+def answer(data: dict[str, Any], status: int = 200) -> JSONResponse:
+    return SafeJSON({"logId": new_log_id(), "code": 0, "msg": "Success", "data": data}, status)

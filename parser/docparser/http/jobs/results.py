@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TODO"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import mimetypes
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
+from docparser.documents.spool import Document
+from docparser.errors import JobNotFound, NoResultYet
+from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, wait_for
+from docparser.http.jobs.openapi import RESPONSES
+from docparser.http.jobs.requests import JobRoute, identity, jobs_of, result_url
+from docparser.jobs.links import PREFIX
+from docparser.jobs.pages import FROZEN, NAME
+from docparser.jobs.result import data_info
+from docparser.jobs.service import JobService
+from docparser.jobs.storage.files import PAGE_FILE, Pictures
+from docparser.jobs.storage.states import Job, Step, StepState
+
+signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute)
+router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
+
+CONVERTING: dict[int | str, dict[str, Any]] = {
+    **RESPONSES,
+    409: {"description": "No page has a result yet."},
+    413: {"description": "The conversion exceeds a bound of this service; msg names it. JSON lines have the result."},
+    422: {"description": "The format is not known, or the result cannot be had in it."},
+    503: {"description": "The disk has no room for the conversion; Retry-After."},
+}
+# A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
+SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+
+
+@signed.get("/{job_id}/{permission}/result.jsonl", responses=RESPONSES)
+async def jsonl(job_id: str, permission: str, request: Request) -> Response:
+    """The pages that have ended, one per line; `docparser.partial` says whether the job still runs."""
+    jobs = jobs_of(request)
+    jobs.links.check(job_id, permission)
+    job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
+    return StreamingResponse(
+        _lines(jobs, request, job, steps, await request.app.state.readiness.models_in_use()),
+        media_type="application/x-ndjson",
+        headers=SAFE,
+    )
+
+
+def _lines(jobs: JobService, request: Request, job: Job, steps: list[Step], models: dict) -> Iterator[bytes]:
+    base = result_url(request, job.id, "")
+    return jobs.results.lines(job, steps, lambda name: base + name, models)
+
+
+@signed.get("/{job_id}/{permission}/pages/{number}/{name}", responses=RESPONSES)
+async def picture(job_id: str, permission: str, number: int, name: str, request: Request) -> Response:
+    """A picture of a page."""
+    jobs = jobs_of(request)
+    jobs.links.check(job_id, permission)
+    folder = await asyncio.to_thread(_folder, jobs, job_id, number)
+    try:
+        if not NAME.fullmatch(name) or name in (FROZEN, PAGE_FILE):
+            raise FileNotFoundError(name)
+        content = await asyncio.to_thread(jobs.files.read_page_file, job_id, folder, name)
+    except OSError:
+        raise JobNotFound(f"page {number} has no picture {name[:80]!r}") from None
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return Response(content, media_type=kind, headers=SAFE | {"Cache-Control": "private, max-age=3600"})
+
+
+def _folder(jobs: JobService, job_id: str, number: int) -> str:
+    for step in jobs.store.look(job_id)[2]:
+        if step.number == number and step.folder:
+            return step.folder
+    raise JobNotFound(f"page {number} has no result")
+
+
+@router.get("/{job_id}/pages/{number}", responses=RESPONSES)
+async def page(job_id: str, number: int, request: Request) -> Response:
+    """One page that has ended, as a line of the JSONL; also while the job runs."""
+    jobs = jobs_of(request)
+    job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
+    step = next((step for step in steps if step.number == number), None)
+    if step is None or step.state not in (StepState.DONE, StepState.FAILED):
+        raise NoResultYet(f"page {number} of this job has no result" + ("" if job.state.ended else " yet"))
+    lines = _lines(jobs, request, job, [step], await request.app.state.readiness.models_in_use())
+    return Response(await asyncio.to_thread(lambda: b"".join(lines)), media_type="application/json", headers=SAFE)
+
+
+@router.get("/{job_id}/result", responses=CONVERTING)
+async def result(
+    job_id: str, request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS
+) -> Response:
+    """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, chunks, zip."""
+    jobs = jobs_of(request)
+    job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
+    if not counts.ended:
+        raise NoResultYet(job.error or "no page of this job has a result yet")
+    how = How(chunk_tokens, job.options.get("mergeTables") is not False)
+    models = await request.app.state.readiness.models_in_use()
+
+    async def convert() -> Response:
+        async with _local(jobs, job, format) as (source, pictures):
+            pieces = _answer(jobs, job, steps, models, pictures)
+            return await converted(request, pieces, counts.ended, job.file_name, format, SAFE, source, how)
+
+    answer = await wait_for(request, convert())
+    return answer or Response(status_code=CLIENT_GONE)
+
+
+@contextlib.asynccontextmanager
+async def _local(jobs: JobService, job: Job, format: Format) -> AsyncIterator[tuple[Document, Pictures]]:
+    """What a child process opens, as files of this machine: the document for those formats that show it, and
+    pictures."""
+    with contextlib.ExitStack() as stack:
+        path = Path()
+        if format == "pdf":
+            with contextlib.suppress(FileNotFoundError):  # the conversion says that it is missing
+                path = await asyncio.to_thread(stack.enter_context, jobs.files.document(job.id))
+        pictures = await asyncio.to_thread(stack.enter_context, jobs.files.pictures())
+        try:
+            yield Document(str(path), job.format), pictures
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict, pictures: Pictures) -> Iterator[bytes]:
+    """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces."""
+    reports, files, numbers = [], {}, []
+    yield b'{"result": {"layoutParsingResults": ['
+    for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
+        numbers.append(step.number)
+        piece = jobs.results.page(job, step, str, models)
+        entries = (json.dumps(entry, ensure_ascii=False) for entry in piece["layoutParsingResults"])
+        yield ((", " if number else "") + ", ".join(entries)).encode("utf-8", "replace")
+        reports += [report for report in piece["docparser"]["pages"] if len(report) > 1]
+        models = piece["docparser"]["models"]
+        if step.folder:
+            found = pictures(job.id, step.folder)
+            files.update({f"pages/{step.number}/{name}": str(path) for name, path in found.items()})
+    report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
+    rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
+    end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'
+    yield end.encode("utf-8", "replace")

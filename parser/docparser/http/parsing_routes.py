@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``POST /layout-parsing`` and ``POST /restructure-pages``; and ``POST /parse``: a file in a form, the result in a
+format of choice, for people with curl."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+
+from docparser.contract import strict_json
+from docparser.contract.schemas import ParseOptions, ParseRequest, RestructureRequest
+from docparser.contract.validation import describe_errors
+from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
+from docparser.documents.spool import Document
+from docparser.errors import InvalidRequest
+from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, json_answer, wait_for
+from docparser.http.errors import new_log_id
+from docparser.http.gate import client_of, pages_of
+from docparser.http.strict_reading import StrictRoute, body_of, field, form_of
+from docparser.logs import request_id
+from docparser.parsing.result import ParseResult
+
+router = APIRouter(tags=["parsing"], route_class=StrictRoute)
+form_router = APIRouter(tags=["parsing"])
+
+ERROR = {
+    "content": {"application/json": {"example": {"logId": "…", "errorCode": 422, "errorMsg": "file: not base64 (…)"}}}
+}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": '`{logId, errorCode: 0, errorMsg: "Success", '
+        "result: {layoutParsingResults, dataInfo, docparser}}`;"
+        " `docparser: {models, partial, pages}` says which weights were used and what is missing or cut, and why.",
+    },
+    400: {"description": "The body is nested too deeply, or Host is no host.", **ERROR},
+    401: {"description": "A key is needed.", **ERROR},
+    403: {"description": "A web page of another origin sent this.", **ERROR},
+    413: {"description": "The document exceeds a limit of this service.", **ERROR},
+    421: {"description": "This service does not answer for the host.", **ERROR},
+    422: {"description": "A field is wrong, or the document cannot be read; errorMsg names it.", **ERROR},
+    429: {"description": "The queue is full, or a quota is used up; Retry-After says when to come back.", **ERROR},
+    503: {"description": "The models are not loaded, or the VLM server is away; Retry-After.", **ERROR},
+    504: {"description": "The document took longer than this service allows.", **ERROR},
+}
+
+
+@router.post("/layout-parsing", responses=RESPONSES)
+async def layout_parsing(body: ParseRequest, request: Request) -> Response:
+    """Parses an image or a PDF, every page of it."""
+    request.state.log_id = body.logId or new_log_id()
+    file = field(request, body.file)
+
+    async def work() -> ParseResult:
+        async with request.app.state.intake.from_field(file, body.fileType, body_of(request).charge) as document:
+            parse = request.app.state.service.parse
+            return await parse(document, body, request_id.get(), client_of(request), pages_of(request))
+
+    return await _answer(request, work())
+
+
+@router.post("/restructure-pages", responses=RESPONSES)
+async def restructure_pages(body: RestructureRequest, request: Request) -> Response:
+    """Joins tables that cross pages, and levels titles, over pages that were parsed before."""
+    request.state.log_id = body.logId or new_log_id()
+    return await _answer(request, request.app.state.service.restructure(body, client_of(request)))
+
+
+async def _answer(request: Request, work: Coroutine[Any, Any, ParseResult]) -> Response:
+    result = await wait_for(request, work)
+    if result is None:
+        return Response(status_code=CLIENT_GONE)
+    return json_answer(result, request.state.log_id, await request.app.state.readiness.models_in_use())
+
+
+FORM_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "options": {"type": "string", "description": "Options of /layout-parsing as JSON."},
+                    },
+                }
+            }
+        },
+    }
+}
+FORMAT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    **RESPONSES,
+    200: {"description": "The document in the format that was asked for."},
+}
+NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+
+
+@form_router.post("/parse", responses=FORMAT_RESPONSES, openapi_extra=FORM_BODY, response_class=Response)
+async def parse(request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS) -> Response:
+    """Parses one file. `curl -sF file=@page.png http://127.0.0.1:8080/parse` prints its Markdown."""
+    request.state.log_id = new_log_id()
+    async with _upload(request, format) as (name, options, document):
+        parse = request.app.state.service.parse
+        parsing = parse(document, options, request_id.get(), client_of(request), pages_of(request))
+        result = await wait_for(request, parsing)
+        if result is None:
+            return Response(status_code=CLIENT_GONE)
+        models = await request.app.state.readiness.models_in_use()
+        if format == "json":
+            return json_answer(result, request.state.log_id, models, NO_SNIFFING)
+        try:
+            _, pieces = result.body(request.state.log_id, models)
+            how = How(chunk_tokens, options.mergeTables)
+            work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, document, how, download=False)
+            answer = await wait_for(request, work)
+        finally:
+            result.close()
+    return answer or Response(status_code=CLIENT_GONE)
+
+
+@contextlib.asynccontextmanager
+async def _upload(request: Request, format: Format) -> AsyncIterator[tuple[str, ParseOptions, Document]]:
+    """The file's name, the options, and the document, which exists as long as the context. Raises InvalidRequest."""
+    async with contextlib.AsyncExitStack() as stack:
+        async with form_of(request, max_fields=10) as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise InvalidRequest(
+                    "file: missing; send multipart/form-data with a part `file`, like curl -F file=@page.png"
+                )
+            defaults = {"visualize": False, "returnMarkdownImages": format in WITH_PICTURES}
+            try:
+                options = ParseOptions.model_validate(defaults | _options(form))
+            except ValidationError as exc:
+                raise InvalidRequest(f"options: {describe_errors(exc.errors())}") from None
+            document = await stack.enter_async_context(request.app.state.intake.from_upload(file.file))
+        yield file.filename or "document", options, document
+
+
+def _options(form: FormData) -> dict[str, Any]:
+    text = form.get("options") or "{}"
+    try:
+        options = strict_json.loads(text) if isinstance(text, str) else None
+    except ValueError as exc:
+        raise InvalidRequest(f"options: not valid JSON ({exc})") from None
+    if not isinstance(options, dict):
+        raise InvalidRequest("options: expected a JSON object with options of /layout-parsing")
+    return options

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the service says of itself: ``/health``, ``/health/ready``, ``/metrics``, ``/usage`` and ``/capabilities``."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from importlib import metadata
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from docparser.clients.keys import shown_time
+from docparser.convert.format_names import FORMATS
+from docparser.http.errors import SafeJSON, error_body, new_log_id
+from docparser.parsing.metrics import CONTENT_TYPE
+from file_types import FORMATS as READABLE
+
+router = APIRouter(tags=["health"])
+LIBRARIES = ("paddleocr", "paddlex", "paddlepaddle")
+# Names in the answer -> settings; units are those of the settings.
+LIMITS = {
+    "bodyMib": "max_body_mib",
+    "pages": "max_pages",
+    "imagePixels": "max_image_pixels",
+    "pdfPagePixels": "max_pdf_page_pixels",
+    "requests": "max_requests",
+    "requestSeconds": "request_timeout_s",
+    "pageSeconds": "page_timeout_s",
+    "queuedJobs": "max_queued_jobs",
+    "queuedPages": "max_queued_pages",
+    "jobKeepHours": "job_keep_hours",
+    "resultUrlHours": "result_url_hours",
+}
+
+
+@router.get("/health")
+async def health() -> dict:
+    return {"logId": new_log_id(), "errorCode": 0, "errorMsg": "Healthy"}
+
+
+@router.get("/health/ready", responses={503: {"description": "errorMsg says which model is not there, and why."}})
+async def ready(request: Request) -> JSONResponse:
+    """Whether the layout model is loaded and the VLM server reads a tiny image, and which weights both use."""
+    states, problems = await request.app.state.readiness.check()
+    if problems:
+        return JSONResponse(error_body(503, " ".join(problems)) | {"result": states}, 503, {"Retry-After": "5"})
+    return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Ready", "result": states})
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request) -> Response:
+    """Counts and times for Prometheus; `config/grafana` has a dashboard for them."""
+    state = request.app.state
+    return Response(state.metrics.exposition(await state.readiness.replicas.get()), media_type=CONTENT_TYPE)
+
+
+@router.get("/usage", response_class=Response, responses={200: {"content": {"application/json": {}}}})
+async def usage(request: Request) -> Response:
+    """The key's `name`, `expires`, and its `quotas` with `limit`, `used` and `resets`; `name` is null where no key is
+    needed."""
+    client = request.state.key_id
+    state = request.app.state
+    key = state.keys.client(client) if client else None
+    result: dict = {"name": None, "expires": None, "quotas": []}
+    if key is not None:
+        result["name"] = key.name
+        result["expires"] = shown_time(key.expires) if key.expires is not None else None
+        result["quotas"] = await asyncio.to_thread(state.allowance.report, key)
+    return SafeJSON({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
+
+
+@router.get("/capabilities")
+async def capabilities(request: Request) -> JSONResponse:
+    """`models` with their weights, the VLM's `tasks` (null: not known) and the `names` that requests may give it;
+    `formats` of documents and of answers; `limits` of this service; the `confidence` below which blocks are doubtful
+    (null: blocks say none); `versions`."""
+    state = request.app.state
+    served = state.jobs.model
+    models = await state.readiness.models_in_use()
+    models["vlm"] |= {"tasks": served.tasks, "names": {"openai": served.own_names, "jobs": served.job_names}}
+    limits: dict[str, Any] = {name: getattr(state.settings, field) for name, field in LIMITS.items()}
+    result = {
+        "models": models,
+        "formats": {
+            "documents": [known.name for known in READABLE],
+            "answers": list(FORMATS),
+            "outputFormats": ["docx"],
+        },
+        "limits": limits
+        | {
+            "fetchesUrls": bool(state.settings.url_hosts),
+            "sendsCallbacks": bool(state.settings.callback_hosts),
+        },
+        "confidence": {"doubtfulBelow": state.settings.doubtful_below if state.settings.confidence else None},
+        "versions": {"docparser": request.app.version, **_versions()},
+    }
+    return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in LIBRARIES}

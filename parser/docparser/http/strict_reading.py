@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads bodies strictly: JSON by ``contract.strict_json``, forms in UTF-8. A document never becomes text in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import email.message
+import mmap
+from collections.abc import AsyncIterator, Callable
+from typing import Any, BinaryIO, ClassVar
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from docparser.contract import long_member, strict_json
+from docparser.documents.intake import DocumentIntake, Field
+from docparser.errors import InvalidRequest, ParserError, SpoolFull
+from docparser.http.bodies import IN_MEMORY, Body
+
+LONGEST_TEXT = 1 << 20  # bytes
+TYPE = b"multipart/form-data"
+
+
+class _Parser(MultiPartParser):
+    """Starlette's, which takes a text for Latin-1 where it is not what the form says, or says nothing."""
+
+    def on_part_end(self) -> None:
+        part = self._current_part
+        if part.file is None:
+            try:
+                bytes(part.data).decode()
+            except UnicodeDecodeError as exc:
+                raise MultiPartException(f"the text of {part.field_name[:40]!r} is not UTF-8: {exc.reason}") from None
+        super().on_part_end()
+
+
+@contextlib.asynccontextmanager
+async def form_of(request: Request, max_fields: int) -> AsyncIterator[FormData]:
+    """The request's form with at most one file, whose files are open as long as the context. Raises InvalidRequest.
+
+    A body of another type has no fields.
+    """
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind != TYPE:  # nothing else can hold a file
+        yield FormData()
+        return
+    try:
+        if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+            raise MultiPartException("its charset is not UTF-8")
+        async with contextlib.aclosing(request.stream()) as stream:
+            parser = _Parser(request.headers, stream, max_files=1, max_fields=max_fields, max_part_size=LONGEST_TEXT)
+            form = await parser.parse()
+    except MultiPartException as exc:
+        raise InvalidRequest(f"body: not multipart/form-data as expected ({exc.message})") from None
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+SHOWN = 1000  # bytes of a body that is no JSON; errors need no more of it
+
+
+def body_of(request: Request) -> Body:
+    """The gate sets it for every request."""
+    return request.state.body
+
+
+class StrictRequest(Request):
+    """``read`` comes before everything else."""
+
+    async def read(self, member: str | None) -> None:
+        """Take the JSON from the spool, without the document in its string ``member``, if that is long; see ``field``.
+        None: without its last long string, wherever that stands.
+
+        Raises InvalidRequest, DocumentTooLarge and TooBusy.
+        """
+        body = body_of(self)
+        if not self._says_json():
+            self._body = await body.read(SHOWN)
+        elif body.size > IN_MEMORY:
+            self._body = await self._read_long(body, member)
+        else:
+            self._body = await body.read()
+        body.charge(long_member.memory(self._body))
+
+    def _says_json(self) -> bool:
+        type = email.message.Message()
+        type["content-type"] = self.headers.get("content-type", "")
+        return type.get_content_type() == "application/json" or type.get_content_subtype().endswith("+json")
+
+    async def _read_long(self, body: Body, member: str | None) -> bytes:
+        """The JSON with an empty string in place of the document."""
+        try:
+            found = await asyncio.to_thread(_find, body, member)
+        except ValueError as exc:
+            raise InvalidRequest(str(exc)) from None
+        if found is None:
+            body.charge(body.size * 3)  # before it is in memory; more exactly afterwards
+            return await body.read()
+        rest, self.state.document = await asyncio.to_thread(self._cut, body, *found)
+        await asyncio.to_thread(body.free)
+        return rest
+
+    def _cut(self, body: Body, start: int, end: int) -> tuple[bytes, BinaryIO | ParserError]:
+        intake: DocumentIntake = self.app.state.intake
+        with mmap.mmap(body.file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            rest = data[:start] + data[end:]
+            try:
+                return rest, body.keep(intake.decoded(long_member.pieces(data, start, end)))
+            except (InvalidRequest, SpoolFull) as exc:
+                return rest, exc  # what is wrong with other fields is said first
+
+    async def json(self) -> Any:
+        try:
+            if len(self._body) > IN_MEMORY:
+                return await asyncio.to_thread(strict_json.loads, self._body)
+            return strict_json.loads(self._body)
+        except strict_json.TooDeep as exc:
+            raise HTTPException(400, f"body: {exc}") from None
+
+
+def _find(body: Body, member: str | None) -> tuple[int, int] | None:
+    with mmap.mmap(body.file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return long_member.last(data) if member is None else long_member.find(data, member)
+
+
+def field(request: Request, text: str) -> Field:
+    """The document in the field whose value in the JSON is ``text``. Raises InvalidRequest."""
+    document: Field | ParserError = getattr(request.state, "document", text)
+    if isinstance(document, ParserError):
+        raise document
+    return document
+
+
+class StrictRoute(APIRoute):
+    """``document`` is the member that holds the document; see ``StrictRequest.read``."""
+
+    document: ClassVar[str | None] = "file"
+
+    def reads_json(self, request: Request) -> bool:
+        """Whether the body is taken for JSON; else the endpoint reads it itself."""
+        return True
+
+    def get_route_handler(self) -> Callable:
+        handle = super().get_route_handler()
+
+        async def handle_strictly(request: Request) -> Response:
+            strict = StrictRequest(request.scope, request.receive)
+            if self.reads_json(request):
+                await strict.read(self.document)
+            return await handle(strict)
+
+        return handle_strictly

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of environment variables: each kind names the variable, the value and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import env_values
+from env_values import WrongValue
+
+READERS: dict[str, Callable[[dict[str, str]], object]] = {
+    "flag": lambda env: env_values.flag(env, "X"),
+    "choice": lambda env: env_values.choice(env, "X", "cpu", ("cpu", "npu")),
+    "whole": lambda env: env_values.whole(env, "X", 4, 1, 32),
+    "number": lambda env: env_values.number(env, "X", 0.5, 0.01, 1),
+    "port": lambda env: env_values.port(env, "X", 8080),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        *(("flag", "", False), ("flag", "0", False), ("flag", "1", True)),
+        *(("choice", "", "cpu"), ("choice", "npu", "npu")),
+        *(("whole", "", 4), ("whole", "32", 32), ("whole", "007", 7)),
+        *(("number", "", 0.5), ("number", ".25", 0.25), ("number", "1", 1.0)),
+        *(("port", "", 8080), ("port", "65535", 65535)),
+    ],
+)
+def test_a_value_is_read_and_empty_is_unset(kind: str, text: str, value: object):
+    assert READERS[kind]({"X": text}) == value
+    if not text:
+        assert READERS[kind]({}) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        *(("flag", word, "1 or 0") for word in ("yes", "2", " 1")),
+        ("choice", "gpu", "one of cpu, npu"),
+        *(("whole", word, "a whole number from 1 to 32") for word in ("0", "33", "-1", "1.5", "٣", "1" * 5000)),
+        *(("number", word, "a number from 0.01 to 1") for word in ("0", "2", "nan", "1e-1", ".", "-1")),
+        *(("port", word, "a port number from 1 to 65535") for word in ("0", "65536", "http", "80 ")),
+    ],
+)
+def test_another_value_is_refused(kind: str, text: str, expected: str):
+    with pytest.raises(WrongValue) as caught:
+        READERS[kind]({"X": text})
+    assert str(caught.value) == f"X is {text!r}; expected {expected}"
+    assert (caught.value.name, caught.value.value, caught.value.expected) == ("X", text, expected)
+
+
+def test_a_flag_says_what_it_does():
+    with pytest.raises(WrongValue, match=r"^X is 'on'; expected 1 \(no graph mode\) or 0$"):
+        env_values.flag({"X": "on"}, "X", "no graph mode")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas are found as regular expressions found them, but in time that grows with the text's length."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from docparser.convert.formulas import MATHEMATICAL, Formulas, display_formulas, inline_formulas
+from docparser.convert.html_tables import read_tables
+
+# What the scanner took the place of: right, and quadratic.
+DISPLAY = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
+INLINE = re.compile(r"(?<![\\$\w])\$([^$\n]{1,2000}?)\$(?![\d$])|\\\((.+?)\\\)")
+
+
+def inline_by_expression(text: str) -> list[tuple[int, int, str]]:
+    found, at = [], 0
+    while match := INLINE.search(text, at):
+        if match[1] is not None and not MATHEMATICAL.search(match[1]):
+            at = match.start() + 1
+            continue
+        found.append((match.start(), match.end(), match[1] or match[2]))
+        at = match.end()
+    return found
+
+
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "é", "_")
+
+
+def test_formulas_are_those_of_the_expressions():
+    draw = random.Random(12)
+    texts = ["".join(pieces) for length in range(4) for pieces in itertools.product(PIECES, repeat=length)]
+    texts += ["".join(draw.choices(PIECES, k=draw.randint(4, 40))) for _ in range(5_000)]
+    texts += ["$" + "x=" * 999 + end for end in ("$", "x$", "xx$", "xxx$")]
+    for text in texts:
+        expected = [(match.start(), match.end(), match[1] or match[2]) for match in DISPLAY.finditer(text)]
+        assert [(f.start, f.end, f.latex) for f in display_formulas(text)] == expected, repr(text)
+        found = [(f.start, f.end, f.latex) for f in inline_formulas(text)]
+        assert found == inline_by_expression(text), repr(text)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of the fastest of three runs."""
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        work()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
+    """How many times as long eight times the size takes: about 8 if time is linear in it, 64 if it is quadratic."""
+    return seconds(work(8 * size)) / seconds(work(size))
+
+
+TEXTS = ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( ", "$ $$ ", "\\(\n", "\\[\\]", "\\(\\)", "$ x", "\\\\["]
+
+
+@pytest.mark.parametrize("piece", TEXTS)
+def test_time_grows_with_the_length(piece):
+    """The expressions take over 40 times as long for eight times `\\[a1 `."""
+    assert growth(lambda size: lambda: Formulas().take_out(piece * size), 3_000) < 20
+
+
+def test_the_measure_sees_what_is_quadratic():
+    assert growth(lambda size: lambda: DISPLAY.sub("", "\\[a1 " * size), 400) > 30
+
+
+TABLES = {
+    "wide": lambda size: "<table><tr>" + "<td rowspan=200 colspan=200>a" * size,
+    "high": lambda size: "<table>" + "<tr><td rowspan=200 colspan=200>a" * size,
+    "rows below wide cells": lambda size: "<table><tr>" + "<td rowspan=200 colspan=200>a" * 100 + "<tr><td>b" * size,
+    "stairs": lambda size: "<table>" + "<tr><td rowspan=2>a<td colspan=3>b" * size,
+    "many": lambda size: "<table><td colspan=200>a</table>" * size,
+    "long numbers": lambda size: "<table><td colspan=" + "9" * 50 * size + ">a",
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_time_for_tables_grows_with_the_text(kind):
+    assert growth(lambda size: (lambda text: lambda: read_tables(text))(TABLES[kind](size)), 150) < 20
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_has_no_more_places_than_its_text_can_fill(kind):
+    """Of 270 such cells, the reader made 10 million places, and the workbook as many objects."""
+    for table in read_tables(TABLES[kind](1000)):
+        rows, columns = {cell.row for cell in table.cells}, {cell.column for cell in table.cells}
+        assert (table.height, table.width) == (len(rows), len(columns))
+        assert sum(cell.rows * cell.columns - 1 for cell in table.cells) <= 100_000
+
+
+def test_spans_beyond_the_bound_are_one():
+    """A table whose spans would cover more than the bound keeps its cells; the last of them lose their spans."""
+    grid = "<tr>" + "<td>x" * 200
+    table = "<table>" + ("<tr><td rowspan=200 colspan=200>a" + grid * 200) * 4
+    (read,) = read_tables(table)
+    spans = [cell for cell in read.cells if cell.rows * cell.columns > 1]
+    assert 0 < sum(cell.rows * cell.columns for cell in spans) <= 100_004
+    assert sum(cell.text == "a" for cell in read.cells) == 4
+    places = {
+        (cell.row + row, cell.column + column)
+        for cell in read.cells
+        for row in range(cell.rows)
+        for column in range(cell.columns)
+    }
+    assert len(places) == sum(cell.rows * cell.columns for cell in read.cells), "no two cells overlap"
