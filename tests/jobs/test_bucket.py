@@ -30,7 +30,7 @@ JOB = "a" * 32
 SUBMISSION = {"owner": "me", "file_name": "a.pdf"}
 
 
-@pytest.fixture(scope="module", params=["moto", "swift"])
+@pytest.fixture(scope="module", params=["moto", pytest.param("swift", marks=pytest.mark.long)])
 def s3(request: pytest.FixtureRequest) -> BucketServer:
     """All of it over both servers."""
     return request.getfixturevalue("swift" if request.param == "swift" else "s3")

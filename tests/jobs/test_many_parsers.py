@@ -21,6 +21,9 @@ from tests.support.s3 import BucketServer
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import wait_for
 
+# Several parsers on one PostgreSQL and one bucket; test_kills has one parser, test_store both databases.
+pytestmark = pytest.mark.long
+
 SMALL = int(os.environ.get("JOB_MANY", "12"))  # jobs besides the long one
 LONG = max(20, SMALL // 2)  # pages of its document
 KILLS = int(os.environ.get("JOB_KILLS", "4"))  # 20 on demand: see docs/benchmarks.md
