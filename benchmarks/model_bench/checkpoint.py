@@ -17,14 +17,13 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
+
+from reference.checkpoint_files import image_values, save_tokenizer
 
 from .crops import MAX_PIXELS, MERGE, MIN_PIXELS, PATCH
 from .inputs import HEADS, HIDDEN, INTERMEDIATE, TEXT, random_weights
 
-SPECIAL = ("<unk>", "<s>", "</s>", "<|begin_of_sentence|>")
-IMAGE = ("<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>")
 UNUSED_TABLE = "visual.vision_model.embeddings.packing_position_embedding.weight"
 # Of the language model: tokens, features inside the MLP, heads of queries, of keys and values, features of a head.
 VOCABULARY, TEXT_INTERMEDIATE, TEXT_HEADS, TEXT_SHARED_HEADS, TEXT_HEAD_DIM = 103424, 3072, 16, 2, 128
@@ -57,27 +56,6 @@ VISION = {
     "attention_dropout": 0.0,
     "tokens_per_second": 2,
 }
-
-
-def write_tokenizer(folder: Path) -> dict[str, int]:
-    """Write tokenizer.json and tokenizer_config.json; returns the id of each special token."""
-    known = [*SPECIAL, *IMAGE, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    known += [f"word{number}" for number in range(VOCABULARY - len(known))]
-    vocabulary = {token: index for index, token in enumerate(known)}
-    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token=SPECIAL[0]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([*SPECIAL, *IMAGE])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    document = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "unk_token": "<unk>",
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "pad_token": "<unk>",
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(document))
-    return {token: vocabulary[token] for token in (*SPECIAL, *IMAGE)}
 
 
 def config(ids: dict[str, int], text_layers: int, vision_layers: int) -> dict[str, Any]:
@@ -134,26 +112,9 @@ def language_weights(layers: int, seed: int = 1) -> dict[str, Tensor]:
 
 def write(folder: Path, text_layers: int, vision_layers: int, weights: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    ids = write_tokenizer(folder)
+    ids = save_tokenizer(folder, VOCABULARY)
     (folder / "config.json").write_text(json.dumps(config(ids, text_layers, vision_layers), indent=1))
-    values = {
-        "image_processor_type": "PaddleOCRVLImageProcessor",
-        "processor_class": "PaddleOCRVLProcessor",
-        "do_convert_rgb": True,
-        "do_resize": True,
-        "do_rescale": True,
-        "do_normalize": True,
-        "resample": 3,
-        "rescale_factor": 1 / 255,
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-        "min_pixels": MIN_PIXELS,
-        "max_pixels": MAX_PIXELS,
-        "patch_size": PATCH,
-        "temporal_patch_size": 1,
-        "merge_size": MERGE,
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(values))
+    (folder / "preprocessor_config.json").write_text(json.dumps(image_values((MIN_PIXELS, MAX_PIXELS))))
     (folder / "processor_config.json").write_text(json.dumps({"processor_class": "PaddleOCRVLProcessor"}))
     # The launcher asks for a file of weights, also where none are read.
     tensors: dict[str, Tensor] = {}

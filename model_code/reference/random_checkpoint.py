@@ -15,13 +15,11 @@ import json
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PaddleOCRVLConfig, PaddleOCRVLForConditionalGeneration
 
+from .checkpoint_files import image_values, save_tokenizer
 from .random_families import FAMILIES, stir
 
-SPECIAL = ["<unk>", "<s>", "</s>", "<|begin_of_sentence|>"]
-IMAGE_TOKENS = ["<|IMAGE_START|>", "<|IMAGE_PLACEHOLDER|>", "<|IMAGE_END|>"]
 SMALL_VISION = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4}
 SMALL_TEXT = {
     "vocab_size": 320,
@@ -32,27 +30,6 @@ SMALL_TEXT = {
     "head_dim": 64,
     "max_position_embeddings": 16384,
 }
-
-
-def save_tokenizer(directory: Path) -> dict[str, int]:
-    """Write tokenizer.json and tokenizer_config.json; returns the id of each special token."""
-    tokens = [*SPECIAL, *IMAGE_TOKENS]
-    vocabulary = {token: index for index, token in enumerate([*tokens, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(tokens)
-    tokenizer.save(str(directory / "tokenizer.json"))
-    document = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "pad_token": "<unk>",
-        "extra_special_tokens": {"image_token": "<|IMAGE_PLACEHOLDER|>"},
-    }
-    (directory / "tokenizer_config.json").write_text(json.dumps(document))
-    return {token: vocabulary[token] for token in tokens}
 
 
 def save_checkpoint(directory: Path, vision_layers: int, text_layers: int, small: bool, seed: int) -> None:
@@ -80,23 +57,7 @@ def save_checkpoint(directory: Path, vision_layers: int, text_layers: int, small
     model = PaddleOCRVLForConditionalGeneration(config)
     stir(model)
     model.save_pretrained(directory)
-    values = {
-        "image_processor_type": "PaddleOCRVLImageProcessor",
-        "do_convert_rgb": True,
-        "do_resize": True,
-        "do_rescale": True,
-        "do_normalize": True,
-        "resample": 3,
-        "rescale_factor": 1 / 255,
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-        "min_pixels": 112896,
-        "max_pixels": 1003520,
-        "patch_size": 14,
-        "temporal_patch_size": 1,
-        "merge_size": 2,
-    }
-    (directory / "preprocessor_config.json").write_text(json.dumps(values))
+    (directory / "preprocessor_config.json").write_text(json.dumps(image_values()))
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import pre_tokenizers
 from torch import nn
 from transformers import (
     HunYuanVLConfig,
@@ -21,6 +21,8 @@ from transformers import (
     Qwen2VLConfig,
     Qwen2VLForConditionalGeneration,
 )
+
+from .checkpoint_files import save_byte_tokenizer
 
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 # Their order is that of their ids in the published vocabularies.
@@ -54,19 +56,6 @@ def stir(model: nn.Module) -> None:
         for parameter in model.parameters():
             if parameter.ndim == 1:
                 parameter.add_(torch.randn_like(parameter) * 0.05)
-
-
-def save_byte_tokenizer(
-    directory: Path, vocabulary: dict[str, int], special: list[str], options: dict[str, Any]
-) -> None:
-    """A byte-level tokenizer without merges."""
-    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token=special[0]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(special)
-    tokenizer.save(str(directory / "tokenizer.json"))
-    document = {"tokenizer_class": "PreTrainedTokenizerFast", **options}
-    (directory / "tokenizer_config.json").write_text(json.dumps(document))
 
 
 def save_image_values(directory: Path, **values: object) -> None:

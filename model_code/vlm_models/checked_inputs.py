@@ -9,19 +9,23 @@ to the checkpoint's own processors within the operator's bounds, and the places 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .pixel_limits import PixelLimits
+import torch
+from transformers import BatchFeature
+from vllm.multimodal.parse import ImageSize
 
-MAX_ASPECT_RATIO = 200
+from .pixel_limits import MAX_ASPECT_RATIO, PixelLimits, most_blocks
 
 
 class BoundedInfo:
-    """Mixin for vLLM's processing info: a request's and the operator's limits. ``DEFAULT_BOUND`` in pixels is the
-    operator's where ``--mm-processor-kwargs`` has no ``max_pixels_bound``."""
+    """Mixin for vLLM's processing info: a request's and the operator's limits. ``factor`` is how many pixels wide and
+    high the block is that becomes one token; ``DEFAULT_BOUND`` in pixels is the operator's where
+    ``--mm-processor-kwargs`` has no ``max_pixels_bound``."""
 
     ctx: Any
+    factor: int
     DEFAULT_BOUND: int
 
     def server_options(self) -> dict[str, Any]:
@@ -41,15 +45,18 @@ class BoundedInfo:
         """The checkpoint's least and most pixels of an image."""
         raise NotImplementedError
 
-    def most_blocks(self, factor: int) -> int:
-        """Blocks of ``factor`` x ``factor`` pixels that no image exceeds. A small, thin image that is enlarged is
-        rounded up on both sides, so it can pass the bound by a row and a column."""
-        blocks = self.limits({}).bound // factor**2
-        return blocks + math.ceil((MAX_ASPECT_RATIO + 1) * math.sqrt(blocks / MAX_ASPECT_RATIO)) + 1
+    def most_blocks(self) -> int:
+        """Blocks that no image exceeds."""
+        return most_blocks(self.limits({}).bound, self.factor)
 
     def most_rows(self, blocks: int) -> int:
         """Rows of so many blocks in an image of the largest aspect ratio."""
         return math.ceil(math.sqrt(blocks * MAX_ASPECT_RATIO))
+
+    def get_image_size_with_most_features(self) -> ImageSize:
+        """A square image of as many tokens as a request may ask for."""
+        side = math.isqrt(self.limits({}).max_pixels) // self.factor * self.factor
+        return ImageSize(width=side, height=side)
 
 
 class CountedPlaces:
@@ -74,6 +81,20 @@ class CountedPlaces:
                 )
         vllms: Any = super()  # the class that this one is mixed into
         return vllms._apply_prompt_updates(token_ids, mm_prompt_updates)
+
+
+def features_of(
+    tokens: Mapping[str, Any], items: Mapping[str, Sequence[Any]], process: Mapping[str, Callable[[Any], Mapping]]
+) -> BatchFeature:
+    """What a prompt's tokens and its items make: of each modality the items, and what processes one of them into
+    tensors by name; tensors of one name stand one after the other. A ValueError says which item it is about."""
+    made = []
+    for modality, those in items.items():
+        for index, item in enumerate(those):
+            with named(modality, index, len(those)):
+                made.append(process[modality](item))
+    names = dict.fromkeys(name for one in made for name in one)
+    return BatchFeature({**tokens, **{name: torch.cat([one[name] for one in made if name in one]) for name in names}})
 
 
 class named:

@@ -3,8 +3,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
+
+MAX_ASPECT_RATIO = 200  # of an image; the processors of all families refuse more
+
+
+def most_blocks(bound: int, factor: int) -> int:
+    """Blocks of ``factor`` x ``factor`` pixels that no image of at most ``bound`` pixels exceeds. A small, thin image
+    that is enlarged is rounded up on both sides, so it can pass the bound by a row and a column."""
+    blocks = bound // factor**2
+    return blocks + math.ceil((MAX_ASPECT_RATIO + 1) * math.sqrt(blocks / MAX_ASPECT_RATIO)) + 1
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import graphlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.imports import imports as read_imports
+from tests.support.imports import module_name, module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # Package -> the packages of this tree that it may import. `common`, `benchmarks` and `workshop` are everything in those
@@ -32,9 +33,9 @@ PACKAGES = {
     "reference": {"common"},
     "plugin_logits": {"common", "reference", "vlm_server"},
     "docparser": {"common"},
-    "benchmarks": {"bundle", "common", "docparser", "vlm_models", "vlm_server"},
+    "benchmarks": {"bundle", "common", "docparser", "reference", "vlm_models", "vlm_server"},
     # Made or judged something once: nobody imports it, see SHIPPED.
-    "workshop": {"bundle"},
+    "workshop": {"bundle", "reference"},
 }
 CONVERTERS = "docparser.convert."
 # Room of operations/bundle -> the rooms that it may import. Every room may import the modules at the top of the package
@@ -87,8 +88,7 @@ def modules() -> dict[str, Path]:
     found = {}
     for path in tracked():
         if path.parts[0] in FOLDERS and len(path.parts) > 1:
-            parts = path.with_suffix("").parts[1:]
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+            found[module_name(Path(*path.parts[1:]))] = path
     return found
 
 
@@ -103,26 +103,13 @@ def package(name: str) -> str | None:
 
 @functools.cache
 def imports(name: str) -> frozenset[str]:
-    """The dotted names that a module imports, wherever the import stands; `from a import b` counts as `a.b`."""
-    path, found = modules()[name], set()
-    here = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = here[: len(here) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            found |= {f"{base}.{alias.name}" for alias in node.names}
-    return frozenset(found)
+    """The dotted names that a module of this tree imports."""
+    return read_imports(ROOT / modules()[name], name)
 
 
-def imported_modules(name: str) -> Iterator[str]:
-    """The modules of this tree that a module imports: the longest part of each dotted name that is one."""
-    for dotted in imports(name):
-        parts = dotted.split(".")
-        longest = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-        if (found := next((part for part in longest if part in modules()), name)) != name:
-            yield found
+def imported_modules(name: str) -> set[str]:
+    """The modules of this tree that a module imports."""
+    return {found for dotted in imports(name) if (found := module_of(dotted, modules())) and found != name}
 
 
 def room(name: str) -> str:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walls of ``docparser``: which package may import what. ``python tests/parser/test_walls.py`` counts the arrows.
+"""The walls of ``docparser``: which package may import what. ``python -m tests.parser.test_walls`` counts the arrows.
 
 The imports are read from the source, also those inside functions and under TYPE_CHECKING.
 """
 
 from __future__ import annotations
 
-import ast
 import graphlib
 import shutil
 import sys
 from pathlib import Path
+
+from tests.support.imports import imports, module_name, module_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "parser/docparser"
 
@@ -113,32 +114,13 @@ Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: m
 def read_tree(package: Path) -> Tree:
     """Modules of ``package`` keep their names below it; an import from outside keeps its full name with a "/"
     before."""
-    modules = {_name(path, package): path for path in sorted(package.rglob("*.py"))}
-    return {name: _imports(path, name, modules, package) for name, path in modules.items()}
-
-
-def _name(path: Path, package: Path) -> str:
-    parts = path.relative_to(package).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or package.name
-
-
-def _imports(path: Path, name: str, modules: dict[str, Path], package: Path) -> set[str]:
-    found = set()
-    own = path.relative_to(package.parent).parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = [".".join(own[: len(own) - node.level + 1])] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
-            for alias in node.names:
-                inside = f"{source}.{alias.name}".removeprefix(f"{package.name}.")
-                found.add(f"{source}.{alias.name}" if inside in modules else source)
     root = package.name
-    return {
-        target.removeprefix(f"{root}.") if target == root or target.startswith(f"{root}.") else f"/{target}"
-        for target in found
-    } - {name}
+    paths = {module_name(path.relative_to(package.parent)): path for path in sorted(package.rglob("*.py"))}
+    tree: Tree = {}
+    for name, path in paths.items():
+        found = {module_of(dotted, paths) or f"/{dotted}" for dotted in imports(path, name)} - {name}
+        tree[name.removeprefix(f"{root}.")] = {target.removeprefix(f"{root}.") for target in found}
+    return tree
 
 
 def room(module: str, tree: Tree) -> str:

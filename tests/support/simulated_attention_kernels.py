@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tests.support.simulated_language_kernels import KEPT, packed, rows
+from tests.support.simulated_npu_kernels import attend
 
 DTYPES = (torch.float16, torch.bfloat16)
 # The mask that sparse_mode 3 wants: its upper triangle is left out, aligned to the last token of each request.
@@ -24,16 +25,6 @@ def npu_format_cast(value, acl_format, customize_dtype=None):
     if acl_format != TILES or value.dtype not in DTYPES or customize_dtype is not None:
         raise ValueError(f"acl_format {acl_format} for {value.dtype}; one of {DTYPES} in format {TILES} is expected")
     return value.clone()
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-    """Causal attention of the last tokens of one request: [new, heads, dim] over [all, key heads, dim]."""
-    new, total, groups = len(query), len(key), query.shape[1] // key.shape[1]
-    q, k, v = (x.double().transpose(0, 1) for x in (query, key, value))
-    k, v = k.repeat_interleave(groups, 0), v.repeat_interleave(groups, 0)
-    future = torch.ones(new, total, dtype=torch.bool).triu(total - new + 1)
-    scores = (q @ k.transpose(1, 2) * scale).masked_fill(future, -torch.inf)
-    return (scores.softmax(-1) @ v).transpose(0, 1).to(query.dtype)
 
 
 def check_heads(query: Tensor, heads: int, key_heads: int, *others: Tensor) -> None:
@@ -76,7 +67,7 @@ def npu_flash_attention(query, key, value, mask, seq_len, scale_value, num_heads
     start = 0
     for length in lengths:
         end = start + length
-        out[start:end] = attend(query[start:end], key[start:end], value[start:end], scale_value)
+        out[start:end] = attend(query[start:end], key[start:end], value[start:end], scale_value, causal=True)
         start = end
 
 
@@ -102,7 +93,7 @@ def npu_paged_attention(
     check_table(block_table, len(lengths))
     for row, length in enumerate(lengths):
         key, value = (pages(cache, block_table[row], length) for cache in (key_cache, value_cache))
-        out[row : row + 1] = attend(query[row : row + 1], key, value, scale_value)
+        out[row : row + 1] = attend(query[row : row + 1], key, value, scale_value, causal=True)
 
 
 def check_table(table: Tensor, requests: int) -> None:
@@ -166,7 +157,7 @@ def npu_fused_infer_attention_score(
         ]
     if any(len(part[0]) < b - a for part, a, b in zip(parts, starts, ends, strict=True)):
         raise ValueError(f"actual_seq_lengths_kv {kv} is shorter than the queries {ends}")
-    done = [attend(query[a:b], *part, scale) for part, a, b in zip(parts, starts, ends, strict=True)]
+    done = [attend(query[a:b], *part, scale, causal=True) for part, a, b in zip(parts, starts, ends, strict=True)]
     return torch.cat(done), query.new_empty(0)
 
 

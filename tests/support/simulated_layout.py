@@ -14,33 +14,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-LABELS = [
-    "abstract",
-    "algorithm",
-    "aside_text",
-    "chart",
-    "content",
-    "display_formula",
-    "doc_title",
-    "figure_title",
-    "footer",
-    "footer_image",
-    "footnote",
-    "formula_number",
-    "header",
-    "header_image",
-    "image",
-    "inline_formula",
-    "number",
-    "paragraph_title",
-    "reference",
-    "reference_content",
-    "seal",
-    "table",
-    "text",
-    "vertical_text",
-    "vision_footnote",
-]
+from demo_training.pages.labels import LABELS
 
 # (label, x1, y1, x2, y2) as fractions of the page, in reading order.
 BOXES = [

@@ -12,15 +12,22 @@ import torch
 from torch import Tensor
 
 
+def attend(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool = False) -> Tensor:
+    """Attention of the last tokens of one request or span, in float64: [new, heads, dim] over [all, key heads, dim].
+    ``causal``: a token sees those up to itself."""
+    new, total, groups = len(query), len(key), query.shape[1] // key.shape[1]
+    q, k, v = (x.double().transpose(0, 1) for x in (query, key, value))
+    scores = q @ k.repeat_interleave(groups, 0).transpose(1, 2) * scale
+    if causal:
+        future = torch.ones(new, total, dtype=torch.bool).triu(total - new + 1)
+        scores = scores.masked_fill(future, -torch.inf)
+    return (scores.softmax(-1) @ v.repeat_interleave(groups, 0)).transpose(0, 1).to(query.dtype)
+
+
 def packed(query: Tensor, key: Tensor, value: Tensor, ends: list[int], scale: float) -> Tensor:
-    """Attention inside each span, in float64; [T, N, D]."""
-    out = torch.empty_like(query)
-    start = 0
-    for end in ends:
-        q, k, v = (x[start:end].double().transpose(0, 1) for x in (query, key, value))
-        out[start:end] = (torch.softmax(q @ k.transpose(1, 2) * scale, dim=-1) @ v).transpose(0, 1).to(out.dtype)
-        start = end
-    return out
+    """Attention inside each span; [T, N, D]."""
+    spans = [slice(start, end) for start, end in zip([0, *ends], ends)]  # noqa: B905
+    return torch.cat([attend(query[span], key[span], value[span], scale) for span in spans])
 
 
 def npu_fusion_attention(

@@ -8,17 +8,15 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from transformers import BatchFeature
 from vllm.model_executor.models.hunyuan_vision import (
     HunYuanVLDummyInputsBuilder,
     HunYuanVLMultiModalProcessor,
     HunYuanVLProcessingInfo,
 )
-from vllm.multimodal.parse import ImageSize
 from vllm.transformers_utils.processors.hunyuan_vl_image import HunYuanVLImageProcessor
 
-from ..checked_inputs import BoundedInfo, CountedPlaces, named
+from ..checked_inputs import BoundedInfo, CountedPlaces, features_of
 from ..pixel_limits import PixelLimits
 
 FACTOR = 32  # pixels per side of the block that becomes one token
@@ -51,6 +49,7 @@ def start_token(config: Any) -> int:
 class BoundedHunYuanVLInfo(BoundedInfo, HunYuanVLProcessingInfo):
     """What vLLM asks about inputs before it sees any."""
 
+    factor = FACTOR
     DEFAULT_BOUND = 4096 * FACTOR**2
 
     # Narrower than vLLM's: what its builder and its processor ask for. A request's options do not make a new processor;
@@ -70,12 +69,8 @@ class BoundedHunYuanVLInfo(BoundedInfo, HunYuanVLProcessingInfo):
     def get_mm_max_tokens_per_item(self, seq_len: int, mm_counts: Mapping[str, int]) -> Mapping[str, int]:
         """Tokens that no image exceeds. Each row has one more than blocks, and there are at most as many rows as in an
         image of the largest aspect ratio."""
-        blocks = self.most_blocks(FACTOR)
+        blocks = self.most_blocks()
         return {"image": blocks + self.most_rows(blocks) + EDGES}
-
-    def get_image_size_with_most_features(self) -> ImageSize:
-        side = int(self.limits({}).max_pixels ** 0.5) // FACTOR * FACTOR
-        return ImageSize(width=side, height=side)
 
 
 class BoundedHunYuanVLDummyInputs(HunYuanVLDummyInputsBuilder):
@@ -101,14 +96,9 @@ class BoundedHunYuanVLProcessor(CountedPlaces, HunYuanVLMultiModalProcessor):
         self, prompt: str, mm_data: Mapping[str, Any], mm_kwargs: Mapping[str, Any], tok_kwargs: Mapping[str, Any]
     ) -> BatchFeature:
         tokenizer: Any = self.info.get_tokenizer()
-        features = dict(tokenizer(prompt, return_tensors="pt", **tok_kwargs))
-        limits = self.info.limits(mm_kwargs)
-        processor = image_processor(self.info.ctx.model_config.model, limits)
-        pictures = mm_data.get("images", ())
-        made = []
-        for index, image in enumerate(pictures):
-            with named("image", index, len(pictures)):
-                made.append(processor(images=image, return_tensors="pt"))
-        for name in ("pixel_values", "image_grid_thw") if made else ():
-            features[name] = torch.cat([one[name] for one in made])
-        return BatchFeature(features)
+        processor = image_processor(self.info.ctx.model_config.model, self.info.limits(mm_kwargs))
+        return features_of(
+            tokenizer(prompt, return_tensors="pt", **tok_kwargs),
+            {"image": mm_data.get("images", ())},
+            {"image": lambda image: processor(images=image, return_tensors="pt")},
+        )

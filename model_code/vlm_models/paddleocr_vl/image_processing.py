@@ -16,9 +16,8 @@ import torch
 from PIL import Image
 from transformers.image_processing_utils import BaseImageProcessor, BatchFeature
 
-from ..pixel_limits import PixelLimits
+from ..pixel_limits import MAX_ASPECT_RATIO, PixelLimits
 
-MAX_ASPECT_RATIO = 200
 # Rows of an image that are looked at together.
 STRIP_ROWS = 512
 

@@ -20,10 +20,10 @@ from vllm.multimodal.parse import ImageSize
 from vllm.multimodal.processing import BaseMultiModalProcessor, BaseProcessingInfo, PromptReplacement
 from vllm.multimodal.profiling import BaseDummyInputsBuilder
 
+from ..checked_inputs import named
 from ..host_fields import batched_on_host
 from ..images import to_rgb
-from ..pixel_limits import PixelLimits
-from .image_processing import MAX_ASPECT_RATIO
+from ..pixel_limits import PixelLimits, most_blocks
 from .processing import IMAGE_TOKEN, PaddleOCRVLProcessor
 
 # Largest image that any request may ask for, unless the server's --mm-processor-kwargs say otherwise
@@ -50,13 +50,8 @@ class PaddleOCRVLProcessingInfo(BaseProcessingInfo):
         return defaults.for_request(server).for_request(dict(request))
 
     def get_mm_max_tokens_per_item(self, seq_len: int, mm_counts: Mapping[str, int]) -> Mapping[str, int]:
-        """Tokens that no image exceeds; vLLM sizes its encoder budget by them.
-
-        A small image that is enlarged to ``min_pixels`` is rounded up on both sides, so a thin one can
-        pass the bound by a row and a column of blocks.
-        """
-        blocks = self.limits({}).bound // self.get_hf_processor().image_processor.factor ** 2
-        return {"image": blocks + math.ceil((MAX_ASPECT_RATIO + 1) * math.sqrt(blocks / MAX_ASPECT_RATIO)) + 1}
+        """Tokens that no image exceeds; vLLM sizes its encoder budget by them."""
+        return {"image": most_blocks(self.limits({}).bound, self.get_hf_processor().image_processor.factor)}
 
     def largest_image(self) -> ImageSize:
         """A square image of as many tokens as the bound allows."""
@@ -101,10 +96,8 @@ class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessi
         dtype = self.info.ctx.model_config.dtype
         assert isinstance(dtype, torch.dtype), "vLLM resolves names of types when it reads the configuration"
         for index, image in enumerate(images):
-            try:
+            with named("image", index, len(images)):
                 values, grid = processor.patches(to_rgb(as_pil(image)), limits, dtype)
-            except ValueError as error:
-                raise ValueError(f"image {index + 1} of {len(images)}: {error}") from error
             parts.append(values)
             grids.append(grid)
         features["pixel_values"] = parts[0] if len(parts) == 1 else torch.cat(parts)

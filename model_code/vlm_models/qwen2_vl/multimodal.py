@@ -17,9 +17,8 @@ from vllm.model_executor.models.qwen2_vl import (
     Qwen2VLMultiModalProcessor,
     Qwen2VLProcessingInfo,
 )
-from vllm.multimodal.parse import ImageSize
 
-from ..checked_inputs import BoundedInfo, CountedPlaces, named
+from ..checked_inputs import BoundedInfo, CountedPlaces, features_of
 from .frame_pixels import FRAME_FACTOR, TOTAL_PIXELS, frame_pixels
 
 FACTOR = 28  # pixels per side of the block that becomes one token
@@ -40,6 +39,7 @@ def processors(directory: str) -> tuple[Any, Any]:
 class BoundedQwen2VLInfo(BoundedInfo, Qwen2VLProcessingInfo):
     """What vLLM asks about inputs before it sees any."""
 
+    factor = FACTOR
     DEFAULT_BOUND = 4096 * FACTOR**2
 
     # Narrower than vLLM's: what its builder and its processor ask for. A request's options do not make a new processor;
@@ -70,11 +70,7 @@ class BoundedQwen2VLInfo(BoundedInfo, Qwen2VLProcessingInfo):
         """Tokens that no item exceeds; vLLM sizes its encoder budget by them."""
         total = self.server_options().get("video_total_pixels", TOTAL_PIXELS)
         # A frame is rounded up to whole blocks; a quarter more covers the smallest and thinnest.
-        return {"image": self.most_blocks(FACTOR), "video": total // FACTOR**2 // FRAME_FACTOR * 5 // 4}
-
-    def get_image_size_with_most_features(self) -> ImageSize:
-        side = int(self.limits({}).max_pixels ** 0.5) // FACTOR * FACTOR
-        return ImageSize(width=side, height=side)
+        return {"image": self.most_blocks(), "video": total // FACTOR**2 // FRAME_FACTOR * 5 // 4}
 
 
 class BoundedQwen2VLDummyInputs(Qwen2VLDummyInputsBuilder):
@@ -94,20 +90,18 @@ class BoundedQwen2VLProcessor(CountedPlaces, Qwen2VLMultiModalProcessor):
         self, prompt: str, mm_data: Mapping[str, Any], mm_kwargs: Mapping[str, Any], tok_kwargs: Mapping[str, Any]
     ) -> BatchFeature:
         tokenizer: Any = self.info.get_tokenizer()
-        features = dict(tokenizer(prompt, return_tensors="pt", **tok_kwargs))
         limits = self.info.limits(mm_kwargs)
         images, videos = processors(self.info.ctx.model_config.model)
-        pictures, clips = mm_data.get("images", ()), mm_data.get("videos", ())
-        made = []
-        for index, image in enumerate(pictures):
-            with named("image", index, len(pictures)):
-                made.append(
-                    images(image, min_pixels=limits.min_pixels, max_pixels=limits.max_pixels, return_tensors="pt")
-                )
-        for index, clip in enumerate(clips):
-            with named("video", index, len(clips)):
-                size = self.info.video_size(mm_kwargs, len(clip))
-                made.append(videos(clip, size=size, do_sample_frames=False, return_tensors="pt"))
-        for name in {key: None for one in made for key in one}:
-            features[name] = torch.cat([one[name] for one in made if name in one])
-        return BatchFeature(features)
+
+        def process_image(image: Any) -> Mapping[str, torch.Tensor]:
+            return images(image, min_pixels=limits.min_pixels, max_pixels=limits.max_pixels, return_tensors="pt")
+
+        def process_video(clip: Any) -> Mapping[str, torch.Tensor]:
+            size = self.info.video_size(mm_kwargs, len(clip))
+            return videos(clip, size=size, do_sample_frames=False, return_tensors="pt")
+
+        return features_of(
+            tokenizer(prompt, return_tensors="pt", **tok_kwargs),
+            {"image": mm_data.get("images", ()), "video": mm_data.get("videos", ())},
+            {"image": process_image, "video": process_video},
+        )

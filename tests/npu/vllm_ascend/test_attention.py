@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
-from tests.support.simulated_attention_kernels import attend
+from tests.support.simulated_npu_kernels import attend
 
 HEAD_DIM, BLOCK = 128, 128
 # Heads and key heads of PaddleOCR-VL, and of the families that stack 0.13.0 serves besides.

@@ -17,6 +17,8 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
+from reference.checkpoint_files import image_values
+
 from . import tokenizer as tokens
 from .batches import DEVIATION, MEAN
 from .config import DemoConfig
@@ -86,26 +88,6 @@ def model_config(c: DemoConfig, ids: dict[str, int | None]) -> dict:
     }
 
 
-def preprocessor_config(c: DemoConfig) -> dict:
-    return {
-        "image_processor_type": "PaddleOCRVLImageProcessor",
-        "processor_class": "PaddleOCRVLProcessor",
-        "do_convert_rgb": True,
-        "do_resize": True,
-        "do_rescale": True,
-        "do_normalize": True,
-        "resample": 3,
-        "rescale_factor": 1 / 255,
-        "image_mean": MEAN.flatten().tolist(),
-        "image_std": DEVIATION.flatten().tolist(),
-        "min_pixels": MIN_PIXELS,
-        "max_pixels": MAX_PIXELS,
-        "patch_size": c.patch,
-        "temporal_patch_size": 1,
-        "merge_size": c.merge,
-    }
-
-
 def tokenizer_config() -> dict:
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -154,7 +136,9 @@ def export(checkpoint: Path, out: Path, earlier: Path | None = None, share: floa
             "eos_token_id": ids[tokens.EOS],
             "pad_token_id": ids[tokens.UNKNOWN],
         },
-        "preprocessor_config.json": preprocessor_config(config),
+        "preprocessor_config.json": image_values(
+            (MIN_PIXELS, MAX_PIXELS), MEAN.flatten().tolist(), DEVIATION.flatten().tolist()
+        ),
         "processor_config.json": {"processor_class": "PaddleOCRVLProcessor"},
         "tokenizer_config.json": tokenizer_config(),
     }
