@@ -26,7 +26,7 @@ from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
 from docparser.http.jobs import events, results, routes
-from docparser.jobs.callbacks.metrics import CallbackMetrics
+from docparser.jobs.callbacks.sender import CallbackMetrics
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel

@@ -15,7 +15,7 @@ import pytest
 from docparser import server
 from docparser.errors import Incompatible, LinkExpired, NotReady, StorageAway, StorageDamaged, StorageUnavailable
 from docparser.jobs.links import Links
-from docparser.jobs.storage import backend, leftovers
+from docparser.jobs.storage import backend, retention
 from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import bucket as buckets
@@ -144,10 +144,10 @@ def test_a_removal_that_breaks_off_is_ended_later(open_place, s3, bucket, monkey
     assert remove_job(place.database, place.files, job_id)
     monkeypatch.undo()
     assert place.files.removed() == {job_id} and place.files.job_ids() == set()
-    leftovers.remove_leftovers(place.database, place.files)
+    retention.remove_leftovers(place.database, place.files)
     assert keys(s3, bucket) != ["place.id"], "an hour has not passed"
-    monkeypatch.setattr(leftovers, "ORPHAN_S", -60.0)
-    leftovers.remove_leftovers(place.database, place.files)
+    monkeypatch.setattr(retention, "ORPHAN_S", -60.0)
+    retention.remove_leftovers(place.database, place.files)
     assert keys(s3, bucket) == ["place.id"]
 
 
@@ -157,7 +157,7 @@ def test_a_start_does_not_fail_because_the_bucket_goes_away(open_place, s3, capl
     place.work()
     s3.kill()
     try:
-        leftovers.remove_leftovers_at_start(place.database, place.files)
+        retention.remove_leftovers_at_start(place.database, place.files)
         assert "PARSER_STORAGE_URL" in caplog.text and "next start" in caplog.text
     finally:
         s3.start()

@@ -24,9 +24,8 @@ from docparser.clients.keys import digest
 from docparser.clients.quotas import Quota
 from docparser.clients.usage import UsageLedger
 from docparser.errors import DocumentTooLarge, LinkExpired, NotReady, QuotaExceeded
-from docparser.jobs.link_keys import LinkKeys
-from docparser.jobs.links import STEP_S, Links
-from docparser.jobs.storage.small_files import FolderFiles
+from docparser.jobs.links import STEP_S, LinkKeys, Links
+from docparser.jobs.storage.data_folder import FolderFiles
 
 PAGES = Quota("pages", 10, "month")
 JOBS = Quota("jobs", 2, "month")
@@ -231,7 +230,7 @@ class TestLinkKeys:
         keys = LinkKeys(FolderFiles(tmp_path))
         keys.rotate(10)
         later = time.time() + 20
-        monkeypatch.setattr("docparser.jobs.link_keys.time.time", lambda: later)
+        monkeypatch.setattr("docparser.jobs.links.time.time", lambda: later)
         assert len(keys.all()) == 1
         keys.rotate(10)
         assert len(list(tmp_path.iterdir())) == 2, "the newest, and the one that was retired now"

@@ -12,7 +12,7 @@ GOOD_S = 5.0
 
 
 class BucketFiles:
-    """The same methods as ``jobs.storage.small_files.FolderFiles``."""
+    """The same methods as ``jobs.storage.data_folder.FolderFiles``."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
