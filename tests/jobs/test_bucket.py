@@ -19,7 +19,7 @@ from docparser.jobs.storage import backend, retention
 from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import bucket as buckets
-from docparser.s3 import copies, small_files
+from docparser.s3 import local_copies
 from docparser.s3.bucket import Bucket
 from tests.support.job_place import Place
 from tests.support.s3 import BucketServer
@@ -228,9 +228,9 @@ def test_a_document_is_fetched_once_and_its_copy_goes_when_room_is_needed(files,
 
 
 def test_copies_of_a_killed_process_are_removed_and_those_of_a_living_one_not(bucket, tmp_path):
-    living, killed = (copies.Copies(Bucket(bucket), tmp_path) for _ in range(2))
+    living, killed = (local_copies.Copies(Bucket(bucket), tmp_path) for _ in range(2))
     killed._in_use.close()  # as its end would
-    another = copies.Copies(Bucket(bucket), tmp_path)
+    another = local_copies.Copies(Bucket(bucket), tmp_path)
     assert [made.folder.exists() for made in (living, killed, another)] == [True, False, True]
     for made in (living, another):
         made.close()
@@ -239,7 +239,7 @@ def test_copies_of_a_killed_process_are_removed_and_those_of_a_living_one_not(bu
 
 def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):
     with ThreadPoolExecutor(4) as threads:
-        links = list(threads.map(lambda _: Links(small_files.BucketFiles(Bucket(bucket)), 3600), range(4)))
+        links = list(threads.map(lambda _: Links(local_copies.BucketFiles(Bucket(bucket)), 3600), range(4)))
     _, _, _, _, _, job_id, permission, _ = links[0].path(JOB, "result.jsonl").split("/")
     for other in links:
         other.check(job_id, permission)
@@ -247,7 +247,7 @@ def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):
         links[1].check("b" * 32, permission)
     links[0]._keys.rotate(3600)
     links[0]._keys.forget()
-    monkeypatch.setattr(small_files, "GOOD_S", 0.0)
+    monkeypatch.setattr(local_copies, "GOOD_S", 0.0)
     with pytest.raises(LinkExpired):
         links[1].check(job_id, permission)
 

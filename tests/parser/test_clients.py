@@ -15,13 +15,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from docparser import logs
-from docparser.clients import client_metrics
-from docparser.clients.allowance import Allowance
+from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog, Caller, caller
-from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.keys import digest
-from docparser.clients.quotas import Quota
+from docparser.clients.keys import Quota, digest
 from docparser.clients.usage import UsageLedger
 from docparser.errors import DocumentTooLarge, LinkExpired, NotReady, QuotaExceeded
 from docparser.jobs.links import STEP_S, LinkKeys, Links
@@ -157,7 +154,7 @@ class TestAllowance:
         assert not ledger.path.exists()
 
     def test_labels_are_bounded(self, monkeypatch):
-        monkeypatch.setattr(client_metrics, "MOST_NAMES", 3)
+        monkeypatch.setattr("docparser.clients.allowance.MOST_NAMES", 3)
         registry = CollectorRegistry()
         metrics = ClientMetrics(registry)
         for number in range(10):

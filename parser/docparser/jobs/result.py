@@ -29,8 +29,8 @@ Address = Callable[[str], str]
 
 
 def callback_body(delivery: Delivery, path: Path, public_url: str) -> bytes:
-    """The JSON of a callback: ``type``, ``timestamp`` (of the job's end) and ``data``, which is that of the job's state.
-    No content of the document, and no name of a file."""
+    """The JSON of a callback: ``type``, ``timestamp`` (of the job's end) and ``data``, as in the job's state. No
+    content of the document, and no name of a file."""
     job, counts = delivery.job, delivery.counts
     assert job.callback is not None, "only jobs with one have deliveries"
     base = (public_url or job.callback["base"]).rstrip("/")

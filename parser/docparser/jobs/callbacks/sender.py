@@ -61,8 +61,9 @@ class CallbackMetrics:
 
 
 def pause(attempts: int, first_s: float, asked_s: float | None) -> float:
-    """Seconds until the next attempt, after ``attempts`` that failed: exponential back-off with jitter. Half of a pause is by chance, so that many callbacks
-    that failed together do not come together again. ``asked_s`` (Retry-After) only makes it longer."""
+    """Seconds until the next attempt, after ``attempts`` that failed: exponential back-off with jitter. Half of a pause
+    is by chance, so that many callbacks that failed together do not come together again. ``asked_s`` (Retry-After) only
+    makes it longer."""
     usual = min(first_s * 2.0 ** min(attempts - 1, 40), LONGEST_S)
     return max(usual * random.uniform(0.5, 1.0), min(asked_s or 0.0, LONGEST_S))
 
