@@ -219,7 +219,7 @@ def test_a_document_is_fetched_once_and_its_copy_goes_when_room_is_needed(files,
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(read, range(16))) == {b"%PDF-"}
     assert len(fetched) == 1
-    monkeypatch.setattr(copies, "IDLE_BYTES", 5)
+    monkeypatch.setattr(local_copies, "IDLE_BYTES", 5)
     with files.document(JOB) as first, files.document("b" * 32) as second:
         assert first.exists() and second.exists()
     assert [path.exists() for path in (first, second)].count(True) == 1

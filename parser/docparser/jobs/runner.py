@@ -17,8 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docparser.clients.allowance import Allowance
-from docparser.contract.schemas import ParseOptions
-from docparser.contract.validation import describe_errors
+from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
 from docparser.errors import DataDirFull, InvalidJob, NotReady, ParserError, StorageUnavailable, VlmUnavailable
 from docparser.jobs import pages

@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 
 from docparser.contract import strict_json
-from docparser.contract.schemas import ParseOptions
-from docparser.contract.validation import describe_errors
-from docparser.documents import source
+from docparser.contract.schemas import ParseOptions, describe_errors
+from docparser.documents.intake import check_type
 from docparser.errors import InvalidDocument, InvalidJob
 from docparser.jobs.callbacks.webhook import MOST_CHARACTERS
 from docparser.models.served_model import SDK_NAMES, ServedModel
@@ -111,7 +110,7 @@ def check_submission(
     if not head:
         raise InvalidJob(f"file: the document is empty; expected {SUPPORTED}")
     try:
-        format = source.check_type(head, None)
+        format = check_type(head, None)
     except InvalidDocument as exc:
         raise InvalidJob(str(exc)) from None
     document.seek(0)

@@ -20,9 +20,8 @@ from docparser.jobs.callbacks.webhook import Signer
 from docparser.jobs.links import Links
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.submission import select_pages
-from docparser.outbound.addresses import is_public
 from docparser.outbound.client import GuardedClient
-from docparser.outbound.hosts import ListedHosts, Refused
+from docparser.outbound.rules import AddressRefused, ListedHosts, is_public
 from docparser.settings import Settings
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
@@ -133,7 +132,7 @@ def urls(text: str, choices: Choices) -> None:
     client = GuardedClient(ListedHosts("a.example,*.b.example:8443,10.0.0.1", "PARSER_URL_HOSTS"), is_public)
     try:
         asked = client._check(text)
-    except Refused:
+    except AddressRefused:
         return
     host = (asked.raw_host or "").rstrip(".")
     if (

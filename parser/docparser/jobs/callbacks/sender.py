@@ -24,7 +24,7 @@ from docparser.jobs.callbacks.webhook import Signer, check_url, client_of
 from docparser.jobs.storage.callbacks import CallbackQueue, CallbackState, Delivery
 from docparser.jobs.storage.files import JobFiles
 from docparser.outbound.client import Unreachable
-from docparser.outbound.hosts import Refused
+from docparser.outbound.rules import AddressRefused
 from docparser.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -197,7 +197,7 @@ class CallbackSender:
                 return Attempt(answer.status, words, retry_after(answer.headers.get("Retry-After"), time.time()))
         except TimeoutError:
             return Attempt(None, f"no answer within {self._timeout_s:g} s (PARSER_CALLBACK_TIMEOUT_S)")
-        except Refused as exc:
+        except AddressRefused as exc:
             return Attempt(None, words(exc))
         except (Unreachable, NotReady) as exc:
             return Attempt(None, str(exc))

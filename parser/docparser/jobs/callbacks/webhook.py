@@ -10,9 +10,8 @@ import hmac
 from pathlib import Path
 
 from docparser.errors import InvalidJob, NotReady
-from docparser.outbound.addresses import public_or_in
 from docparser.outbound.client import GuardedClient, NotPublic
-from docparser.outbound.hosts import ListedHosts, Refused
+from docparser.outbound.rules import AddressRefused, ListedHosts, public_or_in
 from docparser.settings import Settings
 from docparser.settings.base import listed
 
@@ -34,11 +33,11 @@ async def check_url(client: GuardedClient, url: str) -> None:
         raise InvalidJob("callbackUrl: this service sends no callbacks (PARSER_CALLBACK_HOSTS is empty); leave it out")
     try:
         await client.look(url)
-    except Refused as exc:
+    except AddressRefused as exc:
         raise InvalidJob(f"callbackUrl: {words(exc)}") from None
 
 
-def words(exc: Refused) -> str:
+def words(exc: AddressRefused) -> str:
     """What the client is told, at submission and in the job's state."""
     if isinstance(exc, NotPublic):
         return f"{exc}; callbacks go to public ones, and to those that the operator lists in PARSER_CALLBACK_NETWORKS"
