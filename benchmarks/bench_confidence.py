@@ -5,7 +5,7 @@
     python3.11 benchmarks/bench_confidence.py --pid PID [--url http://127.0.0.1:8000] [--rounds 5] [--concurrency 16]
                            [--requests 32] [--max-tokens 64]
 
-It asks as the parser does with PARSER_CONFIDENCE (parser/docparser/vlm/confidence.py). PID is the server's first
+It asks as the parser does with PARSER_CONFIDENCE (parser/docparser/vlm/reply.py). PID is the server's first
 process; the processor time of it and of all its descendants counts beside the clock, because on busy cores the clock
 says little. Each round has a run of either kind, the other one first every second time. Prints JSON: the ratio with to
 without of each round, and the medians. It needs nothing but Python's standard library.

@@ -11,13 +11,12 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from docparser import __version__
-from docparser.clients.allowance import Allowance
+from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
-from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.ledger import ledger_of
 from docparser.clients.origins import Origins
 from docparser.clients.shares import ConcurrencyLimit
+from docparser.clients.usage import ledger_of
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
@@ -26,7 +25,7 @@ from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
 from docparser.http.jobs import events, results, routes
-from docparser.jobs.callbacks.metrics import CallbackMetrics
+from docparser.jobs.callbacks.sender import CallbackMetrics
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel

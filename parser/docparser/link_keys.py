@@ -7,10 +7,9 @@ import argparse
 import sys
 
 from docparser.errors import NotReady, StorageUnavailable
-from docparser.jobs.link_keys import LinkKeys
-from docparser.jobs.links import STEP_S
+from docparser.jobs.links import STEP_S, LinkKeys
 from docparser.jobs.result import timestamp
-from docparser.jobs.storage.places import open_files
+from docparser.jobs.storage.backend import open_files
 from docparser.settings import Settings
 
 

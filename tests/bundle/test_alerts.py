@@ -67,7 +67,7 @@ def test_rules_name_metrics_that_there_are():
 
 
 def test_what_the_parser_reads_is_what_the_container_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """docparser.models.replicas reads these lines; tests/parser holds the same sample."""
+    """docparser.models.vlm_probe reads these lines; tests/parser holds the same sample."""
     monkeypatch.setenv("NPU_MISSING", "5")
     monkeypatch.setenv("RUN_DIR", str(tmp_path))
     monkeypatch.setattr(metrics.replicas, "urls", lambda env: ["http://127.0.0.1:1"])

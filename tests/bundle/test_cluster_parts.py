@@ -60,7 +60,7 @@ def test_replicas_of_all_pods_are_counted(monkeypatch: pytest.MonkeyPatch):
     registry = metrics.CollectorRegistry()
     registry.register(metrics.Pods())
     lines = metrics.generate_latest(registry).decode().splitlines()
-    # The lines that docparser.models.replicas reads.
+    # The lines that docparser.models.vlm_probe reads.
     assert [line for line in lines if line.startswith("vlm_")] == [
         "vlm_dies_missing 2.0",
         'vlm_replica_up{replica="0"} 1.0',

@@ -15,11 +15,11 @@ import pytest
 from docparser import server
 from docparser.errors import Incompatible, LinkExpired, NotReady, StorageAway, StorageDamaged, StorageUnavailable
 from docparser.jobs.links import Links
-from docparser.jobs.storage import backend, leftovers
+from docparser.jobs.storage import backend, retention
 from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import bucket as buckets
-from docparser.s3 import copies, small_files
+from docparser.s3 import local_copies
 from docparser.s3.bucket import Bucket
 from tests.support.job_place import Place
 from tests.support.s3 import BucketServer
@@ -144,10 +144,10 @@ def test_a_removal_that_breaks_off_is_ended_later(open_place, s3, bucket, monkey
     assert remove_job(place.database, place.files, job_id)
     monkeypatch.undo()
     assert place.files.removed() == {job_id} and place.files.job_ids() == set()
-    leftovers.remove_leftovers(place.database, place.files)
+    retention.remove_leftovers(place.database, place.files)
     assert keys(s3, bucket) != ["place.id"], "an hour has not passed"
-    monkeypatch.setattr(leftovers, "ORPHAN_S", -60.0)
-    leftovers.remove_leftovers(place.database, place.files)
+    monkeypatch.setattr(retention, "ORPHAN_S", -60.0)
+    retention.remove_leftovers(place.database, place.files)
     assert keys(s3, bucket) == ["place.id"]
 
 
@@ -157,7 +157,7 @@ def test_a_start_does_not_fail_because_the_bucket_goes_away(open_place, s3, capl
     place.work()
     s3.kill()
     try:
-        leftovers.remove_leftovers_at_start(place.database, place.files)
+        retention.remove_leftovers_at_start(place.database, place.files)
         assert "PARSER_STORAGE_URL" in caplog.text and "next start" in caplog.text
     finally:
         s3.start()
@@ -219,7 +219,7 @@ def test_a_document_is_fetched_once_and_its_copy_goes_when_room_is_needed(files,
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(read, range(16))) == {b"%PDF-"}
     assert len(fetched) == 1
-    monkeypatch.setattr(copies, "IDLE_BYTES", 5)
+    monkeypatch.setattr(local_copies, "IDLE_BYTES", 5)
     with files.document(JOB) as first, files.document("b" * 32) as second:
         assert first.exists() and second.exists()
     assert [path.exists() for path in (first, second)].count(True) == 1
@@ -228,9 +228,9 @@ def test_a_document_is_fetched_once_and_its_copy_goes_when_room_is_needed(files,
 
 
 def test_copies_of_a_killed_process_are_removed_and_those_of_a_living_one_not(bucket, tmp_path):
-    living, killed = (copies.Copies(Bucket(bucket), tmp_path) for _ in range(2))
+    living, killed = (local_copies.Copies(Bucket(bucket), tmp_path) for _ in range(2))
     killed._in_use.close()  # as its end would
-    another = copies.Copies(Bucket(bucket), tmp_path)
+    another = local_copies.Copies(Bucket(bucket), tmp_path)
     assert [made.folder.exists() for made in (living, killed, another)] == [True, False, True]
     for made in (living, another):
         made.close()
@@ -239,7 +239,7 @@ def test_copies_of_a_killed_process_are_removed_and_those_of_a_living_one_not(bu
 
 def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):
     with ThreadPoolExecutor(4) as threads:
-        links = list(threads.map(lambda _: Links(small_files.BucketFiles(Bucket(bucket)), 3600), range(4)))
+        links = list(threads.map(lambda _: Links(local_copies.BucketFiles(Bucket(bucket)), 3600), range(4)))
     _, _, _, _, _, job_id, permission, _ = links[0].path(JOB, "result.jsonl").split("/")
     for other in links:
         other.check(job_id, permission)
@@ -247,7 +247,7 @@ def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):
         links[1].check("b" * 32, permission)
     links[0]._keys.rotate(3600)
     links[0]._keys.forget()
-    monkeypatch.setattr(small_files, "GOOD_S", 0.0)
+    monkeypatch.setattr(local_copies, "GOOD_S", 0.0)
     with pytest.raises(LinkExpired):
         links[1].check(job_id, permission)
 

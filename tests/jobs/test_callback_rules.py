@@ -13,9 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from docparser.errors import InvalidJob, NotReady
-from docparser.jobs.callbacks import target
-from docparser.jobs.callbacks.pauses import LONGEST_S, pause, retry_after
-from docparser.jobs.callbacks.signer import Signer
+from docparser.jobs.callbacks.sender import LONGEST_S, pause, retry_after
+from docparser.jobs.callbacks.webhook import Signer, check_url, client_of
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET
 
@@ -124,12 +123,12 @@ def test_what_retry_after_may_say():
     ],
 )
 def test_addresses_that_are_refused(url, words):
-    client = target.client_of(Settings(callback_hosts="hooks.example,10.0.0.1,[::ffff:10.0.0.1]"))
+    client = client_of(Settings(callback_hosts="hooks.example,10.0.0.1,[::ffff:10.0.0.1]"))
     with pytest.raises(InvalidJob, match=words) as refused:
-        asyncio.run(target.check(client, url))
+        asyncio.run(check_url(client, url))
     assert str(refused.value).startswith("callbackUrl: ") and "secret" not in str(refused.value)
 
 
 def test_without_hosts_there_are_no_callbacks():
     with pytest.raises(InvalidJob, match=r"callbackUrl: .*PARSER_CALLBACK_HOSTS is empty"):
-        asyncio.run(target.check(target.client_of(Settings()), "https://hooks.example/"))
+        asyncio.run(check_url(client_of(Settings()), "https://hooks.example/"))

@@ -16,15 +16,14 @@ from prometheus_client import CollectorRegistry
 
 from docparser.clients.audit import AuditLog
 from docparser.errors import InvalidJob
-from docparser.jobs import callback_body
 from docparser.jobs.callbacks import sender as senders
-from docparser.jobs.callbacks.metrics import CallbackMetrics
-from docparser.jobs.callbacks.sender import CallbackSender
+from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
 from docparser.jobs.links import Links
+from docparser.jobs.result import callback_body
 from docparser.jobs.storage import schema
-from docparser.jobs.storage.callback_queue import CallbackQueue, Delivery, Told
+from docparser.jobs.storage.callbacks import CallbackQueue, Delivery, Told
+from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.retention import remove_job
-from docparser.jobs.storage.small_files import FolderFiles
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET, Receiver
 from tests.support.job_place import Place
@@ -58,7 +57,7 @@ class Service:
         links = Links(FolderFiles(self.place.root), 3600)
 
         def body(delivery: Delivery) -> bytes:
-            return callback_body.body(delivery, links.path, "")
+            return callback_body(delivery, links.path, "")
 
         metrics = CallbackMetrics(CollectorRegistry())
         self.sender = CallbackSender(self.settings, self.queue, self.place.files, body, AuditLog("off"), metrics)

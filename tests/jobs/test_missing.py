@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from docparser.errors import StorageUnavailable
-from docparser.jobs.storage import leftovers, repair
+from docparser.jobs.storage import repair, retention
 from docparser.jobs.storage.keeper import Keeper
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.schema import APPLICATION_ID, VERSION
@@ -79,8 +79,8 @@ def test_a_missing_database_is_rebuilt_and_nothing_is_swept(tmp_path, monkeypatc
         path.unlink()
     age(tmp_path)
     again = Place(tmp_path)
-    monkeypatch.setattr(leftovers, "ORPHAN_S", -1.0)
-    leftovers.remove_leftovers(again.database, again.files)
+    monkeypatch.setattr(retention, "ORPHAN_S", -1.0)
+    retention.remove_leftovers(again.database, again.files)
     assert again.files.job_ids() == {done, half, cancelled, new}
     again.lengths = place.lengths
     assert sorted(again.work()) == sorted([(half, 2), *((new, number) for number in (1, 2, 3))])

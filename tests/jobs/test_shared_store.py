@@ -25,7 +25,7 @@ from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.states import JobState
 from docparser.postgres import presence, schema
 from docparser.postgres.database import PostgresDatabase
-from docparser.postgres.presence import Presence
+from docparser.postgres.sessions import Sessions
 from docparser.postgres.transaction import PostgresTransaction
 from tests.support.job_place import Place
 from tests.support.wait import wait_for
@@ -126,7 +126,7 @@ def test_a_parser_hears_of_what_another_one_changed(open_place):
 def test_a_parser_comes_back_after_its_session_broke_and_one_that_does_not_is_dead(url, tmp_path, monkeypatch):
     opened = backend.open_postgres(url, JobFolders(tmp_path, 0), grace_s=5.0)
     assert isinstance(opened.database, PostgresDatabase)
-    other = Presence(opened.database, grace_s=5.0)
+    other = Sessions(opened.database, grace_s=5.0)
     clock = time.monotonic()
     monkeypatch.setattr(presence, "time", types.SimpleNamespace(monotonic=lambda: clock))
     names = [other.name]

@@ -8,10 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from docparser.clients.ledger import ledger_of
-from docparser.clients.quotas import Quota
-from docparser.clients.shared_usage import SharedUsage
-from docparser.clients.usage import UsageLedger
+from docparser.clients.keys import Quota
+from docparser.clients.usage import SharedUsage, UsageLedger, ledger_of
 from docparser.errors import QuotaExceeded
 from docparser.postgres import schema
 from docparser.postgres.database import PostgresDatabase

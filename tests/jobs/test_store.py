@@ -18,14 +18,14 @@ from docparser.errors import (
     StorageDamaged,
     StorageUnavailable,
 )
-from docparser.jobs import page_ranges
 from docparser.jobs.links import Links
-from docparser.jobs.storage import leftovers, repair
+from docparser.jobs.storage import repair, retention
+from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.reclaim import MAX_ATTEMPTS
+from docparser.jobs.storage.queue import MAX_ATTEMPTS
 from docparser.jobs.storage.retention import Retention
-from docparser.jobs.storage.small_files import FolderFiles
 from docparser.jobs.storage.states import JobState
+from docparser.jobs.submission import select_pages
 from tests.support.job_place import Place
 
 
@@ -190,10 +190,10 @@ def test_half_written_folders_are_removed_once_they_are_old(open_folders, monkey
     hidden = place.files.folder(job_id) / "pages" / ".000001-half"
     hidden.mkdir()
     (place.files.jobs / ("0" * 32)).mkdir()
-    leftovers.remove_leftovers(place.database, place.files)
+    retention.remove_leftovers(place.database, place.files)
     assert hidden.exists()  # it may be in the making
-    monkeypatch.setattr(leftovers, "ORPHAN_S", -1.0)
-    leftovers.remove_leftovers(place.database, place.files)
+    monkeypatch.setattr(retention, "ORPHAN_S", -1.0)
+    retention.remove_leftovers(place.database, place.files)
     assert not hidden.exists()
     assert place.files.job_ids() == {job_id, "0" * 32}, "no row says of the second that it is over"
 
@@ -236,13 +236,13 @@ def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch
     ],
 )
 def test_page_ranges(text, pages):
-    assert page_ranges.select(text, 5) == pages
+    assert select_pages(text, 5) == pages
 
 
 @pytest.mark.parametrize("text", ["", "0", "3-2", "a", "1,,2", "-3", "1-2-3", "6", "5-9", "1 2"])
 def test_page_ranges_that_are_refused(text):
     with pytest.raises(InvalidJob, match="pageRanges"):
-        page_ranges.select(text, 5)
+        select_pages(text, 5)
 
 
 def test_two_processes_open_a_new_directory_at_once(tmp_path):

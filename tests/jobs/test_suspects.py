@@ -14,8 +14,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from docparser.clients.allowance import Allowance
-from docparser.clients.client_metrics import ClientMetrics
+from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.usage import UsageLedger
 from docparser.contract.schemas import ParseOptions

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from docparser.clients import command, key_ring
+from docparser import api_keys
+from docparser.clients import key_ring
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.keys import Key, digest, parse_entry
-from docparser.clients.quotas import Quota, parse_quota
+from docparser.clients.keys import Key, Quota, digest, parse_entry, parse_quota
 from docparser.errors import NotReady
 from docparser.settings import Settings
 
@@ -143,19 +143,19 @@ class TestCommand:
         assert made.stdout.strip() not in (tmp_path / "data/api_keys").read_text()
 
     def test_an_entry_for_a_setting(self, capsys, tmp_path):
-        assert command.main(["make", "--print"]) == 0
+        assert api_keys.main(["make", "--print"]) == 0
         output = capsys.readouterr()
         key, entry = output.err.split()[-1], output.out.strip()
         assert entry == f"sha256:{digest(key)}" and len(key) > 40
         assert not (tmp_path / "data").exists()
 
     def make(self, capsys, *words: str) -> str:
-        assert command.main(["make", *words]) == 0
+        assert api_keys.main(["make", *words]) == 0
         return capsys.readouterr().out.strip()
 
     def test_rotation_keeps_the_client(self, capsys, tmp_path):
         old = self.make(capsys, "--name", "billing", "--quota", "pages=5/day")
-        assert command.main(["rotate", "billing", "--overlap", "2h"]) == 0
+        assert api_keys.main(["rotate", "billing", "--overlap", "2h"]) == 0
         new = capsys.readouterr().out.strip()
         ring = KeyRing.of(Settings(data_dir=tmp_path / "data"))
         before, after = ring.find(old), ring.find(new)
@@ -167,12 +167,12 @@ class TestCommand:
         keys = [self.make(capsys, "--name", name) for name in ("billing", "search")]
         file = tmp_path / "data/api_keys"
         file.write_text("# who may ask\n\n" + file.read_text())
-        assert command.main(["expire", "billing"]) == 0
+        assert api_keys.main(["expire", "billing"]) == 0
         found = [KeyRing.of(Settings(data_dir=tmp_path / "data")).find(key) for key in keys]
         assert [key is not None and key.expired(time.time() + 1) for key in found] == [True, False]
         assert file.read_text().startswith("# who may ask\n\n")
         capsys.readouterr()
-        assert command.main(["list"]) == 0
+        assert api_keys.main(["list"]) == 0
         first, second = capsys.readouterr().out.splitlines()
         assert "billing" in first and "expired at" in first and "search" in second and "  valid" in second
 
@@ -188,22 +188,22 @@ class TestCommand:
         ],
     )
     def test_mistakes_are_named_and_change_nothing(self, capsys, tmp_path, words, said):
-        assert command.main(words) == 2
+        assert api_keys.main(words) == 2
         assert said in capsys.readouterr().err and not (tmp_path / "data/api_keys").exists()
 
     def test_a_name_is_given_once(self, capsys):
         self.make(capsys, "--name", "billing")
-        assert command.main(["make", "--name", "billing"]) == 2
+        assert api_keys.main(["make", "--name", "billing"]) == 2
         assert "rotate billing" in capsys.readouterr().err
 
     def test_a_file_with_a_mistake_is_not_written_over(self, capsys, tmp_path):
         (tmp_path / "keys").write_text("not an entry\n")
-        assert command.main(["--file", str(tmp_path / "keys"), "make"]) == 2
+        assert api_keys.main(["--file", str(tmp_path / "keys"), "make"]) == 2
         assert (tmp_path / "keys").read_text() == "not an entry\n"
 
     def test_a_key_of_a_setting_is_changed_there(self, capsys, monkeypatch):
         monkeypatch.setenv("PARSER_API_KEYS", f"{HASH} name=billing")
-        assert command.main(["expire", "billing"]) == 2
+        assert api_keys.main(["expire", "billing"]) == 2
         assert "PARSER_API_KEYS" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ import pytest
 from docparser.clients.shares import ConcurrencyLimit, Shares
 from docparser.connections.protocol import Pace
 from docparser.contract import long_member
-from docparser.documents import source
+from docparser.documents.intake import decode, decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
 from docparser.http.bodies import Bodies, Body
 from docparser.settings import Settings
@@ -141,7 +141,7 @@ def taken_out(body: bytes) -> bytes | None:
     if place is None:
         return None
     with io.BytesIO() as file:
-        source.decode_into(file, long_member.pieces(body, *place))
+        decode_into(file, long_member.pieces(body, *place))
         rest = json.loads(body[: place[0]] + body[place[1] :])
         assert rest["file"] == "" and rest.get("logId", "1") == "1"
         return file.getvalue()
@@ -215,8 +215,8 @@ class TestLongMember:
     @pytest.mark.parametrize("text", ["%%%%", "QUI=QUI=", "QUJ", "QUI=" + "QUJD", "", "data:x,QUJD", "é"])
     def test_what_is_no_base64_is_none_in_pieces_either(self, text):
         with pytest.raises(InvalidRequest) as whole:
-            source.decode(text)
+            decode(text)
         with io.BytesIO() as file, pytest.raises(InvalidRequest) as parts:
             head, data = (text[:6], text[6:]) if text.startswith("data") else ("", text)
-            source.decode_into(file, [head.encode() + data.encode()[:4], data.encode()[4:]])
+            decode_into(file, [head.encode() + data.encode()[:4], data.encode()[4:]])
         assert str(whole.value).partition("(")[0] == str(parts.value).partition("(")[0]

@@ -20,10 +20,9 @@ import pytest
 
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
 from docparser.sandbox import pool as pools
-from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.offload import Offload
 from docparser.sandbox.pool import Call, Cancelled, ChildPool
-from docparser.sandbox.process import Zygote
+from docparser.sandbox.process import Bounds, Zygote
 from docparser.settings import Settings
 from tests.support.child_jobs import JOBS
 from tests.support.processes import child_environment, gone

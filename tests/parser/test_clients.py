@@ -15,18 +15,14 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from docparser import logs
-from docparser.clients import client_metrics
-from docparser.clients.allowance import Allowance
+from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog, Caller, caller
-from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.keys import digest
-from docparser.clients.quotas import Quota
+from docparser.clients.keys import Quota, digest
 from docparser.clients.usage import UsageLedger
 from docparser.errors import DocumentTooLarge, LinkExpired, NotReady, QuotaExceeded
-from docparser.jobs.link_keys import LinkKeys
-from docparser.jobs.links import STEP_S, Links
-from docparser.jobs.storage.small_files import FolderFiles
+from docparser.jobs.links import STEP_S, LinkKeys, Links
+from docparser.jobs.storage.data_folder import FolderFiles
 
 PAGES = Quota("pages", 10, "month")
 JOBS = Quota("jobs", 2, "month")
@@ -158,7 +154,7 @@ class TestAllowance:
         assert not ledger.path.exists()
 
     def test_labels_are_bounded(self, monkeypatch):
-        monkeypatch.setattr(client_metrics, "MOST_NAMES", 3)
+        monkeypatch.setattr("docparser.clients.allowance.MOST_NAMES", 3)
         registry = CollectorRegistry()
         metrics = ClientMetrics(registry)
         for number in range(10):
@@ -231,7 +227,7 @@ class TestLinkKeys:
         keys = LinkKeys(FolderFiles(tmp_path))
         keys.rotate(10)
         later = time.time() + 20
-        monkeypatch.setattr("docparser.jobs.link_keys.time.time", lambda: later)
+        monkeypatch.setattr("docparser.jobs.links.time.time", lambda: later)
         assert len(keys.all()) == 1
         keys.rotate(10)
         assert len(list(tmp_path.iterdir())) == 2, "the newest, and the one that was retired now"

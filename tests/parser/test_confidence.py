@@ -13,10 +13,9 @@ import pytest
 
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
-from docparser.vlm.confidence import ASKED
 from docparser.vlm.failures import BlockNote
 from docparser.vlm.repetition import TEXT
-from docparser.vlm.reply import Stream, confidence_in
+from docparser.vlm.reply import ASKED, Stream, confidence_in
 from docparser.worker import certainty
 from docparser.worker.certainty import Certainty
 from tests.support import samples

@@ -10,9 +10,8 @@ import httpx
 import pytest
 import uvicorn
 
-from docparser.clients.allowance import Allowance
+from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
-from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import digest
 from docparser.clients.origins import Origins

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from docparser.models.replicas import Replicas
+from docparser.models.vlm_probe import Replicas
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler

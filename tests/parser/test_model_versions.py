@@ -13,7 +13,7 @@ import pytest
 import yaml
 from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
 
-from docparser.contract.labels import LABELS
+from docparser.contract.schemas import LABELS
 from docparser.errors import NotReady
 from docparser.settings import Settings
 from docparser.weights import pipeline_file, served_model

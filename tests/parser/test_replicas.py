@@ -7,10 +7,10 @@ import asyncio
 
 import pytest
 
-from docparser.models import replicas
+from docparser.models import vlm_probe
 from docparser.models.readiness import Readiness
-from docparser.models.replicas import ReplicaCount, Replicas, from_page
 from docparser.models.served_model import ServedModel
+from docparser.models.vlm_probe import ReplicaCount, Replicas, from_page
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import State, WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -31,7 +31,7 @@ vlm_replica_up{replica="10"} 1.0
 
 @pytest.fixture
 def vlm(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(replicas, "REMEMBERED_S", 0.0)
+    monkeypatch.setattr(vlm_probe, "REPLICAS_REMEMBERED_S", 0.0)
     server = SimulatedVlm()
     yield server
     server.close()

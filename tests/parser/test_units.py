@@ -11,10 +11,10 @@ from PIL import Image
 
 import file_types
 from docparser.contract.schemas import ParseRequest
+from docparser.documents.intake import check_type
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.pdf import render_scale
 from docparser.documents.reader import DocumentReader
-from docparser.documents.source import check_type
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady
 from docparser.settings import Settings, variable

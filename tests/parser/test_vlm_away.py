@@ -14,8 +14,8 @@ from docparser.models.vlm_probe import VlmProbe
 from docparser.settings import Settings
 from docparser.vlm import client as client_module
 from docparser.vlm.client import Reply, VlmClient
+from docparser.vlm.failures import LOST_TRIES, TRIES
 from docparser.vlm.repetition import TEXT
-from docparser.vlm.retries import LOST_TRIES, TRIES
 from tests.support.simulated_balancer import SimulatedBalancer
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
 

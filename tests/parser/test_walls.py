@@ -83,7 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "server": {"app", "connections", "errors", "logs", "settings", "weights"},
     "__main__": {"server"},
-    "api_keys": {"clients"},
+    "api_keys": {"clients", "errors", "settings"},
     "link_keys": {"errors", "jobs", "jobs.storage", "settings"},
 }
 # Of these packages, others may import only the named modules: plain data, and the handle of the process.

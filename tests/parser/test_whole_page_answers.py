@@ -11,15 +11,13 @@ import pytest
 import yaml
 
 from docparser.contract.schemas import ParseOptions
-from docparser.contract.tasks import Tasks
-from docparser.contract.whole_pages import OF_LAYOUT
+from docparser.contract.tasks import OF_LAYOUT, Tasks
 from docparser.errors import NotReady
 from docparser.models.served_model import ServedModel
 from docparser.settings import Settings
 from docparser.vlm.repetition import PAGE, cut_repetition, repeated_tail
 from docparser.weights import pipeline_file, reads_whole_pages, served_model
-from docparser.whole_page.markdown import blocks_of, formula_of
-from docparser.whole_page.places import texts_of
+from docparser.whole_page.blocks import blocks_of, formula_of, texts_of
 from docparser.whole_page.recipe import Recipe
 from reference.prompts import OF_FAMILY
 from tests.support.paths import ROOT

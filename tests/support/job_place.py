@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from docparser.jobs.storage import backend, repair
+from docparser.jobs.storage.backend import open_files
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.places import open_files
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import OPENING, Job, JobState

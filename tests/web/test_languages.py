@@ -23,7 +23,7 @@ FORMS = "name => new Intl.PluralRules(name).resolvedOptions().pluralCategories"
 QUEUE = "The queue is full (20000 pages)."
 # What the service can say by a code or by a word of a list.
 CODES = """
-from docparser.contract.labels import LABELS
+from docparser.contract.schemas import LABELS
 from docparser.convert.format_names import FORMATS
 from docparser.http.errors import STATUS
 from docparser.jobs.storage.states import StepState

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from docparser.clients.keys import shown_time
-from docparser.clients.quotas import RESOURCES, Quota
-from docparser.errors import QuotaExceeded
+from docparser.clients.keys import RESOURCES, Quota, shown_time
+from docparser.errors import DataDirFull, QuotaExceeded, StorageUnavailable
+from docparser.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ Slot = tuple[str, str, int]  # client, quota, end of the period
 
 
 class Statements(Protocol):
-    """A connection of SQLite, or a transaction of PostgreSQL (``shared_usage``)."""
+    """A connection of SQLite, or a transaction of PostgreSQL (``SharedUsage``)."""
 
     def execute(self, statement: str, values: Any = (), /) -> Any: ...
 
@@ -188,3 +188,46 @@ def _first_time(connection: Statements, reference: str, slot: Slot) -> bool:
             "INSERT INTO charged VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (reference, quota, ends)
         ).rowcount
     )
+
+
+class SharedUsage(UsageLedger):
+    """Usage in PostgreSQL, where parsers on several machines count together. The tables are the job store's
+    (``postgres.schema``). While the database is away, each parser counts in memory, and adds that later."""
+
+    failures = (StorageUnavailable, DataDirFull)
+
+    def __init__(self, url: str) -> None:
+        """Raises NotReady if ``url`` cannot be read."""
+        from docparser.postgres.database import PostgresDatabase  # psycopg is loaded only where it is used
+
+        super().__init__(Path())
+        self._database = PostgresDatabase(url)
+
+    def known(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Statements]:
+        with self._database.reading() as transaction:
+            yield transaction
+
+    @contextlib.contextmanager
+    def _writing(self, client: str, now: float) -> Iterator[Statements]:
+        with self._database.writing() as transaction:
+            transaction.lock_name(f"quotas of {client}")
+            self._clean(transaction, now)
+            yield transaction
+
+    def _given_up(self, exc: Exception) -> Counter[Slot]:
+        log.error("%s Quotas are counted in memory meanwhile.", exc)
+        return self._unsaved
+
+
+def ledger_of(settings: Settings) -> UsageLedger:
+    """Where quotas are counted: beside the jobs. Raises NotReady if PARSER_DATABASE_URL cannot be read."""
+    if settings.database_url:
+        return SharedUsage(settings.database_url)
+    return UsageLedger(settings.data_dir.expanduser().absolute() / FILE)

@@ -6,12 +6,22 @@ Fields that are not listed are ignored, as PaddleX ignores them: clients send op
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from docparser.contract.labels import LABELS
-
+LABELS = (
+    "abstract", "algorithm", "aside_text", "chart", "content", "display_formula", "doc_title",
+    "figure_title", "footer", "footer_image", "footnote", "formula_number", "header", "header_image",
+    "image", "inline_formula", "number", "paragraph_title", "reference", "reference_content", "seal",
+    "table", "text", "vertical_text", "vision_footnote",
+)  # fmt: skip
+MAX_PART = 80  # characters of a field's name, which a client may have made up
+MAX_ERRORS = 5  # of one request; more would hide the first
+# What pydantic puts into a location for each alternative of a union type.
+UNION_TAG = re.compile(r"(constrained-|function-|dict\[|list\[|tuple\[|literal\[)")
 PIXEL_KINDS = ("ocr", "table", "chart", "formula", "seal", "spotting")
 VLM_EXTRA_ARGS = {"min_pixels", "max_pixels"} | {
     f"{kind}_{end}_pixels" for kind in PIXEL_KINDS for end in ("min", "max")
@@ -24,6 +34,25 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 Ratio = Annotated[float, Field(ge=0.1, le=4, allow_inf_nan=False)]
 Pixels = Annotated[int, Field(gt=0, le=100_000_000)]  # of a crop, scaled up for the VLM; PaddleX's default: 2,822,400
 Tokens = Annotated[int, Field(gt=0, le=131_072)]  # the longest context of the models that can be served
+
+
+def describe_errors(errors: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(describe_error(error) for error in errors[:MAX_ERRORS])
+
+
+def describe_error(error: Mapping[str, Any]) -> str:
+    """One line from one of pydantic's errors: where, what, and the value if it is short."""
+    if error["type"] == "json_invalid":
+        place = f" at character {error['loc'][-1]}" if error["loc"][-1] else ""
+        return f"body: not valid JSON ({error.get('ctx', {}).get('error', error['msg'])}{place})"
+    parts = [str(part)[:MAX_PART] for part in error["loc"] if part != "body" and not UNION_TAG.match(str(part))]
+    where = ".".join(parts) or "body"
+    message = error["msg"].removeprefix("Value error, ")
+    value = error.get("input")
+    if error["type"] == "missing" or isinstance(value, (dict, list)):
+        return f"{where}: {message}"
+    shown = repr(value)
+    return f"{where}: {message}; got {shown if len(shown) <= 80 else shown[:77] + '...'}"
 
 
 def _class_ids(value: Any) -> Any:

@@ -4,20 +4,87 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import io
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from docparser.documents import source
 from docparser.documents.spool import Document, disk_errors, filled, spooled
 from docparser.documents.url_source import UrlSource
-from docparser.errors import InvalidRequest
-from file_types import HEAD_BYTES, SUPPORTED
+from docparser.errors import InvalidDocument, InvalidRequest
+from file_types import HEAD_BYTES, SUPPORTED, format_of
 
+FILE_TYPES = {0: "PDF", 1: "image"}
 Field = str | BinaryIO  # the text of a request's ``file``; or what was decoded of it already, because it was long
 Charge = Callable[[int], None]  # counts so many bytes for the client, where they are more than before
+
+
+def is_url(file: str) -> bool:
+    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", file) is not None
+
+
+def decode(file: str) -> bytes:
+    """The bytes of the request's ``file``; blanks and a ``data:...;base64,`` prefix are accepted.
+
+    Raises InvalidRequest for what is not base64, and for an empty document.
+    """
+    if file.startswith("data:"):
+        head, comma, file = file.partition(",")
+        if not comma or not head.endswith(";base64"):
+            raise InvalidRequest("file: a data URL must be of the form data:<type>;base64,<content>")
+    try:
+        data = base64.b64decode("".join(file.split()), validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise InvalidRequest(f"file: not base64 ({exc}); send the document's bytes in base64") from None
+    if not data:
+        raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED} in base64")
+    return data
+
+
+def decode_into(file: BinaryIO, pieces: Iterable[bytes]) -> None:
+    """``decode`` for base64 that comes in pieces, the first of which holds the whole prefix. Raises InvalidRequest."""
+    rest, padded, begun = b"", False, False
+    try:
+        for piece in pieces:
+            if not begun and piece.startswith(b"data:"):
+                head, comma, piece = piece.partition(b",")
+                if not comma or not head.endswith(b";base64"):
+                    raise InvalidRequest("file: a data URL must be of the form data:<type>;base64,<content>")
+            begun = True
+            text = rest + b"".join(piece.split())
+            whole = len(text) // 4 * 4
+            text, rest = text[:whole], text[whole:]
+            if padded and (text or rest):
+                raise ValueError("excess data after padding")
+            padded = text.endswith(b"=")
+            file.write(base64.b64decode(text, validate=True))
+        base64.b64decode(rest, validate=True)
+    except ValueError as exc:
+        raise InvalidRequest(f"file: not base64 ({exc}); send the document's bytes in base64") from None
+    if not file.tell():
+        raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED} in base64")
+
+
+def check_type(data: bytes, file_type: int | None) -> str:
+    """The format of the document that begins with ``data``: ``PDF`` or Pillow's name of an image format.
+
+    Raises InvalidDocument if the format is not supported, or is not what ``fileType`` says.
+    """
+    found = format_of(data)
+    if found is None:
+        said = "" if file_type is None else f", although fileType is {file_type} ({FILE_TYPES[file_type]})"
+        raise InvalidDocument(f"file: neither an image nor a PDF that is known here{said}; expected {SUPPORTED}")
+    if file_type is not None and (found == "PDF") != (file_type == 0):
+        right = 0 if found == "PDF" else 1
+        raise InvalidDocument(
+            f"fileType: {file_type} ({FILE_TYPES[file_type]}) was given, but file is a {found}; "
+            f"send fileType {right} or leave it out"
+        )
+    return found
 
 
 class DocumentIntake:
@@ -34,7 +101,7 @@ class DocumentIntake:
         Raises InvalidRequest, InvalidDocument, DocumentTooLarge, SpoolFull, and what ``charge`` raises.
         """
         async with self.opened(file, charge) as content:
-            format = source.check_type(content.read(HEAD_BYTES), file_type)
+            format = check_type(content.read(HEAD_BYTES), file_type)
             content.seek(0)
             if not isinstance(content, io.BytesIO):
                 yield Document(content.name, format)
@@ -50,7 +117,7 @@ class DocumentIntake:
         head = file.read(HEAD_BYTES)
         if not head:
             raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED}")
-        format = source.check_type(head, None)
+        format = check_type(head, None)
         file.seek(0)
         async with self._spooled(file, format) as document:
             yield document
@@ -60,7 +127,7 @@ class DocumentIntake:
         """What ``file`` names by URL, or holds in base64: a file on the disk, unless it is short."""
         if not isinstance(file, str):
             yield file
-        elif source.is_url(file):
+        elif is_url(file):
             with contextlib.ExitStack() as stack:
                 fetched = await asyncio.to_thread(stack.enter_context, filled(self._folder))
 
@@ -74,12 +141,12 @@ class DocumentIntake:
                     fetched.seek(0)
                 yield fetched
         else:
-            with io.BytesIO(await asyncio.to_thread(source.decode, file)) as content:
+            with io.BytesIO(await asyncio.to_thread(decode, file)) as content:
                 yield content
 
     def decoded(self, pieces: Iterable[bytes]) -> contextlib.AbstractContextManager[BinaryIO]:
         """A file with what ``pieces`` of base64 stand for. Raises InvalidRequest and SpoolFull; blocks."""
-        return filled(self._folder, lambda file: source.decode_into(file, pieces))
+        return filled(self._folder, lambda file: decode_into(file, pieces))
 
     @contextlib.asynccontextmanager
     async def _spooled(self, content: BinaryIO, format: str) -> AsyncIterator[Document]:

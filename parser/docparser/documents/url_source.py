@@ -13,9 +13,8 @@ from urllib.parse import urljoin
 import aiohttp
 
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
-from docparser.outbound.addresses import Allowed, is_public
 from docparser.outbound.client import GuardedClient, NotPublic, Unreachable
-from docparser.outbound.hosts import ListedHosts, Refused
+from docparser.outbound.rules import AddressRefused, Allowed, ListedHosts, is_public
 from docparser.settings import Settings
 
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -53,7 +52,7 @@ class UrlSource:
             ) from None
         except NotPublic as exc:
             raise InvalidRequest(f"file: {exc}; only public hosts are fetched from") from None
-        except Refused as exc:
+        except AddressRefused as exc:
             raise InvalidRequest(f"file: {exc}") from None
         except Unreachable as exc:
             raise InvalidDocument(f"file: {exc}") from None

@@ -14,9 +14,8 @@ from typing import Any
 from fastapi.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from docparser.clients.allowance import Allowance
+from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog, Caller, caller
-from docparser.clients.client_metrics import ClientMetrics
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import Key, shown_time
 from docparser.clients.origins import Origins

@@ -28,8 +28,8 @@ from docparser.convert.format_names import (
 from docparser.documents.spool import Document
 from docparser.errors import RequestTimeout
 from docparser.parsing.result import ParseResult
-from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.offload import Offload
+from docparser.sandbox.process import Bounds
 
 T = TypeVar("T")
 CHECK_S = 0.25  # between two checks whether the client is still connected

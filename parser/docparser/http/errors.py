@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from docparser import errors
-from docparser.contract.validation import describe_errors
+from docparser.contract.schemas import describe_errors
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from docparser.contract import strict_json
-from docparser.contract.schemas import ParseOptions, ParseRequest, RestructureRequest
-from docparser.contract.validation import describe_errors
+from docparser.contract.schemas import ParseOptions, ParseRequest, RestructureRequest, describe_errors
 from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job as clients see it: its state, and its pages as JSONL.
+"""A job as clients see it: its state, its pages as JSONL, and the body of the callback that tells its end.
 
 Each line is ``{"result": {"layoutParsingResults": [page], ...}}`` with one page; the first line also has ``dataInfo``.
 A failed page keeps its place with an empty entry; the reason is under ``docparser`` as in ``/layout-parsing``.
@@ -14,15 +14,50 @@ from typing import Any
 
 from docparser.errors import StorageDamaged
 from docparser.jobs.pages import with_addresses
+from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.states import Counts, Job, JobState, Step, StepState
 from docparser.parsing.entry_store import EMPTY_ENTRY
 from docparser.parsing.page_report import ERROR_KINDS
 
+Path = Callable[[str, str], str]
+"""Job id and name -> the address of a result below the service's root."""
 # The hosted API knows four states; a cancelled job counts as failed, and its error says that it was cancelled.
 API_STATES = {JobState.CANCELLED: "failed"}
 Address = Callable[[str], str]
+
+
+def callback_body(delivery: Delivery, path: Path, public_url: str) -> bytes:
+    """The JSON of a callback: ``type``, ``timestamp`` (of the job's end) and ``data``, as in the job's state. No
+    content of the document, and no name of a file."""
+    job, counts = delivery.job, delivery.counts
+    assert job.callback is not None, "only jobs with one have deliveries"
+    base = (public_url or job.callback["base"]).rstrip("/")
+    result = base + path(job.id, "result.jsonl")
+    done = job.state is JobState.DONE
+    data = describe(job, counts, None, result if done else None)
+    del data["fileName"]
+    if counts.ended and not done:
+        data["docparser"]["partialUrl"] = result
+    told = {"type": f"job.{delivery.event}", "timestamp": timestamp(job.finished or delivery.created), "data": data}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def describe_told(job: Job, told: Told | None) -> dict[str, Any] | None:
+    """``docparser.callback`` of the job's state: what became of its newest callback; None for a job without one."""
+    if job.callback is None:
+        return None
+    if told is None:
+        return {"state": "waiting", "attempts": 0}
+    found: dict[str, Any] = {"type": f"job.{told.event}", "state": str(told.state), "attempts": told.attempts}
+    if told.attempts and told.state is not CallbackState.OVER:
+        found["lastStatus"] = told.status
+    if told.error:
+        found["lastError"] = told.error
+    if told.state is CallbackState.QUEUED and told.attempts:
+        found["nextTime"] = timestamp(told.not_before)
+    return found
 
 
 class Results:

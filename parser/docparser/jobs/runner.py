@@ -17,17 +17,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from docparser.clients.allowance import Allowance
-from docparser.contract.schemas import ParseOptions
-from docparser.contract.validation import describe_errors
+from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
 from docparser.errors import DataDirFull, InvalidJob, NotReady, ParserError, StorageUnavailable, VlmUnavailable
 from docparser.jobs import pages
-from docparser.jobs.page_ranges import select
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import JOINING, OPENING
 from docparser.jobs.storage.store import JobStore
+from docparser.jobs.submission import select_pages
 from docparser.jobs.suspects import ABSENCES, Suspects
 from docparser.models.readiness import Readiness
 from docparser.parsing.page_report import PageOutcome
@@ -227,7 +226,7 @@ class JobRunner:
         async with self._document(claim) as document:
             await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # it has a row
             count = await self._service.count_pages(document, self._flow(claim))
-        numbers = select(claim.job.page_ranges, count)
+        numbers = select_pages(claim.job.page_ranges, count)
         job = claim.job
         await asyncio.to_thread(self._allowance.spend_pages, job.owner, len(numbers), reference=job.id)
         await asyncio.to_thread(self._queue.opened, claim, count, numbers, join=join)

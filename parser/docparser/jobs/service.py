@@ -16,21 +16,18 @@ from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidJob, InvalidRequest, NotReady, OutcomeUnknown, StorageDamaged, StorageUnavailable
-from docparser.jobs import callback_body
-from docparser.jobs.callbacks.metrics import CallbackMetrics
-from docparser.jobs.callbacks.sender import CallbackSender
+from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
 from docparser.jobs.changes import Changes
 from docparser.jobs.links import Links
-from docparser.jobs.result import Results
+from docparser.jobs.result import Results, callback_body
 from docparser.jobs.runner import JobRunner
 from docparser.jobs.storage import backend
-from docparser.jobs.storage.callback_queue import CallbackQueue, Delivery
+from docparser.jobs.storage.backend import open_files
+from docparser.jobs.storage.callbacks import CallbackQueue, Delivery
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.leftovers import remove_leftovers_at_start
-from docparser.jobs.storage.places import open_files
 from docparser.jobs.storage.queue import StepQueue
-from docparser.jobs.storage.retention import Retention, remove_job
+from docparser.jobs.storage.retention import Retention, remove_job, remove_leftovers_at_start
 from docparser.jobs.storage.states import Job, JobState, Step, StepState
 from docparser.jobs.storage.store import JobStore, QueueLimits
 from docparser.jobs.submission import Submission
@@ -147,7 +144,7 @@ class JobService:
             raise InvalidJob(f"the job is {job.state}; cancel it first")
 
     def _callback_body(self, delivery: Delivery) -> bytes:
-        return callback_body.body(delivery, self.links.path, self._settings.public_url)
+        return callback_body(delivery, self.links.path, self._settings.public_url)
 
     def keep(self, submission: Submission, owner: str, flow: str, base: str) -> str:
         """Keep a submission; when this returns, it survives whatever its disk survives. Returns the job's id. ``base``

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from docparser.jobs.storage.queue import Claim
 
 SUSPECT = 3
-ABSENCES = 30  # as often as the service itself may end with a page (``jobs/storage/reclaim``)
+ABSENCES = 30  # as often as the service itself may end with a page (``jobs/storage/queue``)
 
 
 class Suspects:

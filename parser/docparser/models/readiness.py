@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from docparser.errors import NotReady, VlmUnavailable
-from docparser.models.replicas import ReplicaCount
 from docparser.models.selftest import SelfTest
 from docparser.models.served_model import ServedModel
-from docparser.models.vlm_probe import VlmProbe
+from docparser.models.vlm_probe import ReplicaCount, VlmProbe
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings
 from docparser.weights import Weights, find_layout_model

@@ -16,18 +16,17 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from docparser.outbound.addresses import Allowed
-from docparser.outbound.hosts import ListedHosts, Refused
+from docparser.outbound.rules import AddressRefused, Allowed, ListedHosts
 
 THREADS = 32  # names that are looked up at once
 RESOLVE_S = 5.0  # for a look at a name ahead of its first request
 
 
-class NotPublic(Refused):
+class NotPublic(AddressRefused):
     """The host has an address that may not be connected to."""
 
 
-class NoSuchHost(Refused):
+class NoSuchHost(AddressRefused):
     """The host's name has no address."""
 
 
@@ -97,7 +96,7 @@ class GuardedClient:
     async def look(self, url: str) -> None:
         """Check ``url`` ahead of its requests. A name that cannot be looked up now passes: each request checks again.
 
-        Raises Refused, NotPublic, NoSuchHost.
+        Raises AddressRefused, NotPublic, NoSuchHost.
         """
         parsed = self._check(url)
         try:
@@ -115,7 +114,7 @@ class GuardedClient:
     async def request(self, method: str, url: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer, whose body is read only as far as the caller does. ``options`` are aiohttp's.
 
-        Raises Refused, NotPublic, Unreachable; TimeoutError as it comes.
+        Raises AddressRefused, NotPublic, Unreachable; TimeoutError as it comes.
         """
         parsed = self._check(url)
         if self._session is None:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import SpoolFull
-from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.pool import Call, ChildPool
-from docparser.sandbox.process import Zygote
+from docparser.sandbox.process import Bounds, Zygote
 from docparser.settings import Settings, cores
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from docparser import errors
 from docparser.errors import BoundExceeded, InternalError, ParserError, UnreadableText
-from docparser.sandbox.bounds import Bounds
-from docparser.sandbox.process import Child, ChildEnded, ChildSlow, Zygote, ZygoteGone
+from docparser.sandbox.process import Bounds, Child, ChildEnded, ChildSlow, Zygote, ZygoteGone
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handles of a zygote and of its children, in the process that uses them. All methods block; threads may share a
-zygote, but a child belongs to one thread at a time."""
+"""What a job of a child process may use, and the handles of a zygote and of its children, for the process that has
+them.
+
+All methods block. Threads may share a zygote, but a child belongs to one thread at a time.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import select
@@ -17,11 +21,46 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from docparser.sandbox import zygote
-from docparser.sandbox.bounds import Bounds
-from docparser.sandbox.child import MESSAGE, Job
+from docparser.sandbox.zygote import MESSAGE, Job
+from docparser.settings import Settings
 
+PAGES_PER_SHARE = 100  # a document of 100 pages may take twice the time of a short one, and so on
 SECRET = ("PARSER_", "VLM_")  # settings, keys among them: children need none
 ANSWER_S = 120.0  # a fork takes milliseconds; the first one waits for the imports
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """``cpu_s`` and ``wall_s`` in seconds; ``memory`` in bytes beyond what the zygote has; ``output`` in bytes."""
+
+    cpu_s: float
+    wall_s: float
+    memory: int
+    output: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Bounds:
+        return cls(
+            settings.child_cpu_s,
+            settings.child_wall_s,
+            settings.child_memory_mib << 20,
+            settings.child_output_mib << 20,
+        )
+
+    def for_pages(self, count: int) -> Bounds:
+        """Of a job over ``count`` pages: time grows with the pages, each of which took far more time to parse."""
+        shares = 1 + count / PAGES_PER_SHARE
+        return dataclasses.replace(self, cpu_s=self.cpu_s * shares, wall_s=self.wall_s * shares)
+
+    def exceeded(self, bound: str) -> str:
+        """In words, with the setting that the operator can change; ``bound`` is a key of the table below."""
+        return {
+            "cpu": f"it took more than {self.cpu_s:.0f} s of processor time (PARSER_CHILD_CPU_S)",
+            "wall": f"it took more than {self.wall_s:.0f} s (PARSER_CHILD_WALL_S)",
+            "memory": f"it needs more than {self.memory >> 20} MiB of memory (PARSER_CHILD_MEMORY_MIB)",
+            "output": f"the output is larger than {self.output >> 20} MiB (PARSER_CHILD_OUTPUT_MIB)",
+            "nesting": "its text is nested too deeply",
+        }[bound]
 
 
 class ZygoteGone(Exception):
@@ -120,7 +159,7 @@ class Zygote:
                 os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
                 for name in [name for name in os.environ if name.startswith(SECRET)]:
                     del os.environ[name]
-                zygote.serve(theirs, jobs)
+                zygote.serve_forks(theirs, jobs)
             finally:
                 os._exit(1)
         theirs.close()

@@ -17,21 +17,21 @@ import aiohttp
 from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
 from docparser.vlm.call_limit import CallLimit
-from docparser.vlm.confidence import ASKED
-from docparser.vlm.endpoints import Endpoint, Endpoints
+from docparser.vlm.endpoints import Endpoint, Endpoints, Reachability
 from docparser.vlm.failures import (
+    FIRST_PAUSE_S,
     MISCONFIGURED,
+    OTHER_SAMPLING,
+    TINY_S,
     BlockNote,
+    BlockRefused,
     CallFailed,
-    Refused,
     not_a_completion,
     of_exception,
     of_status,
 )
-from docparser.vlm.presence import Presence
 from docparser.vlm.repetition import Guard, cut_repetition, repeated_tail
-from docparser.vlm.reply import NotACompletion, Stream, confidence_in, error_text, from_json, tokens_of
-from docparser.vlm.retries import FIRST_PAUSE_S, OTHER_SAMPLING, TINY_S
+from docparser.vlm.reply import ASKED, NotACompletion, Stream, confidence_in, error_text, from_json, tokens_of
 from selftest.tiny_image import tiny_request, tiny_request_id
 
 # In each event, so that a stream that is left has its count too.
@@ -68,7 +68,7 @@ class VlmClient:
             target_s=settings.vlm_queue_target_s,
         )
         self._session: aiohttp.ClientSession | None = None
-        self.presence = Presence(str(self._endpoints), settings.vlm_patience_s, self._reads_tiny_image)
+        self.presence = Reachability(str(self._endpoints), settings.vlm_patience_s, self._reads_tiny_image)
         self.counts: Counter[str] = Counter()
         self._asked = ASKED if settings.confidence else {}
 
@@ -105,7 +105,7 @@ class VlmClient:
         while True:
             try:
                 reply = await self._one_call(body, request_id, guard)
-            except Refused as refused:
+            except BlockRefused as refused:
                 self.presence.answered()
                 if self._asked and "logprob" in str(refused):
                     log.warning("the VLM server gives no log-probabilities, so blocks have no confidence: %s", refused)
@@ -138,7 +138,7 @@ class VlmClient:
             self.counts["retries"] += 1
 
     async def _one_call(self, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
-        """Raises Refused, CallFailed, VlmUnavailable."""
+        """Raises BlockRefused, CallFailed, VlmUnavailable."""
         try:
             async with asyncio.timeout(None) as clock:
                 await self.limit.acquire()
@@ -156,7 +156,7 @@ class VlmClient:
         """Tells the endpoint how the call ended."""
         try:
             reply = await self._call(endpoint.url, body, request_id, guard)
-        except Refused:
+        except BlockRefused:
             endpoint.answered()
             raise
         except (CallFailed, VlmUnavailable, aiohttp.ClientError, OSError):  # TimeoutError is an OSError
@@ -194,7 +194,7 @@ class VlmClient:
             raise VlmUnavailable(f"The VLM server at {url} answers {status}: {words}")
         if 400 <= status < 500 and status not in (408, 429):
             self.limit.answered(None)
-            raise Refused(words)
+            raise BlockRefused(words)
         if status in (429, 502, 503, 504):
             self.limit.refused()
         raise of_status(status, words, response.headers.get("Retry-After", ""))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the VLM that were not answered: who may be to blame, the block or the way to the server.
+"""Calls of the VLM that were not answered: the retry policy, and what is to blame, the block or the way to the server.
 
-Whatever stands between parser and server (a balancer, a proxy, a name server) can say that nobody is there, in any
-words. So words never decide; the status does, and whether other calls are answered (``vlm/presence``).
+How often a call is tried, and how long the client waits between tries: decisions 0205 and 0211.
 """
 
 from __future__ import annotations
@@ -11,14 +10,17 @@ import dataclasses
 
 import aiohttp
 
-from docparser.vlm.retries import (
-    LONGEST_FAULT_PAUSE_S,
-    LONGEST_PAUSE_S,
-    LOST_TRIES,
-    TIMED_OUT_TRIES,
-    TRIES,
-)
-
+TRIES = 4  # of a call that the server fails on
+TIMED_OUT_TRIES = 2
+LOST_TRIES = 6  # of a call whose connection breaks, or whose server a balancer has lost
+FIRST_PAUSE_S = 0.3
+LONGEST_PAUSE_S = 2.0  # while nobody is there, so that the server's return is noticed soon
+# A balancer needs some seconds to notice that a replica has failed, and sends calls to it until then.
+LONGEST_FAULT_PAUSE_S = 10.0
+TINY_S = 20.0  # longest wait for the tiny image; a busy server takes its time
+# A block whose text ran into a loop is tried once more with these, which make the same words less likely (vLLM's
+# sampling parameters).
+OTHER_SAMPLING = {"temperature": 0.3, "top_p": 0.95, "repetition_penalty": 1.15}
 MISCONFIGURED = (401, 403, 404)  # a key or a model name is wrong, so every other block would fail too
 NOBODY_THERE = (429, 503)  # no server has begun the call: none is there, or none has room
 LOST = 502  # a balancer's server hung up, or is gone and the balancer has not noticed yet
@@ -42,7 +44,7 @@ class BlockNote:
         return self.kind in ("repetition", "length")
 
 
-class Refused(Exception):
+class BlockRefused(Exception):
     """The server called the request bad; the message is its own."""
 
 

@@ -9,9 +9,8 @@ import os
 import pickle
 from typing import Any
 
-from docparser.sandbox.bounds import Bounds
 from docparser.sandbox.pool import Call, ChildPool
-from docparser.sandbox.process import Zygote
+from docparser.sandbox.process import Bounds, Zygote
 from docparser.settings import Settings
 from docparser.worker.text_jobs import JOBS
 

@@ -16,9 +16,7 @@ from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE
 from docparser.weights import pipeline_file, served_model
-from docparser.whole_page.block import Block
-from docparser.whole_page.markdown import blocks_of, formula_of
-from docparser.whole_page.places import texts_of
+from docparser.whole_page.blocks import Block, blocks_of, formula_of, texts_of
 from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
 from docparser.worker.block_client import BlockClient, PageCalls
 from docparser.worker.certainty import Certainty

@@ -15,14 +15,13 @@ from docparser.convert.safe_text import is_safe_path
 from docparser.errors import InvalidJob, LinkExpired, NotReady
 from docparser.http import admission
 from docparser.http.jobs import events
-from docparser.jobs import page_ranges
-from docparser.jobs.callbacks.pauses import LONGEST_S, pause, retry_after
-from docparser.jobs.callbacks.signer import Signer
+from docparser.jobs.callbacks.sender import LONGEST_S, pause, retry_after
+from docparser.jobs.callbacks.webhook import Signer
 from docparser.jobs.links import Links
-from docparser.jobs.storage.small_files import FolderFiles
-from docparser.outbound.addresses import is_public
+from docparser.jobs.storage.data_folder import FolderFiles
+from docparser.jobs.submission import select_pages
 from docparser.outbound.client import GuardedClient
-from docparser.outbound.hosts import ListedHosts, Refused
+from docparser.outbound.rules import AddressRefused, ListedHosts, is_public
 from docparser.settings import Settings
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
@@ -65,7 +64,7 @@ def target(data: bytes) -> None:
 def ranges(text: str, choices: Choices) -> None:
     count = choices.one((1, 2, 100, 5000))
     try:
-        pages = page_ranges.select(text, count)
+        pages = select_pages(text, count)
     except InvalidJob:
         return
     if pages != sorted(set(pages)) or not pages or pages[0] < 1 or pages[-1] > count:
@@ -133,7 +132,7 @@ def urls(text: str, choices: Choices) -> None:
     client = GuardedClient(ListedHosts("a.example,*.b.example:8443,10.0.0.1", "PARSER_URL_HOSTS"), is_public)
     try:
         asked = client._check(text)
-    except Refused:
+    except AddressRefused:
         return
     host = (asked.raw_host or "").rstrip(".")
     if (

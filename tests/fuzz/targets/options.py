@@ -11,11 +11,9 @@ from pydantic import ValidationError
 
 from docparser.contract import strict_json
 from docparser.contract.chat import ChatRequest
-from docparser.contract.labels import LABELS
 from docparser.contract.options import page_options
-from docparser.contract.schemas import VLM_EXTRA_ARGS, ParseRequest, RestructureRequest
-from docparser.contract.validation import describe_errors
-from docparser.documents import source
+from docparser.contract.schemas import LABELS, VLM_EXTRA_ARGS, ParseRequest, RestructureRequest, describe_errors
+from docparser.documents import intake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.http.errors import error_response, openai_error
 from docparser.jobs.submission import check_submission
@@ -134,8 +132,8 @@ def submit(fields: dict[str, Any], choices: Choices) -> None:
 def decode(choices: Choices) -> None:
     file = choices.text(WORDS)
     try:
-        source.is_url(file)
-        source.check_type(source.decode(file), choices.one((None, 0, 1)))
+        intake.is_url(file)
+        intake.check_type(intake.decode(file), choices.one((None, 0, 1)))
     except (InvalidRequest, InvalidDocument) as error:
         error_response(422, str(error))
 

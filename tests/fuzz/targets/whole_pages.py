@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from docparser.whole_page.block import Block
-from docparser.whole_page.markdown import blocks_of, formula_of
-from docparser.whole_page.places import texts_of
+from docparser.whole_page.blocks import Block, blocks_of, formula_of, texts_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 

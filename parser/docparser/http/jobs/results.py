@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TODO"""
+"""Results: by signed address without a key (JSONL, pictures), and by job id in other formats."""
 
 from __future__ import annotations
 

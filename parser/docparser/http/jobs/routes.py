@@ -13,8 +13,7 @@ from docparser.errors import DataDirFull, StorageUnavailable
 from docparser.http.errors import new_log_id
 from docparser.http.jobs.openapi import ACCEPTED, BODY, RESPONSES
 from docparser.http.jobs.requests import JobRoute, answer, base_url, identity, jobs_of, read_submission, result_url
-from docparser.jobs.callback_body import describe_told
-from docparser.jobs.result import describe
+from docparser.jobs.result import describe, describe_told
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Job, JobState
 

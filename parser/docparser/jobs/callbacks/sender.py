@@ -7,27 +7,30 @@ A receiver that is slow holds PER_HOST places at most, and each attempt has a bo
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
+import email.utils
 import logging
+import random
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from docparser.clients.audit import AuditLog
 from docparser.errors import DataDirFull, NotReady, StorageUnavailable
-from docparser.jobs.callbacks import target
-from docparser.jobs.callbacks.metrics import CallbackMetrics
-from docparser.jobs.callbacks.pauses import pause, retry_after
-from docparser.jobs.callbacks.signer import Signer
-from docparser.jobs.storage.callback_queue import CallbackQueue, CallbackState, Delivery
+from docparser.jobs.callbacks.webhook import Signer, check_url, client_of
+from docparser.jobs.storage.callbacks import CallbackQueue, CallbackState, Delivery
 from docparser.jobs.storage.files import JobFiles
 from docparser.outbound.client import Unreachable
-from docparser.outbound.hosts import Refused
+from docparser.outbound.rules import AddressRefused
 from docparser.settings import Settings
 
 log = logging.getLogger(__name__)
 
+OUTCOMES = ("delivered", "failed", "gone", "expired")
+LONGEST_S = 3600.0  # of a pause
 POLL_S = 0.5  # between two looks for what is due
 RECLAIM_S = 5.0  # between two looks for dead processes
 PAUSE_S = 1.0  # between two tries to write what became of an attempt
@@ -35,6 +38,46 @@ PER_HOST = 4  # attempts at once to one host
 MOST = 64  # attempts at once
 GONE = 410
 USER_AGENT = "docparser"
+
+
+class CallbackMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._attempts = Counter(
+            "docparser_callback_attempts",
+            "Callbacks sent: delivered, failed (sent again later), gone (410), expired (failed for the last time).",
+            ("outcome",),
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "docparser_callbacks_waiting",
+            "Callbacks that are not over, of all parsers of the directory.",
+            registry=registry,
+        )
+        for outcome in OUTCOMES:
+            self._attempts.labels(outcome)
+
+    def attempt(self, outcome: str) -> None:
+        self._attempts.labels(outcome).inc()
+
+
+def pause(attempts: int, first_s: float, asked_s: float | None) -> float:
+    """Seconds until the next attempt, after ``attempts`` that failed: exponential back-off with jitter. Half of a pause
+    is by chance, so that many callbacks that failed together do not come together again. ``asked_s`` (Retry-After) only
+    makes it longer."""
+    usual = min(first_s * 2.0 ** min(attempts - 1, 40), LONGEST_S)
+    return max(usual * random.uniform(0.5, 1.0), min(asked_s or 0.0, LONGEST_S))
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Seconds that a ``Retry-After`` asks for (RFC 9110, 10.2.3: a number or a date); None if it says nothing."""
+    if header is None:
+        return None
+    if header.strip().isdecimal() and header.isascii():
+        return float(header.strip()[:9])
+    try:
+        return max(email.utils.parsedate_to_datetime(header).timestamp() - now, 0.0)
+    except (ValueError, OverflowError):
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +107,7 @@ class CallbackSender:
     ) -> None:
         """Raises NotReady if the secrets are wrong. ``body`` makes the JSON of a delivery, in a thread."""
         self._signer = Signer.of(settings)
-        self._client = target.client_of(settings)
+        self._client = client_of(settings)
         self._queue = queue
         self._files = files
         self._body = body
@@ -99,7 +142,7 @@ class CallbackSender:
     async def check(self, url: str | None) -> None:
         """Raises InvalidJob for an address that callbacks may not be sent to; None is none."""
         if url is not None:
-            await target.check(self._client, url)
+            await check_url(self._client, url)
 
     async def _send_due(self) -> None:
         if self._claim_failed:
@@ -121,7 +164,7 @@ class CallbackSender:
         """Hosts that get no further attempt now."""
         return [
             host
-            for host, count in Counter(delivery.host for delivery in self._running.values()).items()
+            for host, count in collections.Counter(delivery.host for delivery in self._running.values()).items()
             if count >= PER_HOST
         ]
 
@@ -154,8 +197,8 @@ class CallbackSender:
                 return Attempt(answer.status, words, retry_after(answer.headers.get("Retry-After"), time.time()))
         except TimeoutError:
             return Attempt(None, f"no answer within {self._timeout_s:g} s (PARSER_CALLBACK_TIMEOUT_S)")
-        except Refused as exc:
-            return Attempt(None, target.words(exc))
+        except AddressRefused as exc:
+            return Attempt(None, words(exc))
         except (Unreachable, NotReady) as exc:
             return Attempt(None, str(exc))
         except Exception:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two databases that the job store can have: SQLite in the data directory, or PostgreSQL for parsers on several
-machines, which share the files of jobs as well: a data directory over a network, or a bucket."""
+"""Where jobs lie: rows in SQLite or PostgreSQL, files in the data directory or in a bucket.
+
+Parsers on several machines share PostgreSQL, and the files as well: a data directory over a network, or a bucket.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,21 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from docparser.errors import StorageAway
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.keeper import Keeper
+from docparser.jobs.storage.keeper import Keeper, SharedKeeper, Watcher
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
-from docparser.jobs.storage.transaction import Database, Presence
-from docparser.jobs.storage.watcher import Watcher
+from docparser.jobs.storage.transaction import Database, Membership
 
 if TYPE_CHECKING:
     from docparser.postgres.database import PostgresDatabase
+
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -31,13 +34,26 @@ PAUSE_S = 1.0
 GRACE_S = 15.0  # in which a living parser comes back after PostgreSQL or the network was away
 
 
+def open_files(root: Path, min_free_mib: int, storage_url: str, copies: Path | None) -> JobFiles:
+    """``storage_url``: "" for folders below ``root``, else ``s3://bucket/prefix``, with a folder for local ``copies``.
+
+    Raises OSError, NotReady.
+    """
+    if not storage_url:
+        return JobFolders(root, min_free_mib)
+    from docparser.jobs.storage.job_objects import JobObjects  # boto3 is loaded only where it is used
+
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)  # keys of clients stay there
+    return JobObjects(storage_url, copies)
+
+
 @dataclasses.dataclass(frozen=True)
 class Backend:
     """The database, who works on it, and what watches it. Closed in this order: ``processes``, ``database``,
     ``keeper``."""
 
     database: Database
-    processes: Presence
+    processes: Membership
     keeper: Watcher
 
 
@@ -54,17 +70,17 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
 
     Raises StorageAway, StorageUnavailable, NotReady for a URL that cannot be read.
     """
-    from docparser.jobs.storage.shared_keeper import SharedKeeper  # psycopg is loaded only where it is used
-    from docparser.postgres import schema
+
+    from docparser.postgres import schema  # psycopg is loaded only where it is used
     from docparser.postgres.database import PostgresDatabase
-    from docparser.postgres.presence import Presence as Session
+    from docparser.postgres.sessions import Sessions
 
     database = PostgresDatabase(url)
     deadline = time.monotonic() + start_s
     before = _patiently(lambda: _upgrade(database, files), deadline)
     if before < len(schema.MIGRATIONS):
         log.warning("the schema of the job database was brought from version %d to %d", before, len(schema.MIGRATIONS))
-    processes = _patiently(lambda: Session(database, grace_s), deadline)
+    processes = _patiently(lambda: Sessions(database, grace_s), deadline)
     repair.say(_patiently(lambda: reconcile(database, files, young_s=YOUNG_S, pages=False), deadline))
     return Backend(database, processes, SharedKeeper(files, database, processes))
 

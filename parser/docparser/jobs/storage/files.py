@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import StorageDamaged
-from docparser.jobs.storage.small_files import SmallFiles
+from docparser.jobs.storage.data_folder import SmallFiles
 
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")

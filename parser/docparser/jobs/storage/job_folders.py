@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import DataDirFull
+from docparser.jobs.storage.data_folder import DataFolder, FolderFiles
 from docparser.jobs.storage.files import JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
-from docparser.jobs.storage.folder import DataFolder
-from docparser.jobs.storage.small_files import FolderFiles
 
 REMOVED = ".removed-"
 PLACE = "place.id"

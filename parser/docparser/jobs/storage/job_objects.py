@@ -26,8 +26,7 @@ from typing import Any, BinaryIO
 from docparser.errors import DataDirFull, StorageUnavailable
 from docparser.jobs.storage.files import FILES, JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
 from docparser.s3.bucket import SETTING, Bucket, Entry
-from docparser.s3.copies import NO_ROOM, Copies
-from docparser.s3.small_files import BucketFiles
+from docparser.s3.local_copies import NO_ROOM, BucketFiles, Copies
 
 PLACE = "place.id"
 SUBMISSIONS, REMOVED, JOBS = "submissions/", "removed/", "jobs/"

@@ -1,31 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches the data directory and the database while the service runs, and opens them again when they are back.
-
-What it can mend it mends: a missing or damaged database is built from the folders, another database of ours is opened
-and made to agree with them, a backup in the directory's place is adopted. For the rest it waits, and says why.
-"""
+"""Watches the database and the files of jobs while the service runs: whether they can be used, what can be mended."""
 
 from __future__ import annotations
 
+import abc
 import logging
+import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from docparser.errors import StorageUnavailable
+from docparser.errors import DataDirFull, StorageUnavailable
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.database import SqliteDatabase
+from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
 from docparser.jobs.storage.schema import Damaged
-from docparser.jobs.storage.watcher import Watcher
+from docparser.jobs.storage.transaction import Membership
+
+if TYPE_CHECKING:
+    from docparser.postgres.database import PostgresDatabase
 
 log = logging.getLogger(__name__)
 
 COMPARE_S = 60.0  # between two looks for folders without a row
+PROBE_S = 10.0  # between two uses of a shared place that seems well
+
+
+class Watcher(abc.ABC):
+    """``look`` blocks on the disk; call it regularly, from one thread at a time. Any thread may read ``trouble``."""
+
+    def __init__(self, place: str) -> None:
+        """``place``: what cannot be used, in words, where an error does not say it."""
+        self._place = place
+        self._looking = threading.Lock()
+        self.trouble = ""
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    def check(self) -> None:
+        """Raises StorageUnavailable while there is trouble, also of a kind that `look` has not seen yet. Cheap."""
+        if self.trouble:
+            raise StorageUnavailable(self.trouble)
+
+    def words(self) -> str:
+        """The same as words; "" if there is no trouble."""
+        try:
+            self.check()
+        except StorageUnavailable as exc:
+            return str(exc)
+        return ""
+
+    def look(self) -> None:
+        """Compare what is there with what was opened; mend it, or set ``trouble``."""
+        with self._looking:
+            try:
+                self._look()
+            except (StorageUnavailable, DataDirFull) as exc:
+                self._set(str(exc))
+            except OSError as exc:
+                self._set(f"{self._place} cannot be used ({exc}).")
+            else:
+                self._set("")
+
+    @abc.abstractmethod
+    def _look(self) -> None: ...
+
+    def _set(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.error("%s Jobs wait.", trouble) if trouble else log.warning("the job database can be used again")
+        self.trouble = trouble
 
 
 class Keeper(Watcher):
+    """For SQLite and the data directory. Opens them again when they are back.
+
+    What it can mend it mends: it builds a missing or damaged database from the folders, opens another database of ours
+    and makes it agree with them, and adopts a backup in the directory's place. For the rest it waits, and says why.
+    """
+
     def __init__(
         self, files: JobFolders, database: SqliteDatabase, processes: Processes, on_adopted: Callable[[], None]
     ) -> None:
@@ -88,3 +144,35 @@ class Keeper(Watcher):
     def _compare(self, *, pages: bool) -> None:
         repair.say(reconcile(self._database, self._files, young_s=YOUNG_S, pages=pages))
         self._compared = time.monotonic()
+
+
+class SharedKeeper(Watcher):
+    """For PostgreSQL, and the directory or bucket that parsers on several machines share.
+
+    PostgreSQL keeps its own files in order, and its rows are what counts, so nothing is rebuilt here. Folders without a
+    row, of a database that was restored from a backup, get theirs; all else waits until it is back. Pages are not
+    compared: a network file system may show a folder as it was some moments ago, without the newest pages.
+    """
+
+    def __init__(self, files: JobFiles, database: PostgresDatabase, processes: Membership) -> None:
+        super().__init__(files.place)
+        self._files, self._database, self._processes = files, database, processes
+        self._compared = self._probed = time.monotonic()
+
+    def close(self) -> None:
+        pass
+
+    def check(self) -> None:
+        super().check()
+        self._files.check()
+
+    def _look(self) -> None:
+        self._processes.renew()  # first: others take this parser for dead while its session is gone
+        if self._files.failure or self.trouble or time.monotonic() - self._probed > PROBE_S:
+            self._files.probe()
+            self._probed = time.monotonic()
+        self._files.check()
+        self._database.check()
+        if self.trouble or time.monotonic() - self._compared > COMPARE_S:
+            reconcile(self._database, self._files, young_s=YOUNG_S, pages=False)
+            self._compared = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of steps in the database: a step is claimed, and ends. ``turns`` says whose step is next."""
+"""The queue of steps in the database: a step is claimed, and ends. ``fair_order`` says whose step is next."""
 
 from __future__ import annotations
 
@@ -7,11 +7,57 @@ import dataclasses
 import time
 from collections.abc import Collection
 
-from docparser.jobs.storage import turns
-from docparser.jobs.storage.reclaim import reclaim_steps
-from docparser.jobs.storage.states import JOINING, Job
-from docparser.jobs.storage.store import end_if_finished, fail_step, tick, to_job
-from docparser.jobs.storage.transaction import Database, Presence, Transaction
+from docparser.jobs.storage import fair_order
+from docparser.jobs.storage.states import JOINING, Job, JobState, to_job
+from docparser.jobs.storage.store import end_if_finished, fail_step, tick
+from docparser.jobs.storage.transaction import Database, Membership, Transaction
+
+# The limit ends a page that kills the whole service each time. The scheduler counts the worker processes that a page
+# kills.
+MAX_ATTEMPTS = 30
+LOST = f"the service ended {MAX_ATTEMPTS} times while it had this page"
+
+
+def reclaim_steps(database: Database, processes: Membership) -> int:
+    """Put the steps of dead processes back into the queue; returns how many.
+
+    A step fails when it was begun MAX_ATTEMPTS times. A step of a cancelled job is deleted.
+    """
+    with database.reading() as connection:
+        names = [
+            row[0]
+            for row in connection.execute(
+                "SELECT DISTINCT process FROM steps WHERE state = 'running' AND process IS NOT NULL"
+            )
+        ]
+    dead = processes.dead(names)
+    if not dead:
+        return 0
+    with database.writing() as connection:
+        marks = ", ".join("?" * len(dead))
+        jobs = connection.execute(
+            f"SELECT DISTINCT job_id FROM steps WHERE state = 'running' AND process IN ({marks}) ORDER BY job_id", dead
+        ).fetchall()
+        for job in jobs:
+            connection.lock_job(job["job_id"])
+        rows = connection.execute(
+            "SELECT s.job_id, s.number, s.attempts, j.state FROM steps s JOIN jobs j ON j.id = s.job_id "
+            f"WHERE s.state = 'running' AND s.process IN ({marks})",
+            dead,
+        ).fetchall()
+        for row in rows:
+            step = (row["job_id"], row["number"])
+            if row["state"] == JobState.CANCELLED:
+                connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", step)
+            elif row["attempts"] >= MAX_ATTEMPTS:
+                fail_step(connection, *step, "ServiceLost", LOST)
+                end_if_finished(connection, row["job_id"])
+            else:
+                connection.execute(
+                    "UPDATE steps SET state = 'queued', process = NULL, changed = ? WHERE job_id = ? AND number = ?",
+                    (tick(connection), *step),
+                )
+    return len(rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +83,7 @@ class PageRecord:
 class StepQueue:
     """Methods that end a step change nothing if it no longer belongs to this process, because its job was cancelled."""
 
-    def __init__(self, database: Database, processes: Presence) -> None:
+    def __init__(self, database: Database, processes: Membership) -> None:
         self._database = database
         self._processes = processes
 
@@ -46,7 +92,7 @@ class StepQueue:
         now = time.time()
         with self._database.writing() as connection:
             while True:
-                row = turns.next_job(connection, now, without)
+                row = fair_order.next_job(connection, now, without)
                 if row is None:
                     return None
                 step = connection.execute(
@@ -62,7 +108,7 @@ class StepQueue:
                 "WHERE job_id = ? AND number = ?",
                 (self._processes.name, tick(connection), row["id"], number),
             )
-            turns.take(connection, row["id"], row["flow"], now, is_page=number > 0)
+            fair_order.take(connection, row["id"], row["flow"], now, is_page=number > 0)
         return Claim(to_job(row), number, attempts + 1)
 
     def opened(self, claim: Claim, document_pages: int, numbers: list[int], *, join: bool) -> None:

@@ -16,10 +16,10 @@ from collections import defaultdict
 from typing import Any
 
 from docparser.errors import StorageDamaged
-from docparser.jobs.storage import callbacks, turns
+from docparser.jobs.storage import callbacks, fair_order
 from docparser.jobs.storage.files import JobFiles
-from docparser.jobs.storage.states import OPENING, Job, JobState, StepState
-from docparser.jobs.storage.store import CANCELLED, JOB_FIELDS, end, tick, to_row
+from docparser.jobs.storage.states import JOB_FIELDS, OPENING, Job, JobState, StepState, to_row
+from docparser.jobs.storage.store import CANCELLED, end, tick
 from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
 
 
 def _insert(connection: Transaction, values: dict[str, Any]) -> None:
-    values["turns"] = turns.initial(connection, values["flow"])
+    values["turns"] = fair_order.initial(connection, values["flow"])
     key = (values["owner"], values["idempotency_key"])
     if connection.execute("SELECT 1 FROM jobs WHERE owner = ? AND idempotency_key = ?", key).fetchone():
         values["idempotency_key"] = None

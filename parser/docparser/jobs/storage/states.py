@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of jobs and of their steps, and the records that the store hands out."""
+"""States of jobs and of their steps, and the records that are made from their rows."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 from typing import Any
+
+from docparser.jobs.storage.transaction import Row, Transaction
 
 
 class JobState(enum.StrEnum):
@@ -88,3 +91,35 @@ class Counts:
     @property
     def ended(self) -> int:
         return self.done + self.failed
+
+
+JOB_FIELDS = [field.name for field in dataclasses.fields(Job)]
+STEP_FIELDS = [field.name for field in dataclasses.fields(Step)]
+
+
+def to_job(row: Row) -> Job:
+    values = {name: row[name] for name in JOB_FIELDS}
+    callback = json.loads(row["callback"]) if row["callback"] else None
+    return Job(
+        **values | {"state": JobState(row["state"]), "options": json.loads(row["options"]), "callback": callback}
+    )
+
+
+def to_row(job: Job) -> dict:
+    callback = json.dumps(job.callback) if job.callback else None
+    return dataclasses.asdict(job) | {
+        "options": json.dumps(job.options),
+        "state": str(job.state),
+        "callback": callback,
+    }
+
+
+def to_step(row: Row) -> Step:
+    return Step(**{name: row[name] for name in STEP_FIELDS} | {"state": StepState(row["state"])})
+
+
+def count_pages(connection: Transaction, job_id: str) -> Counts:
+    rows = connection.execute(
+        "SELECT state, count(*) FROM steps WHERE job_id = ? AND number > 0 GROUP BY state", (job_id,)
+    )
+    return Counts(**dict(rows.fetchall()))

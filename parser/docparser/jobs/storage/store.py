@@ -7,18 +7,27 @@ All methods block on the disk; the service calls them in threads.
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 
 from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
-from docparser.jobs.storage import callbacks, turns
-from docparser.jobs.storage.states import JOINING, OPENING, Counts, Job, JobState, Step, StepState
-from docparser.jobs.storage.transaction import Database, Row, Transaction
-from docparser.jobs.storage.turns import IS_ACTIVE
+from docparser.jobs.storage import callbacks, fair_order
+from docparser.jobs.storage.fair_order import IS_ACTIVE
+from docparser.jobs.storage.states import (
+    JOINING,
+    OPENING,
+    Counts,
+    Job,
+    JobState,
+    Step,
+    StepState,
+    count_pages,
+    to_job,
+    to_row,
+    to_step,
+)
+from docparser.jobs.storage.transaction import Database, Transaction
 
 CANCELLED = "cancelled by the client"
-JOB_FIELDS = [field.name for field in dataclasses.fields(Job)]
-STEP_FIELDS = [field.name for field in dataclasses.fields(Step)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +70,7 @@ class JobStore:
             if earlier:
                 return earlier
             self._check_room(connection)
-            values["turns"] = turns.initial(connection, job.flow)
+            values["turns"] = fair_order.initial(connection, job.flow)
             names = ", ".join(values)
             marks = ", ".join(f":{name}" for name in values)
             connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", values)
@@ -96,7 +105,7 @@ class JobStore:
                 "SELECT * FROM steps WHERE job_id = ? AND changed > ? ORDER BY number", (job_id, after)
             ).fetchall()
         newest = max((row["changed"] for row in rows), default=after)
-        return job, counts, [_step(row) for row in rows if row["number"] > 0], newest
+        return job, counts, [to_step(row) for row in rows if row["number"] > 0], newest
 
     def batch(self, batch_id: str, owner: str) -> list[tuple[Job, Counts]]:
         """All jobs of a batch, oldest first. Raises JobNotFound if there is none."""
@@ -142,7 +151,7 @@ class JobStore:
             if again:
                 connection.execute(
                     "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
-                    (turns.initial(connection, job.flow), job_id),
+                    (fair_order.initial(connection, job.flow), job_id),
                 )
                 callbacks.forget(connection, job_id)  # its next end is told again
             return again
@@ -197,13 +206,6 @@ def tick(connection: Transaction) -> int:
     return connection.tick()
 
 
-def count_pages(connection: Transaction, job_id: str) -> Counts:
-    rows = connection.execute(
-        "SELECT state, count(*) FROM steps WHERE job_id = ? AND number > 0 GROUP BY state", (job_id,)
-    )
-    return Counts(**dict(rows.fetchall()))
-
-
 def end_if_finished(connection: Transaction, job_id: str) -> None:
     """End the job if none of its steps waits or runs."""
     (left,) = connection.execute(
@@ -240,27 +242,6 @@ def _job(connection: Transaction, job_id: str, owner: str | None) -> Job:
     if row is None or (owner is not None and row["owner"] != owner):
         raise JobNotFound(f"jobId: there is no job {job_id!r} here; it may be another client's, or its retention ended")
     return to_job(row)
-
-
-def to_job(row: Row) -> Job:
-    values = {name: row[name] for name in JOB_FIELDS}
-    callback = json.loads(row["callback"]) if row["callback"] else None
-    return Job(
-        **values | {"state": JobState(row["state"]), "options": json.loads(row["options"]), "callback": callback}
-    )
-
-
-def _step(row: Row) -> Step:
-    return Step(**{name: row[name] for name in STEP_FIELDS} | {"state": StepState(row["state"])})
-
-
-def to_row(job: Job) -> dict:
-    callback = json.dumps(job.callback) if job.callback else None
-    return dataclasses.asdict(job) | {
-        "options": json.dumps(job.options),
-        "state": str(job.state),
-        "callback": callback,
-    }
 
 
 def fail_step(connection: Transaction, job_id: str, number: int, kind: str, error: str) -> None:

@@ -71,7 +71,7 @@ class Database(Protocol):
     def close(self) -> None: ...
 
 
-class Presence(Protocol):
+class Membership(Protocol):
     """Who works on the queue. ``name`` is this process's, unique among all that ever were."""
 
     name: str

@@ -21,9 +21,8 @@ from docparser.errors import ParserError
 from docparser.postgres.database import PostgresDatabase
 from docparser.postgres.transaction import Row
 
-GAP_S = (
-    12.0  # looks further apart than this do not belong together: this parser stood still, or had nothing to look for
-)
+# Looks further apart than this do not belong together: this parser stood still, or had nothing to look for.
+GAP_S = 12.0
 
 # pg_locks shows a lock's 64 bits as two halves.
 HELD = """
@@ -33,7 +32,7 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
 
-class Presence:
+class Sessions:
     """``name`` is the name of this process, unique among all that ever used the database. Any thread may call."""
 
     def __init__(self, database: PostgresDatabase, grace_s: float) -> None:

@@ -1,16 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts that an operator lists in a setting, and whether an address belongs to one of them."""
+"""Which hosts and IP addresses may be asked: hosts that an operator lists in a setting, and public addresses."""
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
+from collections.abc import Callable, Iterable
 
 from yarl import URL
 
+Allowed = Callable[[str], bool]
 PORTS = {"http": 80, "https": 443}
 
 
-class Refused(Exception):
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the public internet; an address that wraps another one is public if both are."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is None and ip in ipaddress.ip_network("64:ff9b::/96"):  # NAT64, RFC 6052
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None and not is_public(str(inner)):
+            return False
+        if ip.ipv4_mapped:
+            return True
+    return ip.is_global and not ip.is_multicast
+
+
+def public_or_in(networks: Iterable[str]) -> Allowed:
+    """The rule that lets public addresses pass, and those in ``networks`` (CIDR)."""
+    known = [ipaddress.ip_network(network) for network in networks]
+
+    def allowed(address: str) -> bool:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+        return is_public(address) or any(ip in network for network in known)
+
+    return allowed
+
+
+class AddressRefused(Exception):
     """The address may not be asked; the message says why, and may be shown to the client."""
 
 
@@ -28,18 +56,18 @@ class ListedHosts:
     def check(self, url: str) -> URL:
         """``url`` as it will be asked: the client for HTTP reads it no second time. Nothing is resolved.
 
-        Raises Refused.
+        Raises AddressRefused.
         """
         try:
             parsed = URL(url)
             host = (parsed.host or "").rstrip(".").lower()
         except (ValueError, IndexError):  # yarl 1.x: IndexError for http://[]@
-            raise Refused("the URL cannot be read") from None
+            raise AddressRefused("the URL cannot be read") from None
         if parsed.scheme not in PORTS or not host or parsed.user or parsed.password:
-            raise Refused("the URL must be http or https, with a host, and without user and password")
+            raise AddressRefused("the URL must be http or https, with a host, and without user and password")
         port = parsed.port or PORTS[parsed.scheme]
         if not any(_matches(name, wanted or PORTS[parsed.scheme], host, port) for name, wanted in self._entries):
-            raise Refused(f"port {port} of {host} is not asked; the operator lists hosts in {self._setting}")
+            raise AddressRefused(f"port {port} of {host} is not asked; the operator lists hosts in {self._setting}")
         return parsed
 
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data directory: whether it is the one that was opened, and whether it can be written.
-
-While the service runs, a volume can be unmounted, a file system can become read-only, and somebody can remove or
-replace the directory. An empty directory in its place must not pass for a new beginning.
-"""
+"""The data directory: whether it is the one that was opened, whether it can be written, and the small files in it."""
 
 from __future__ import annotations
 
@@ -13,11 +9,67 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from docparser.errors import DataDirFull, StorageUnavailable
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DATABASE = "jobs.sqlite3"
+
+
+class SmallFiles(Protocol):
+    """Contents are whole or not there. Methods raise OSError or StorageUnavailable."""
+
+    def read(self, name: str) -> bytes | None:
+        """None if there is no such file."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """False if there is one already, which stays as it is."""
+
+    def replace(self, name: str, content: bytes) -> None: ...
+
+    def remove(self, name: str) -> None: ...
+
+    def names(self, prefix: str) -> list[str]: ...
+
+
+class FolderFiles:
+    """Files in ``root``, for this user only, flushed to the disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, name: str) -> bytes | None:
+        with contextlib.suppress(FileNotFoundError):
+            return (self._root / name).read_bytes()
+        return None
+
+    def create(self, name: str, content: bytes) -> bool:
+        new = self._written(name, content)
+        try:
+            os.link(new, self._root / name)
+        except FileExistsError:
+            return False
+        finally:
+            new.unlink()
+        return True
+
+    def replace(self, name: str, content: bytes) -> None:
+        self._written(name, content).replace(self._root / name)
+
+    def remove(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+    def names(self, prefix: str) -> list[str]:
+        return [path.name for path in self._root.iterdir() if path.name.startswith(prefix)]
+
+    def _written(self, name: str, content: bytes) -> Path:
+        path = self._root / f".{name}-{secrets.token_hex(8)}"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        return path
 
 
 class DataFolder:

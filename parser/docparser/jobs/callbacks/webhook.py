@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs callbacks as Standard Webhooks 1.0 says, so that receivers can check them with the libraries that exist.
-
-https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md: HMAC-SHA256 over
-``id.timestamp.body``, in base64. With several secrets there are several signatures, and one that fits is enough.
-"""
+"""A callback's request: where it may go, and how it is signed (Standard Webhooks 1.0)."""
 
 from __future__ import annotations
 
@@ -13,13 +9,39 @@ import hashlib
 import hmac
 from pathlib import Path
 
-from docparser.errors import NotReady
+from docparser.errors import InvalidJob, NotReady
+from docparser.outbound.client import GuardedClient, NotPublic
+from docparser.outbound.rules import AddressRefused, ListedHosts, public_or_in
 from docparser.settings import Settings
+from docparser.settings.base import listed
 
+MOST_CHARACTERS = 2048
 PREFIX = "whsec_"
 LEAST, MOST = 24, 64  # bytes of a secret
 MOST_SECRETS = 4
 HOW = f"{PREFIX} and base64 of {LEAST} to {MOST} bytes, as `echo {PREFIX}$(openssl rand -base64 32)` makes it"
+
+
+def client_of(settings: Settings) -> GuardedClient:
+    hosts = ListedHosts(settings.callback_hosts, "PARSER_CALLBACK_HOSTS")
+    return GuardedClient(hosts, public_or_in(listed(settings.callback_networks)))
+
+
+async def check_url(client: GuardedClient, url: str) -> None:
+    """Raises InvalidJob for a ``callbackUrl`` that would be refused when it is sent to."""
+    if not client.hosts:
+        raise InvalidJob("callbackUrl: this service sends no callbacks (PARSER_CALLBACK_HOSTS is empty); leave it out")
+    try:
+        await client.look(url)
+    except AddressRefused as exc:
+        raise InvalidJob(f"callbackUrl: {words(exc)}") from None
+
+
+def words(exc: AddressRefused) -> str:
+    """What the client is told, at submission and in the job's state."""
+    if isinstance(exc, NotPublic):
+        return f"{exc}; callbacks go to public ones, and to those that the operator lists in PARSER_CALLBACK_NETWORKS"
+    return str(exc)
 
 
 class Signer:
