@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a call of the VLM is tried, and how long the client waits between tries (decisions 0205, 0211).
+"""How often a call of the VLM is tried, and how long the client waits between tries (decision 0205).
 
 In containers HAProxy tries a call on another replica before the parser sees that one hung up (``config/haproxy.cfg``:
 ``retries``, ``retry-on``). A job tries a page again as a whole (``jobs/runner``).
