@@ -96,7 +96,7 @@ class LayoutService:
             raise Refused(400, f"body: {exc}") from None
 
     def _checked(self, arrays: dict[str, np.ndarray]) -> Page:
-        """What cannot make the device fail. Raises Refused."""
+        """The arrays of a page, checked so that they cannot make the device fail. Raises Refused."""
         if arrays.keys() != self._model.shapes.keys():
             raise Refused(400, f"body: arrays {sorted(arrays)}; expected {sorted(self._model.shapes)}")
         page = {}

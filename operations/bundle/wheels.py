@@ -195,15 +195,14 @@ def download_source(lock: Path, folder: Path) -> None:
 
 
 def wanted(pins: list[Pin], *, images: bool, other_torch: bool) -> list[Pin]:
-    """The pins without those that images do without, and without torch where its builds come from another index."""
+    """The pins to collect: not what images leave out, and not torch if its builds come from another index."""
     unwanted = [pattern for pattern, applies in ((PACKAGE, images), (TORCH, other_torch)) if applies]
     return [pin for pin in pins if not any(pattern.match(pin.requirement) for pattern in unwanted)]
 
 
 def collect(environments: list[Environment], folder: Path, machine: str, *, images: bool) -> None:
-    """Bring `folder` to hold what the environments are installed from, and write its manifest.
-
-    With `images` only what they are installed from inside an image, where CUDA's libraries are left out.
+    """Fill `folder` with what the environments are installed from, and write its manifest. With `images`, leave out
+    CUDA's libraries, which images do without.
     """
     ensure_uv()
     registry_environment()
