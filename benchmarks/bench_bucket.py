@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the parser's requests to a bucket take, one after the other: medians.
+"""How long the parser's requests to a bucket take, one after the other: medians.
 
     PYTHONPATH=.:parser .venvs/parser/bin/python benchmarks/bench_bucket.py moto|swift|s3://bucket/prefix [--requests N]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the processor time of a page goes that does not find its blocks itself: the parser's own work, by stage.
+"""Where the processor time of a page goes when its blocks are found elsewhere: the parser's own work, by stage.
 
     .venvs/parser/bin/python benchmarks/profile_page.py [--pages 20] [--rounds 3] [--functions 25]
 

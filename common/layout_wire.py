@@ -56,15 +56,15 @@ def unpack(message: bytes) -> dict[str, np.ndarray]:
 
 
 def small_image(image: np.ndarray) -> np.ndarray:
-    """The image as `uint8` if it is that, or every value is a pixel's; otherwise as it is."""
+    """The image as `uint8` if every value is a pixel's; otherwise unchanged."""
     if image.dtype == np.uint8:
         return image
     scaled = image * np.float32(255) + np.float32(0.5)
-    with np.errstate(invalid="ignore"):  # what lies outside 0..255 is not restored, and found so
+    with np.errstate(invalid="ignore"):  # values outside 0..255 are not restored, which the comparison finds
         pixels = scaled.astype(np.uint8)
     return pixels if np.array_equal(full_image(pixels), image) else image
 
 
 def full_image(image: np.ndarray) -> np.ndarray:
-    """What ``small_image`` was given."""
+    """The inverse of ``small_image``."""
     return np.multiply(image, STEP, dtype=np.float32) if image.dtype == np.uint8 else image

@@ -16,7 +16,7 @@ OPTIONS = {"fileType": 0, "visualize": False, "useDocOrientationClassify": False
 
 @dataclass
 class Seen:
-    """``latencies`` in seconds of the answers that were good; ``errors`` by what they were."""
+    """``latencies``: seconds of each good answer. ``errors``: how many there were of each kind."""
 
     wall_s: float = 0.0
     pages: int = 0

@@ -25,7 +25,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 600
 TICK_S = 0.2
-#: Words of a command line, and what such a process does; what that forks reads the VLM's answers. The first counts.
+#: Words of a command line, and what such a process does. What it forks reads the VLM's answers. The first match
+#: counts.
 KINDS = {"render_main": "rendering", "resource_tracker": "service", "multiprocessing": "pages"}
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

@@ -83,7 +83,7 @@ def check_result(
 ) -> None:
     """Raise UnknownProgram unless a result has the type that the program gives for it.
 
-    ``seen`` says a tensor's type of elements by NumPy's name, and its sizes; -1 is an open one, which fits nothing.
+    ``seen`` gives a tensor's NumPy element type and its sizes; a size of -1 is open and fits nothing.
     """
     if isinstance(kept, tuple) != isinstance(value, list):
         raise UnknownProgram(f"{place(operation)} gives a list where the program has none, or the reverse")

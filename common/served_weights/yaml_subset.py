@@ -102,7 +102,7 @@ def read_mapping(lines: list[Line], indent: int, above: tuple[str, ...], wanted:
             raise line.refuse(f"{line.text.strip()!r} is not KEY: TEXT")
         key = text_of(line, pair["key"])
         if key is None or key in seen:
-            raise line.refuse(f"the key {pair['key']!r} stands there twice, or is no text")
+            raise line.refuse(f"the key {pair['key']!r} is there twice, or is no text")
         seen.add(key)
         value, deeper = pair["value"] or "", bool(lines) and lines[-1].indent > indent
         if not wanted((*above, key)):

@@ -96,7 +96,7 @@ class LayoutService:
             raise Refused(400, f"body: {exc}") from None
 
     def _checked(self, arrays: dict[str, np.ndarray]) -> Page:
-        """What cannot make the device fail. Raises Refused."""
+        """The arrays of a page, checked so that they cannot make the device fail. Raises Refused."""
         if arrays.keys() != self._model.shapes.keys():
             raise Refused(400, f"body: arrays {sorted(arrays)}; expected {sorted(self._model.shapes)}")
         page = {}
@@ -106,7 +106,9 @@ class LayoutService:
                 shape = list(self._model.shapes[name])
                 raise Refused(400, f"body: {name} is {value.dtype} {list(value.shape)}; expected float32 {shape}")
             if not np.isfinite(value).all() or (name != "image" and not (1e-6 < value).all()):
-                raise Refused(400, f"body: {name} has a value that no page has; expected finite ones, sizes above 0")
+                raise Refused(
+                    400, f"body: {name} has a value that no page has; expected finite values, and sizes above 0"
+                )
             page[name] = value
         return page
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of all clients together: what has come while the device worked, and what comes within a short wait, is one
-call."""
+"""Pages of all clients together. One call takes what came while the device worked, and what comes within a short
+wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Run = Callable[[Sequence[Page]], list[list[np.ndarray]]]
 
 
 class Full(Exception):
-    """As many pages wait as may."""
+    """As many pages wait as are allowed."""
 
 
 class DeviceFailed(Exception):

@@ -27,9 +27,8 @@ class ModelServing:
     """What one model adds.
 
     `chat_template` is a file in the package `family` of vlm_models; `stacks` are the vLLM versions that can serve it,
-    none for any, and `stacks_ascend` those on Ascend, where they are fewer; `sampling` is what a request gets that says
-    nothing; `demo_environment` holds environment variables for its demo weights.
-    """
+    none for any, and `stacks_ascend` those on Ascend, where they are fewer; `sampling` holds the values of requests
+    that name none; `demo_environment` holds environment variables for its demo weights."""
 
     family: str
     chat_template: str

@@ -61,7 +61,7 @@ class Settings:
         if utilization is not None and not 0 < utilization < 1:
             raise UsageError(
                 f"VLM_MEMORY_UTILIZATION is {env['VLM_MEMORY_UTILIZATION']!r}; expected a share of a die's memory, "
-                "like 0.8: what it leaves is what the vision tower works in"
+                "like 0.8; the vision tower works in the rest"
             )
         if utilization is not None and weights.hardware == "cpu":
             raise UsageError(

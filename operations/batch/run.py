@@ -36,8 +36,8 @@ class Work:
 class Job:
     """One page that is being parsed.
 
-    `tries` counts the attempts that failed on this page. `refusals` counts the answers of a parser that was ready
-    before and after, and still had no VLM for this page.
+    `tries` counts the attempts that failed on this page. `refusals` counts how often a parser had no VLM for this
+    page, though it was ready before and after.
     """
 
     work: Work

@@ -153,7 +153,7 @@ def download_cpu_torch(environment: Environment, index: str, folder: Path, machi
     builds = [f"{name}=={version}+cpu" for name, version in torch_pins(environment)]
     what = f"CPU builds of torch for {environment.name}"
     if pip_download(["--index-url", index, *builds], folder, machine, log, what):
-        raise EnvironmentSetupError(f"TORCH_CPU_INDEX_URL has not what is needed (log: {shown(log)})")
+        raise EnvironmentSetupError(f"TORCH_CPU_INDEX_URL: the index does not give {what} (log: {shown(log)})")
 
 
 def pip_download(words: list[str], folder: Path, machine: str, log: Path, what: str) -> int:

@@ -18,7 +18,8 @@ from health_probe import probe
 TEMPLATE = Path(__file__).resolve().parents[2] / "config" / "haproxy.cfg"
 PLACES = ("    # maxconn\n", "    # replicas\n")
 LEAST_CONNECTIONS = 512
-# Connections for each request that a replica computes at once: as many may wait there, so that no replica runs dry.
+# Connections for each request that a replica computes at once. The further ones wait there, so that no replica runs
+# dry.
 FOR_EACH_REQUEST = 2
 
 

@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 10
 
 
 def record(env: Mapping[str, str]) -> Path:
-    """The file in which the container's start leaves what the replicas' number became."""
+    """The file in which the container's start leaves the number of replicas."""
     return Path(env["RUN_DIR"]) / "replicas.json"
 
 

@@ -49,8 +49,8 @@ def answers(url: str, model: str, timeout: float) -> bool:
 
 
 class Watch:
-    """The probes of one replica. A failed probe counts only after the replica has answered once, be it `/health`:
-    before, it is loading."""
+    """The probes of one replica. A failed probe counts only once the replica has answered, `/health` included;
+    before that it is loading."""
 
     def __init__(self, index: int, url: str, model: str, timeout: float, failures: int) -> None:
         self._index, self._url, self._model = index, url, model
@@ -61,8 +61,8 @@ class Watch:
         self._work: float | None = None
 
     def meet(self) -> None:
-        """See whether a replica that loads is ready. Asked often: one that hangs just after it became ready would pass
-        for one that loads, for ever."""
+        """See whether a loading replica is ready. This is asked often, because a replica that hangs just after it
+        became ready would count as loading for ever."""
         if self._known_group() is not None and not self._seen:
             self._seen = probe(f"{self._url}/health", MEET_TIMEOUT_S).healthy
 

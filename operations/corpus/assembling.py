@@ -84,7 +84,7 @@ def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
 
 
 def _kept(job: Job, place: Place, document: Document, pages: int) -> Iterator[PageRead]:
-    """By the names that the parts must have: a bucket may list an object later than it has it."""
+    """What was kept of the parts, asked for by their names: a bucket may list an object late."""
     for part in split(document, pages, job.pages_per_part):
         for line in (_get(job, place, part.name) or b"").splitlines():
             page: dict[str, Any] = json.loads(line)
@@ -96,6 +96,6 @@ def _get(job: Job, place: Place, name: str) -> bytes | None:
 
 
 def remove_parts(job: Job, document: Document) -> None:
-    """What was read of a document that is set aside is of no use."""
+    """Remove what was read of a document that is set aside."""
     with contextlib.suppress(Exception):  # the next run that reads the document finds them again
         job.output().delete_all(parts_of(document))

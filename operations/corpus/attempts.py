@@ -19,8 +19,8 @@ class Attempts:
         self._begun: dict[str, set[str]] = {}
 
     def begin(self, part: str, attempt: str) -> bool:
-        """Whether a process may begin with a part. Each part that a process begins, it ends, or it dies with it.
-        ``attempt`` is a name of the caller's, so that a call which Ray repeats counts once."""
+        """Whether a process may begin a part. A process that begins a part either ends it or dies with it. The
+        caller names each ``attempt``, so that a call which Ray repeats counts once."""
         attempts = self._begun.setdefault(part, set())
         if attempt not in attempts and len(attempts) >= DEATHS:
             return False

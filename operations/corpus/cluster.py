@@ -21,7 +21,7 @@ LOST_S = 45.0  # a head that is busy may take some seconds to answer
 @contextmanager
 def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]) -> Iterator[None]:
     """Ray at ``address``, or on this machine where that is empty, as long as the context. ``lost`` is called in a
-    thread when the cluster is no more the one that was joined. Raises ConnectionError where there is none."""
+    thread when the cluster is no longer the one that was joined. Raises ConnectionError where there is none."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if address:
         ray.init(address=address, **quiet)
@@ -42,8 +42,8 @@ def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]
 
 
 class Watch:
-    """Looks whether the head still knows this driver's node. A head that was restarted has the old address and knows
-    nothing of the run, whose calls then wait for ever: Ray does not say so."""
+    """Asks whether the head still knows this driver's node. A restarted head has the old address and knows nothing
+    of the run. Ray does not say so, and the run's calls would wait for ever."""
 
     def __init__(self, lost: Callable[[], None]) -> None:
         self._node = ray.get_runtime_context().get_node_id()

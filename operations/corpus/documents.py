@@ -19,8 +19,8 @@ TABLE = "corpus.parquet/"  # below the place of the outputs: a Parquet file for 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """``name`` is its path below the input; ``size`` in bytes. ``version`` tells a file that was changed, and other
-    options, from those that outputs were made from."""
+    """``name`` is its path below the input; ``size`` in bytes. ``version`` differs for a changed file and for other
+    options, so that their outputs are told apart."""
 
     name: str
     size: int

@@ -136,7 +136,7 @@ def say(words: str) -> None:
 
 @functools.cache
 def terminal() -> TextIO:
-    """Where people read. What Ray says of its processes, at length, goes to a log from here on."""
+    """The stream that people read. From here on, Ray's long output goes to a log."""
     kept = os.fdopen(os.dup(2), "w")
     log = RUN_DIR / "logs" / "corpus.log"
     try:
@@ -151,7 +151,7 @@ def terminal() -> TextIO:
 
 
 def ours(exc: BaseException | None) -> ToolError | None:
-    """What a person can use of an error that comes out of Ray: the parser's or the tool's own, in one line."""
+    """The parser's or the tool's own error inside one of Ray's, in one line."""
     while exc is not None:
         if isinstance(exc, ToolError):
             return exc
@@ -162,7 +162,7 @@ def ours(exc: BaseException | None) -> ToolError | None:
 
 
 def _lost() -> None:
-    """Without an outcome, so the parent tries again."""
+    """End without an outcome, so that the parent tries again."""
     say("the head does not know this run any more")
     cluster.leave()
 

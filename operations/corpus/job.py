@@ -50,7 +50,7 @@ class Job:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        """What another version of a document's outputs is made with."""
+        """What makes another version of a document's outputs."""
         return {"request": dict(self.request), "formats": list(self.formats)}
 
     def parser_settings(self, folder: Path) -> Settings:

@@ -15,7 +15,8 @@ RECENT_S = 60.0  # that the rate is taken over
 
 
 class Progress:
-    """Counts documents and their bytes, of which all are known at the beginning, and pages, of which they are not."""
+    """Counts documents, bytes and pages. How many documents and bytes there are is known at the beginning, how many
+    pages is not."""
 
     def __init__(self, documents: int, size: int, earlier: int, stream: TextIO, every_s: float = EVERY_S) -> None:
         """``documents`` and ``size`` in bytes are left to do, ``earlier`` documents were done by earlier runs."""

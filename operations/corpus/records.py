@@ -45,5 +45,5 @@ def keys(place: Place, folder: str) -> set[str]:
 
 
 def forget(place: Place, document: Document) -> None:
-    """A document that was set aside is tried again."""
+    """Let a document that was set aside be tried again."""
     place.delete(f"{ASIDE}{document.key}{END}")

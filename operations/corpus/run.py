@@ -96,7 +96,7 @@ class Assembly:
         self._collect(most=ASSEMBLIES_A_CORE * max(1, int(_cpus())))
 
     def give_up(self, row: Row) -> None:
-        """A document of which one part cannot be read."""
+        """Set aside a document of which one part cannot be read."""
         if row["reason"] and row["parts"] > 1:
             self._read.pop(_document(row).key, None)
             self._given_up.add(_document(row).key)

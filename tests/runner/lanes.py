@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two lanes that take test groups from one list and run them side by side (docs/decisions/0416)."""
+"""Two lanes that take test groups from one list and run them side by side (docs/decisions/0407)."""
 
 from __future__ import annotations
 

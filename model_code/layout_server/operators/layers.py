@@ -75,9 +75,8 @@ def pool2d(call: Call) -> Tensor:
 
 
 def batch_norm(call: Call) -> Tensor:
-    """Inputs: values, mean, variance, scale, bias, of which training would write the statistics.
-
-    As one factor and one shift for each channel, which are known before a page comes.
+    """Inputs: values, mean, variance, scale, bias. Computed as one factor and one shift for each channel, which are
+    known before a page comes.
     """
     call.must("data_format", "NCHW")
     call.must("is_test", True)

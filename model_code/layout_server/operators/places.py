@@ -19,7 +19,7 @@ def index_select(call: Call) -> Tensor:
 
 
 def _take(values: Tensor, places: Tensor, axis: int) -> Tensor:
-    """The places' shape takes the place of the axis."""
+    """The shape of the places replaces the axis."""
     axis %= values.dim()
     taken = values.index_select(axis, places.reshape(-1))
     return taken.reshape([*values.shape[:axis], *places.shape, *values.shape[axis + 1 :]])
@@ -53,7 +53,7 @@ def set_value_with_tensor(call: Call) -> Tensor:
 
 
 def _write_slice(call: Call, values: Tensor, first: int) -> Tensor:
-    """The places that the slice takes are numbered, so that it becomes writing to a list of places."""
+    """Number the places of the slice, so that it is written as a list of places."""
     call.must("none_axes", [])
     axes, gone = call.attribute("axes"), call.attribute("decrease_axes")
     shape = call[0].shape

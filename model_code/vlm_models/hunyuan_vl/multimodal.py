@@ -89,7 +89,7 @@ class BoundedHunYuanVLProcessor(CountedPlaces, HunYuanVLMultiModalProcessor):
         # Features go to the places, but positions are counted from the start tokens.
         starts, images = token_ids.count(start_token(self.info.get_hf_config())), len(mm_prompt_updates["image"])
         if starts != images:
-            raise ValueError(f"the prompt has {starts} begins of images and the request {images} images")
+            raise ValueError(f"the prompt begins {starts} images, and the request has {images}")
         return super()._apply_prompt_updates(token_ids, mm_prompt_updates)
 
     def _call_hf_processor(

@@ -146,6 +146,6 @@ def as_pil(image: Any) -> Image.Image:
     array = np.asarray(image)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[-1] != 3 or 0 in array.shape:
         raise ValueError(
-            f"an array of shape {array.shape} and type {array.dtype} is no image; [height, width, 3] uint8 is"
+            f"an array of shape {array.shape} and type {array.dtype} is no image; expected [height, width, 3], uint8"
         )
     return Image.fromarray(array)

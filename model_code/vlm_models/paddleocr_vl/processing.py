@@ -60,8 +60,9 @@ class PaddleOCRVLProcessor(ProcessorMixin):
         """
         texts = [text] if isinstance(text, str) else list(text)
         images = [] if images is None else images if isinstance(images, list) else [images]
-        if sum(one.count(IMAGE_TOKEN) for one in texts) != len(images):
-            raise ValueError(f"{len(images)} images for {sum(one.count(IMAGE_TOKEN) for one in texts)} {IMAGE_TOKEN}")
+        places = sum(one.count(IMAGE_TOKEN) for one in texts)
+        if places != len(images):
+            raise ValueError(f"the text has {places} {IMAGE_TOKEN} for {len(images)} images; expected one for each")
         features = self.image_processor.preprocess([to_rgb(image) for image in images]) if images else BatchFeature()
         counts = iter(
             np.prod(features["image_grid_thw"], axis=1) // self.image_processor.merge_size**2 if images else ()

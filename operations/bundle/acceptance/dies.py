@@ -18,7 +18,7 @@ def name(die: dict[str, Any]) -> str:
 
 
 def judge(dies: list[dict[str, Any]], library: str = "") -> Outcome:
-    """The verdict over the operators of a library, of all where none is named."""
+    """Judge the operators of a library, or all of them if none is named."""
     wrong, worst, count = [], (-1.0, ""), 0
     for die in dies:
         if die["problem"]:

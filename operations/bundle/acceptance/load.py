@@ -32,7 +32,7 @@ class Call:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The smallest value that at least this share of all do not exceed."""
+    """The smallest value that at least this share of all values does not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten pages through the whole service. Their texts are known; how well these weights should read them, for the demo
+"""Ten pages with known texts through the whole service. How well their words should be read is known for the demo
 weights only."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEFT_OUT = {"header", "footer", "number", "footnote", "header_image", "footer_im
 
 
 def words(text: str) -> Counter[str]:
-    """The words of a text without markup; their order does not count: the self-test judges that."""
+    """The words of a text without markup. Their order does not count here; the self-test judges it."""
     return Counter(re.findall(r"\w+", html.unescape(re.sub(r"<[^>]+>", " ", text))))
 
 

@@ -12,12 +12,12 @@ import env_values
 from bundle.preflight.machine import Finding, Machine, passed
 
 STATE, MOUNT, IMAGE = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl", "paddleocr-vl/parser:3.7.0"
-# What may follow the hash, the parser reads: docparser/clients/keys.py.
+# The parser reads what may follow the hash: docparser/clients/keys.py.
 KEY = re.compile(r"sha256:[0-9a-f]{64}(\s|$)")
 
 
 def is_ours(machine: Machine) -> bool:
-    """Tell whether this project's parser runs, which then is the one that listens."""
+    """Tell whether this project's parser runs; then it is the one that listens."""
     rows = machine.run("docker", "compose", "ps", "--format", "json", "parser") or ""
     return any(json.loads(line).get("State") == "running" for line in rows.splitlines() if line.startswith("{"))
 
@@ -44,7 +44,8 @@ def check_port(machine: Machine) -> Iterator[Finding]:
 
 
 def kept_keys(machine: Machine) -> int:
-    """Return how many keys the parser's own command has put into its volume; 0 too without volume, image or engine."""
+    """Return how many keys the parser's own command has put into its volume; 0 also if there is no volume, image or
+    engine."""
     if not machine.run("docker", "volume", "inspect", STATE):
         return 0
     words = ("docker", "run", "--rm", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro", "--entrypoint", "python", IMAGE)
@@ -53,7 +54,8 @@ def kept_keys(machine: Machine) -> int:
 
 
 def check_keys(machine: Machine) -> Iterator[Finding]:
-    """Check what the parser checks when it starts: entries of keys, and keys at all where others reach it."""
+    """Check what the parser checks when it starts: that entries of keys are well formed, and that there are keys if
+    others can reach it."""
     kept = 0
     entries = [entry.strip() for entry in machine.setting("PARSER_API_KEYS", "").split(",") if entry.strip()]
     file = machine.setting("PARSER_API_KEYS_FILE", "")

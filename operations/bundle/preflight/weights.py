@@ -32,7 +32,7 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
             "FAIL",
             "weights",
             f"MODELS_DIR: {settings.models_dir} is no folder",
-            f"the folder that holds {known}",
+            f"the folder in which the weights lie, in a folder each: one or more of {known}",
             "make it and run scripts/fetch_weights.sh, or set MODELS_DIR in .env",
         )
         return

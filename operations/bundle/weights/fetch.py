@@ -56,7 +56,8 @@ def download(hub: str, repository: str, part: Path) -> None:
 
 
 def from_folder(source: Path, part: Path) -> None:
-    """Copy file by file; files that an earlier call copied completely are kept, what it had from elsewhere is not."""
+    """Copy file by file. Files that an earlier call copied completely from here are kept; those from elsewhere are
+    removed."""
     for path in sorted(part.rglob("*"), reverse=True):
         if not (source / path.relative_to(part)).exists():
             path.rmdir() if path.is_dir() else path.unlink()

@@ -144,12 +144,12 @@ def parse_entry(entry: str) -> Key:
         if name in RESOURCES:
             quota = parse_quota(name, value)
             if quota.name in {one.name for one in quotas}:
-                raise ValueError(f"the quota {quota.name} stands there twice")
+                raise ValueError(f"the quota {quota.name} is given twice")
             quotas.append(quota)
         elif name not in ATTRIBUTES:
             raise ValueError(f"{word[:80]!r} is not known; expected any of {', '.join(ATTRIBUTES)}; # begins a remark")
         elif name in found:
-            raise ValueError(f"{name} stands there twice")
+            raise ValueError(f"{name} is given twice")
         else:
             found[name] = value
     identity = found.get("id", match[1][:16])

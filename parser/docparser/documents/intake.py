@@ -77,7 +77,7 @@ def check_type(data: bytes, file_type: int | None) -> str:
     found = format_of(data)
     if found is None:
         said = "" if file_type is None else f", although fileType is {file_type} ({FILE_TYPES[file_type]})"
-        raise InvalidDocument(f"file: neither an image nor a PDF that is known here{said}; expected {SUPPORTED}")
+        raise InvalidDocument(f"file: neither an image nor a PDF that this service reads{said}; expected {SUPPORTED}")
     if file_type is not None and (found == "PDF") != (file_type == 0):
         right = 0 if found == "PDF" else 1
         raise InvalidDocument(

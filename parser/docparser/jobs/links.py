@@ -82,7 +82,9 @@ class Links:
         """Raises LinkExpired."""
         match = PERMISSION.fullmatch(permission)
         if not match or not self._signed(match[2], job_id, int(match[1])):
-            raise LinkExpired("This is not an address of a result that was made here.")
+            raise LinkExpired(
+                "This service did not make this address, or it was changed; ask for the job's state to get it anew."
+            )
         if int(match[1]) < time.time():
             raise LinkExpired("This address has expired; ask for the job's state to get a new one.")
 

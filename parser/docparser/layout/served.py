@@ -163,7 +163,7 @@ class LayoutServer:
             response = connection.getresponse()
             answer = response.read(MOST_ANSWER_BYTES)
             if not response.isclosed():
-                raise BadMessage("its answer is too long")
+                raise BadMessage(f"its answer has more than {MOST_ANSWER_BYTES} bytes")
         except BaseException:
             connection.close()
             raise

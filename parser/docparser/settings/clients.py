@@ -51,7 +51,7 @@ class ClientSettings(SettingsGroup):
         }[str(info.field_name)]
         for name in listed(names):
             if not re.fullmatch(form, name):
-                raise ValueError(f"{name!r} is none; expected names like {example}, divided by commas")
+                raise ValueError(f"{name!r} is no such name; expected names like {example}, comma-separated")
         return names
 
     @property

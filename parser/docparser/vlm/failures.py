@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of the VLM that were not answered: the retry policy, and what is to blame, the block or the way to the server.
 
-How often a call is tried, and how long the client waits between tries: decisions 0205 and 0211.
+How often a call is tried, and how long the client waits between tries: decision 0205.
 """
 
 from __future__ import annotations

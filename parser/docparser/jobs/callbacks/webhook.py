@@ -77,7 +77,7 @@ class Signer:
         found = [_secret(where, entry) for where, entry in entries if entry]
         if not 0 < len(found) <= MOST_SECRETS:
             raise NotReady(
-                f"PARSER_CALLBACK_HOSTS allows callbacks, which are signed, and there are {len(found)} secrets: "
+                f"PARSER_CALLBACK_HOSTS allows callbacks, and there are {len(found)} secrets to sign them: "
                 f"expected 1 to {MOST_SECRETS} in PARSER_CALLBACK_SECRETS or PARSER_CALLBACK_SECRETS_FILE, each {HOW}"
             )
         return found
