@@ -32,7 +32,7 @@ def probe(url: str, timeout: float = 3.0) -> Probe:
         with OPENER.open(url, timeout=timeout) as response:
             return Probe(response.status == 200, response.read(65536).decode("utf-8", "replace"))
     except urllib.error.HTTPError as error:
-        return Probe(False, f"HTTP {error.code}: {error.read(2000).decode('utf-8', 'replace')}")
+        return Probe(False, f"HTTP {error.code}: {error.read(65536).decode('utf-8', 'replace')}")
     except (OSError, http.client.HTTPException) as error:
         return Probe(False, str(getattr(error, "reason", error)) or type(error).__name__)
 

@@ -11,6 +11,14 @@ from collections.abc import Callable, Iterable
 from bundle.progress import Ticker, step
 from health_probe import Probe, probe
 
+# A line of vLLM's engine or of a worker of it, which are processes of their own: "(EngineCore_DP0 pid=7) ERROR 01-31
+# 12:00:00 [core.py:708] OSError: ...", or the same without the middle.
+ENGINE_ERROR = re.compile(
+    r"\((?:EngineCore|\w*Worker)\S* pid=\d+\) (?:ERROR .*?\] )?(?P<cause>[\w.]+(?:Error|Exception): .+)"
+)
+# The line by which a service of ours says why it ends.
+LAST_WORDS = re.compile(r"docparser: |vlm_server: |error: ")
+LOG_LINES = 400
 ERROR_MESSAGE = re.compile(r'"errorMsg": ?"([^"]+)')
 
 
@@ -38,6 +46,14 @@ def weights_in_use(ready: Probe) -> dict[str, object]:
         return {}
 
 
+def is_broken(result: Probe) -> bool:
+    """Whether the parser says that its workers cannot start, so that waiting for it is of no use."""
+    try:
+        return bool(json.loads(result.detail.partition(": ")[2])["result"]["layout"]["state"] == "broken")
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def said(detail: str) -> str:
     """Return the parser's own message from the detail of a failed probe, or the whole detail if it holds none."""
     message = ERROR_MESSAGE.search(detail)
@@ -45,10 +61,14 @@ def said(detail: str) -> str:
 
 
 def likely_cause(lines: Iterable[str]) -> str:
-    """Return the log line that most likely says what went wrong: the last one with `error` in it, else the last one.
+    """Return the log line that most likely says what went wrong: the first error of vLLM's engine, since what ends
+    after it only points there; else a service's own last words, the last line with `error` in it, or the last one.
 
-    At most its last 300 characters.
+    At most 300 characters.
     """
     kept = [line.strip() for line in lines if line.strip()]
+    if found := next(filter(None, map(ENGINE_ERROR.match, kept)), None):
+        return found["cause"][:300]
+    words = [line for line in kept if LAST_WORDS.match(line)]
     marked = [line for line in kept if "error" in line.lower()]
-    return (marked or kept or ["no output"])[-1][-300:]
+    return (words or marked or kept or ["no output"])[-1][-300:]

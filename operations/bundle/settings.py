@@ -11,7 +11,7 @@ from pathlib import Path
 
 import env_values
 from bundle import envfile
-from bundle.paths import CONFIG, ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
+from bundle.paths import ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 from tool_errors import UsageError
 
 
@@ -59,8 +59,9 @@ class LocalSettings:
             "RUN_DIR": str(RUN_DIR),
             "PARSER_DATA_DIR": merged.get("PARSER_DATA_DIR") or str(RUN_DIR / "data"),
             "SUPERVISOR_SOCKET": str(socket_path(RUN_DIR)),
-            # What config/supervisord.conf reads: both services, started one by one, logging to files.
-            "PROGRAMS": " ".join(f"{CONFIG}/supervisor/{name}.conf" for name in ("vlm", *layout, "parser")),
+            # What config/supervisord.conf reads: both services, started one by one, logging to files. The names are
+            # relative to it, because supervisord takes a blank for the end of a name.
+            "PROGRAMS": " ".join(f"supervisor/{name}.conf" for name in ("vlm", *layout, "parser")),
             "AUTOSTART": "false",
             "LOG_MAXBYTES": "20MB",
             "PARSER_STOP_SECONDS": "20",

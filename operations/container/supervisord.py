@@ -31,7 +31,7 @@ def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[
     `files` names the program files of config/supervisor/.
     """
     own = {
-        "PROGRAMS": " ".join(f"{ROOT}/config/supervisor/{name}.conf" for name in files),
+        "PROGRAMS": " ".join(f"supervisor/{name}.conf" for name in files),
         "AUTOSTART": "true",
         "LOG_MAXBYTES": "0",
         "SUPERVISOR_SOCKET": f"{env['RUN_DIR']}/supervisor.sock",

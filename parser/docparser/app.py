@@ -85,6 +85,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.settings = settings
+    app.state.pool = pool
     app.state.readiness = readiness
     app.state.intake = intake
     app.state.service = service

@@ -16,13 +16,14 @@ from docparser.app import create_app
 from docparser.connections.protocol import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavailable
 from docparser.logs import configure_logging
+from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings, variable
 from docparser.weights import find_layout_model, reads_whole_pages
 
 
 def main() -> int:
-    """Returns 2 if the configuration is wrong; the supervisor does not restart a process that ends so. 1 if PostgreSQL
-    or the bucket stayed away."""
+    """Returns 2 if the configuration is wrong or the models cannot be loaded; the supervisor does not restart a process
+    that ends so. 1 if PostgreSQL or the bucket stayed away."""
     os.umask(0o077)  # documents and results are for this user alone
     try:
         settings = Settings()
@@ -45,7 +46,7 @@ def main() -> int:
     _raise_descriptors()
     if settings.spool_dir is not None:
         tempfile.tempdir = str(settings.spool_dir)  # forms, too: /tmp may be memory
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
         http=bounded_protocol(settings),
         ws="none",
@@ -58,6 +59,19 @@ def main() -> int:
         access_log=False,
         timeout_graceful_shutdown=10,
     )
+    server = uvicorn.Server(config)
+    pool: WorkerPool = app.state.pool
+    given_up: list[str] = []
+
+    def give_up() -> None:
+        given_up.append(pool.not_ready_because)
+        server.should_exit = True
+
+    pool.when_given_up = give_up
+    server.run()
+    if given_up:
+        print(f"docparser: no worker could be started: {given_up[0]}", file=sys.stderr)
+        return 2
     return 0
 
 

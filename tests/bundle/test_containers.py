@@ -199,7 +199,7 @@ def test_supervisord_gets_every_variable_that_its_files_name(
     image = {"ENVS_DIR": "/opt/venv", "RUN_DIR": str(tmp_path), "VLM_REPLICAS": "2", "WATCHDOG_FAILURES": ""}
     files, programs = (*getattr(service, "FILES", service.PROGRAMS), *more), (*service.PROGRAMS, *more)
     env = supervisord.environment(files, service.DEFAULTS, image)
-    paths = [Path(name) for name in env["PROGRAMS"].split()]
+    paths = [ROOT / "config" / name for name in env["PROGRAMS"].split()]
     assert [path.stem for path in paths] == list(files)
     text = "".join(path.read_text() for path in (ROOT / "config/supervisord.conf", *paths))
     assert set(re.findall(r"%\(ENV_(\w+)\)", text)) <= set(env)

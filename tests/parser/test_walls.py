@@ -81,7 +81,7 @@ ALLOWED: dict[str, set[str]] = {
         "sandbox",
         "settings",
     },
-    "server": {"app", "connections", "errors", "logs", "settings", "weights"},
+    "server": {"app", "connections", "errors", "logs", "parsing", "settings", "weights"},
     "__main__": {"server"},
     "api_keys": {"clients", "errors", "settings"},
     "link_keys": {"errors", "jobs", "jobs.storage", "settings"},

@@ -314,7 +314,7 @@ def test_a_chat_completion(service: ParserProcess, vlm: WholePageVlm):
 
 def test_no_layout_model_is_loaded(service: ParserProcess):
     layout = service.client.get("/health/ready").json()["result"]["layout"]
-    assert layout == {"model": None, "ready": True, "workers": 1, "workersReady": 1, "engines": {}}
+    assert layout == {"model": None, "ready": True, "state": "ready", "workers": 1, "workersReady": 1, "engines": {}}
     models = service.client.get("/capabilities").json()["result"]["models"]
     assert models["vlm"]["tasks"] == ["document", "spotting", "ocr", "table", "formula", "chart"]
     (worker,) = children(service.process.pid)

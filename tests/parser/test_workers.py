@@ -60,6 +60,7 @@ def test_broken_weights_are_named_and_not_ready(start_service, tmp_path, vlm):
     wait_for(lambda: "cannot be set up" in service.client.get("/health/ready").json()["errorMsg"])
     body = service.client.get("/health/ready").json()
     assert body["errorCode"] == 503 and str(broken) in body["errorMsg"]
+    assert body["result"]["layout"]["state"] == "broken"
     response = service.parse(PAGE)
     assert response.status_code == 503 and "not ready" in response.json()["errorMsg"]
 

@@ -129,11 +129,15 @@ class Containers:
         """Raise ServiceError if a container has ended, or if they have taken longer than READY_TIMEOUT."""
         for service, row in self._states().items():
             if row["State"] in ("restarting", "exited", "dead"):
-                lines = self._compose("logs", "--no-log-prefix", "--tail", "40", service).stdout.splitlines()
+                lines = self._compose(
+                    "logs", "--no-log-prefix", "--tail", str(readiness.LOG_LINES), service
+                ).stdout.splitlines()
                 raise ServiceError(
                     f"the container {service} ended while starting (status {row.get('ExitCode')}): "
                     f"{readiness.likely_cause(lines)}"
                 )
+        if readiness.is_broken(result):
+            raise ServiceError(f"the parser cannot start: {readiness.said(result.detail)}; see docker compose logs")
         if elapsed > self._settings.ready_timeout:
             raise ServiceError(
                 f"the containers were not ready after {elapsed:.0f} s (READY_TIMEOUT): "

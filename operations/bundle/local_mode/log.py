@@ -9,7 +9,7 @@ from pathlib import Path
 # What vLLM and the parser put before a message: level, date and time, source. Other lines say nothing to a user.
 MESSAGE_HEAD = re.compile(r"^.*?(?:INFO|WARNING) .*?(?:\]|:) ")
 # Bytes at the end of the file that are looked at.
-TAIL_BYTES = 20000
+TAIL_BYTES = 200_000
 
 
 class ServiceLog:

@@ -11,7 +11,7 @@ from bundle.local_mode.supervisor import Supervisor
 from bundle.paths import RUN_DIR, shown
 from bundle.progress import Ticker, say, step
 from bundle.settings import LocalSettings
-from health_probe import Probe
+from health_probe import Probe, probe
 from tool_errors import ServiceError, UsageError
 
 STATE_FILE = RUN_DIR / "services.json"
@@ -28,7 +28,8 @@ class Services:
         self._settings = settings
         self._supervisor = Supervisor(settings)
         self._started_supervisor = False
-        self._started: dict[str, int] = {}
+        self._started: list[str] = []
+        self._pids: dict[str, int] = {}  # of each program, when this call first saw it
         self._logs = {program: ServiceLog(RUN_DIR / "logs" / f"{program}.log") for program in settings.programs}
 
     def running(self) -> bool:
@@ -70,20 +71,20 @@ class Services:
             if self._supervisor.state(program) not in ALIVE:
                 log = self._logs[program]
                 say(f"starting {program}, log: {shown(log.path)}")
-                self._started[program] = 0
+                self._started.append(program)
                 log.begin_here()
                 self._supervisor.start_program(program)
-                self._started[program] = self._supervisor.info(program)["pid"]
+            self._pids[program] = self._supervisor.info(program)["pid"]
 
     def wait_ready(self) -> dict[str, object]:
         """Wait until the VLM answers, then until the parser is ready; returns what it says of the weights in use.
 
-        Raises ServiceError when a service ends or takes longer than READY_TIMEOUT.
+        Raises ServiceError when a service ends, says that it cannot work, or takes longer than READY_TIMEOUT.
         """
         self._wait("vlm", "the VLM server to load its model", self._settings.vlm_health)
         if "layout" in self._settings.programs:
             self._wait("layout", "the layout server to load its model", self._settings.layout_health)
-        ready = self._wait("parser", "the parser to be ready", f"{self._settings.parser_url}/health/ready")
+        ready = self._wait("parser", "the parser to be ready", self._parser_ready)
         return readiness.weights_in_use(ready)
 
     def undo(self) -> None:
@@ -92,7 +93,7 @@ class Services:
             self._supervisor.shut_down()
             STATE_FILE.unlink(missing_ok=True)
             return
-        for program in reversed(list(self._started)):
+        for program in reversed(self._started):
             self._supervisor.stop_program(program)
 
     def down(self) -> bool:
@@ -104,10 +105,22 @@ class Services:
         STATE_FILE.unlink(missing_ok=True)
         return running
 
+    @property
+    def _parser_ready(self) -> str:
+        return f"{self._settings.parser_url}/health/ready"
+
     def _wait(self, program: str, what: str, url: str) -> Probe:
         def look(ticker: Ticker, result: Probe) -> None:
             ticker.detail = self._progress(program, result)
-            self._check_alive(program, ticker)
+            # All of them: while one loads for half a minute, another may have given up.
+            for name in self._settings.programs:
+                self._check_alive(name)
+            self._check_parser(probe(self._parser_ready) if url != self._parser_ready else result)
+            if ticker.elapsed > self._settings.ready_timeout:
+                raise ServiceError(
+                    f"{program} was not ready after {ticker.elapsed:.0f} s (READY_TIMEOUT): "
+                    f"{ticker.detail or 'no message'} (log: {shown(self._logs[program].path)})"
+                )
 
         return readiness.wait(url, what, look)
 
@@ -117,20 +130,20 @@ class Services:
             return readiness.said(result.detail)[:160]
         return self._logs[program].last_message()
 
-    def _check_alive(self, program: str, ticker: Ticker) -> None:
-        """Raise ServiceError if a program has ended, or if it has taken longer than READY_TIMEOUT."""
+    def _check_alive(self, program: str) -> None:
+        """Raise ServiceError if a program has ended. supervisord may try again; the first end is enough."""
         info, log = self._supervisor.info(program), self._logs[program]
-        # supervisord would try again; for what this call started, one failure during the start is enough.
-        restarted = program in self._started and self._started[program] != info["pid"]
-        if restarted or info["statename"] not in ALIVE:
+        if info["statename"] not in ("STARTING", "RUNNING") or info["pid"] != self._pids[program]:
             raise ServiceError(
                 f"{program} ended while starting (status {info['exitstatus']}): "
-                f"{readiness.likely_cause(log.last_lines(60))} (log: {shown(log.path)})"
+                f"{readiness.likely_cause(log.last_lines(readiness.LOG_LINES))} (log: {shown(log.path)})"
             )
-        if ticker.elapsed > self._settings.ready_timeout:
+
+    def _check_parser(self, result: Probe) -> None:
+        """Raise ServiceError if the parser says that it cannot start."""
+        if readiness.is_broken(result):
             raise ServiceError(
-                f"{program} was not ready after {ticker.elapsed:.0f} s (READY_TIMEOUT): "
-                f"{ticker.detail or 'no message'} (log: {shown(log.path)})"
+                f"the parser cannot start: {readiness.said(result.detail)} (log: {shown(self._logs['parser'].path)})"
             )
 
 

@@ -67,7 +67,8 @@ class Supervisor:
     def start(self) -> None:
         """Start supervisord in a session of its own: it outlives this call, and Ctrl-C does not reach it."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        command = [str(ENVIRONMENTS["tools"].home / "bin" / "supervisord"), "-c", str(CONFIG / "supervisord.conf")]
+        python = str(ENVIRONMENTS["tools"].python)
+        command = [python, "-m", "supervisor.supervisord", "-c", str(CONFIG / "supervisord.conf")]
         console = self._log.with_name("supervisord-console.log")
         with os.fdopen(os.open(console, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as sink:
             self._process = subprocess.Popen(

@@ -40,7 +40,8 @@ class Readiness:
         words, none if all is ready."""
         layout, problems = self._layout(), []
         vlm: dict[str, Any] = {"model": self._settings.vlm_model_name}
-        layout |= {"ready": self._pool.ready > 0, "workers": self._settings.workers, "workersReady": self._pool.ready}
+        layout |= {"ready": self._pool.ready > 0, "state": self._pool.state.name.lower()}
+        layout |= {"workers": self._settings.workers, "workersReady": self._pool.ready}
         layout["engines"] = self._pool.layout_engines
         if self._settings.layout_url:  # without it the CPU goes on, so it is no condition
             away = self._pool.layout_away

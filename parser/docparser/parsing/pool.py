@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from docparser.errors import ParserError
@@ -20,6 +21,8 @@ from docparser.worker.tasks import Answer, Ready, ServersState
 log = logging.getLogger(__name__)
 
 RESTART_PAUSES_S = (0.0, 2.0, 5.0, 15.0, 30.0)
+# Starts that failed, of a pool that never had a worker.
+GIVE_UP_AFTER = 3
 
 
 class State(enum.Enum):
@@ -74,6 +77,9 @@ class WorkerPool:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._past_counts: Counter[str] = Counter()  # of ended processes
         self._last_loss = float("-inf")
+        self._was_ready = False
+        # Called from a worker's thread when no worker ever started and another try would not help.
+        self.when_given_up: Callable[[], None] = lambda: None
         self.workers = [PooledWorker(number) for number in range(settings.workers)]
 
     def start(self, listener: Listener) -> None:
@@ -114,6 +120,12 @@ class WorkerPool:
         return next(
             (worker.servers.layout_away for worker in self.workers if worker.servers and worker.servers.layout_away), ""
         )
+
+    @property
+    def state(self) -> State:
+        """That of the worker of which most is to be hoped."""
+        states = {worker.state for worker in self.workers}
+        return next(s for s in (State.READY, State.RESTARTING, State.STARTING, State.BROKEN) if s in states)
 
     @property
     def accepts_tasks(self) -> bool:
@@ -173,8 +185,10 @@ class WorkerPool:
                 worker.state = State.BROKEN
                 self._start_error = _describe_start(exc, self._settings)
                 failures += 1
+                if failures >= GIVE_UP_AFTER and not self._was_ready and self.state is State.BROKEN:
+                    self.when_given_up()
             else:
-                worker.state = State.READY
+                worker.state, self._was_ready = State.READY, True
                 self._start_error, failures = "", 0
                 self._listen(worker, process, listener)
                 worker.state = State.RESTARTING

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call that waits makes of a service's log and of its answers: it ends where waiting is of no use, with the
+cause."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bundle import readiness
+from health_probe import Probe
+
+ENGINE = """\
+(APIServer pid=11) INFO 11-25 02:00:00 [api_server.py:1977] vLLM API server version 0.11.1
+(EngineCore_DP0 pid=22) INFO 11-25 02:00:01 [core.py:93] Initializing a V1 LLM engine
+(EngineCore_DP0 pid=22) ERROR 11-25 02:00:02 [core.py:708] EngineCore failed to start.
+(EngineCore_DP0 pid=22) ERROR 11-25 02:00:02 [core.py:708] Traceback (most recent call last):
+(EngineCore_DP0 pid=22) ERROR 11-25 02:00:02 [core.py:708]   File "a.py", line 1, in run
+(EngineCore_DP0 pid=22) ERROR 11-25 02:00:02 [core.py:708] PermissionError: [Errno 13] Permission denied: '/dev/shm/x'
+(EngineCore_DP0 pid=22) ERROR 11-25 02:00:02 [core.py:708] During handling of the above exception, another one occurred:
+(EngineCore_DP0 pid=22) ERROR 11-25 02:00:02 [core.py:708] RuntimeError: cannot be set up
+(EngineCore_DP0 pid=22) Process EngineCore_DP0:
+(APIServer pid=11) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (ENGINE, "PermissionError: [Errno 13] Permission denied: '/dev/shm/x'"),
+        ("(EngineCore_DP0 pid=2) OSError: [Errno 28] No space left\n" + ENGINE, "OSError: [Errno 28] No space left"),
+        ("(Worker_TP0 pid=2) ValueError: no such die\nRuntimeError: see above", "ValueError: no such die"),
+        (
+            "docparser: no worker could be started: why\nBrokenPipeError: [Errno 32]",
+            "docparser: no worker could be started: why",
+        ),
+        ("one\nan Error in two\nthree", "an Error in two"),
+        ("one\n\n two \n", "two"),
+        ("", "no output"),
+    ],
+)
+def test_the_cause_is_found_in_the_log(log: str, cause: str):
+    assert readiness.likely_cause(log.splitlines()) == cause
+
+
+def answer(state: str) -> Probe:
+    return Probe(False, "HTTP 503: " + json.dumps({"errorMsg": "x" * 3000, "result": {"layout": {"state": state}}}))
+
+
+def test_only_a_parser_that_says_so_is_broken():
+    assert readiness.is_broken(answer("broken"))
+    for result in (
+        answer("starting"),
+        answer("restarting"),
+        Probe(False, "Connection refused"),
+        Probe(False, "HTTP 502: [1]"),
+    ):
+        assert not readiness.is_broken(result)
