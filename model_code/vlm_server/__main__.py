@@ -15,7 +15,7 @@ from tool_errors import UsageError
 
 from .banner import demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
-from .serving import Serving, running_stack
+from .serving import Serving, check_graphs, running_stack
 from .settings import Settings
 
 
@@ -38,7 +38,9 @@ def main(arguments: list[str]) -> int:
         if options.print_weights:
             print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
             return 0
-        serving.models[weights.model.name].check_stack(weights.model.name, running_stack(), settings.weights.hardware)
+        stack = running_stack()
+        serving.models[weights.model.name].check_stack(weights.model.name, stack, settings.weights.hardware)
+        check_graphs(settings, stack)
         command = build_command(settings, serving, weights, extra)
         if options.print_command:
             print(shlex.join(command))

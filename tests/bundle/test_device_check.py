@@ -109,7 +109,9 @@ def test_without_npu_smi_it_says_that_nothing_was_compared(
 def test_a_device_of_another_group_is_named(tmp_path: Path):
     """In a process of its own that may open nothing: root may open everything."""
     code = (
-        "import os, sys, pathlib\nfrom container.device_check import check_device\nfrom tool_errors import DeviceError\n"
+        "import os, sys, pathlib\n"
+        "from container.device_check import check_device\n"
+        "from tool_errors import DeviceError\n"
         "devices = pathlib.Path(sys.argv[1])\n"
         "os.getuid() or os.setresuid(65534, 65534, 65534)\n"
         "try: check_device({'HARDWARE': 'ascend', 'SOC_VERSION': 'ascend910_9391'}, devices)\n"
