@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import atlas
@@ -69,6 +69,30 @@ def dies_of(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"- /dev/davinci(\d+)$", text, re.MULTILINE)]
 
 
+def ids(numbers: Sequence[int]) -> str:
+    """The text that `parse_ids` reads as these ascending numbers: `0-7`, or `0,2,5` where some are left out."""
+    if len(numbers) > 1 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ",".join(map(str, numbers))
+
+
+def write(text: str) -> Path:
+    """Write the fragment of these dies where there is none yet."""
+    path = FOLDER / f"{text}.yaml"
+    if not path.is_file():
+        path.write_text(fragment(text))
+    return path
+
+
+def shared(wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.ask) -> bool | None:
+    """Whether several containers may hold these dies at once (device-share); None where npu-smi does not say."""
+    npus = sorted({die.npu for die in npu_smi.parse(ask("info").text).dies if die.number in wanted})
+    answers = [npu_smi.shared(ask("info", "-t", "device-share", "-i", str(npu))) for npu in npus]
+    if not answers or None in answers:
+        return None
+    return all(answers)
+
+
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
     not call it healthy."""
@@ -107,9 +131,7 @@ def main(words: list[str]) -> int:
         if words[0] == PRESENT:
             write_present(words[1] if words[1:] else chosen({**VALUES, "NPU_IDS": ""}))
         else:
-            path = FOLDER / f"{words[0]}.yaml"
-            path.write_text(fragment(words[0]))
-            say(f"wrote {shown(path)}; set NPU_IDS={words[0]} in .env")
+            say(f"{shown(write(words[0]))} is there; set NPU_IDS={words[0]} in .env")
     except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

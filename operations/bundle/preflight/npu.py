@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import atlas
 import npu_smi
-from bundle.compose.dies import FOLDER, PRESENT, SHARED, chosen, dies_of, parse_ids
+from bundle.compose.dies import FOLDER, PRESENT, SHARED, chosen, dies_of, parse_ids, shared
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
@@ -123,7 +123,7 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
         return
     report = npu_smi.parse(answer.text)
     yield from check_report(report, set(wanted), product)
-    yield from check_sharing(machine, report, set(wanted))
+    yield from check_sharing(machine, wanted)
 
 
 def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Product) -> Iterator[Finding]:
@@ -186,17 +186,14 @@ def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Produc
         yield passed("dies", f"{len(chosen_dies)} of {len(report.dies)} {product.title} dies chosen, healthy and free")
 
 
-def check_sharing(machine: Machine, report: npu_smi.Report, wanted: set[int]) -> Iterator[Finding]:
-    """Say whether two containers may hold the dies at once, which an upgrade by halves without a pause needs."""
-    npus = sorted({die.npu for die in report.dies if die.number in wanted})
-    answers = {npu: npu_smi.shared(machine.npu_smi("info", "-t", "device-share", "-i", str(npu))) for npu in npus}
-    on = [npu for npu in npus if answers[npu]]
-    if len(on) == len(npus):
-        yield passed("sharing", "device-share is on: two containers may hold a die, also strangers'")
-    else:
-        unknown = [npu for npu in npus if answers[npu] is None]
-        said = "npu-smi does not say whether device-share is on" if unknown else "device-share is off, as shipped"
-        yield passed("sharing", f"{said}: a die belongs to one container (docs/operations.md, Upgrade by halves)")
+def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
+    """Say whether two containers may hold the dies at once: what an upgrade by halves without a pause needs."""
+    said = {
+        True: "device-share is on: several containers may hold a die, also strangers'",
+        False: "device-share is off, as shipped: a die belongs to one container",
+        None: "npu-smi does not say whether device-share is on; it is off as shipped: a die belongs to one container",
+    }[shared(wanted, machine.npu_smi)]
+    yield passed("sharing", f"{said} (docs/operations.md, Upgrade by halves)")
 
 
 def check_group(machine: Machine) -> Iterator[Finding]:
