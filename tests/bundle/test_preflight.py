@@ -119,6 +119,23 @@ def test_dies_without_kernels_have_no_remedy(tmp_path: Path):
     assert found.level == "FAIL" and found.found == "910A (910A)" and found.remedy.startswith("another node")
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("/stranger||/dev/davinci1|/dev/davinci_manager", "the container stranger was given die 1"),
+        ("/stranger|other|/dev/davinci0|/dev/davinci1", "the container stranger was given die 0-1"),
+        ("/stranger||/dev/davinci9", None),
+        ("/web||", None),
+        ("/paddleocr-vl-vlm-1|paddleocr-vl|/dev/davinci0", None),
+    ],
+)
+def test_other_containers_on_our_dies_are_named(tmp_path: Path, line: str, found: str | None):
+    node = Node(tmp_path, "a3")
+    node.answers |= {("docker", "ps"): "1234\n", ("docker", "inspect"): f"{line}\n"}
+    finding = by_check(node).get("other containers")
+    assert (finding and (finding.level, finding.found)) == (found and ("WARN", found))
+
+
 def test_an_image_of_another_product_is_named(tmp_path: Path):
     found = by_check(Node(tmp_path, "a2", ATLAS="a2"))["image"]
     assert found.level == "FAIL" and found.found == "paddleocr-vl/vlm-a2:0.11.1 was built for ascend910_9391"

@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     import pytest  # each call of the program would load it
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = """#!{python} -S
-import sys
-sys.path.insert(0, {root!r})
-from tests.support.simulated_dies import answer
-sys.exit(answer({folder!r}, sys.argv[1:]))
+PROGRAM = """#!/bin/sh
+PYTHONPATH={root} exec {python} -S -m tests.support.simulated_dies {folder} "$@"
 """
 
 
@@ -138,3 +135,7 @@ def answer(file: str, words: list[str]) -> int:
             pass
     Path(file).write_text(json.dumps(state))
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(answer(sys.argv[1], sys.argv[2:]))

@@ -21,6 +21,11 @@ FOLDER = CONFIG / "compose" / "dies"
 DIES = 16
 # NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance.
 PRESENT = "present"
+PROJECT = "paddleocr-vl"
+HOLDER = (
+    '{{.Name}}|{{index .Config.Labels "com.docker.compose.project"}}'
+    "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}"
+)
 SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
 
 
@@ -91,6 +96,22 @@ def shared(wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.a
     if not answers or None in answers:
         return None
     return all(answers)
+
+
+def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
+    """Running containers of others than this bundle -> the dies whose device files they were given.
+
+    `run` gives the output of a command, None where it fails. A privileged container may open every die and names none.
+    """
+    listed = (run("docker", "ps", "--quiet", "--no-trunc") or "").split()
+    text = run("docker", "inspect", "--format", HOLDER, *listed) if listed else ""
+    found = {}
+    for line in (text or "").splitlines():
+        name, project, *devices = line.split("|")
+        numbers = sorted(int(match[1]) for one in devices if (match := re.fullmatch(r"/dev/davinci(\d+)", one)))
+        if numbers and project != PROJECT:
+            found[name.lstrip("/")] = numbers
+    return found
 
 
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:

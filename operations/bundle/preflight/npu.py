@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import atlas
 import npu_smi
-from bundle.compose.dies import FOLDER, PRESENT, SHARED, chosen, dies_of, parse_ids, shared
+from bundle.compose.dies import FOLDER, PRESENT, SHARED, chosen, dies_of, holders, ids, parse_ids, shared
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
@@ -196,6 +196,23 @@ def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
     yield passed("sharing", f"{said} (docs/operations.md, Upgrade by halves)")
 
 
+def check_holders(machine: Machine) -> Iterator[Finding]:
+    """Name other containers that were given dies of ours: the driver lets one container open a die."""
+    try:
+        wanted = set(parse_ids(chosen(machine.values)))
+    except UsageError:
+        return  # `check_dies` says so
+    for name, numbers in holders(machine.run).items():
+        if both := sorted(wanted & set(numbers)):
+            yield Finding(
+                "WARN",
+                "other containers",
+                f"the container {name} was given die {ids(both)}",
+                "dies that no other container may open",
+                f"docker stop {name}, or leave its dies out of NPU_IDS",
+            )
+
+
 def check_group(machine: Machine) -> Iterator[Finding]:
     """Check ASCEND_GID: the container's user reaches the devices through the driver's group."""
     match = re.search(r"^HwHiAiUser:[^:]*:(\d+):", machine.read("/etc/group"), re.MULTILINE)
@@ -220,4 +237,4 @@ def check_group(machine: Machine) -> Iterator[Finding]:
         yield passed("group", f"HwHiAiUser is {wanted}")
 
 
-CHECKS = (check_driver, check_dies, check_group)
+CHECKS = (check_driver, check_dies, check_holders, check_group)
