@@ -8,15 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-        product = atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc) if weights.hardware == "ascend" else None
-        if product and not product.graphs:
-            if graph_mode not in ("", "none"):
-                raise UsageError(
-                    f"VLM_GRAPH_MODE is {graph_mode!r}, but vllm-ascend has no graphs on {product.title}; "
-                    "leave it empty"
-                )
-            eager = True
-        if graph_mode not in ("", "none") and eager:
+import atlas
+import env_values
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
 from vlm_models.settings import RequestSettings, VisionSettings
@@ -81,9 +74,15 @@ class Settings:
         graph_mode = env_values.choice(env, "VLM_GRAPH_MODE", "", GRAPH_MODES)
         if graph_mode and weights.hardware == "cpu":
             raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
-            port=env_values.port(env, "VLM_PORT", 8000),
-            product=product,
-            enforce_eager=eager,
+        product = atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc) if weights.hardware == "ascend" else None
+        if product and not product.graphs:
+            if graph_mode not in ("", "none"):
+                raise UsageError(
+                    f"VLM_GRAPH_MODE is {graph_mode!r}, but vllm-ascend has no graphs on {product.title}; "
+                    "leave it empty"
+                )
+            eager = True
+        if graph_mode not in ("", "none") and eager:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
         try:
             arguments = tuple(shlex.split(env.get("VLM_ARGS") or ""))
@@ -105,14 +104,9 @@ class Settings:
         return cls(
             weights=weights,
             host=env.get("VLM_HOST") or "127.0.0.1",
-<<<<<<< HEAD
             port=env_values.port(env, "VLM_PORT", 8000),
-            enforce_eager=eager,
-=======
-            port=int(port),
             product=product,
-            enforce_eager=eager == "1",
->>>>>>> faa60a9 (The launcher takes type, graphs and the tower's attention from the table of products; graphs of whole steps need stack 0.13.0)
+            enforce_eager=eager,
             memory_utilization=utilization,
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
             replicas_per_die=env_values.whole(env, "VLM_REPLICAS_PER_DIE", 1, 1, 8),

@@ -14,10 +14,7 @@ from pathlib import Path
 
 from container import replicas, status, supervisord
 from container.device_check import check_device
-<<<<<<< HEAD
 from env_values import flag
-=======
->>>>>>> 45ff87b (One table of Atlas products: preflight, acceptance, stacks, images and dies files follow ATLAS; npu-smi's failures are one line with their cause)
 from tool_errors import ToolError
 
 FILES = ("vlm", "balancer", "guard")
@@ -44,11 +41,7 @@ def main() -> int:
         supervisord.prepare_logs((*PROGRAMS, *layout), Path(os.environ["RUN_DIR"]))
         count = replicas.count(os.environ)
         check_device(os.environ)
-<<<<<<< HEAD
     except ToolError as error:
-=======
-    except (replicas.ReplicaError, ToolError) as error:
->>>>>>> 45ff87b (One table of Atlas products: preflight, acceptance, stacks, images and dies files follow ATLAS; npu-smi's failures are one line with their cause)
         print(f"error: {error}", file=sys.stderr)
         return 2
     if missing := os.environ.get("NPU_MISSING"):

@@ -134,17 +134,11 @@ def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Produc
         yield Finding(
             "FAIL",
             "dies",
-<<<<<<< HEAD
-            f"{names} ({', '.join(sorted(kinds)) or 'none'})",
-            "Atlas A3 (Ascend910, two dies each NPU)",
-            "build the image for these dies: CANN_IMAGE and SOC_VERSION, see docs/settings.md",
-=======
             f"{', '.join(sorted({die.name for die in report.dies}))} ({', '.join(sorted(kinds))})",
             f"{product.title}, as ATLAS says ({product.machines})",
             f"ATLAS={fitting[0]} in .env, then docker compose build vlm or scripts/offline_bundle.sh load ARCHIVE"
             if fitting
             else "another node: vllm-ascend has no kernels for these",
->>>>>>> 45ff87b (One table of Atlas products: preflight, acceptance, stacks, images and dies files follow ATLAS; npu-smi's failures are one line with their cause)
         )
         return
     if product.upstream != "supported":
