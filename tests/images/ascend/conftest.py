@@ -42,16 +42,19 @@ class Built:
         return self.inside("/opt/venv/vlm/bin/python", "-c", code, options=options).splitlines()[-1]
 
 
-def build(project: Project, stack: Stack, target: str, contexts: dict[str, Path], soc: str = atlas.DEFAULT.soc) -> str:
+def build(
+    project: Project,
+    stack: Stack,
+    target: str,
+    contexts: dict[str, Path],
+    soc: str = atlas.DEFAULT.soc,
+    arguments: dict[str, str] | None = None,
+) -> str:
     """Build one stage of Dockerfile.ascend with the stack's arguments for a chip; returns the image's name."""
     image = f"paddleocr-vl/test-{target}-{soc}:{stack.name}"
     words = ["--load", "--network", "host", "--file", "Dockerfile.ascend", "--target", target, "--tag", image]
-    arguments = stack.args | {
-        "CANN_IMAGE": project.env["CANN_IMAGE"],
-        "CANN_DIGEST": "",
-        "SOC_VERSION": soc,
-    }
-    for name, value in arguments.items():
+    own = {"CANN_IMAGE": project.env["CANN_IMAGE"], "CANN_DIGEST": "", "SOC_VERSION": soc, "VLLM_ASCEND_IMAGE": ""}
+    for name, value in {**stack.args, **own, **(arguments or {})}.items():
         words += ["--build-arg", f"{name}={value}"]
     for name, folder in contexts.items():
         words += ["--build-context", f"{name}={folder}"]
