@@ -1,19 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `npu-smi info` prints, as values. Read from reports of versions 25.2 (310P, A2, A3); column widths may grow."""
+"""What npu-smi prints, as values, and what it means where it fails.
+
+Read from reports of versions 25.2 (310P, A2, A3) and 25.5; column widths may grow. tests/data/npu-smi has them.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
+
+import atlas
 
 VERSION = re.compile(r"npu-smi\s+(\S+)")
-A2_NAME = re.compile(r"910B\d")
 PROCESS_HEADER = "Process id"
+SECONDS = 60.0
+# What npu-smi prints where it fails -> the cause and what to do. The first that fits counts: where the driver's files
+# are not all there, it says that the device is used, too.
+FAILURES = (
+    (
+        r"ret is -9005",
+        "the driver's files here are not the node's (-9005)",
+        "mount /usr/local/dcmi, npu-smi, driver/lib64 and driver/version.info as config/compose/ascend.yaml does",
+    ),
+    (
+        r"ret is -8020|device is used",
+        "another container holds the dies (-8020)",
+        "docker ps and docker inspect name it: stop it, or leave its dies out of NPU_IDS; containers share a die only "
+        "with device-share on (docs/operations.md)",
+    ),
+    (
+        r"ret is -8005",
+        "the driver does not let this process in (-8005)",
+        "npu-smi info on the node as root: if it fails too, driver and firmware do not fit or wait for a reboot; else "
+        "ASCEND_GID must be the group of /dev/davinci_manager, and no other container may hold the dies",
+    ),
+    (
+        r"error while loading shared libraries",
+        "npu-smi lacks the driver's libraries",
+        "mount /usr/local/Ascend/driver/lib64 and /usr/local/dcmi as config/compose/ascend.yaml does",
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Die:
-    """One chip of an NPU. `number` is N in /dev/davinciN; memory in MB, None where the table has no such column."""
+    """One chip of an NPU. `number` is N in /dev/davinciN, `generation` the title in the table of products, the name
+    itself for others; memory in MB, None where the table has no such column."""
 
     npu: int
     number: int
@@ -33,25 +68,59 @@ class Report:
     busy: frozenset[tuple[int, int]]
 
 
-def generation(name: str, header: str) -> str:
-    """A3, A2, 310P, or the name itself where it is none of these.
+@dataclass(frozen=True)
+class Answer:
+    """What a call of npu-smi gave: the text of both its outputs and its exit status.
 
-    An A3 is called `Ascend910` and its table has a column Phy-ID; `910B1` to `910B4` are A2, whatever the digit.
+    `status` is None where it did not run to its end; `text` then says why, and `missing` whether there is no npu-smi.
     """
-    if A2_NAME.search(name):
-        return "A2"
-    if name.startswith("310P"):
-        return "310P"
-    return "A3" if name.startswith("Ascend910") and "Phy-ID" in header else name
+
+    status: int | None
+    text: str
+    missing: bool = False
 
 
-def built_for(soc_version: str) -> str:
-    """The same names for what vllm-ascend was compiled for: `soc_version` is the chip's full name (SOC_VERSION)."""
-    if soc_version.startswith("ascend910_93"):
-        return "A3"
-    if soc_version.startswith("ascend910b"):
-        return "A2"
-    return "310P" if soc_version.startswith("ascend310p") else soc_version
+def ask(*words: str) -> Answer:
+    """Run npu-smi."""
+    try:
+        done = subprocess.run(["npu-smi", *words], capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Answer(None, f"npu-smi {' '.join(words)} gave no answer within {SECONDS:.0f} s")
+    except OSError as error:
+        return Answer(None, f"npu-smi cannot be run ({error.strerror})", missing=True)
+    return Answer(done.returncode, done.stdout + done.stderr)
+
+
+def trouble(answer: Answer) -> tuple[str, str] | None:
+    """Why `npu-smi info` lists no dies, in a few words, and what to do; None where it lists some."""
+    if parse(answer.text).dies:
+        return None
+    if answer.missing:
+        return answer.text, "install the driver; in a container, mount npu-smi as config/compose/ascend.yaml does"
+    if answer.status is None:
+        return f"the driver hangs: {answer.text}", "dmesg on the node says why; reboot it if that stays"
+    for pattern, cause, remedy in FAILURES:
+        if re.search(pattern, answer.text):
+            return cause, remedy
+    said = (answer.text.strip().splitlines() or ["no message"])[-1][:200]
+    if answer.status:
+        return f"npu-smi info ended with status {answer.status}: {said}", "npu-smi info on the node shows it whole"
+    return f"npu-smi info lists no dies: {said}", "npu-smi info on the node; dmesg says what became of the dies"
+
+
+def closed(devices: Path = Path("/dev")) -> tuple[Path, int] | None:
+    """The first device file of a die, or of the driver, that this process may not open, and its group; None without."""
+    for path in sorted(devices.glob("davinci*")):
+        if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+            return path, path.stat().st_gid
+    return None
+
+
+def shared(answer: Answer) -> bool | None:
+    """Whether containers may share the dies, by `npu-smi info -t device-share -i NPU`: only where every chip says so.
+    None where it does not answer, as older drivers do not."""
+    found = re.findall(r"Device-share Status\s*:\s*(\w+)", answer.text)
+    return all(word == "True" for word in found) if found else None
 
 
 def cells(line: str) -> list[str]:
@@ -90,6 +159,8 @@ def parse(text: str) -> Report:
             # The second number is the physical id of an A3 and the device id of a 310P; an A2 has one chip an NPU.
             second = place[1] if len(place) > 1 else first
             used, total = memory(row[2])
-            dies.append(Die(first, second, name, generation(name, header), health == "OK", used, total))
+            product = atlas.of_chip(name, header)
+            title = product.title if product else name
+            dies.append(Die(first, second, name, title, health == "OK", used, total))
             top = None
     return Report(version[1] if version else "", tuple(dies), frozenset(busy))

@@ -49,10 +49,16 @@ class Model:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every model by its name, and the name of the one that is served where VLM_MODEL is unset."""
+    """Every model by its name, and the names of those that are served where VLM_MODEL is unset: the first whose folder
+    is there."""
 
-    default: str
+    defaults: tuple[str, ...]
     models: Mapping[str, Model]
+
+    @property
+    def recommended(self) -> Model:
+        """What is brought where nobody names a model."""
+        return self.models[self.defaults[0]]
 
     @classmethod
     def load(cls, file: Path) -> Catalog:
@@ -70,9 +76,10 @@ class Catalog:
             raise UsageError(f"{name}: expected a mapping with the keys default and models")
         models = {key: _model(name, key, entry) for key, entry in data["models"].items()}
         default = data.get("default")
-        if not isinstance(default, str) or default not in models:
-            raise UsageError(f"{name}: default is {default!r}; expected one of {', '.join(models)}")
-        return cls(default, models)
+        defaults = tuple(default.split()) if isinstance(default, str) else ()
+        if not defaults or not set(defaults) <= set(models):
+            raise UsageError(f"{name}: default is {default!r}; expected one of {', '.join(models)}, or several")
+        return cls(defaults, models)
 
     def by_served_name(self, served_name: str) -> Model | None:
         """The model that is served under this name, or None."""

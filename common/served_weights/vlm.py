@@ -49,10 +49,11 @@ def named(settings: WeightSettings) -> tuple[Model, Path]:
     """The model and the folder that the settings name, whether anything is there or not.
 
     VLM_MODEL is a name in models.yaml, or a folder under MODELS_DIR that is served like the model whose weights it
-    holds. Raises UsageError for a models.yaml that cannot be used.
+    holds. Unset, it is the first of the defaults that is there, else on CPU the one that has demo weights, else the
+    recommended one. Raises UsageError for a models.yaml that cannot be used.
     """
     catalog = settings.catalog
-    name = settings.vlm_model or catalog.default
+    name = settings.vlm_model or unnamed(settings).name
     if name in catalog.models:
         model = catalog.models[name]
         return model, settings.models_dir / model.path
@@ -60,12 +61,24 @@ def named(settings: WeightSettings) -> tuple[Model, Path]:
     return recognised(folder, catalog), folder
 
 
+def there(settings: WeightSettings) -> list[Model]:
+    """The defaults whose folders are there, the newest first."""
+    defaults = (settings.catalog.models[name] for name in settings.catalog.defaults)
+    return [model for model in defaults if not is_absent(settings.models_dir / model.path)]
+
+
+def unnamed(settings: WeightSettings) -> Model:
+    """What is served where VLM_MODEL is unset."""
+    models = settings.catalog.models
+    with_demo = [models[name] for name in settings.catalog.defaults if models[name].demo]
+    found = there(settings) or (with_demo if settings.hardware == "cpu" else [])
+    return found[0] if found else settings.catalog.recommended
+
+
 def recognised(folder: Path, catalog: Catalog) -> Model:
-    """The first model of the catalog, the default before the others, whose weights may lie in ``folder``; the default
-    where none fits."""
-    default = catalog.models[catalog.default]
-    fits = (model for model in (default, *catalog.models.values()) if not why_other(folder, model, catalog))
-    return next(fits, default)
+    """The first model of the catalog whose weights may lie in ``folder``; the first one where none fits."""
+    models = list(catalog.models.values())
+    return next((model for model in models if not why_other(folder, model, catalog)), models[0])
 
 
 def serving(served_name: str, folder: Path, catalog: Catalog) -> Model:
@@ -111,9 +124,11 @@ def find_vlm(settings: WeightSettings) -> VlmWeights:
         check_complete(folder)
         check_identity(folder, model, catalog)
         return VlmWeights(model, folder, is_demo(folder))
-    remedy = f"copy the published weights to {folder}"
     if settings.vlm_model:
-        raise WeightsError(f"VLM_MODEL is {settings.vlm_model!r}, but there are no weights in {folder}; {remedy}")
+        raise WeightsError(
+            f"VLM_MODEL is {settings.vlm_model!r}, but there are no weights in {folder}; copy them there"
+        )
+    remedy = f"copy the published weights to {settings.models_dir / catalog.recommended.path}"
     if settings.hardware != "cpu":
         raise WeightsError(f"there are no weights in {folder}; {remedy} (demo weights are served on CPU only)")
     if model.demo is None or is_absent(settings.models_dir / model.demo):

@@ -13,9 +13,9 @@ from served_weights.manifest import verify
 from served_weights.vlm import find_vlm
 from tool_errors import UsageError
 
-from .banner import demo_banner
+from .banner import choice, demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
-from .serving import Serving, running_stack
+from .serving import Serving, check_graphs, running_stack
 from .settings import Settings
 
 
@@ -34,11 +34,15 @@ def main(arguments: list[str]) -> int:
         serving = Serving.load(settings.weights.models_config)
         weights = find_vlm(settings.weights)
         if weights.demo:
-            print(demo_banner(weights, settings.weights.models_dir), file=sys.stderr, flush=True)
+            print(demo_banner(weights, settings.weights), file=sys.stderr, flush=True)
+        elif settings.weights.vlm_model is None:
+            print(choice(weights, settings.weights), file=sys.stderr, flush=True)
         if options.print_weights:
             print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
             return 0
-        serving.models[weights.model.name].check_stack(weights.model.name, running_stack(), settings.weights.hardware)
+        stack = running_stack()
+        serving.models[weights.model.name].check_stack(weights.model.name, stack, settings.weights.hardware)
+        check_graphs(settings, stack)
         command = build_command(settings, serving, weights, extra)
         if options.print_command:
             print(shlex.join(command))

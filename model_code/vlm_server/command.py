@@ -44,7 +44,8 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         merged["gpu-memory-utilization"] = settings.memory_utilization
     if settings.graph_mode is not None:
         merged["compilation-config"] = {**merged.get("compilation-config", {}), "cudagraph_mode": settings.graph_mode}
-    merged = {**merged, **shares_of_a_die(merged, settings.replicas_per_die)}
+    if settings.product:
+        merged = {**merged, **shares_of_a_die(merged, settings.replicas_per_die)}
     return [
         str(Path(sys.executable).with_name("vllm")),
         "serve",
@@ -61,20 +62,25 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         str(model.chat_template_file),
         "--chat-template-content-format",
         "openai",
-        *flags(Host.measure().fill(merged)),
+        *flags(derived(settings).fill(merged)),
         *settings.arguments,
         *extra,
     ]
 
 
+def derived(settings: Settings) -> Host:
+    """The machine, with the type that its dies compute with, where it has some."""
+    return Host.measure(dtype=settings.product.dtype if settings.product else None)
+
+
 def shares_of_a_die(arguments: Mapping[str, Any], replicas: int) -> dict[str, Any]:
-    """What several servers on one die divide: its memory (a share of 1) and the blocks of the key-value cache."""
-    divided: dict[str, Any] = {}
-    if replicas > 1 and "gpu-memory-utilization" in arguments:
-        divided["gpu-memory-utilization"] = round(float(arguments["gpu-memory-utilization"]) / replicas, 4)
-    if replicas > 1 and "num-gpu-blocks-override" in arguments:
-        divided["num-gpu-blocks-override"] = int(arguments["num-gpu-blocks-override"]) // replicas
-    return divided
+    """What several servers on one die divide: the blocks of the key-value cache, and the requests computed at once,
+    from which the number of captured graphs follows (a die has streams for about 1800 in all).
+
+    gpu-memory-utilization stays whole: vllm-ascend takes all that is used on the die for its own, the neighbours' too.
+    """
+    divided = ("num-gpu-blocks-override", "max-num-seqs") if replicas > 1 else ()
+    return {name: max(1, int(arguments[name]) // replicas) for name in divided if name in arguments}
 
 
 def served_names(command: Sequence[str]) -> list[str]:
@@ -114,4 +120,8 @@ def build_environment(
     defaults = {**serving.environment, **serving.hardware[settings.weights.hardware].environment}
     if weights.demo:
         defaults.update(serving.models[weights.model.name].demo_environment)
-    return {**{name: str(value) for name, value in Host.measure().fill(defaults).items()}, **env}
+    own = {name: str(value) for name, value in derived(settings).fill(defaults).items()}
+    # An empty VLM_ATTENTION, as compose passes it, is none.
+    if settings.product and not env.get("VLM_ATTENTION"):
+        env = {**env, "VLM_ATTENTION": settings.product.attention}
+    return {**own, **env}

@@ -25,16 +25,16 @@ KV_SHARE = 1 / 8
 
 @dataclass(frozen=True)
 class Host:
-    """cores: that this process may use; memory: bytes that it may use; bfloat16: whether the processor multiplies
-    it."""
+    """cores: that this process may use; memory: bytes that it may use; dtype: what the model computes with."""
 
     cores: int
     memory: int
-    bfloat16: bool
+    dtype: str
 
     @classmethod
-    def measure(cls, root: Path = Path("/")) -> Host:
-        """The machine, or the part of it that a container gets. ``root`` holds proc and sys."""
+    def measure(cls, root: Path = Path("/"), dtype: str | None = None) -> Host:
+        """The machine, or the part of it that a container gets. ``root`` holds proc and sys; ``dtype`` is the
+        accelerator's, where the processor does not compute."""
         info = text(root / "proc/cpuinfo")
         flags = {
             flag
@@ -53,14 +53,14 @@ class Host:
         quota, _, period = text(root / "sys/fs/cgroup/cpu.max").partition(" ")
         if quota.isdigit() and period.isdigit():
             cores = min(cores, max(1, int(quota) // int(period)))
-        return cls(cores, min(sizes, default=8 * GIB), bool(flags & BFLOAT16_FLAGS))
+        # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32 itself.
+        own = "bfloat16" if flags & BFLOAT16_FLAGS else "float32"
+        return cls(cores, min(sizes, default=8 * GIB), dtype or own)
 
     def values(self) -> dict[str, Any]:
         """Argument or environment variable -> value, for everything that may be `derived`."""
         return {
-            # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32
-            # itself.
-            "dtype": "bfloat16" if self.bfloat16 else "float32",
+            "dtype": self.dtype,
             "VLLM_CPU_KVCACHE_SPACE": min(MOST_KV_GIB, max(1, int(self.memory * KV_SHARE) // GIB)),
             "OMP_NUM_THREADS": self.cores - RESERVED_CORES if self.cores >= 4 else self.cores,
         }

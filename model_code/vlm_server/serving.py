@@ -16,8 +16,12 @@ from typing import Any
 from served_weights import catalog
 from tool_errors import UsageError
 
+from .settings import Settings
+
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
+# Values of settings.GRAPH_MODES whose graphs hold the attention.
+WHOLE_STEPS = ("FULL", "FULL_DECODE_ONLY")
 OWN_KEYS = {"family", "chat_template", "stacks", "stacks_ascend", "sampling", "demo_environment", "arguments"}
 REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 
@@ -97,6 +101,21 @@ class Serving:
             hardware={name: HardwareServing(**entry) for name, entry in hardware.items()},
             common=data.get("common") or {},
             environment=data.get("environment") or {},
+        )
+
+
+def check_graphs(settings: Settings, stack: str | None) -> None:
+    """Raise UsageError for graphs of whole steps on stack 0.11.1.
+
+    vllm-ascend 6664a4e fills a step up to the size of a graph with one query too few (attention_v1.py, build), which
+    its attention does not take (vllm-ascend #4518 mends it; v0.13.0rc1 has that). It would show at the first step of 3,
+    5, 6 or 7 requests, not at the capture.
+    """
+    words = " ".join(settings.arguments)
+    if stack == "0.11.1" and (settings.graph_mode in WHOLE_STEPS or any(f'"{mode}"' in words for mode in WHOLE_STEPS)):
+        raise UsageError(
+            f"VLM_GRAPH_MODE (or VLM_ARGS) asks for one of {', '.join(WHOLE_STEPS)}, which stack 0.11.1 fills up "
+            "wrongly; set STACK=0.13.0, or leave it empty for piecewise graphs"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import atlas
 import env_values
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
@@ -30,13 +31,15 @@ GRAPH_WORDS = ("--compilation-config", "--compilation_config", "-cc", "-O", "--e
 class Settings:
     """`weights` says which model is wanted, from where and on what; `host` and `port` say where to listen.
 
-    `graph_mode` is a value of GRAPH_MODES, None for the stack's own choice; `arguments` are further words for
-    `vllm serve`; `replicas_per_die` is how many servers share a die's memory.
+    `product` is what the image was built for, None on CPU; `graph_mode` is a value of GRAPH_MODES, None for the stack's
+    own choice; `arguments` are further words for `vllm serve`; `replicas_per_die` is how many servers share a die's
+    memory.
     """
 
     weights: WeightSettings
     host: str
     port: int
+    product: atlas.Product | None = None
     state_dir: Path | None = None
     enforce_eager: bool = False
     memory_utilization: float | None = None
@@ -46,9 +49,9 @@ class Settings:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
-        """Read what WeightSettings reads, VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER, VLM_MEMORY_UTILIZATION,
-        VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE and VLM_ARGS, and check the variables of the vision tower and of
-        requests; empty means unset.
+        """Read what WeightSettings reads, SOC_VERSION (the image's), VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER,
+        VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE and VLM_ARGS, and check the variables of the vision
+        tower and of requests; empty means unset.
 
         Raises UsageError naming the variable, its value and what was expected.
         """
@@ -71,6 +74,14 @@ class Settings:
         graph_mode = env_values.choice(env, "VLM_GRAPH_MODE", "", GRAPH_MODES)
         if graph_mode and weights.hardware == "cpu":
             raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
+        product = atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc) if weights.hardware == "ascend" else None
+        if product and not product.graphs:
+            if graph_mode not in ("", "none"):
+                raise UsageError(
+                    f"VLM_GRAPH_MODE is {graph_mode!r}, but vllm-ascend has no graphs on {product.title}; "
+                    "leave it empty"
+                )
+            eager = True
         if graph_mode not in ("", "none") and eager:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
         try:
@@ -94,6 +105,7 @@ class Settings:
             weights=weights,
             host=env.get("VLM_HOST") or "127.0.0.1",
             port=env_values.port(env, "VLM_PORT", 8000),
+            product=product,
             enforce_eager=eager,
             memory_utilization=utilization,
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,

@@ -8,16 +8,14 @@ and sizes its thread pools by them. Threads and child processes inherit the bind
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import atlas
+import npu_smi
 from container import replicas
 from tool_errors import UsageError
 
-# A server's dies. A container that holds some of them takes these dies' shares only, so that two containers on one
-# server do not meet.
-DIES_OF_A_SERVER = 16
 ROW = re.compile(r"^\s*NPU(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
 
 
@@ -52,13 +50,8 @@ def affinity(topology: str) -> dict[int, list[int]]:
 
 def topology() -> str:
     """What `npu-smi info -t topo` prints, an empty text where it does not run."""
-    try:
-        answer = subprocess.run(
-            ["npu-smi", "info", "-t", "topo"], capture_output=True, text=True, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout
+    answer = npu_smi.ask("info", "-t", "topo")
+    return "" if answer.status is None else answer.text
 
 
 def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[int]) -> list[int] | None:
@@ -104,8 +97,11 @@ def of_replica(
         return chosen(mode, place, available), "VLM_CORES"
     if env.get("HARDWARE") != "ascend":
         return (share(available, total, place), "a share") if total > 1 else (sorted(available), "the only core set")
-    die = replicas.dies(devices)[place]
+    dies = replicas.dies(devices)
+    die = dies[place]
     if cores := near(die, affinity(topology()), available):
         return cores, f"near die {die} (npu-smi info -t topo)"
-    # An A3's dies are about equally far from all cores: shares in the order of the dies' numbers.
-    return share(available, max(DIES_OF_A_SERVER, die + 1), die), f"share of die {die}"
+    # A server's dies are about equally far from all cores: shares in the order of the dies' numbers. A container that
+    # holds some of them takes these dies' shares only, so that two containers on one server do not meet.
+    of_server = max(atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc).dies, dies[-1] + 1)
+    return share(available, of_server, die), f"share of die {die}"

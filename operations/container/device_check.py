@@ -1,36 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that the image was built for the kind of dies in this container.
+"""Check that this container may open its dies, that they answer, and that the image was built for their kind.
 
-A mismatch is the failure on A3 that users report most often.
+What is wrong with them shows here in one line; later it would be a trace of CANN in each of sixteen replicas.
 """
 
 from __future__ import annotations
 
-import subprocess
+import os
 from collections.abc import Mapping
+from pathlib import Path
 
+import atlas
 import npu_smi
 from tool_errors import DeviceError
 
 
-def check_device(env: Mapping[str, str]) -> None:
-    """Compare SOC_VERSION, which the image carries, with what npu-smi sees. Raises DeviceError.
+def check_device(env: Mapping[str, str], devices: Path = Path("/dev")) -> None:
+    """Compare SOC_VERSION, which the image carries, with what npu-smi sees.
 
-    Where npu-smi is not mounted or does not run, nothing is checked here; vllm-ascend checks the device itself later.
+    Raises DeviceError with the cause where a die cannot be opened, npu-smi lists none, or it is of another kind, and
+    UsageError for a SOC_VERSION that is none. Where npu-smi is not mounted, one line says that nothing was compared;
+    vllm-ascend checks the device itself later.
     """
     if env.get("HARDWARE") != "ascend":
         return
-    wanted = npu_smi.built_for(env.get("SOC_VERSION", ""))
-    try:
-        answer = subprocess.run(["npu-smi", "info"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        print(
-            f"device check: npu-smi gives no answer ({error}); the device is checked by vllm-ascend alone", flush=True
-        )
-        return
-    found = {die.generation for die in npu_smi.parse(answer.stdout).dies}
-    if found and found != {wanted}:
+    built = atlas.of_soc(env.get("SOC_VERSION", ""))
+    if shut := npu_smi.closed(devices):
+        path, group = shut
+        own = ", ".join(map(str, sorted({os.getegid(), *os.getgroups()})))
         raise DeviceError(
-            f"this image was built for {wanted} ({env.get('SOC_VERSION')}), but the dies here are "
-            f"{', '.join(sorted(found))}; build it with --build-arg SOC_VERSION and CANN_IMAGE of that kind"
+            f"user {os.geteuid()} of the groups {own} may not open {path}, which belongs to group {group}; "
+            f"set ASCEND_GID={group} in .env (in Kubernetes: supplementalGroups)"
+        )
+    answer = npu_smi.ask("info")
+    if answer.missing:
+        print(f"device check: {answer.text}; the dies are checked by vllm-ascend alone", flush=True)
+        return
+    if trouble := npu_smi.trouble(answer):
+        cause, remedy = trouble
+        raise DeviceError(f"{cause}; {remedy}")
+    found = {die.generation for die in npu_smi.parse(answer.text).dies}
+    if found != {built.title}:
+        raise DeviceError(
+            f"this image was built for {built.title} ({env.get('SOC_VERSION')}), but the dies here are "
+            f"{', '.join(sorted(found))}; set ATLAS in .env to {' or '.join(atlas.KEYS)}, as the dies are, and "
+            "docker compose build vlm"
         )

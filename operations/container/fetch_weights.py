@@ -19,12 +19,18 @@ from served_weights.errors import WeightsError
 from served_weights.manifest import NAME, write
 from served_weights.placing import check_whole, part_of, put_in_place, remove_leftovers
 from served_weights.settings import WeightSettings
+from served_weights.vlm import there
 from tool_errors import EnvironmentSetupError, UsageError, run
 
 
 def chosen(settings: WeightSettings, catalog: Catalog) -> Model:
-    """The entry of models.yaml that VLM_MODEL names. Raises UsageError."""
-    name = settings.vlm_model or catalog.default
+    """The entry of models.yaml that VLM_MODEL names, else the newest that lies there, else the recommended one.
+
+    Raises UsageError.
+    """
+    if settings.vlm_model is None:
+        return (there(settings) or [catalog.recommended])[0]
+    name = settings.vlm_model
     if name not in catalog.models:
         raise UsageError(
             f"VLM_MODEL is {name!r}; expected one of {', '.join(catalog.models)}, whose weights can be fetched"

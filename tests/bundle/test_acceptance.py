@@ -25,6 +25,7 @@ from bundle.support.redact import MARK
 from tests.support.paths import ROOT
 from tests.support.simulated_docker import SimulatedDocker
 from tests.support.simulated_parser import SimulatedParser
+from tool_errors import ServiceError
 
 KEY, TOKEN = "kY7-planted-key-in-plain", "planted-token-0123456789"
 DATA = ROOT / "tests/data"
@@ -268,6 +269,52 @@ def test_driver_and_dies_by_npu_smi(docker: SimulatedDocker, parser: DrawnPages,
     assert "not A3 but A2" in machine.driver(node).found
     say("")
     assert machine.driver(node).verdict == FAIL
+
+
+@pytest.mark.server
+def test_the_driver_step_says_what_npu_smi_failed_with(docker: SimulatedDocker, parser: DrawnPages, tmp_path: Path):
+    program = tmp_path / "docker/bin/npu-smi"
+    program.write_text(f"#!/bin/sh\ncat {DATA}/npu-smi/fails-8005.txt >&2; exit 1\n")
+    program.chmod(0o755)
+    found = machine.driver(node_at(parser, HARDWARE="ascend"))
+    assert found.verdict == FAIL and found.found.startswith("the driver does not let this process in (-8005); ")
+
+
+@pytest.mark.server
+def test_other_products_are_accepted_as_atlas_says(docker: SimulatedDocker, parser: DrawnPages, tmp_path: Path):
+    program = tmp_path / "docker/bin/npu-smi"
+    program.write_text(f"#!/bin/sh\ncat {DATA}/npu-smi/a2.txt\n")
+    program.chmod(0o755)
+    assert machine.driver(node_at(parser, HARDWARE="ascend", ATLAS="a2")).verdict == PASS
+
+
+def states(docker: SimulatedDocker, **found: str) -> None:
+    docker.say("ps", "".join(json.dumps({"Service": name, "State": state}) + "\n" for name, state in found.items()))
+
+
+@pytest.mark.server
+def test_no_second_container_is_opened_on_dies_that_are_held(docker: SimulatedDocker, parser: DrawnPages):
+    node = node_at(parser, HARDWARE="ascend")
+    docker.say("dies", "\n" + json.dumps(checked([0])))
+    states(docker, vlm="running")
+    dies.alone(node)
+    assert "exec -T vlm" in docker.calls[-1]
+    # It starts again and again: it is stopped first, then a container of its own checks the dies.
+    states(docker, vlm="restarting")
+    dies.alone(node)
+    assert docker.calls[-4:-2] == ["compose ps --all --format json", "compose stop vlm"]
+    assert docker.calls[-1].startswith("compose run --rm --no-deps -T vlm")
+    for rows, inspected, words in (
+        ({"vlm": "exited", "vlm-next": "running"}, "", "vlm-next holds dies"),
+        ({"vlm": "exited"}, "/stranger||/dev/davinci3\n", "the container stranger holds dies of this bundle"),
+    ):
+        states(docker, **rows)
+        docker.say("running", "1234\n")
+        docker.say("inspect", inspected)
+        before = len(docker.calls)
+        with pytest.raises(ServiceError, match=words):
+            dies.alone(node)
+        assert not any(" run " in call for call in docker.calls[before:])
 
 
 @pytest.mark.server

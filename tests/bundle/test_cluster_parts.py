@@ -13,6 +13,7 @@ from container import balancer, fetch_weights, metrics, pods
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.errors import WeightsError
 from served_weights.manifest import NAME, verify
+from served_weights.settings import WeightSettings
 from tests.support.system_packages import needs
 from tool_errors import EnvironmentSetupError, UsageError
 
@@ -102,9 +103,18 @@ def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     client.chmod(0o755)
     for name, value in {"ENVS_DIR": tmp_path / "venv", "MODELS_DIR": tmp_path / "models", "HARDWARE": "cpu"}.items():
         monkeypatch.setenv(name, str(value))
-    for name in ("VLM_MODEL", "MODELS_CONFIG", "LAYOUT_MODEL_DIR"):
+    for name in ("MODELS_CONFIG", "LAYOUT_MODEL_DIR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("VLM_MODEL", "PaddleOCR-VL")
     return tmp_path / "models"
+
+
+def test_where_no_model_is_named_the_newest_is_fetched_unless_one_is_there(volume: Path):
+    catalog = Catalog.load(DEFAULT_FILE)
+    settings = WeightSettings.from_environment({"MODELS_DIR": str(volume), "HARDWARE": "cpu"})
+    assert fetch_weights.chosen(settings, catalog).name == "PaddleOCR-VL-1.6"
+    fetch_weights.main()
+    assert fetch_weights.chosen(settings, catalog).name == "PaddleOCR-VL"
 
 
 def test_weights_come_to_their_place_when_they_are_whole(
@@ -137,4 +147,3 @@ def test_a_folder_cannot_be_fetched(volume: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("VLM_MODEL", "mine")
     with pytest.raises(UsageError, match="VLM_MODEL is 'mine'; expected one of PaddleOCR-VL,"):
         fetch_weights.main()
-    assert Catalog.load(DEFAULT_FILE).default == "PaddleOCR-VL"

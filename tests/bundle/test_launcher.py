@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+import atlas
 from served_weights.vlm import VlmWeights, find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
 from tool_errors import UsageError
+from vlm_models.settings import ATTENTION
 from vlm_server.command import build_command, build_environment, flags, max_num_seqs
 from vlm_server.host import Host
-from vlm_server.serving import Serving
+from vlm_server.serving import Serving, check_graphs
 from vlm_server.settings import Settings
 
 SERVING = Serving.load(ROOT / "config/models.yaml")
@@ -145,13 +147,53 @@ def test_arguments_and_graph_mode_without_a_rebuild(tmp_path: Path):
     assert max_num_seqs(command) == 128
 
 
-def test_replicas_of_a_die_divide_its_memory(tmp_path: Path):
+def test_replicas_of_a_die_divide_cache_and_requests_and_not_the_memory(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path, HARDWARE="ascend", VLM_REPLICAS_PER_DIE="4")
     command = build_command(chosen, SERVING, resolve(chosen), [])
-    assert value(command, "--gpu-memory-utilization") == "0.2" and value(command, "--num-gpu-blocks-override") == "1024"
-    alone = settings(tmp_path, HARDWARE="cpu", VLM_REPLICAS_PER_DIE="4")
-    assert "--gpu-memory-utilization" not in build_command(alone, SERVING, resolve(alone), [])
+    assert value(command, "--gpu-memory-utilization") == "0.8" and value(command, "--num-gpu-blocks-override") == "1024"
+    assert max_num_seqs(command) == 32
+    on_cpu = settings(tmp_path, HARDWARE="cpu", VLM_REPLICAS_PER_DIE="4")
+    assert max_num_seqs(build_command(on_cpu, SERVING, resolve(on_cpu), [])) == 16
+
+
+@pytest.mark.parametrize("product", atlas.PRODUCTS, ids=atlas.KEYS)
+def test_what_follows_from_the_chip(tmp_path: Path, product: atlas.Product):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = settings(tmp_path, HARDWARE="ascend", SOC_VERSION=product.soc)
+    command = build_command(chosen, SERVING, resolve(chosen), [])
+    assert value(command, "--dtype") == product.dtype and ("--enforce-eager" in command) is not product.graphs
+    env = build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": ""})
+    assert env["VLM_ATTENTION"] == product.attention and product.attention in ATTENTION
+    own = {"VLM_ATTENTION": "sdpa"}
+    assert build_environment(chosen, SERVING, resolve(chosen), own)["VLM_ATTENTION"] == "sdpa"
+
+
+def test_no_graphs_where_upstream_has_none(tmp_path: Path):
+    with pytest.raises(UsageError, match="VLM_GRAPH_MODE is 'piecewise', but vllm-ascend has no graphs on 310P"):
+        settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend310p3", VLM_GRAPH_MODE="piecewise")
+    settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend310p3", VLM_GRAPH_MODE="none")
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"VLM_GRAPH_MODE": "full"},
+        {"VLM_GRAPH_MODE": "full_decode_only"},
+        {"VLM_ARGS": """--compilation-config '{"cudagraph_mode": "FULL_DECODE_ONLY"}'"""},
+    ],
+)
+def test_graphs_of_whole_steps_need_the_newer_stack(tmp_path: Path, env: dict[str, str]):
+    chosen = settings(tmp_path, HARDWARE="ascend", **env)
+    with pytest.raises(UsageError, match=r"which stack 0\.11\.1 fills up wrongly; set STACK=0\.13\.0"):
+        check_graphs(chosen, "0.11.1")
+    check_graphs(chosen, "0.13.0")
+
+
+@pytest.mark.parametrize("mode", ["", "none", "piecewise", "full_and_piecewise"])
+def test_other_graphs_serve_on_both_stacks(tmp_path: Path, mode: str):
+    for stack in ("0.11.1", "0.13.0"):
+        check_graphs(settings(tmp_path, HARDWARE="ascend", VLM_GRAPH_MODE=mode), stack)
 
 
 @pytest.mark.parametrize("words", [["--max-num-seqs", "many"], ["--max-num-seqs=0"], ["--max-num-seqs"]])
@@ -182,12 +224,12 @@ def machine(root: Path, flags: str, memory_kib: int, **cgroup: str) -> Host:
 def test_what_follows_from_the_machine(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     small = machine(tmp_path / "a", "avx2", 16 << 20)
-    assert small == Host(cores=8, memory=16 << 30, bfloat16=False)
+    assert small == Host(cores=8, memory=16 << 30, dtype="float32")
     assert small.values() == {"dtype": "float32", "VLLM_CPU_KVCACHE_SPACE": 2, "OMP_NUM_THREADS": 7}
     large = machine(tmp_path / "b", "avx512_bf16", 512 << 20, memory_max="max", cpu_max="max 100000")
     assert large.values() == {"dtype": "bfloat16", "VLLM_CPU_KVCACHE_SPACE": 4, "OMP_NUM_THREADS": 7}
     boxed = machine(tmp_path / "c", "amx_bf16", 512 << 20, memory_max=str(6 << 30), cpu_max="250000 100000")
-    assert boxed == Host(cores=2, memory=6 << 30, bfloat16=True)
+    assert boxed == Host(cores=2, memory=6 << 30, dtype="bfloat16")
     assert boxed.values() == {"dtype": "bfloat16", "VLLM_CPU_KVCACHE_SPACE": 1, "OMP_NUM_THREADS": 2}
     assert boxed.fill({"dtype": "derived", "a": 1}) == {"dtype": "bfloat16", "a": 1}
     with pytest.raises(UsageError, match="max-num-seqs is 'derived'; that is known for dtype, "):

@@ -131,6 +131,7 @@ def test_a_file_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ("default: x\n", "expected a mapping with the keys default and models"),
         (BASE.replace("default: a", "default: c"), "default is 'c'; expected one of a, b"),
+        (BASE.replace("default: a", "default: a c"), "default is 'a c'; expected one of a, b"),
         (BASE.replace("    path: A\n", ""), "models.a lacks the key 'path'"),
         (BASE.replace("path: A", "path: {x: y}"), "models.a.path is {'x': 'y'}; expected a text"),
         (BASE + "    golden: text\n", "models.b.golden is 'text'; expected a mapping"),
@@ -163,9 +164,9 @@ def test_a_file_that_is_away_and_one_that_changes(tmp_path: Path):
     with pytest.raises(UsageError, match=r"models\.yaml cannot be read: No such file"):
         Catalog.load(file)
     file.write_text(BASE)
-    assert Catalog.load(file).default == "a" and Catalog.load(file) is Catalog.load(file), "read once"
+    assert Catalog.load(file).defaults == ("a",) and Catalog.load(file) is Catalog.load(file), "read once"
     file.write_text(BASE.replace("default: a", "default: b") + "# longer\n")
-    assert Catalog.load(file).default == "b"
+    assert Catalog.load(file).defaults == ("b",)
 
 
 def test_a_bare_python_reads_the_tracked_file():

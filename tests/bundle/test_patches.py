@@ -17,7 +17,7 @@ FILES = sorted(PATCHES.rglob("*.patch"))
 
 def commits() -> set[str]:
     stacks = [yaml.safe_load(path.read_text()) for path in (ROOT / "config/stacks").glob("*.yaml")]
-    return {str(stack["services"]["vlm-ascend"]["build"]["args"]["VLLM_ASCEND_VERSION"]) for stack in stacks}
+    return {str(stack["services"]["vlm-a3"]["build"]["args"]["VLLM_ASCEND_VERSION"]) for stack in stacks}
 
 
 def test_the_default_stack_has_the_mend_of_its_positions():

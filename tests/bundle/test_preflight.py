@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+import atlas
 from bundle.compose import dies
 from bundle.preflight import engine, host, npu, reach, weights
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
+from npu_smi import Answer
 from served_weights import layout, manifest
+from tests.bundle.test_device_check import FAILURES
 from tests.support.paths import ROOT
 
 SAMPLES = ROOT / "tests/data/npu-smi"
@@ -48,8 +51,7 @@ class Node(Machine):
             ("docker", "info"): f"{folder}\n",
             ("docker", "image"): '{"paddleocr-vl.soc": "ascend910_9391"}\n',
         }
-        if sample:
-            self.answers["npu-smi",] = (SAMPLES / f"{sample}.txt").read_text()
+        self.npu = {("info",): Answer(0, (SAMPLES / f"{sample}.txt").read_text())} if sample else {}
         model = folder / "models/PaddleOCR-VL"
         (model / layout.DEFAULT).mkdir(parents=True)
         for file in layout.FILES:
@@ -60,12 +62,20 @@ class Node(Machine):
         (model / "model.safetensors").write_bytes(bytes(8) + b"{}")
         manifest.write(model)
 
+    def change(self, old: str, new: str) -> None:
+        """Let npu-smi info say something else at one place."""
+        self.npu["info",] = Answer(0, self.npu["info",].text.replace(old, new, 1))
+
     def put(self, name: str, text: str) -> None:
         self.path(name).parent.mkdir(parents=True, exist_ok=True)
         self.path(name).write_text(text)
 
     def run(self, *command: str) -> str | None:
         return self.answers.get(command[:2]) or self.answers.get(command[:1])
+
+    def npu_smi(self, *words: str) -> Answer:
+        missing = Answer(None, "npu-smi cannot be run (No such file or directory)", missing=True)
+        return self.npu.get(words) or self.npu.get(words[:3]) or (Answer(1, "") if self.npu else missing)
 
     def architecture(self) -> str:
         return "aarch64"
@@ -87,11 +97,73 @@ def test_an_a3_node_passes(tmp_path: Path):
     assert {"driver", "devices", "dies", "group", "engine", "compose", "image", "weights"} <= set(found)
 
 
-@pytest.mark.parametrize(("sample", "named"), [("a2", "910B4 (A2)"), ("310p", "310P3 (310P)")])
-def test_other_chips_fail_with_the_image_that_they_need(tmp_path: Path, sample: str, named: str):
-    found = by_check(Node(tmp_path, sample))
-    assert found["dies"].level == "FAIL" and named in found["dies"].found and "SOC_VERSION" in found["dies"].remedy
-    assert found["image"].level == "FAIL" and "built for A3" in found["image"].found
+@pytest.mark.parametrize(("key", "name"), [("a2", "910B4 (A2)"), ("310p", "310P3 (310P)")])
+def test_other_products_pass_with_one_setting(tmp_path: Path, key: str, name: str):
+    """Without it, what is printed is that very setting. With it all passes, and what is experimental is said."""
+    found = by_check(Node(tmp_path / "before", key))["dies"]
+    assert found.level == "FAIL" and name in found.found and found.remedy.startswith(f"ATLAS={key} in .env")
+    node = Node(tmp_path / "after", key, ATLAS=key, NPU_IDS="0")
+    node.change(" 9030 /", " 2859 /")  # an idle die's
+    node.answers["docker", "image"] = json.dumps({"paddleocr-vl.soc": atlas.named(key).soc})
+    after = by_check(node)
+    product = after.pop("product", None)
+    assert {finding.level for finding in after.values()} == {"PASS"}, [show(finding) for finding in after.values()]
+    assert f"paddleocr-vl/vlm-{key}:0.11.1" in after["image"].found
+    assert (product is not None) == (key == "310p") and (product is None or "experimental" in product.found)
+
+
+def test_dies_without_kernels_have_no_remedy(tmp_path: Path):
+    node = Node(tmp_path, "a2")
+    node.npu["info",] = Answer(0, node.npu["info",].text.replace("910B4", "910A "))
+    found = by_check(node)["dies"]
+    assert found.level == "FAIL" and found.found == "910A (910A)" and found.remedy.startswith("another node")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("/stranger||/dev/davinci1|/dev/davinci_manager", "the container stranger was given die 1"),
+        ("/stranger|other|/dev/davinci0|/dev/davinci1", "the container stranger was given die 0-1"),
+        ("/stranger||/dev/davinci9", None),
+        ("/web||", None),
+        ("/paddleocr-vl-vlm-1|paddleocr-vl|/dev/davinci0", None),
+    ],
+)
+def test_other_containers_on_our_dies_are_named(tmp_path: Path, line: str, found: str | None):
+    node = Node(tmp_path, "a3")
+    node.answers |= {("docker", "ps"): "1234\n", ("docker", "inspect"): f"{line}\n"}
+    finding = by_check(node).get("other containers")
+    assert (finding and (finding.level, finding.found)) == (found and ("WARN", found))
+
+
+def test_an_image_of_another_product_is_named(tmp_path: Path):
+    found = by_check(Node(tmp_path, "a2", ATLAS="a2"))["image"]
+    assert found.level == "FAIL" and found.found == "paddleocr-vl/vlm-a2:0.11.1 was built for ascend910_9391"
+
+
+@pytest.mark.parametrize(("sample", "words"), FAILURES.items())
+def test_each_failure_of_npu_smi_has_its_cause(tmp_path: Path, sample: str, words: str):
+    node = Node(tmp_path, "a3")
+    node.npu["info",] = Answer(1, (SAMPLES / f"{sample}.txt").read_text())
+    found = by_check(node)["npu-smi"]
+    assert found.level == "FAIL" and words in found.found and found.remedy and "\n" not in show(found).split("do:")[1]
+
+
+@pytest.mark.parametrize(
+    ("sample", "words"),
+    [
+        ("share-off", "device-share is off"),
+        ("share-a3", "device-share is off"),
+        ("share-on", "device-share is on"),
+        (None, "does not say whether device-share is on"),
+    ],
+)
+def test_whether_containers_may_share_the_dies(tmp_path: Path, sample: str | None, words: str):
+    node = Node(tmp_path, "a3")
+    if sample:
+        node.npu["info", "-t", "device-share"] = Answer(0, (SAMPLES / f"{sample}.txt").read_text())
+    found = by_check(node)["sharing"]
+    assert found.level == "PASS" and words in found.found
 
 
 def test_a_machine_without_npu(tmp_path: Path):
@@ -160,6 +232,9 @@ def test_a_machine_without_npu(tmp_path: Path):
         ),
         (lambda node: node.values.update({"LAYOUT_MODEL_DIR": "/opt/inside"}), "layout model", "WARN", "/opt/inside"),
         (lambda node: node.path("/models/PaddleOCR-VL/config.json").chmod(0o600), "permissions", "FAIL", "config.json"),
+        (lambda node: node.values.update({"ATLAS": "a5"}), "ATLAS", "FAIL", "ATLAS is 'a5'; expected one of a3"),
+        (lambda node: node.values.update({"SOC_VERSION": "ascend910b3"}), "ATLAS", "FAIL", "which is no A3"),
+        (lambda node: node.values.update({"SOC_VERSION": "910c"}), "ATLAS", "FAIL", "SOC_VERSION is '910c'"),
         (lambda node: node.values.update({"NPU_IDS": "0-1x"}), "NPU_IDS", "FAIL", "NPU_IDS is '0-1x'"),
         (lambda node: node.values.update({"NPU_IDS": "1,0"}), "NPU_IDS", "FAIL", "ascending"),
         (lambda node: node.values.update({"NPU_IDS": "0,1"}), "NPU_IDS", "FAIL", "no compose fragment for 0,1"),
@@ -171,15 +246,13 @@ def test_a_machine_without_npu(tmp_path: Path):
         (lambda node: node.values.update({"HARDWARE": "gpu"}), "HARDWARE", "FAIL", "HARDWARE is 'gpu'"),
         (lambda node: node.values.update({"NPU_IDS": "present"}), "NPU_IDS", "FAIL", "no compose fragment for present"),
         (
-            lambda node: node.answers.update(
-                {("npu-smi",): node.answers["npu-smi",].replace("| OK ", "| Warning ", 1)}
-            ),
+            lambda node: node.change("| OK ", "| Warning "),
             "dies",
             "FAIL",
             "not healthy",
         ),
         (
-            lambda node: node.answers.update({("npu-smi",): node.answers["npu-smi",].replace(" 3131 /", "23131 /", 1)}),
+            lambda node: node.change(" 3131 /", "23131 /"),
             "free dies",
             "WARN",
             "die 0 holds memory",
@@ -258,5 +331,5 @@ def test_every_check_is_run():
         assert set(module.CHECKS) >= {
             value
             for name, value in vars(module).items()
-            if name.startswith("check_") and name not in ("check_report", "check_permissions")
+            if name.startswith("check_") and name not in ("check_report", "check_permissions", "check_sharing")
         }

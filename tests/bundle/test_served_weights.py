@@ -21,6 +21,7 @@ from served_weights.vlm import find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import SAFETENSORS, make_weights
 from tool_errors import ServiceError, UsageError
+from vlm_server.banner import choice
 
 
 def settings(models: Path, **env: str) -> WeightSettings:
@@ -43,6 +44,42 @@ def test_published_weights_win_over_demo(tmp_path: Path):
     assert find_vlm(settings(tmp_path)).path == real
     assert not find_vlm(settings(tmp_path)).demo
     assert find_vlm(settings(tmp_path, VLM_MODEL="PaddleOCR-VL", HARDWARE="ascend")).path == real
+
+
+NEWER = "Global:\n  model_name: PaddleOCR-VL-1.6-0.9B\n"
+
+
+def make_newer(models: Path) -> Path:
+    folder = make_weights(models / "PaddleOCR-VL-1.6")
+    (folder / "inference.yml").write_text(NEWER)
+    return folder
+
+
+@pytest.mark.parametrize("hardware", ["cpu", "ascend"])
+def test_the_newest_that_is_there_is_served_where_no_model_is_named(tmp_path: Path, hardware: str):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    older = make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = find_vlm(settings(tmp_path, HARDWARE=hardware))
+    assert chosen.path == older and choice(chosen, settings(tmp_path)) == (
+        "weights: PaddleOCR-VL, since VLM_MODEL is unset; PaddleOCR-VL-1.6 is newer (scripts/fetch_weights.sh)"
+    )
+    newer = make_newer(tmp_path)
+    chosen = find_vlm(settings(tmp_path, HARDWARE=hardware))
+    assert chosen.path == newer and chosen.model.layout == "PP-DocLayoutV3"
+    assert choice(chosen, settings(tmp_path)).endswith("unset; PaddleOCR-VL is there too, and older")
+    assert find_vlm(settings(tmp_path, HARDWARE=hardware, VLM_MODEL="PaddleOCR-VL")).path == older
+
+
+def test_a_half_copied_newer_one_is_no_reason_to_serve_the_older(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    (make_newer(tmp_path) / "config.json").unlink()
+    with pytest.raises(WeightsError, match=r"PaddleOCR-VL-1\.6 are incomplete: config\.json is missing"):
+        find_vlm(settings(tmp_path))
+
+
+def test_without_any_the_recommended_one_is_asked_for(tmp_path: Path):
+    with pytest.raises(WeightsError, match=r"copy the published weights to .*/PaddleOCR-VL-1\.6 "):
+        find_vlm(settings(tmp_path, HARDWARE="ascend"))
 
 
 def test_an_empty_mount_point_counts_as_absent(tmp_path: Path):
@@ -169,10 +206,13 @@ def test_where_the_layout_model_is_looked_for(tmp_path: Path):
     assert not find_layout(other, carried).demo and find_layout(settings(tmp_path / "demo"), tmp_path / "demo").demo
 
 
-@pytest.mark.parametrize("env", [{"HARDWARE": "ascend"}, {"VLM_MODEL": "PaddleOCR-VL"}])
-def test_the_demo_layout_model_never_stands_in_where_a_model_is_wanted(tmp_path: Path, env: dict[str, str]):
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [({"HARDWARE": "ascend"}, "PP-DocLayoutV3"), ({"VLM_MODEL": "PaddleOCR-VL"}, layout.DEFAULT)],
+)
+def test_the_demo_layout_model_never_stands_in_where_a_model_is_wanted(tmp_path: Path, env: dict[str, str], name: str):
     make_layout(tmp_path / "demo" / layout.DEFAULT)
-    with pytest.raises(WeightsError, match=f"{layout.DEFAULT} was not found.*LAYOUT_MODEL_DIR"):
+    with pytest.raises(WeightsError, match=f"{name} was not found.*LAYOUT_MODEL_DIR"):
         find_layout(settings(tmp_path, **env))
 
 

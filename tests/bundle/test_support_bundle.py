@@ -21,7 +21,7 @@ SIGNATURE = "plantedsignature0123456789"
 DOCKER = """#!/bin/sh
 case "$*" in
 *"ps --all --format json"*)
-  echo '{"Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-ascend:0.11.1"}'
+  echo '{"Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.11.1"}'
   echo '{"Service":"parser","State":"running","Health":"healthy","Image":"paddleocr-vl/parser:3.7.0"}' ;;
 *"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391"}' ;;
 *"container.status"*)

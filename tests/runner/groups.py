@@ -79,13 +79,13 @@ GROUPS = {
             ("tests/types",),
             also=("client", "parser", "corpus", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
         ),
-        # The family that only the second stack's vLLM has.
+        # The family that only the second stack's vLLM has, and the version of PaddleOCR-VL that is served by default.
         Group(
             "plugin-0.13",
             "vlm-0.13",
-            ("tests/plugin/test_families.py", "tests/plugin/test_family_shapes.py"),
+            ("tests/plugin/test_families.py", "tests/plugin/test_family_shapes.py", "tests/plugin/test_versions.py"),
             also=("reference", "parser"),
-            options=("-k", "hunyuan_vl"),
+            options=("-k", "hunyuan_vl or test_versions"),
         ),
         # Ray, and clusters of several nodes on this machine.
         Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),

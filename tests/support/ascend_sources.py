@@ -38,9 +38,7 @@ class Stack:
     def args(self) -> dict[str, str]:
         """The build arguments of the VLM server's image."""
         text = (ROOT / f"config/stacks/{self.name}.yaml").read_text()
-        return {
-            key: str(value) for key, value in yaml.safe_load(text)["services"]["vlm-ascend"]["build"]["args"].items()
-        }
+        return {key: str(value) for key, value in yaml.safe_load(text)["services"]["vlm-a3"]["build"]["args"].items()}
 
     @property
     def environment(self) -> str:
@@ -48,7 +46,7 @@ class Stack:
 
     @property
     def image(self) -> str:
-        return f"paddleocr-vl/vlm-ascend:{self.name}"
+        return f"paddleocr-vl/vlm-a3:{self.name}"
 
 
 def extract(archive: Path, target: Path) -> Path:

@@ -30,7 +30,8 @@ RENDERINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cpu, corpus": ("cpu", ("corpus",)),
     "corpus": ("corpus", ()),
 }
-VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+# A default may be another variable.
+VARIABLE = re.compile(r"\$\{(\w+)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}")
 
 
 def kubectl() -> str:
@@ -128,7 +129,9 @@ def compose_service(name: str, hardware: str) -> dict[str, Any]:
     """A service of compose.yaml with what it extends, as it is for this hardware with no setting made."""
 
     def load(path: Path, service: str) -> dict[str, Any]:
-        text = VARIABLE.sub(lambda match: hardware if match[1] == "HARDWARE" else match[2] or "", path.read_text())
+        text = path.read_text()
+        for _ in range(2):
+            text = VARIABLE.sub(lambda match: hardware if match[1] == "HARDWARE" else match[2] or "", text)
         found: dict[str, Any] = yaml.safe_load(text)["services"][service]
         extended = found.pop("extends", None)
         if not extended:

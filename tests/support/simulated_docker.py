@@ -24,6 +24,8 @@ PATTERNS = {
     "logs": "*compose?logs*",
     "root": "info*DockerRootDir*",
     "version": "version*",
+    "running": "ps?--quiet*",
+    "inspect": "inspect*",
     "compose": "compose?version*",
 }
 

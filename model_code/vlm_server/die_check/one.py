@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import on_cpu
+from . import on_cpu, shapes
 from .operators import OPERATORS, Operator
 
 
@@ -40,10 +40,11 @@ def check(operator: Operator, call: Any, device: torch.device) -> dict[str, Any]
 
 
 def check_all(kind: str, device: torch.device) -> list[dict[str, Any]]:
-    """Findings of all operators that a device of this kind has: `npu` or `cpu`."""
+    """Findings of all operators that serve on a device of this kind, `npu` or `cpu`, and of this image's product."""
     own = on_cpu.CALLS if kind == "cpu" else importlib.import_module(f"{__package__}.on_npu").CALLS
     calls = {**on_cpu.EVERYWHERE, **own}
-    return [check(operator, calls[operator.name], device) for operator in OPERATORS if operator.name in calls]
+    tried = [one for one in OPERATORS if one.name in calls and shapes.PRODUCT.title in one.titles]
+    return [check(operator, calls[operator.name], device) for operator in tried]
 
 
 def main(kind: str) -> None:

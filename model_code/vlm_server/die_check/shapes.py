@@ -7,12 +7,17 @@ the reference get the same bits.
 
 from __future__ import annotations
 
+import os
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-DTYPE = torch.bfloat16
+import atlas
+
+# What the image was built for; on a CPU, the default's.
+PRODUCT = atlas.of_soc(os.environ.get("SOC_VERSION") or atlas.DEFAULT.soc)
+DTYPE: torch.dtype = getattr(torch, PRODUCT.dtype)
 # The language model (ERNIE-4.5).
 HIDDEN, INTERMEDIATE = 1024, 3072
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, EPSILON = 16, 2, 128, (16, 24, 24), 1e-5

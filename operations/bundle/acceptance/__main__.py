@@ -25,7 +25,11 @@ from tool_errors import FAILED, run
 
 STEPS = (
     Step("preflight", "the machine has what the bundle needs", machine.preflight),
-    Step("driver", "driver and firmware are there, and every die is an A3's and healthy", machine.driver),
+    Step(
+        "driver",
+        "driver and firmware are there, and every die is of the kind that ATLAS says, and healthy",
+        machine.driver,
+    ),
     Step("each die alone", "each die allocates and computes one operator of each kind that we use", dies.alone),
     Step("ATB", "CANN's library of transformer operators loads and computes on each die", dies.atb),
     Step("all dies", "every replica and the parser serve", serving.all_dies),
@@ -36,7 +40,16 @@ STEPS = (
     Step("load", "no page fails while every replica is busy", load.load),
 )
 # Settings that say what was accepted; none of them is a secret.
-SETTINGS = ("STACK", "NPU_IDS", "VLM_MODEL", "VLM_REPLICAS", "VLM_REPLICAS_PER_DIE", "VLM_ARGS", "VLM_GRAPH_MODE")
+SETTINGS = (
+    "ATLAS",
+    "STACK",
+    "NPU_IDS",
+    "VLM_MODEL",
+    "VLM_REPLICAS",
+    "VLM_REPLICAS_PER_DIE",
+    "VLM_ARGS",
+    "VLM_GRAPH_MODE",
+)
 
 
 def minutes(text: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+import atlas
 import npu_smi
 from bundle.acceptance.node import Node
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
@@ -24,18 +25,21 @@ def preflight(node: Node) -> Outcome:
 def driver(node: Node) -> Outcome:
     if not node.ascend:
         return Outcome(SKIP, "HARDWARE=cpu: there is no driver")
-    report = npu_smi.parse(node.command("npu-smi.txt", "npu-smi", "info").stdout)
-    if not report.dies:
-        return Outcome(FAIL, "npu-smi info lists no dies; install the driver, see scripts/preflight.sh")
+    product = atlas.named(node.values.get("ATLAS") or "")
+    done = node.command("npu-smi.txt", "npu-smi", "info")
+    answer = npu_smi.Answer(done.returncode, done.stdout + done.stderr)
+    if trouble := npu_smi.trouble(answer):
+        return Outcome(FAIL, f"{trouble[0]}; {trouble[1]}")
+    report = npu_smi.parse(answer.text)
     for source in sources(len({die.npu for die in report.dies})):
         if source.name.startswith("npu/") and source.name != "npu/info.txt":
             node.command(source.name.removeprefix("npu/"), *source.command, timeout=source.timeout)
     sick = [str(die.number) for die in report.dies if not die.healthy]
-    wrong = sorted({die.generation for die in report.dies if die.generation != "A3"})
+    wrong = sorted({die.generation for die in report.dies if die.generation != product.title})
     said = f"npu-smi {report.version or 'of an unknown version'}, {len(report.dies)} dies"
     if sick or wrong:
         said += f"; not healthy: die {', '.join(sick)}" if sick else ""
-        return Outcome(FAIL, said + (f"; not A3 but {', '.join(wrong)}" if wrong else ""))
+        return Outcome(FAIL, said + (f"; not {product.title} but {', '.join(wrong)}" if wrong else ""))
     of_driver = [finding for finding in node.findings if finding["check"] in ("driver", "firmware", "driver files")]
     worst = [finding for finding in of_driver if finding["level"] != "PASS"]
     said += "".join(f"; {finding['check']} {finding['found']}" for finding in of_driver)

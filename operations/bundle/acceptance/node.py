@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bundle.compose import project
+from bundle.compose import dies, project
+from tool_errors import ServiceError
 
 # Of one output; the end of a longer one is kept.
 MOST_CHARACTERS = 20 << 20
@@ -59,9 +60,31 @@ class Node:
         return done
 
     def in_vlm(self, name: str, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run a command with the VLM's environment: in its container, or in a new one where that does not run."""
-        where = ("exec", "-T", "vlm", ENTRY_POINT) if self.running("vlm") else ("run", "--rm", "--no-deps", "-T", "vlm")
+        """Run a command with the VLM's environment: in its container, or in a new one where none holds the dies.
+
+        A `vlm` that starts again and again is stopped for it; the step that starts the bundle starts it, too. Raises
+        ServiceError where another container holds the dies.
+        """
+        where = ("exec", "-T", "vlm", ENTRY_POINT)
+        if not self.running("vlm"):
+            self.free_the_dies()
+            where = ("run", "--rm", "--no-deps", "-T", "vlm")
         return self.command(name, "docker", "compose", *where, *words, timeout=timeout)
+
+    def free_the_dies(self) -> None:
+        """Stop a `vlm` that starts again and again. Raises ServiceError where another container holds dies: a second
+        one on a die fails, and its check would say nothing about the die."""
+        rows = project.containers()
+        if rows.get("vlm", {}).get("State") == "restarting":
+            self.command("stop.txt", "docker", "compose", "stop", "vlm", timeout=180)
+        if not self.ascend:
+            return
+        if rows.get("vlm-next", {}).get("State") in ("running", "restarting"):
+            raise ServiceError("vlm-next holds dies, and vlm does not run; scripts/upgrade.sh back, then again")
+        mine = set(dies.parse_ids(dies.chosen(self.values)))
+        for name, numbers in dies.holders(lambda *words: project.call(*words, timeout=60).stdout).items():
+            if mine & set(numbers):
+                raise ServiceError(f"the container {name} holds dies of this bundle; docker stop {name}, then again")
 
     def running(self, service: str) -> bool:
         return project.containers().get(service, {}).get("State") == "running"

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compose fragments that name the device files of chosen dies: config/compose/dies/<NPU_IDS>.yaml."""
+"""Compose fragments that name the device files of chosen dies: config/compose/dies/<NPU_IDS>.yaml.
+
+Where NPU_IDS is empty, ATLAS is the file's name: all dies of such a server.
+"""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import atlas
 import npu_smi
-from bundle.paths import CONFIG, shown
+from bundle.paths import CONFIG, VALUES, shown
 from bundle.progress import say
 from tool_errors import DeviceError, ToolError, UsageError
 
@@ -18,11 +21,26 @@ FOLDER = CONFIG / "compose" / "dies"
 DIES = 16
 # NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance.
 PRESENT = "present"
+PROJECT = "paddleocr-vl"
+HOLDER = (
+    '{{.Name}}|{{index .Config.Labels "com.docker.compose.project"}}'
+    "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}"
+)
 SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
 
 
+def chosen(values: Mapping[str, str]) -> str:
+    """The name of the fragment that compose takes with these settings."""
+    return values.get("NPU_IDS") or values.get("ATLAS") or atlas.DEFAULT.key
+
+
 def parse_ids(text: str) -> list[int]:
-    """Return the numbers in `0,2,5`, `4-11`, or a mixture of both. Raises UsageError unless they ascend."""
+    """Return the numbers in `0,2,5`, `4-11`, or a mixture of both; all of a product's for its key.
+
+    Raises UsageError unless they ascend.
+    """
+    if text in atlas.KEYS:
+        return list(range(atlas.named(text).dies))
     wrong = UsageError(f"NPU_IDS is {text!r}; expected ascending numbers from 0 to {DIES - 1}, like 0,2,5 or 4-11")
     ids: list[int] = []
     for part in text.split(","):
@@ -45,7 +63,7 @@ def fragment(text: str, name: str = "", missing: Sequence[int] = ()) -> str:
     said = f'      NPU_WANTED: "{text}"\n      NPU_MISSING: "{",".join(map(str, missing))}"\n' if missing else ""
     return (
         f"# The device files of NPU_IDS={name or text}; written by scripts/select_npus.sh.\nservices:\n  vlm:\n"
-        '    extends: {file: "../../stacks/${STACK:-0.11.1}.yaml", service: vlm-ascend}\n'
+        '    extends: {file: "../../stacks/${STACK:-0.11.1}.yaml", service: "vlm-${ATLAS:-a3}"}\n'
         + (f"    environment:\n{said}" if said else "")
         + f"    devices:\n{devices}"
     )
@@ -56,15 +74,54 @@ def dies_of(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"- /dev/davinci(\d+)$", text, re.MULTILINE)]
 
 
+def ids(numbers: Sequence[int]) -> str:
+    """The text that `parse_ids` reads as these ascending numbers: `0-7`, or `0,2,5` where some are left out."""
+    if len(numbers) > 1 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ",".join(map(str, numbers))
+
+
+def write(text: str) -> Path:
+    """Write the fragment of these dies where there is none yet."""
+    path = FOLDER / f"{text}.yaml"
+    if not path.is_file():
+        path.write_text(fragment(text))
+    return path
+
+
+def shared(wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.ask) -> bool | None:
+    """Whether several containers may hold these dies at once (device-share); None where npu-smi does not say."""
+    npus = sorted({die.npu for die in npu_smi.parse(ask("info").text).dies if die.number in wanted})
+    answers = [npu_smi.shared(ask("info", "-t", "device-share", "-i", str(npu))) for npu in npus]
+    if not answers or None in answers:
+        return None
+    return all(answers)
+
+
+def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
+    """Running containers of others than this bundle -> the dies whose device files they were given.
+
+    `run` gives the output of a command, None where it fails. A privileged container may open every die and names none.
+    """
+    listed = (run("docker", "ps", "--quiet", "--no-trunc") or "").split()
+    text = run("docker", "inspect", "--format", HOLDER, *listed) if listed else ""
+    found = {}
+    for line in (text or "").splitlines():
+        name, project, *devices = line.split("|")
+        numbers = sorted(int(match[1]) for one in devices if (match := re.fullmatch(r"/dev/davinci(\d+)", one)))
+        if numbers and project != PROJECT:
+            found[name.lstrip("/")] = numbers
+    return found
+
+
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
     not call it healthy."""
     found = {number: "no device file" for number in wanted if not (root / f"dev/davinci{number}").exists()}
-    try:
-        answer = subprocess.run(["npu-smi", "info"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return found
-    sick = {die.number for die in npu_smi.parse(answer.stdout).dies if not die.healthy}
+    answer = npu_smi.ask("info")
+    if trouble := npu_smi.trouble(answer):
+        say(f"WARNING: the dies' health is not known: {trouble[0]}; {trouble[1]}")
+    sick = {die.number for die in npu_smi.parse(answer.text).dies if not die.healthy}
     return {**{number: "not healthy (npu-smi info)" for number in wanted if number in sick}, **found}
 
 
@@ -93,11 +150,9 @@ def main(words: list[str]) -> int:
         return 2
     try:
         if words[0] == PRESENT:
-            write_present((words + ["0-15"])[1])
+            write_present(words[1] if words[1:] else chosen({**VALUES, "NPU_IDS": ""}))
         else:
-            path = FOLDER / f"{words[0]}.yaml"
-            path.write_text(fragment(words[0]))
-            say(f"wrote {shown(path)}; set NPU_IDS={words[0]} in .env")
+            say(f"{shown(write(words[0]))} is there; set NPU_IDS={words[0]} in .env")
     except ToolError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 from bundle.paths import ROOT
@@ -13,12 +15,14 @@ from tool_errors import ServiceError
 SECONDS = 60
 
 
-def compose(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run `docker compose WORDS` with its output captured.
+def compose(
+    *words: str, timeout: float = SECONDS, settings: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `docker compose WORDS` with its output captured; `settings` win over .env and the environment.
 
     Raises ServiceError where docker cannot be run or does not answer in time. A status other than 0 is the caller's.
     """
-    return docker("compose", *words, timeout=timeout)
+    return call("docker", "compose", *words, timeout=timeout, settings=settings)
 
 
 def docker(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
@@ -26,12 +30,13 @@ def docker(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess
     return call("docker", *words, timeout=timeout)
 
 
-def call(*words: str, timeout: float) -> subprocess.CompletedProcess[str]:
+def call(*words: str, timeout: float, settings: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run any command in the checkout, as `compose` does."""
     try:
         return subprocess.run(
             words,
             cwd=ROOT,
+            env={**os.environ, **(settings or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -55,6 +60,15 @@ def containers() -> dict[str, dict[str, Any]]:
         raise ServiceError(f"docker compose ps: {(answer.stderr.strip().splitlines() or ['no message'])[-1]}")
     rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
     return {row["Service"]: row for row in rows}
+
+
+def inspect(name: str) -> dict[str, Any]:
+    """What the engine knows of a container, by id or name. Raises ServiceError."""
+    answer = docker("inspect", name)
+    if answer.returncode:
+        raise ServiceError(f"docker inspect {name}: {answer.stderr.strip()}")
+    found: dict[str, Any] = json.loads(answer.stdout)[0]
+    return found
 
 
 def labels(image: str) -> dict[str, str]:

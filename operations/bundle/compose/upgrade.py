@@ -2,41 +2,41 @@
 """scripts/upgrade.sh: another version of the VLM on half of the dies while the others serve; promote it or go back.
 
 `vlm-next` (compose.yaml) is a container like `vlm`, but of the image that compose names now. Each uses one half of the
-same dies. When its replicas have passed the self-test, it gets the name `vlm` in the internal network too, and the
-parser's calls go to both (decision 0415).
+dies. When its replicas have passed the self-test, it gets the name `vlm` in the internal network too, and the parser's
+calls go to both (decision 0415).
+
+Where the dies may be shared (on CPU; on Ascend with device-share on), both containers see all dies, and `vlm` gives up
+a half without being made anew. Where a die belongs to one container, each gets the device files of its half only, and
+the two stay, so that `vlm` is made anew once and not for every upgrade.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bundle import readiness
-from bundle.compose import project
+from bundle.compose import dies, project
+from bundle.paths import VALUES
 from bundle.progress import say, step
 from tool_errors import FAILED, ServiceError, UsageError, run
 
 NOW, NEXT = "vlm", "vlm-next"
 PYTHON = "/opt/venv/supervisor/bin/python"
 VOLUME = "vlm-next-state"
+OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 700.0, 900.0, 180.0
 PAUSE_SECONDS = 2
 
 
-def inspect(name: str) -> dict[str, Any]:
-    """What the engine knows of a container, by id. Raises ServiceError."""
-    answer = project.docker("inspect", name)
-    if answer.returncode:
-        raise ServiceError(f"docker inspect {name}: {answer.stderr.strip()}")
-    return json.loads(answer.stdout)[0]
-
-
-def must(*words: str, timeout: float = project.SECONDS) -> str:
+def must(*words: str, timeout: float = project.SECONDS, settings: Mapping[str, str] | None = None) -> str:
     """Output of `docker compose WORDS`. Raises ServiceError with its last line."""
-    answer = project.compose("--profile", "upgrade", *words, timeout=timeout)
+    answer = project.compose("--profile", "upgrade", *words, timeout=timeout, settings=settings)
     if answer.returncode:
         lines = (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()
         raise ServiceError(f"docker compose {' '.join(words[:2])}: {lines[-1]}")
@@ -49,12 +49,12 @@ def take(half: str) -> None:
         must("exec", "-T", NOW, PYTHON, "-m", "container.take_half", half, timeout=DRAIN_SECONDS)
 
 
-def start_container(service: str, seconds: float) -> None:
+def start_container(service: str, seconds: float, settings: Mapping[str, str] | None = None) -> None:
     """Make a service's container from the image that compose names now, and wait until all its replicas answer.
 
     Raises ServiceError where the container ends, or the time is over.
     """
-    must("up", "--detach", "--no-build", "--no-deps", service, timeout=STOP_SECONDS)
+    must("up", "--detach", "--no-build", "--no-deps", service, timeout=STOP_SECONDS, settings=settings)
     deadline = time.monotonic() + seconds
     with step(f"{service} loads its weights") as ticker:
         while True:
@@ -88,7 +88,7 @@ def judge(service: str) -> None:
 
 def join(container: str) -> None:
     """Give the container the name `vlm` in its network, beside its own. Raises ServiceError."""
-    (network,) = inspect(container)["NetworkSettings"]["Networks"]
+    (network,) = project.inspect(container)["NetworkSettings"]["Networks"]
     for words in (("disconnect",), ("connect", "--alias", NOW, "--alias", NEXT)):
         answer = project.docker("network", *words, network, container)
         if answer.returncode:
@@ -105,9 +105,66 @@ def remove_next() -> None:
         project.docker("volume", "rm", f"{row['Project']}_{VOLUME}")
 
 
-def start(seconds: float) -> None:
+def held(rows: Mapping[str, dict[str, Any]], service: str) -> list[int]:
+    """The dies whose device files a service's container was given; none where it is not there, and on CPU."""
+    if service not in rows:
+        return []
+    devices = project.inspect(rows[service]["ID"])["HostConfig"].get("Devices") or []
+    found = (re.fullmatch(r"/dev/davinci(\d+)", one["PathOnHost"]) for one in devices)
+    return sorted(int(match[1]) for match in found if match)
+
+
+def are_apart(rows: Mapping[str, dict[str, Any]]) -> bool:
+    """Whether both containers are there, and each has dies of its own."""
+    return bool(held(rows, NEXT)) and not set(held(rows, NEXT)) & set(held(rows, NOW))
+
+
+def configured() -> list[int]:
+    """The dies that compose gives to `vlm`, by .env."""
+    return dies.dies_of((dies.FOLDER / f"{dies.chosen(VALUES)}.yaml").read_text())
+
+
+def settings_of(now: Sequence[int], following: Sequence[int]) -> dict[str, dict[str, str]]:
+    """Service -> settings that give it the device files of these dies; `vlm-next` uses all that it is given."""
+    texts = {NOW: dies.ids(now), NEXT: dies.ids(following)}
+    for text in texts.values():
+        dies.write(text)
+    return {NOW: {"NPU_IDS": texts[NOW]}, NEXT: {"NPU_IDS": texts[NEXT], "VLM_NEXT_HALF": ""}}
+
+
+def halved(numbers: Sequence[int]) -> dict[str, dict[str, str]]:
+    """The same for two halves. Raises UsageError for a single die."""
+    if len(numbers) < 2:
+        raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS)")
+    middle = (len(numbers) + 1) // 2
+    return settings_of(numbers[:middle], numbers[middle:])
+
+
+def check_pause(pause: bool, numbers: Sequence[int]) -> None:
+    """Raise UsageError where a die belongs to one container, unless the caller takes the pause that this costs."""
+    if pause or dies.shared(numbers):
+        return
+    raise UsageError(
+        "device-share is off or not known, so vlm-next cannot open dies that vlm holds. Nothing was changed. Either "
+        "`scripts/upgrade.sh start --pause`: vlm is made anew with the first half of its dies, which takes as long as "
+        "its weights load, and nobody answers meanwhile (jobs wait); later upgrades need no pause. Or, while no "
+        "container uses the dies, as root: `npu-smi set -t device-share -i NPU -d 1` for each NPU, again after every "
+        "boot; then any container with the device files may use a die, so only where all containers are yours"
+    )
+
+
+def own_image(container: str) -> str:
+    """A name for the image that a container runs, which compose's own name may not be any more."""
+    answer = project.docker("tag", project.inspect(container)["Image"], OWN_IMAGE)
+    if answer.returncode:
+        raise ServiceError(f"docker tag: {answer.stderr.strip()}")
+    return OWN_IMAGE
+
+
+def start(seconds: float, pause: bool) -> None:
     rows = project.containers()
-    if NEXT in rows:
+    apart = are_apart(rows)
+    if NEXT in rows and not (apart and project.inspect(rows[NEXT]["ID"])["Image"] == image_of(rows)):
         raise UsageError(f"{NEXT} is there already; scripts/upgrade.sh promote, or back")
     if rows.get(NOW, {}).get("Health") != "healthy":
         raise UsageError("vlm is not healthy; an upgrade by halves needs a VLM that serves (scripts/status.sh)")
@@ -115,18 +172,43 @@ def start(seconds: float) -> None:
     answer = project.docker("image", "inspect", "--format", "{{.Id}}", image)
     if answer.returncode:
         raise UsageError(f"{image} is not there; docker compose build, or scripts/offline_bundle.sh load")
-    if inspect(rows[NOW]["ID"])["Image"] == answer.stdout.strip():
+    if image_of(rows) == answer.stdout.strip():
         raise UsageError(f"vlm runs {image} already; build or load another version first")
-    take("first")
-    start_container(NEXT, seconds)
+    mine = held(rows, NOW)
+    if mine and not apart:
+        check_pause(pause, mine)
+    if apart or (mine and pause):
+        settings = settings_of(mine, held(rows, NEXT)) if apart else halved(mine)
+        if not apart:
+            say(f"nobody answers until vlm has loaded on dies {settings[NOW]['NPU_IDS']}; jobs wait")
+            start_container(NOW, seconds, {**settings[NOW], "VLM_IMAGE": own_image(rows[NOW]["ID"])})
+        start_container(NEXT, seconds, settings[NEXT])
+    else:
+        take("first")
+        start_container(NEXT, seconds)
     judge(NEXT)
     join(project.containers()[NEXT]["ID"])
     say(f"both versions serve, {image} on the second half of the dies. Next: scripts/upgrade.sh promote, or back")
 
 
+def image_of(rows: Mapping[str, dict[str, Any]]) -> str:
+    """The id of the image that `vlm` runs."""
+    return str(project.inspect(rows[NOW]["ID"])["Image"])
+
+
 def promote(seconds: float) -> None:
-    if NEXT not in project.containers():
+    rows = project.containers()
+    if NEXT not in rows:
         raise UsageError(f"there is no {NEXT}; scripts/upgrade.sh start comes first")
+    if are_apart(rows):
+        mine = settings_of(held(rows, NOW), held(rows, NEXT))[NOW]
+        start_container(NOW, seconds, mine)
+        judge(NOW)
+        say(
+            f"both containers are the new version, and stay two, each with its dies: set NPU_IDS={mine['NPU_IDS']} in "
+            ".env. The next start needs no pause; scripts/upgrade.sh back makes them one again"
+        )
+        return
     start_container(NOW, seconds)
     judge(NOW)
     remove_next()
@@ -134,14 +216,23 @@ def promote(seconds: float) -> None:
     say("vlm is the new version; its second half loads (scripts/status.sh --wait-all)")
 
 
-def back() -> None:
+def back(seconds: float) -> None:
     rows = project.containers()
     if NEXT in rows and rows.get(NOW, {}).get("Health") != "healthy":
         raise UsageError(
             f"vlm does not serve, {NEXT} does; first bring the version before: tag its image back, then "
             "docker compose up -d --no-build --no-deps --wait vlm"
         )
+    mine = held(rows, NOW)
+    # What was taken from it for vlm-next; or, where a start broke off before, what .env names.
+    everything = sorted({*mine, *held(rows, NEXT)}) if NEXT in rows else configured() if mine else []
     remove_next()
+    if everything != mine:
+        text = dies.ids(everything)
+        dies.write(text)
+        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. NPU_IDS in .env must name them again")
+        start_container(NOW, seconds, {"NPU_IDS": text, "VLM_IMAGE": own_image(rows[NOW]["ID"])})
+        return
     take("all")
     say("vlm has all dies; those of the second half load (scripts/status.sh --wait-all)")
 
@@ -154,12 +245,15 @@ def main(words: list[str]) -> int:
     arguments.add_argument(
         "--timeout", type=float, default=LOAD_SECONDS, metavar="SECONDS", help="for loading; default %(default).0f"
     )
+    arguments.add_argument(
+        "--pause", action="store_true", help="start: on dies that belong to one container, make vlm anew with one half"
+    )
     options = arguments.parse_args(words)
     try:
-        if options.verb == "back":
-            back()
+        if options.verb == "start":
+            start(options.timeout, options.pause)
         else:
-            {"start": start, "promote": promote}[options.verb](options.timeout)
+            {"promote": promote, "back": back}[options.verb](options.timeout)
     except ServiceError:
         say("the other half goes on serving; scripts/upgrade.sh back ends the attempt")
         raise

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Run by Dockerfile.ascend: patch vllm-ascend, compile it for SOC_VERSION, and leave its wheel:
-# build_kernels.sh SOURCES TOOLS OUTPUT, where TOOLS has patches/COMMIT/*.patch and cmake/TorchConfig.cmake.
+# build_kernels.sh SOURCES TREE OUTPUT, where TREE has operations/bundle/image_build and common.
 set -euo pipefail
 
-sources="$1" tools="$2" output="$3"
+sources="$1" tree="$2" output="$3"
+tools="$tree/operations/bundle/image_build"
 toolkit=/usr/local/Ascend/ascend-toolkit
 
 fail() {
@@ -23,17 +24,7 @@ HOME="$(mktemp -d)"
 # Before CANN's files: ATB's asks this Python's torch for its C++ ABI, and upstream's setup.py calls `python3`.
 export HOME PATH="/opt/venv/vlm/bin:$PATH" TORCH_DEVICE_BACKEND_AUTOLOAD=0
 
-# Each of our patches says what it mends and when it can go. Sources that have the mend already are left as they are.
-for patch in "$tools/patches/${VLLM_ASCEND_VERSION:-none}"/*.patch; do
-    [[ -f "$patch" ]] || continue
-    if git -C "$sources" apply "$patch" 2>/dev/null; then
-        echo "patched: ${patch##*/}"
-    elif git -C "$sources" apply --reverse --check "$patch" 2>/dev/null; then
-        echo "has it already: ${patch##*/}"
-    else
-        fail "${patch##*/} does not apply to these sources; expected those of commit $VLLM_ASCEND_VERSION"
-    fi
-done
+"$tools/patch_sources.sh" "$sources" "$tools"
 
 set +u
 # shellcheck source=/dev/null
@@ -63,16 +54,5 @@ fi
 /opt/venv/bootstrap/bin/uv build --wheel --no-build-isolation --offline --no-cache --python /opt/venv/vlm/bin/python \
     --out-dir "$output" "$sources"
 
-# The build of the operators may end early with status 0: upstream's scripts do so for a chip that they do not know.
-python3 - "$output" "$SOC_VERSION" <<'END'
-import pathlib, sys, zipfile
-[wheel] = pathlib.Path(sys.argv[1]).glob("*.whl")
-names = zipfile.ZipFile(wheel).namelist()
-wanted = ["vllm_ascend/libvllm_ascend_kernels.so", "vllm_ascend/vllm_ascend_C"]
-if sys.argv[2].startswith("ascend910"):
-    wanted.append("vllm_ascend/_cann_ops_custom/vendors/")
-for start in wanted:
-    if not any(name.startswith(start) for name in names):
-        sys.exit(f"error: {wheel.name} has no {start}*; the lines above say what was left out for {sys.argv[2]}")
-END
+PYTHONPATH="$tree/operations:$tree/common" python3 -m bundle.image_build.kernel_wheel check "$output"/*.whl
 ls -l "$output"

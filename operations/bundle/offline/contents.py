@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 from bundle.paths import ROOT, VALUES
+from served_weights.settings import WeightSettings
+from served_weights.vlm import is_absent, named
 from tool_errors import UsageError
 
 # Names in that folder: ids of the images and digests of all files; the images; the Compose plugin; bills of materials.
@@ -58,15 +60,16 @@ def left_behind(name: str) -> bool:
 
 
 def weight_files() -> list[tuple[Path, str]]:
-    """Return the files of the published weights with their names in the archive.
+    """Return the files of the weights that would be served, with their names in the archive.
 
-    Raises UsageError if there are none.
+    Raises UsageError if there are none but the demo's.
     """
-    models = (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve() / "PaddleOCR-VL"
-    if not models.is_dir():
-        raise UsageError(f"--weights: {models} is not there; scripts/fetch_weights.sh")
+    settings = WeightSettings.from_environment(VALUES)
+    folder = named(settings)[1]
+    if not folder.is_relative_to(settings.models_dir) or is_absent(folder):
+        raise UsageError(f"--weights: {folder} is not there; scripts/fetch_weights.sh")
     return [
-        (path, f"models/PaddleOCR-VL/{path.relative_to(models)}")
-        for path in sorted(models.rglob("*"))
+        (path, f"models/{path.relative_to(settings.models_dir)}")
+        for path in sorted(folder.rglob("*"))
         if path.is_file()
     ]

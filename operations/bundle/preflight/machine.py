@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import npu_smi
 from bundle import ports
 
 KINDS = ("ascend", "cpu")
@@ -64,6 +65,10 @@ class Machine:
         except (OSError, subprocess.TimeoutExpired):
             return None
         return result.stdout if result.returncode == 0 else None
+
+    def npu_smi(self, *words: str) -> npu_smi.Answer:
+        """Run npu-smi; its failures are findings, too."""
+        return npu_smi.ask(*words)
 
     def architecture(self) -> str:
         return os.uname().machine

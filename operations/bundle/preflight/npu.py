@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import atlas
 import npu_smi
-from bundle.compose.dies import FOLDER, PRESENT, SHARED, dies_of, parse_ids
+from bundle.compose.dies import FOLDER, PRESENT, SHARED, chosen, dies_of, holders, ids, parse_ids, shared
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
@@ -73,7 +74,17 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
 
 
 def check_dies(machine: Machine) -> Iterator[Finding]:
-    text = machine.values.get("NPU_IDS") or "0-15"
+    try:
+        product = atlas.named(machine.setting("ATLAS", ""))
+        soc = machine.setting("SOC_VERSION", product.soc)
+        if atlas.of_soc(soc) != product:
+            raise UsageError(f"SOC_VERSION is {soc!r}, which is no {product.title}; expected one like {product.soc}")
+    except UsageError as error:
+        yield Finding(
+            "FAIL", "ATLAS", str(error), "the kind of this node's dies", "set ATLAS in .env, and no SOC_VERSION"
+        )
+        return
+    text = chosen(machine.values)
     fragment = FOLDER / f"{text}.yaml"
     try:
         if text == PRESENT:
@@ -106,34 +117,40 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
         )
     else:
         yield passed("devices", f"{len(wanted)} dies, NPU_IDS={text}")
-    output = machine.run("npu-smi", "info")
-    if output is None:
-        yield Finding(
-            "FAIL",
-            "npu-smi",
-            "npu-smi info does not run",
-            "a list of dies",
-            "install the driver; as another user than root: usermod -aG HwHiAiUser USER",
-        )
+    answer = machine.npu_smi("info")
+    if trouble := npu_smi.trouble(answer):
+        yield Finding("FAIL", "npu-smi", trouble[0], "a list of dies", trouble[1])
         return
-    yield from check_report(npu_smi.parse(output), set(wanted))
+    report = npu_smi.parse(answer.text)
+    yield from check_report(report, set(wanted), product)
+    yield from check_sharing(machine, wanted)
 
 
-def check_report(report: npu_smi.Report, wanted: set[int]) -> Iterator[Finding]:
+def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Product) -> Iterator[Finding]:
     """Check what npu-smi says of the dies: their kind, their health, and whether they are free."""
     kinds = {die.generation for die in report.dies}
-    if kinds != {"A3"}:
-        names = ", ".join(sorted({die.name for die in report.dies})) or "no dies"
+    if kinds != {product.title}:
+        fitting = [other.key for other in atlas.PRODUCTS if kinds == {other.title}]
         yield Finding(
             "FAIL",
             "dies",
-            f"{names} ({', '.join(sorted(kinds)) or 'none'})",
-            "Atlas A3 (Ascend910, two dies each NPU)",
-            "build the image for these dies: CANN_IMAGE and SOC_VERSION, see docs/settings.md",
+            f"{', '.join(sorted({die.name for die in report.dies}))} ({', '.join(sorted(kinds))})",
+            f"{product.title}, as ATLAS says ({product.machines})",
+            f"ATLAS={fitting[0]} in .env, then docker compose build vlm or scripts/offline_bundle.sh load ARCHIVE"
+            if fitting
+            else "another node: vllm-ascend has no kernels for these",
         )
         return
-    chosen = [die for die in report.dies if die.number in wanted]
-    sick = [die.number for die in chosen if not die.healthy]
+    if product.upstream != "supported":
+        yield Finding(
+            "WARN",
+            "product",
+            f"vllm-ascend calls its support of {product.title} {product.upstream}",
+            "a supported product: " + ", ".join(one.title for one in atlas.PRODUCTS if one.upstream == "supported"),
+            "scripts/acceptance.sh before anything relies on it",
+        )
+    chosen_dies = [die for die in report.dies if die.number in wanted]
+    sick = [die.number for die in chosen_dies if not die.healthy]
     if sick:
         yield Finding(
             "FAIL",
@@ -144,12 +161,12 @@ def check_report(report: npu_smi.Report, wanted: set[int]) -> Iterator[Finding]:
         )
     chip = {
         (die.npu, index)
-        for npu in {die.npu for die in chosen}
+        for npu in {die.npu for die in chosen_dies}
         for index, die in enumerate(die for die in report.dies if die.npu == npu)
-        if die in chosen
+        if die in chosen_dies
     }
     used = sorted(report.busy & chip)
-    full = [die.number for die in chosen if (die.memory_used or 0) > IDLE_MEMORY]
+    full = [die.number for die in chosen_dies if (die.memory_used or 0) > IDLE_MEMORY]
     if used or full:
         what = f"a process runs on NPU {used[0][0]} chip {used[0][1]}" if used else f"die {full[0]} holds memory"
         yield Finding(
@@ -160,7 +177,34 @@ def check_report(report: npu_smi.Report, wanted: set[int]) -> Iterator[Finding]:
             "npu-smi info shows whose process it is; leave the die out of NPU_IDS, or nothing if it is this bundle",
         )
     elif not sick:
-        yield passed("dies", f"{len(chosen)} of {len(report.dies)} A3 dies chosen, healthy and free")
+        yield passed("dies", f"{len(chosen_dies)} of {len(report.dies)} {product.title} dies chosen, healthy and free")
+
+
+def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
+    """Say whether two containers may hold the dies at once: what an upgrade by halves without a pause needs."""
+    said = {
+        True: "device-share is on: several containers may hold a die, also strangers'",
+        False: "device-share is off, as shipped: a die belongs to one container",
+        None: "npu-smi does not say whether device-share is on; it is off as shipped: a die belongs to one container",
+    }[shared(wanted, machine.npu_smi)]
+    yield passed("sharing", f"{said} (docs/operations.md, Upgrade by halves)")
+
+
+def check_holders(machine: Machine) -> Iterator[Finding]:
+    """Name other containers that were given dies of ours: the driver lets one container open a die."""
+    try:
+        wanted = set(parse_ids(chosen(machine.values)))
+    except UsageError:
+        return  # `check_dies` says so
+    for name, numbers in holders(machine.run).items():
+        if both := sorted(wanted & set(numbers)):
+            yield Finding(
+                "WARN",
+                "other containers",
+                f"the container {name} was given die {ids(both)}",
+                "dies that no other container may open",
+                f"docker stop {name}, or leave its dies out of NPU_IDS",
+            )
 
 
 def check_group(machine: Machine) -> Iterator[Finding]:
@@ -187,4 +231,4 @@ def check_group(machine: Machine) -> Iterator[Finding]:
         yield passed("group", f"HwHiAiUser is {wanted}")
 
 
-CHECKS = (check_driver, check_dies, check_group)
+CHECKS = (check_driver, check_dies, check_holders, check_group)

@@ -58,7 +58,7 @@ def vlm_finding(weights: VlmWeights, settings: WeightSettings) -> Finding:
     except WeightsError as error:
         return Finding("FAIL", "weights", str(error), "the files of the manifest", FETCH)
     if weights.demo and not settings.vlm_model:
-        home = settings.models_dir / weights.model.path
+        home = settings.models_dir / settings.catalog.recommended.path
         return Finding(
             "WARN",
             "weights",

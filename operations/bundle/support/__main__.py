@@ -86,14 +86,7 @@ def collect() -> Iterator[tuple[str, str, str]]:
         if name.startswith(("VLM_", "PARSER_", "LAYOUT_", "NPU_", "HARDWARE"))
     }
     yield "settings/shell.txt", "settings of this shell", "".join(f"{name}={own[name]}\n" for name in sorted(own))
-    try:
-        report = npu_smi.parse(
-            subprocess.run(["npu-smi", "info"], capture_output=True, text=True, timeout=60, check=False).stdout
-        )
-        npus = len({die.npu for die in report.dies})
-    except (OSError, subprocess.SubprocessError):
-        npus = 0
-    for source in sources(npus):
+    for source in sources(len({die.npu for die in npu_smi.parse(npu_smi.ask("info").text).dies})):
         yield source.name, source.why, output(source)
     for path, name in (("/metrics", "metrics"), ("/health/ready", "ready")):
         yield f"parser/{name}.txt", f"GET {path}", page(path)

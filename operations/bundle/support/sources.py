@@ -76,6 +76,6 @@ def sources(npus: int) -> Iterator[Source]:
     """Every source; health and errors of each NPU where there are some."""
     yield from SOURCES
     for number in range(npus):
-        for kind in ("health", "ecc", "temp"):
+        for kind in ("health", "ecc", "temp", "device-share"):
             command = ("npu-smi", "info", "-t", kind, "-i", str(number))
             yield Source(f"npu/{number}-{kind}.txt", f"{kind} of NPU {number}", command)

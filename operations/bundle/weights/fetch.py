@@ -116,13 +116,13 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/fetch_weights.sh", description="Bring published weights here.")
     parser.add_argument("source", metavar="hf|modelscope|PATH", help="a model hub, or a folder or tar archive")
     parser.add_argument(
-        "model", metavar="MODEL", nargs="?", help="an entry of config/models.yaml (default: its default)"
+        "model", metavar="MODEL", nargs="?", help="an entry of config/models.yaml (default: the newest PaddleOCR-VL)"
     )
     options = parser.parse_args(words)
 
     def command() -> None:
         catalog = Catalog.load(DEFAULT_FILE)
-        name = options.model or catalog.default
+        name = options.model or catalog.recommended.name
         if name not in catalog.models:
             raise UsageError(f"{name}: expected one of {', '.join(catalog.models)}")
         models = (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import atlas
 from tests.images.conftest import stage
 from tests.images.project import Project
 from tests.support.ascend_sources import SETTING, STACKS, Stack, sources
@@ -41,16 +42,19 @@ class Built:
         return self.inside("/opt/venv/vlm/bin/python", "-c", code, options=options).splitlines()[-1]
 
 
-def build(project: Project, stack: Stack, target: str, contexts: dict[str, Path]) -> str:
-    """Build one stage of Dockerfile.ascend with the stack's arguments; returns the image's name."""
-    image = f"paddleocr-vl/test-{target}:{stack.name}"
+def build(
+    project: Project,
+    stack: Stack,
+    target: str,
+    contexts: dict[str, Path],
+    soc: str = atlas.DEFAULT.soc,
+    arguments: dict[str, str] | None = None,
+) -> str:
+    """Build one stage of Dockerfile.ascend with the stack's arguments for a chip; returns the image's name."""
+    image = f"paddleocr-vl/test-{target}-{soc}:{stack.name}"
     words = ["--load", "--network", "host", "--file", "Dockerfile.ascend", "--target", target, "--tag", image]
-    arguments = stack.args | {
-        "CANN_IMAGE": project.env["CANN_IMAGE"],
-        "CANN_DIGEST": "",
-        "SOC_VERSION": "ascend910_9391",
-    }
-    for name, value in arguments.items():
+    own = {"CANN_IMAGE": project.env["CANN_IMAGE"], "CANN_DIGEST": "", "SOC_VERSION": soc, "VLLM_ASCEND_IMAGE": ""}
+    for name, value in {**stack.args, **own, **(arguments or {})}.items():
         words += ["--build-arg", f"{name}={value}"]
     for name, folder in contexts.items():
         words += ["--build-context", f"{name}={folder}"]
@@ -105,15 +109,19 @@ def ascend(built: Built) -> Built:
     return built
 
 
-@pytest.fixture(scope="package")
-def kernels(ascend: Built, wheels: Path) -> Built:
-    """The stage in which vllm-ascend was compiled, from the layers of the image."""
+def compiled_for(product: atlas.Product, whole: Built, wheels: Path) -> Built:
+    """The stage in which vllm-ascend was compiled for a product; for A3, from the layers of the image."""
     contexts = {"wheels": wheels}
     for name, setting in (("vllm_ascend", SETTING), ("catlass", "CATLASS_SOURCE")):
-        contexts[name] = Path(ascend.project.env[setting])
-    with stage(f"the stage kernels of stack {ascend.stack.name}"):
-        image = build(ascend.project, ascend.stack, "kernels", contexts)
-    return Built(ascend.project, ascend.stack, "kernels", image)
+        contexts[name] = Path(whole.project.env[setting])
+    with stage(f"the stage kernels of stack {whole.stack.name} for {product.soc}"):
+        image = build(whole.project, whole.stack, "kernels", contexts, product.soc)
+    return Built(whole.project, whole.stack, "kernels", image)
+
+
+@pytest.fixture(scope="package")
+def kernels(ascend: Built, wheels: Path) -> Built:
+    return compiled_for(atlas.DEFAULT, ascend, wheels)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

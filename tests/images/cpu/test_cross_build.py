@@ -90,7 +90,12 @@ def test_the_vlm_server_for_aarch64(engine: Engine, build: Callable[..., str]):
 def test_the_ascend_image_for_aarch64_up_to_its_kernels(engine: Engine, build: Callable[..., str]):
     base = ["--build-arg", f"BASE_IMAGE={base_image.ARM64_NAME}"]
     cann = build("cann", *base, "--build-context", f"support={ROOT / 'tests/support'}", folder=CANN)
-    arguments = STACK.args | {"CANN_IMAGE": cann, "CANN_DIGEST": "", "SOC_VERSION": "ascend910_9391"}
+    arguments = STACK.args | {
+        "CANN_IMAGE": cann,
+        "CANN_DIGEST": "",
+        "SOC_VERSION": "ascend910_9391",
+        "VLLM_ASCEND_IMAGE": "",
+    }
     words = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
     image = build("vllm", *words, "--file", "Dockerfile.ascend", "--target", "vllm")
     code = (

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/upgrade.sh on dies that belong to one container: nothing changes unasked, and the halves are disjoint.
+
+The engine and the driver are simulated (tests/support/simulated_dies.py). tests/images/cpu/test_upgrade.py has the real
+engine, where both containers see the same core sets.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bundle.compose import dies, upgrade
+from tests.support.paths import ROOT
+from tests.support.simulated_dies import SimulatedDies
+from tool_errors import ServiceError, UsageError
+
+SAMPLES = ROOT / "tests/data/npu-smi"
+IMAGE = "paddleocr-vl/vlm-a3:0.11.1"
+FIRST, SECOND = list(range(8)), list(range(8, 16))
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedDies:
+    found = SimulatedDies(tmp_path, monkeypatch, IMAGE)
+    (tmp_path / "info").write_text((SAMPLES / "a3.txt").read_text())
+    (tmp_path / "share").write_text((SAMPLES / "share-off.txt").read_text())
+    for name in ("NPU_IDS", "VLM_IMAGE", "ATLAS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(upgrade, "VALUES", {})
+    monkeypatch.setattr(upgrade, "PAUSE_SECONDS", 0.01)
+    found.build("sha256:new")
+    return found
+
+
+def test_nothing_is_changed_before_the_pause_was_agreed_to(node: SimulatedDies):
+    before = node.containers
+    with pytest.raises(
+        UsageError, match=r"device-share is off.*start --pause.*npu-smi set -t device-share -i NPU -d 1"
+    ):
+        upgrade.start(1, pause=False)
+    assert node.containers == before and not any("take_half" in call or " up " in call for call in node.state["calls"])
+
+
+def test_an_older_driver_that_does_not_say_counts_as_off(node: SimulatedDies, tmp_path: Path):
+    (tmp_path / "share").write_text("This device does not support querying device-share.\n")
+    with pytest.raises(UsageError, match="device-share is off or not known"):
+        upgrade.start(1, pause=False)
+
+
+def test_the_second_container_would_meet_the_drivers_refusal(node: SimulatedDies):
+    """What happened before: vlm-next with the dies that vlm holds."""
+    with pytest.raises(ServiceError, match="vlm-next ended: error: another container holds the dies"):
+        upgrade.start_container("vlm-next", 1)
+
+
+def test_each_container_gets_its_half_and_the_pair_stays(node: SimulatedDies):
+    upgrade.start(5, pause=True)
+    assert node.dies == {"vlm": FIRST, "vlm-next": SECOND}
+    both = node.containers
+    assert (both["vlm"]["image"], both["vlm-next"]["image"]) == ("sha256:old", "sha256:new")
+    assert both["vlm-next"]["half"] == "all" and both["vlm-next"]["aliases"] == ["vlm", "vlm-next"]
+    upgrade.promote(5)
+    assert node.dies == {"vlm": FIRST, "vlm-next": SECOND}
+    assert {one["image"] for one in node.containers.values()} == {"sha256:new"}
+    # The next version: no pause is asked for, and vlm is never made anew while the other half is away.
+    node.build("sha256:newer")
+    upgrade.start(5, pause=False)
+    assert [one["image"] for one in node.containers.values()] == ["sha256:new", "sha256:newer"]
+    assert node.dies == {"vlm": FIRST, "vlm-next": SECOND}
+
+
+def test_while_two_versions_run_there_is_no_third(node: SimulatedDies):
+    upgrade.start(5, pause=True)
+    node.build("sha256:newer")
+    with pytest.raises(UsageError, match="vlm-next is there already"):
+        upgrade.start(5, pause=True)
+
+
+def test_back_makes_one_container_of_the_version_before(node: SimulatedDies):
+    upgrade.start(5, pause=True)
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
+
+
+def test_a_broken_version_leaves_the_first_half_serving(node: SimulatedDies):
+    node.build("sha256:broken")
+    with pytest.raises(ServiceError, match="vlm-next ended: error: this version is broken"):
+        upgrade.start(5, pause=True)
+    assert node.dies["vlm"] == FIRST and node.containers["vlm"]["image"] == "sha256:old"
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))}
+
+
+def test_back_after_a_start_that_broke_off_early(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch):
+    def fails(*_: object) -> None:
+        raise ServiceError("stopped here")
+
+    real = upgrade.start_container
+    monkeypatch.setattr(upgrade, "start_container", lambda *words: fails() if words[0] == "vlm-next" else real(*words))
+    with pytest.raises(ServiceError):
+        upgrade.start(5, pause=True)
+    monkeypatch.setattr(upgrade, "start_container", real)
+    assert node.dies == {"vlm": FIRST}
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))}
+
+
+def test_where_dies_are_shared_no_container_is_made_anew(node: SimulatedDies, tmp_path: Path):
+    node.change(shared=True)
+    (tmp_path / "share").write_text((SAMPLES / "share-on.txt").read_text())
+    upgrade.start(5, pause=False)
+    assert node.containers["vlm"]["half"] == "first" and node.containers["vlm-next"]["half"] == "second"
+    assert set(map(len, node.dies.values())) == {16}
+    upgrade.promote(5)
+    assert list(node.containers) == ["vlm"] and node.containers["vlm"]["half"] == "all"
+
+
+def test_one_die_has_no_halves():
+    with pytest.raises(UsageError, match="one die cannot be halved"):
+        upgrade.halved([3])
+
+
+@pytest.mark.parametrize("text", ["0", "0-7", "0,2,5", "4,5"])
+def test_ids_are_written_as_they_are_read(text: str):
+    assert dies.parse_ids(dies.ids(dies.parse_ids(text))) == dies.parse_ids(text)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VLLM_ASCEND_IMAGE: the kernels of an image of upstream's layout are taken, and no compiler runs.
+
+The image is simulated: the compiled wheel of this stack's stage `kernels`, unpacked where upstream's images have their
+checkout. Upstream's own image was not tried.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.images.ascend.conftest import CANN, Built, build
+from tests.images.ascend.test_image import DEVICE_TYPE
+
+NAME = "vllm-ascend-simulated:compiled"
+# The checkout after `pip install -e`: the sources, and what was compiled beside the Python files.
+UPSTREAM = """FROM {kernels} AS kernels
+FROM {cann}
+COPY --from=kernels /src/vllm-ascend /vllm-workspace/vllm-ascend
+RUN --mount=type=bind,from=kernels,source=/dist,target=/dist \\
+    python3.11 -m zipfile -e /dist/*.whl /vllm-workspace/vllm-ascend
+"""
+
+
+def test_nothing_is_compiled(ascend: Built, kernels: Built, wheels: Path, tmp_path: Path):
+    (tmp_path / "Dockerfile").write_text(UPSTREAM.format(kernels=kernels.image, cann=ascend.project.env["CANN_IMAGE"]))
+    ascend.project.docker("buildx", "build", "--load", "--tag", NAME, str(tmp_path), timeout=900)
+    contexts = {"wheels": wheels, "vllm_ascend": CANN / "catlass"}
+    image = build(ascend.project, ascend.stack, "platform", contexts, arguments={"VLLM_ASCEND_IMAGE": NAME})
+    taken = Built(ascend.project, ascend.stack, "platform", image)
+    code = "from vllm_ascend._build_info import __device_type__ as kind; print(kind)"
+    assert taken.python(code) == DEVICE_TYPE[ascend.stack.name]
+    assert (
+        taken.inside("sh", "-c", "ls /var/log/simulated-compilers.jsonl 2>&1 || true")
+        .strip()
+        .endswith("No such file or directory")
+    )
