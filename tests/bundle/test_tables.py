@@ -65,7 +65,7 @@ def test_contributing_says_who_imports_a_package(cells: list[str]):
         return
     importers = {ours for ours, theirs in arrows() if theirs == name and ours != name}
     said = {word for word in CODE.findall(cells[2]) if word in PACKAGES}
-    assert importers == (set(PACKAGES) - said - {name} if cells[2].startswith("all but") else said)
+    assert importers == (set(PACKAGES) - said - {name} if cells[2].startswith("everything but") else said)
 
 
 def test_the_parsers_readme_names_its_packages():
