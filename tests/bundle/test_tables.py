@@ -113,3 +113,22 @@ def test_every_decision_that_is_named_exists():
         if (number := match[1] or match[2]) not in numbers
     }
     assert missing == set()
+
+
+def test_files_that_documents_name_exist():
+    """Code spans of documents that begin with a folder of the tree, like `tests/data`, with `::name` behind or not."""
+    folders = {path.parts[0] for path in FILES if len(path.parts) > 1}
+    of_readers = ("deploy/kubernetes/site", "models/PaddleOCR-VL")  # what a reader makes, or fetches
+    named_paths = {
+        (document, word.partition("::")[0].rstrip("/"))
+        for document in FILES
+        if document.suffix == ".md" and document.name != "CHANGELOG.md"  # which tells of what went
+        for word in re.findall(r"`([\w.-]+/[\w./:-]*)`", (ROOT / document).read_text(encoding="utf-8"))
+        if word.partition("/")[0] in folders and not word.startswith(of_readers)
+    }
+    missing = {
+        f"{document}: {word}"
+        for document, word in named_paths
+        if not any((ROOT / form).exists() for form in (word, f"{word}.py"))
+    }
+    assert len(named_paths) > 100 and missing == set()
