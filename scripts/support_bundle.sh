@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Collect what whoever helps asks for, in one archive: support_bundle.sh [--out FILE]
+# Collect in one archive what a helper asks for: support_bundle.sh [--out FILE]
 #
 # operations/bundle/support: run the commands of sources.py, fetch metrics and CANN's logs, take out secrets (redact.py),
 # write the archive. Keys and documents are never in it.

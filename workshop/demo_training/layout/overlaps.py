@@ -15,11 +15,10 @@ REST = 8.0  # px, height of the least that stays of a box
 
 
 def part_overlapping(boxes: Tensor, wanting: Tensor) -> Tensor:
-    """``boxes`` [N, K, 4] (px of the 800x800 input), of which those ``wanting`` [N, K] are parted.
+    """``boxes`` [N, K, 4] (px of the 800x800 input), with overlaps of those ``wanting`` [N, K] given to one of them.
 
-    Of two that overlap, one above the other, the one loses what they share whose width lies within the other's; the
-    lower one where both do. A box that would become less than ``REST`` high stays as it is.
-    """
+    Where two boxes overlap, one above the other, the one whose width lies within the other's loses the shared part;
+    if both do, the lower one. A box that would become less than ``REST`` high stays as it is."""
     left, top, right, bottom = (boxes[:, :, index] for index in range(4))
 
     def pairs(values: Tensor) -> tuple[Tensor, Tensor]:
