@@ -116,7 +116,7 @@ def test_every_decision_that_is_named_exists():
 
 
 def test_files_that_documents_name_exist():
-    """Code spans of documents that begin with a folder of the tree, like `tests/data`, with `::name` behind or not."""
+    """Code spans of documents that begin with a folder of the tree, like `tests/data`; an ending may be left out."""
     folders = {path.parts[0] for path in FILES if len(path.parts) > 1}
     of_readers = ("deploy/kubernetes/site", "models/PaddleOCR-VL")  # what a reader makes, or fetches
     named_paths = {
@@ -129,6 +129,6 @@ def test_files_that_documents_name_exist():
     missing = {
         f"{document}: {word}"
         for document, word in named_paths
-        if not any((ROOT / form).exists() for form in (word, f"{word}.py"))
+        if not (ROOT / word).exists() and not list((ROOT / word).parent.glob(f"{Path(word).name}.*"))
     }
     assert len(named_paths) > 100 and missing == set()

@@ -141,7 +141,7 @@ class Reading:
         return await asyncio.to_thread(_markdown, end.entry)
 
     def _parted(self, text: str, *, first: bool) -> str:
-        """``text`` of a page; the ``first`` of a page begins with the gap to the page before."""
+        """``text`` of a page, with what parts it from the pages before if it is the ``first`` of its page."""
         before = PAGE_BREAK if first and self._any_text else ""
         self._any_text = True
         return before + text
