@@ -11,7 +11,7 @@ from paddle_program.program import Operation, Type, UnknownProgram
 Tensor = TypeVar("Tensor")
 
 
-class Call(Generic[Tensor]):
+class OperatorCall(Generic[Tensor]):
     """Every attribute must be read: one that a function does not know could mean another result."""
 
     def __init__(self, operation: Operation, values: Sequence[Tensor | list[Tensor] | None]) -> None:

@@ -26,7 +26,7 @@ MOST_BODY_BYTES = 16 << 20
 BODY_TIMEOUT_S = 10.0
 
 
-class Refused(Exception):
+class BadRequest(Exception):
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
         self.status, self.words = status, words
@@ -55,7 +55,7 @@ class LayoutService:
             with self._seconds.time():
                 page = await self._read(request)
                 results = await self.batcher.find(page)
-        except Refused as exc:
+        except BadRequest as exc:
             return self._refuse(exc.status, exc.words)
         except Full:
             return self._refuse(503, f"{self.batcher.waiting} pages wait already (LAYOUT_QUEUE); come back")
@@ -79,34 +79,34 @@ class LayoutService:
         return JSONResponse({"error": words}, status, headers)
 
     async def _read(self, request: Request) -> Page:
-        """Raises Refused."""
+        """Raises BadRequest."""
         wanted = request.headers.get(MODEL_HEADER)
         if wanted != self._model.checksum:
-            raise Refused(
+            raise BadRequest(
                 409, f"{MODEL_HEADER} is {wanted}; this server has the model {self._model.checksum}: give both one"
             )
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 return self._checked(unpack(await _body(request)))
         except TimeoutError:
-            raise Refused(408, f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s") from None
+            raise BadRequest(408, f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s") from None
         except ClientDisconnect:
-            raise Refused(400, "the client went away") from None
+            raise BadRequest(400, "the client went away") from None
         except BadMessage as exc:
-            raise Refused(400, f"body: {exc}") from None
+            raise BadRequest(400, f"body: {exc}") from None
 
     def _checked(self, arrays: dict[str, np.ndarray]) -> Page:
-        """The arrays of a page, checked so that they cannot make the device fail. Raises Refused."""
+        """The arrays of a page, checked so that they cannot make the device fail. Raises BadRequest."""
         if arrays.keys() != self._model.shapes.keys():
-            raise Refused(400, f"body: arrays {sorted(arrays)}; expected {sorted(self._model.shapes)}")
+            raise BadRequest(400, f"body: arrays {sorted(arrays)}; expected {sorted(self._model.shapes)}")
         page = {}
         for name, value in arrays.items():
             value = full_image(value) if name == "image" else value
             if value.shape != self._model.shapes[name] or value.dtype != np.float32:
                 shape = list(self._model.shapes[name])
-                raise Refused(400, f"body: {name} is {value.dtype} {list(value.shape)}; expected float32 {shape}")
+                raise BadRequest(400, f"body: {name} is {value.dtype} {list(value.shape)}; expected float32 {shape}")
             if not np.isfinite(value).all() or (name != "image" and not (1e-6 < value).all()):
-                raise Refused(
+                raise BadRequest(
                     400, f"body: {name} has a value that no page has; expected finite values, and sizes above 0"
                 )
             page[name] = value
@@ -114,12 +114,12 @@ class LayoutService:
 
 
 async def _body(request: Request) -> bytes:
-    """Raises Refused for one that is too large."""
+    """Raises BadRequest for one that is too large."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > MOST_BODY_BYTES:
-            raise Refused(413, f"body: more than {MOST_BODY_BYTES} bytes")
+            raise BadRequest(413, f"body: more than {MOST_BODY_BYTES} bytes")
         parts.append(part)
     return b"".join(parts)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class Benchmark:
     """What is timed: ``new_tokens`` greedy tokens after the images, ``runs`` times after ``warmup`` unmeasured ones."""
 
     model_path: str
@@ -78,7 +78,7 @@ def time_inputs(model: ReferenceModel, inputs: dict[str, Tensor], new_tokens: in
     return clock.times[1] - began, clock.times[-1] - began
 
 
-def measure(job: Job) -> Timing:
+def measure(job: Benchmark) -> Timing:
     device = Device(job.device)
 
     import torch
@@ -118,7 +118,7 @@ def measure(job: Job) -> Timing:
 
 
 def main() -> int:
-    json.dump(dataclasses.asdict(measure(Job(**json.load(sys.stdin)))), sys.stdout)
+    json.dump(dataclasses.asdict(measure(Benchmark(**json.load(sys.stdin)))), sys.stdout)
     return 0
 
 

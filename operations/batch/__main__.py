@@ -33,14 +33,14 @@ async def parse_folder(options: argparse.Namespace) -> int:
     """
     from . import report
     from .local_parsers import LocalParsers
-    from .pages import PageReader
+    from .pages import PageCutter
     from .parsers import Parser
     from .progress import Counts, Display
     from .run import Run
     from .state import DocumentState
     from .survey import survey
 
-    display, reader = Display(Counts()), PageReader()
+    display, reader = Display(Counts()), PageCutter()
     states: list[DocumentState] = []
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(reader.close)

@@ -2,7 +2,7 @@
 """One page of a document at a time, as the bytes that are sent: a PDF of one page, or an image.
 
 PDFium and Pillow's multi-page files are not safe to use from several threads: everything here runs in one thread of
-its own (`PageReader.thread`).
+its own (`PageCutter.thread`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Page:
     points: tuple[float, float] | None = None
 
 
-class PageReader:
+class PageCutter:
     """Counts and cuts pages; keeps the last PDF open. Raises ParseError for a document that cannot be read."""
 
     def __init__(self) -> None:

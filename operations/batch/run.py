@@ -14,7 +14,7 @@ from docparser.convert.searchable_pdf import UneditablePdf
 from tool_errors import ServiceError, UsageError
 
 from . import answers, outputs
-from .pages import Page, PageReader
+from .pages import Page, PageCutter
 from .parsers import AttemptFailed, Parser, Unavailable
 from .progress import Display
 from .state import DocumentState, Trouble
@@ -33,7 +33,7 @@ class Work:
 
 
 @dataclass
-class Job:
+class PageTask:
     """One page that is being parsed.
 
     `tries` counts the attempts that failed on this page. `refusals` counts how often a parser had no VLM for this
@@ -57,15 +57,15 @@ class Run:
     concurrency: int
     patience: float
     display: Display
-    reader: PageReader
-    _again: deque[Job] = field(default_factory=deque)
+    reader: PageCutter
+    _again: deque[PageTask] = field(default_factory=deque)
     _in_flight: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
         """Parse all pages. Raises ServiceError if every parser was given up while pages were left."""
-        self._jobs = self._in_order()
+        self._tasks = self._in_order()
         for work in self.works:
             if not work.pages:
                 await self._write(work.state)
@@ -76,25 +76,25 @@ class Run:
         if len(reasons) == len(tasks):
             raise ServiceError(reasons[0])
 
-    def _in_order(self) -> Iterator[Job]:
+    def _in_order(self) -> Iterator[PageTask]:
         for work in self.works:
             work.left = len(work.pages)
             for number in work.pages:
-                yield Job(work, number)
+                yield PageTask(work, number)
 
-    async def _next(self) -> Job | None:
+    async def _next(self) -> PageTask | None:
         """Return the next page, or None when all are done. Waits while others are being parsed: they may come back."""
         async with self._changed:
             while True:
-                job = self._again.popleft() if self._again else next(self._jobs, None)
-                if job is not None:
+                task = self._again.popleft() if self._again else next(self._tasks, None)
+                if task is not None:
                     self._in_flight += 1
-                    return job
+                    return task
                 if not self._in_flight:
                     return None
                 await self._changed.wait()
 
-    async def _returned(self, again: Job | None = None) -> None:
+    async def _returned(self, again: PageTask | None = None) -> None:
         async with self._changed:
             self._in_flight -= 1
             if again is not None:
@@ -106,52 +106,52 @@ class Run:
 
         Returns why the parser was given up, or None at the end of all work.
         """
-        while (job := await self._next()) is not None:
+        while (task := await self._next()) is not None:
             try:
-                await self._parse(parser, job)
+                await self._parse(parser, task)
             except Unavailable as unavailable:
-                job.refusals += unavailable.refused
-                if job.refusals >= MAX_REFUSALS:
-                    await self._done(job, Trouble(job.number, f"{unavailable} ({MAX_REFUSALS} tries)"), parsed=False)
+                task.refusals += unavailable.refused
+                if task.refusals >= MAX_REFUSALS:
+                    await self._done(task, Trouble(task.number, f"{unavailable} ({MAX_REFUSALS} tries)"), parsed=False)
                     continue
-                await self._returned(again=job)
+                await self._returned(again=task)
                 try:
                     await parser.wait(unavailable, self.patience)
                 except ServiceError as error:
                     self.display.say(f"{error}")
                     return str(error)
             except AttemptFailed as failed:
-                job.tries += 1
-                if job.tries < MAX_TRIES:
-                    await self._returned(again=job)
+                task.tries += 1
+                if task.tries < MAX_TRIES:
+                    await self._returned(again=task)
                 else:
-                    await self._done(job, Trouble(job.number, f"{failed} ({MAX_TRIES} tries)"), parsed=False)
+                    await self._done(task, Trouble(task.number, f"{failed} ({MAX_TRIES} tries)"), parsed=False)
             except ParseError as error:
-                await self._done(job, Trouble(job.number, str(error)), parsed=False)
+                await self._done(task, Trouble(task.number, str(error)), parsed=False)
             except BaseException:
-                await self._returned(again=job)
+                await self._returned(again=task)
                 raise
         return None
 
-    async def _parse(self, parser: Parser, job: Job) -> None:
-        loop, state = asyncio.get_running_loop(), job.work.state
-        page: Page = await loop.run_in_executor(self.reader.thread, self.reader.read, state.document.path, job.number)
+    async def _parse(self, parser: Parser, task: PageTask) -> None:
+        loop, state = asyncio.get_running_loop(), task.work.state
+        page: Page = await loop.run_in_executor(self.reader.thread, self.reader.read, state.document.path, task.number)
         result = await parser.parse(page, self.options)
         try:
-            trouble, doubts = await asyncio.to_thread(answers.keep, state, job.number, page, result)
+            trouble, doubts = await asyncio.to_thread(answers.keep, state, task.number, page, result)
         except OSError as error:
             raise UsageError(
                 f"{state.folder}: cannot be written ({error.strerror}); the run can go on later"
             ) from error
-        state.doubt(job.number, doubts)
-        await self._done(job, trouble, parsed=True)
+        state.doubt(task.number, doubts)
+        await self._done(task, trouble, parsed=True)
 
-    async def _done(self, job: Job, trouble: Trouble | None, *, parsed: bool) -> None:
-        work, counts = job.work, self.display.counts
+    async def _done(self, task: PageTask, trouble: Trouble | None, *, parsed: bool) -> None:
+        work, counts = task.work, self.display.counts
         if trouble is not None:
             work.state.note(trouble)
         else:
-            work.state.clear(job.number)
+            work.state.clear(task.number)
         counts.parsed += parsed
         counts.failed += not parsed
         self.display.update()

@@ -9,14 +9,14 @@ import asyncio
 from bundle.errors import ParseError
 
 from .inputs import collect
-from .pages import PageReader
+from .pages import PageCutter
 from .progress import Display
 from .run import Work
 from .state import DocumentState, Trouble
 
 
 async def survey(
-    options: argparse.Namespace, display: Display, reader: PageReader
+    options: argparse.Namespace, display: Display, reader: PageCutter
 ) -> tuple[list[Work], list[DocumentState]]:
     """Count the pages of every document and find out what earlier runs left to do.
 

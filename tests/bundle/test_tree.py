@@ -199,3 +199,14 @@ def test_linters(command: list[str]):
     assert program, f"{command[0]} is missing from the tools environment"
     result = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_what_goes_beyond_one_node_is_one_step_from_the_readme():
+    """The pages of decision 0418's table are those of README's, besides the one on folders, a tool of the core."""
+    decision = (ROOT / "docs/decisions/0418-beyond-one-page-on-one-node.md").read_text()
+    decided = set(re.findall(r"^\| \[[^\]]+\]\(\.\./([^)#]+)", decision, re.MULTILINE))
+    for name, folder in (("README.md", "docs"), ("README.zh-CN.md", "docs(?:/zh-CN)?")):
+        text = (ROOT / name).read_text()
+        heading = {"README.md": "## When you need more", "README.zh-CN.md": "## 需要更多时"}[name]
+        table = text[text.index(heading) :].split("\n## ")[0]
+        assert set(re.findall(rf"\({folder}/([^)#]+)", table)) == decided - {"tools.md"}, name

@@ -78,7 +78,7 @@ def test_accuracy_of_a_device_and_of_a_server(tool, family, weights, server, two
 
 def test_performance(tool, weights, tmp_path, monkeypatch):
     # In this process: its start would take longer than the measurement.
-    monkeypatch.setattr(performance, "time_device", lambda job: timing.measure(timing.Job(**job)))
+    monkeypatch.setattr(performance, "time_device", lambda job: timing.measure(timing.Benchmark(**job)))
     words = ["--devices", "cpu", "--num_runs", 1, "--warmup", 0, "--new_tokens", 2, "--output", "speed.md"]
     assert tool(performance, "--model_path", weights, "--image", GOLDEN / "title.png", *words) == 0
     (device,) = json.loads((tmp_path / "speed.json").read_text())["devices"]

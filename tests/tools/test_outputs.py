@@ -194,7 +194,7 @@ def test_pages_of_a_big_tiff(tmp_path):
     first, second = Image.new("L", (60, 40)), Image.new("L", (30, 20))
     first.save(tmp_path / "x.tif", save_all=True, append_images=[second], big_tiff=True)
     assert (tmp_path / "x.tif").read_bytes()[:4] == b"II+\0"
-    reader = pages.PageReader()
+    reader = pages.PageCutter()
     try:
         assert reader.count(tmp_path / "x.tif") == 2
         page = reader.read(tmp_path / "x.tif", 2)
@@ -205,11 +205,11 @@ def test_pages_of_a_big_tiff(tmp_path):
 
 def test_filled_forms_are_kept(parse, tmp_path, parser):
     """A page is cut out with what was typed into its form, not as the empty form."""
-    from batch.pages import PageReader
+    from batch.pages import PageCutter
 
     source = tmp_path / "form.pdf"
     source.write_bytes(form_pdf("Wexcombe"))
-    reader = PageReader()
+    reader = PageCutter()
     try:
         page = reader.thread.submit(reader.read, source, 1).result()
     finally:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each operation of Paddle is in PyTorch. Names and meanings are those of Paddle's ops.yaml."""
 
-from layout_server.operators import arithmetic, constants, images, layers, places, reductions, shapes
+from layout_server.operators import arithmetic, constants, images, indexing, layers, reductions, shapes
 from layout_server.operators.call import Operator
 
 TABLE: dict[str, Operator] = {
@@ -9,7 +9,7 @@ TABLE: dict[str, Operator] = {
     **arithmetic.TABLE,
     **reductions.TABLE,
     **shapes.TABLE,
-    **places.TABLE,
+    **indexing.TABLE,
     **layers.TABLE,
     **images.TABLE,
 }

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from paddle_program import call
+from paddle_program.call import OperatorCall
 from paddle_program.program import Operation
 
 Value = Tensor | list[Tensor]
 Operator = Callable[["Call"], Any]
 
 
-class Call(call.Call[Tensor]):
+class Call(OperatorCall[Tensor]):
     """``known`` tells of each input whether it is the same for all pages, so that its numbers may be looked at."""
 
     def __init__(self, operation: Operation, values: Sequence[Value | None], known: Sequence[bool]) -> None:

@@ -23,7 +23,7 @@ from .sampling import frame_indices
 MEMORY_BYTES = 4 << 30  # address space, of which OpenCV and its libraries reserve a part
 
 
-class Refused(Exception):
+class BadVideo(Exception):
     """Why a video is not decoded."""
 
 
@@ -38,7 +38,7 @@ def main() -> int:
     output = sys.stdout.buffer
     try:
         frames, facts = read(sys.stdin.buffer.read(), bounds)
-    except (Refused, MemoryError) as error:
+    except (BadVideo, MemoryError) as error:
         output.write(json.dumps({"error": str(error) or "it takes too much memory"}).encode() + b"\n")
         return 0
     output.write(json.dumps({**facts, "shape": frames.shape}).encode() + b"\n")
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
-    """The chosen frames [frames, height, width, 3] uint8, and what vLLM calls the video's metadata. Raises Refused."""
+    """The chosen frames [frames, height, width, 3] uint8, and what vLLM calls the video's metadata. Raises BadVideo."""
     import cv2
 
     cv2.setNumThreads(1)
@@ -56,16 +56,16 @@ def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
         stream.write(data)
     video = cv2.VideoCapture(f"/proc/self/fd/{file}", cv2.CAP_FFMPEG)
     if not video.isOpened():
-        raise Refused("it cannot be decoded: it is cut off or damaged, or of a kind that is not known")
+        raise BadVideo("it cannot be decoded: it is cut off or damaged, or of a kind that is not known")
     total, fps = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.get(cv2.CAP_PROP_FPS)
     if not (0 < total < 1 << 31 and 0 < fps <= 1000):
-        raise Refused(f"its header says {total} frames and {fps:g} frames per second; expected both above 0")
+        raise BadVideo(f"its header says {total} frames and {fps:g} frames per second; expected both above 0")
     if total / fps > bounds.seconds:
-        raise Refused(f"it is {total / fps:.1f} s long; expected at most {bounds.seconds} s")
+        raise BadVideo(f"it is {total / fps:.1f} s long; expected at most {bounds.seconds} s")
     width, height = (int(video.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
     chosen = frame_indices(total, fps, bounds.fps, bounds.frames)
     if width * height * len(chosen) > bounds.megapixels * 1_000_000:
-        raise Refused(
+        raise BadVideo(
             f"{len(chosen)} frames of {width} x {height} are more than {bounds.megapixels} million pixels; send a "
             "smaller or shorter one"
         )
@@ -74,11 +74,11 @@ def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
     place, number = next(wanted)
     for index in range(chosen[-1] + 1):
         if not video.grab():
-            raise Refused(f"its frame {index} of {total} cannot be read: it is cut off or damaged")
+            raise BadVideo(f"its frame {index} of {total} cannot be read: it is cut off or damaged")
         if index == number:
             there, frame = video.retrieve()
             if not there or frame.shape != (height, width, 3):
-                raise Refused(f"its frame {index} of {total} cannot be decoded: it is cut off or damaged")
+                raise BadVideo(f"its frame {index} of {total} cannot be decoded: it is cut off or damaged")
             cv2.cvtColor(frame, cv2.COLOR_BGR2RGB, dst=frames[place])
             place, number = next(wanted, (place, -1))
     facts = {"total_num_frames": total, "fps": fps, "duration": total / fps, "frames_indices": chosen}

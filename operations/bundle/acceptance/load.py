@@ -23,7 +23,7 @@ MOST_FAILURES = 20
 
 
 @dataclass(frozen=True)
-class Call:
+class ParsedPage:
     """One page: seconds since the load began, seconds that it took, and what went wrong."""
 
     began: float
@@ -37,9 +37,9 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
-def drive(url: str, clients: int, seconds: float) -> tuple[list[Call], float]:
+def drive(url: str, clients: int, seconds: float) -> tuple[list[ParsedPage], float]:
     """All calls of all clients, at least one of each, and how long it took until the last had its answer."""
-    calls: list[Call] = []
+    calls: list[ParsedPage] = []
     began, enough = time.monotonic(), threading.Event()
 
     def client() -> None:
@@ -51,7 +51,7 @@ def drive(url: str, clients: int, seconds: float) -> tuple[list[Call], float]:
                     error = "no text"
             except (ToolError, LookupError, TypeError) as problem:
                 error = str(problem) or type(problem).__name__
-            calls.append(Call(round(start - began, 3), round(time.monotonic() - start, 3), error))
+            calls.append(ParsedPage(round(start - began, 3), round(time.monotonic() - start, 3), error))
             if time.monotonic() - began >= seconds or sum(bool(call.error) for call in list(calls)) >= MOST_FAILURES:
                 enough.set()
             if enough.is_set():

@@ -26,7 +26,7 @@ from tests.fuzz.targets.pdf import ENDS
 from tests.fuzz.verdict import Broken
 from vlm_models.video.bounds import VideoBounds
 from vlm_models.video.decode import known_kind
-from vlm_models.video.reader import Refused, read
+from vlm_models.video.reader import BadVideo, read
 
 BOUNDS = VideoBounds(fps=2, frames=2, seconds=2, megabytes=0.1, megapixels=0.002, patience=3)
 FRAMES = 5
@@ -52,7 +52,7 @@ def target(data: bytes) -> None:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # FFmpeg's words
             check(file)
-        except (Refused, MemoryError):
+        except (BadVideo, MemoryError):
             pass
         except BaseException:
             report = traceback.format_exc().encode()[-60_000:]

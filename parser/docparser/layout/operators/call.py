@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from openvino import opset15 as nodes
 
-from paddle_program import call
+from paddle_program.call import OperatorCall
 
 Output = Any  # openvino.Output, whose methods its stubs do not know all of
 Value = Output | list[Output]
 Translator = Callable[["Call"], Any]
 
 
-class Call(call.Call[Output]):
+class Call(OperatorCall[Output]):
     """With sizes that are constants or computed."""
 
     def sizes(self, index: int) -> Output:
