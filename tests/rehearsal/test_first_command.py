@@ -43,15 +43,15 @@ def tell(ran: Ran, what: str) -> None:
 
 
 def test_root_on_a_bare_machine(root: BareRoot):
-    root.clone("/root/bundle")
-    refused = root.run(f"{first_command()} --no-install", cwd="/root/bundle")
+    root.clone("/srv/bundle")
+    refused = root.run(f"{first_command()} --no-install", cwd="/srv/bundle")
     tell(refused, "without installing")
     assert refused.status == 3 and not refused.stdout and refused.seconds < 10
     assert "run as root: apt-get install -y --no-install-recommends libgomp1 libnuma1" in refused.stderr
-    ran = root.run(first_command(), cwd="/root/bundle")
+    ran = root.run(first_command(), cwd="/srv/bundle")
     tell(ran, "first command")
     assert ran.status == 0 and TITLE in ran.stdout
-    down = root.run("scripts/run_demo.sh --down", cwd="/root/bundle")
+    down = root.run("scripts/run_demo.sh --down", cwd="/srv/bundle")
     assert down.status == 0 and not root.processes()
 
 
@@ -73,8 +73,8 @@ def test_a_plain_user_in_a_folder_with_a_hard_name(root: BareRoot):
 
 def test_an_engine_that_cannot_start_is_told_with_its_cause(root: BareRoot):
     """vLLM's processes talk through /dev/shm."""
-    root.clone("/root/bundle")
-    ran = root.run(f"mount -t tmpfs -o ro none /dev/shm; {first_command()}", cwd="/root/bundle")
+    root.clone("/srv/bundle")
+    ran = root.run(f"mount -t tmpfs -o ro none /dev/shm; {first_command()}", cwd="/srv/bundle")
     tell(ran, "without /dev/shm")
     assert ran.status == 4 and "See root cause above" not in ran.stderr.splitlines()[-1], ran.stderr
     assert re.search(r"vlm ended while starting \(status \d+\): \w*(Error|Exception)", ran.stderr.splitlines()[-1])
