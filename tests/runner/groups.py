@@ -69,6 +69,8 @@ GROUPS = {
         Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm")),
         Group("bundle", "tools", ("tests/bundle", "tests/runner"), some_need=("haproxy", *COMPILER)),
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
+        # README's commands in a minimal root that is made for them.
+        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
         # The environment fuzz lends its packages to the parser's Python.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A minimal Debian in a folder, in which a command runs as on a machine that has nothing else (chroot).
 
-It is Debian bookworm's smallest variant with what README names: bash, Python 3.11 with venv, git and certificates
-for the clone. It is made once below `RUN_DIR/bare-root` and copied, as hard links, for each `BareRoot`. Where packages
-of Debian and of Python come from, this machine's own configuration says; it is handed in at run time.
+It is Debian bookworm's smallest variant with what README names: bash, Python 3.11 with venv, and git and certificates
+for the clone. It is made once in a folder of the caller's and copied for each `BareRoot`. Where packages of Debian and
+of Python come from, this machine's own configuration says; it is handed in at run time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tests.support.engine.packages import KEYRING, archive
 from tests.support.paths import ROOT
 
 RELEASE = "bookworm"
-PACKAGES = ("python3.11", "python3.11-venv", "ca-certificates", "git")
+# The last two are what apt takes for python3.11-venv's virtual needs, which debootstrap cannot find.
+PACKAGES = ("python3.11", "python3.11-venv", "ca-certificates", "git", "python3-distutils", "python3-lib2to3")
 USER = 1000
 HOME = "/home/plain"
-# Folders of this machine that package indexes and uv's cache name, and what a chroot needs of the kernel.
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PIP_SETTINGS = ("index-url", "extra-index-url", "find-links", "trusted-host", "no-index", "default-timeout")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")

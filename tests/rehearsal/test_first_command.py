@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README's first command on a machine that has nothing else: a minimal Debian, a fresh clone, nothing made.
+
+Printed are the seconds and what it adds to the disk; the bars of seconds are for a package registry near by and a
+machine that does nothing else, so they are not checked here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bundle.paths import RUN_DIR
+from tests.support.bare_root import HOME, USER, BareRoot, Ran, why_not
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.server
+HARD_PATH = f"{HOME}/my docs \"ä\" 'it' 文档 100%"
+TITLE = "# Clean Water for the Lower Valley"
+
+
+def first_command() -> str:
+    """The first command of README's section "Try it"."""
+    section = (ROOT / "README.md").read_text().partition("## Try it")[2]
+    found = re.search(r"```sh\n(.+)\n", section)
+    assert found
+    return found[1]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[BareRoot]:
+    if reason := why_not():
+        pytest.skip(reason)
+    with BareRoot(tmp_path / "root", RUN_DIR / "bare-root") as bare:
+        yield bare
+
+
+def tell(ran: Ran, what: str) -> None:
+    print(f"{what}: {ran.seconds:.0f} s, {ran.bytes / 2**30:.1f} GiB, status {ran.status}\n{ran.stderr}")
+
+
+def test_root_on_a_bare_machine(root: BareRoot):
+    root.clone("/srv/bundle")
+    refused = root.run(f"{first_command()} --no-install", cwd="/srv/bundle")
+    tell(refused, "without installing")
+    assert refused.status == 3 and not refused.stdout and refused.seconds < 10
+    assert "run as root: apt-get install -y --no-install-recommends libgomp1 libnuma1" in refused.stderr
+    ran = root.run(first_command(), cwd="/srv/bundle")
+    tell(ran, "first command")
+    assert ran.status == 0 and TITLE in ran.stdout
+    down = root.run("scripts/run_demo.sh --down", cwd="/srv/bundle")
+    assert down.status == 0 and not root.processes()
+
+
+def test_a_plain_user_in_a_folder_with_a_hard_name(root: BareRoot):
+    root.clone(HARD_PATH, user=USER)
+    refused = root.run(first_command(), user=USER, cwd=HARD_PATH)
+    assert refused.status == 3 and "run as root: apt-get install" in refused.stderr and refused.seconds < 10
+    command = refused.stderr.rpartition("run as root: ")[2].splitlines()[0]
+    root.run(f"apt-get update && {command}", check=True)
+    ran = root.run(first_command(), user=USER, cwd=HARD_PATH)
+    tell(ran, "first command, plain user")
+    assert ran.status == 0 and TITLE in ran.stdout
+    second = root.run(f"{first_command()} --out result", user=USER, cwd=HARD_PATH)
+    tell(second, "again")
+    assert second.status == 0 and TITLE in second.stdout
+    down = root.run("scripts/run_demo.sh --down", user=USER, cwd=HARD_PATH)
+    assert down.status == 0 and not root.processes()
+
+
+def test_an_engine_that_cannot_start_is_told_with_its_cause(root: BareRoot):
+    """vLLM's processes talk through /dev/shm."""
+    root.clone("/srv/bundle")
+    ran = root.run(f"mount -t tmpfs -o ro none /dev/shm; {first_command()}", cwd="/srv/bundle")
+    tell(ran, "without /dev/shm")
+    assert ran.status == 4 and "See root cause above" not in ran.stderr.splitlines()[-1], ran.stderr
+    assert re.search(r"vlm ended while starting \(status \d+\): \w*(Error|Exception)", ran.stderr.splitlines()[-1])
