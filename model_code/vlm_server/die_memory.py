@@ -15,7 +15,7 @@ from .settings import Settings
 
 GB = 1e9
 # Bytes of a replica besides weights and cache: CANN's context 0.4 GB, a profiling step's activations 1.0, and 1.3 by
-# which the allocator grows while it serves. Estimates from reports of vllm-ascend on 64 GB dies; none was measured here.
+# which the allocator grows while it serves. Estimates from reports of vllm-ascend on 64 GB dies; none was measured.
 BESIDES = 2.7 * GB
 
 

@@ -20,6 +20,7 @@ from vlm_models.settings import ATTENTION
 from vlm_server.command import build_command, build_environment, flags, max_num_seqs
 from vlm_server.die_memory import check_die_memory
 from vlm_server.host import Host
+from vlm_server.mode_check import modes
 from vlm_server.serving import Serving, check_graphs
 from vlm_server.settings import Settings
 
@@ -214,6 +215,19 @@ def test_graphs_of_whole_steps_need_the_newer_stack(tmp_path: Path, env: dict[st
     with pytest.raises(UsageError, match=r"which stack 0\.11\.1 fills up wrongly; set STACK=0\.13\.0"):
         check_graphs(chosen, "0.11.1")
     check_graphs(chosen, "0.13.0")
+
+
+@pytest.mark.parametrize(
+    ("env", "stack", "expected"),
+    [
+        ({"HARDWARE": "ascend"}, "0.11.1", ["piecewise", "none"]),
+        ({"HARDWARE": "ascend"}, "0.13.0", ["piecewise", "full_decode_only", "none"]),
+        ({"HARDWARE": "ascend", "SOC_VERSION": "ascend310p3"}, "0.13.0", ["none"]),
+        ({"HARDWARE": "cpu"}, "0.11.1", [""]),
+    ],
+)
+def test_which_graph_modes_are_measured(env: dict[str, str], stack: str, expected: list[str]):
+    assert modes({**env, "MODELS_DIR": "models"}, stack) == expected
 
 
 @pytest.mark.parametrize("mode", ["", "none", "piecewise", "full_and_piecewise"])
