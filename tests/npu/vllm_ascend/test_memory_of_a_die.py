@@ -8,6 +8,7 @@ engine's configuration from our launcher, and vLLM's refusal of a cache without 
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,11 @@ class Die:
 @pytest.fixture
 def start(platform, engine_config, monkeypatch: pytest.MonkeyPatch):
     """A function (die, replica, replicas a die, share) -> bytes that the worker finds for the cache."""
+    # CANN's own Python module, which the worker imports for its sleep mode and does not call here.
+    runtime: Any = types.ModuleType("acl.rt")
+    runtime.memcpy = None
+    for module_name, stand_in in (("acl", types.ModuleType("acl")), ("acl.rt", runtime)):
+        monkeypatch.setitem(sys.modules, module_name, stand_in)
     module, _, name = WORKERS[stack_here()].rpartition(".")
     worker = importlib.import_module(module)
     kind: Any = getattr(worker, name)
@@ -92,7 +98,7 @@ def test_every_replica_of_a_die_starts_and_starts_again(start, replicas: int):
 def test_a_divided_share_leaves_the_later_ones_without(start):
     """What was done before: the stand-in shows the failure that users report (vllm-ascend #5917)."""
     die = Die(65536 << 20)
-    assert [start(die, replica, 4, share=0.2) > 0 for replica in range(4)] == [True, False, False, False]
+    assert [start(die, replica, 4, share=0.2) > 0 for replica in range(4)] == [True, True, False, False]
     from vllm.v1.core import kv_cache_utils
 
     with pytest.raises(ValueError, match="No available memory for the cache blocks"):
