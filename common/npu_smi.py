@@ -108,6 +108,12 @@ def trouble(answer: Answer) -> tuple[str, str] | None:
     return f"npu-smi info lists no dies: {said}", "npu-smi info on the node; dmesg says what became of the dies"
 
 
+def least_memory() -> int | None:
+    """Bytes of the smallest die that `npu-smi info` lists; None where it lists none."""
+    sizes = [die.memory_total << 20 for die in parse(ask("info").text).dies if die.memory_total]
+    return min(sizes, default=None)
+
+
 def closed(devices: Path = Path("/dev")) -> tuple[Path, int] | None:
     """The first device file of a die, or of the driver, that this process may not open, and its group; None without."""
     for path in sorted(devices.glob("davinci*")):

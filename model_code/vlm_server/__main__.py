@@ -9,12 +9,14 @@ import os
 import shlex
 import sys
 
+import npu_smi
 from served_weights.manifest import verify
 from served_weights.vlm import find_vlm
 from tool_errors import UsageError
 
 from .banner import choice, demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
+from .die_memory import check_die_memory
 from .serving import Serving, check_graphs, running_stack
 from .settings import Settings
 
@@ -50,6 +52,8 @@ def main(arguments: list[str]) -> int:
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
+            if settings.product:
+                check_die_memory(settings, command, weights, npu_smi.least_memory())
             print(json.dumps({"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}))
             return 0
         env = build_environment(settings, serving, weights, os.environ)

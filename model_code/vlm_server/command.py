@@ -98,16 +98,24 @@ def served_names(command: Sequence[str]) -> list[str]:
     return names
 
 
+def last_value(command: Sequence[str], argument: str) -> str | None:
+    """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`; None without one."""
+    found = None
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == argument:
+            found = value if equals else following
+    return found
+
+
 def max_num_seqs(command: Sequence[str]) -> int:
     """How many requests a server with this command line computes at once: the last `--max-num-seqs`, vLLM's 128 else.
 
     Raises UsageError.
     """
-    found = "128"
-    for word, following in zip(command, [*command[1:], ""], strict=True):
-        name, equals, value = word.partition("=")
-        if name == "--max-num-seqs":
-            found = value if equals else following
+    found = last_value(command, "--max-num-seqs")
+    if found is None:
+        return 128
     if not (found.isascii() and found.isdigit() and int(found)):
         raise UsageError(f"--max-num-seqs is {found!r}; expected a whole number above 0 (VLM_ARGS, models.yaml)")
     return int(found)

@@ -136,7 +136,7 @@ def test_a_whole_run_names_each_step_and_keeps_each_output(docker: SimulatedDock
     assert list(verdicts) == [step.name for step in STEPS]
     assert verdicts == {
         **dict.fromkeys(verdicts, PASS),
-        **dict.fromkeys(("driver", "ATB", "graph capture"), SKIP),
+        **dict.fromkeys(("driver", "ATB", "graph modes", "graph capture"), SKIP),
         "preflight": verdicts["preflight"],
     }, found
     assert status == (1 if verdicts["preflight"] == FAIL else 0) and found["accepted"] is (status == 0)
@@ -315,6 +315,57 @@ def test_no_second_container_is_opened_on_dies_that_are_held(docker: SimulatedDo
         with pytest.raises(ServiceError, match=words):
             dies.alone(node)
         assert not any(" run " in call for call in docker.calls[before:])
+
+
+def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") -> dict[str, Any]:
+    speeds = {} if problem else {"1": speed / 10, "3": speed / 4, "16": speed}
+    return {
+        "mode": mode,
+        "tokens_per_second": speeds,
+        "start_s": 60,
+        "text": "" if problem else text,
+        "problem": problem,
+    }
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("found", "verdict", "words"),
+    [
+        (
+            [("piecewise", 800), ("full_decode_only", 1500), ("none", 300)],
+            PASS,
+            ".env: VLM_GRAPH_MODE=full_decode_only",
+        ),
+        ([("piecewise", 800), ("none", 300)], PASS, "piecewise 800, none 300; VLM_GRAPH_MODE stays empty"),
+        # The fastest one reads something else: it is not taken, and said.
+        (
+            [("piecewise", 800), ("full_decode_only", 1500, "A p"), ("none", 300)],
+            WARN,
+            "stays empty; full_decode_only reads another text",
+        ),
+        (
+            [("piecewise", 0, "", "the server ended"), ("none", 300)],
+            WARN,
+            ".env: VLM_GRAPH_MODE=none; piecewise: the server ended",
+        ),
+        ([("piecewise", 0, "", "x"), ("none", 0, "", "y")], FAIL, "piecewise: x; none: y"),
+    ],
+)
+def test_the_best_graph_mode_is_named(
+    docker: SimulatedDocker, parser: DrawnPages, found: list[tuple], verdict: str, words: str
+):
+    states(docker, vlm="exited")
+    docker.say("modes", "log\n" + json.dumps([measured(*one) for one in found]))
+    outcome = serving.graph_modes(node_at(parser, HARDWARE="ascend"))
+    assert outcome.verdict == verdict and words in outcome.found, outcome
+
+
+@pytest.mark.server
+def test_graph_modes_are_not_measured_beside_a_server(docker: SimulatedDocker, parser: DrawnPages):
+    assert serving.graph_modes(node_at(parser, HARDWARE="ascend")).verdict == SKIP
+    assert serving.graph_modes(node_at(parser)).verdict == SKIP
+    assert not any("mode_check" in call for call in docker.calls)
 
 
 @pytest.mark.server

@@ -18,7 +18,9 @@ from tests.support.weights import make_weights
 from tool_errors import UsageError
 from vlm_models.settings import ATTENTION
 from vlm_server.command import build_command, build_environment, flags, max_num_seqs
+from vlm_server.die_memory import check_die_memory
 from vlm_server.host import Host
+from vlm_server.mode_check import modes
 from vlm_server.serving import Serving, check_graphs
 from vlm_server.settings import Settings
 
@@ -157,6 +159,31 @@ def test_replicas_of_a_die_divide_cache_and_requests_and_not_the_memory(tmp_path
     assert max_num_seqs(build_command(on_cpu, SERVING, resolve(on_cpu), [])) == 16
 
 
+PUBLISHED = {"num_hidden_layers": 18, "num_key_value_heads": 2, "head_dim": 128, "hidden_size": 1024}
+
+
+@pytest.mark.parametrize(
+    ("total", "most"), [(65536 << 20, 8), (32768 << 20, 3), (43693 << 20, 5), (16384 << 20, 1), (None, 8)]
+)
+def test_replicas_that_find_no_memory_on_a_die_are_refused_with_the_arithmetic(
+    tmp_path: Path, total: int | None, most: int
+):
+    folder = make_weights(tmp_path / "PaddleOCR-VL")
+    (folder / "config.json").write_text(json.dumps(PUBLISHED))
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(1_900_000_000)  # with no blocks on the disk
+    for replicas in range(1, 9):
+        chosen = settings(tmp_path, HARDWARE="ascend", VLM_REPLICAS_PER_DIE=str(replicas))
+        command = build_command(chosen, SERVING, resolve(chosen), [])
+        if replicas <= most:
+            check_die_memory(chosen, command, resolve(chosen), total)
+        else:
+            with pytest.raises(
+                UsageError, match=f"VLM_REPLICAS_PER_DIE is {replicas}: each takes 4.6 GB and .* expected"
+            ):
+                check_die_memory(chosen, command, resolve(chosen), total)
+
+
 @pytest.mark.parametrize("product", atlas.PRODUCTS, ids=atlas.KEYS)
 def test_what_follows_from_the_chip(tmp_path: Path, product: atlas.Product):
     make_weights(tmp_path / "PaddleOCR-VL")
@@ -188,6 +215,19 @@ def test_graphs_of_whole_steps_need_the_newer_stack(tmp_path: Path, env: dict[st
     with pytest.raises(UsageError, match=r"which stack 0\.11\.1 fills up wrongly; set STACK=0\.13\.0"):
         check_graphs(chosen, "0.11.1")
     check_graphs(chosen, "0.13.0")
+
+
+@pytest.mark.parametrize(
+    ("env", "stack", "expected"),
+    [
+        ({"HARDWARE": "ascend"}, "0.11.1", ["piecewise", "none"]),
+        ({"HARDWARE": "ascend"}, "0.13.0", ["piecewise", "full_decode_only", "none"]),
+        ({"HARDWARE": "ascend", "SOC_VERSION": "ascend310p3"}, "0.13.0", ["none"]),
+        ({"HARDWARE": "cpu"}, "0.11.1", [""]),
+    ],
+)
+def test_which_graph_modes_are_measured(env: dict[str, str], stack: str, expected: list[str]):
+    assert modes({**env, "MODELS_DIR": "models"}, stack) == expected
 
 
 @pytest.mark.parametrize("mode", ["", "none", "piecewise", "full_and_piecewise"])

@@ -18,6 +18,7 @@ PATTERNS = {
     "replicas": "*container.status*",
     "disk": "*df?-Pk*",
     "dies": "*vlm_server.die_check*",
+    "modes": "*vlm_server.mode_check*",
     "crop": "*selftest.read*",
     "selftest": "*python?-m?selftest*",
     "up": "*compose?up*",

@@ -14,6 +14,8 @@ from bundle.compose import project
 from health_probe import OPENER
 
 START_SECONDS = 1800
+# Three servers, one after the other; the key of the busiest measurement.
+MODES_SECONDS, BUSY = 3600, "16"
 # What vLLM and vllm-ascend write when a replica has captured its graphs.
 CAPTURED = re.compile(r"Graph capturing finished in (\d+) secs")
 STARTED = re.compile(r"replica \d+: \d+ cores from ")
@@ -54,6 +56,35 @@ def ready(node: Node) -> None:
         return
     node.keep("ready.json", text)
     node.weights = json.loads(text).get("result") or {}
+
+
+def graph_modes(node: Node) -> Outcome:
+    """Measure the graph modes on one die and name the best one, with its line for .env. A mode that reads another text
+    than the model without graphs is never the best."""
+    if not node.ascend:
+        return Outcome(SKIP, "HARDWARE=cpu: the model runs eagerly there (decision 0103)")
+    if node.running("vlm"):
+        return Outcome(SKIP, "vlm holds the dies; docker compose stop vlm, then again, measures the graph modes")
+    done = node.in_vlm("modes.json", "python", "-m", "vlm_server.mode_check", timeout=MODES_SECONDS)
+    lines = done.stdout.strip().splitlines()
+    if not lines or not lines[-1].startswith("["):
+        return Outcome(FAIL, f"the modes were not measured: {last_line(done)}")
+    found = json.loads(lines[-1])
+    right = next((one["text"] for one in found if one["mode"] == "none" and not one["problem"]), None)
+    wrong = [f"{one['mode']}: {one['problem']}" for one in found if one["problem"]]
+    wrong += [
+        f"{one['mode']} reads another text than the model without graphs"
+        for one in found
+        if not one["problem"] and right is not None and one["text"] != right
+    ]
+    good = [one for one in found if not one["problem"] and (right is None or one["text"] == right)]
+    if not good:
+        return Outcome(FAIL, "; ".join(wrong))
+    said = ", ".join(f"{one['mode']} {one['tokens_per_second'][BUSY]:.0f}" for one in good)
+    best = max(good, key=lambda one: one["tokens_per_second"][BUSY])["mode"]
+    line = "VLM_GRAPH_MODE stays empty" if best == "piecewise" else f".env: VLM_GRAPH_MODE={best}"
+    said = f"tokens a second of {BUSY} requests at once: {said}; {line}"
+    return Outcome(WARN if wrong else PASS, "; ".join([said, *wrong]))
 
 
 def graph_capture(node: Node) -> Outcome:
