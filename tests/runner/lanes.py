@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two lanes that take test groups from one list and run them side by side (docs/decisions/0407)."""
+"""Lanes that take test groups from one list and run them side by side (docs/decisions/0407)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.runner.tally import Tally
 from tests.support.engine.opened import open_engine
 from tests.support.engine.packages import EngineError
 
-# Tests of services wait for time limits and builds wait for disks: two groups fill two cores.
-LANES = 2
+# Tests of services wait for time limits, and builds wait for disks: three groups keep two cores busy.
+LANES = 3
 # A group with so many failures at most runs these once more.
 AGAIN = 4
 # Seconds between two lines that say how far the groups are.
@@ -54,7 +54,7 @@ class Lanes:
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
             with self._progress(), ThreadPoolExecutor(LANES) as threads:
-                lanes = [threads.submit(self._lane, number == 1) for number in range(LANES)]
+                lanes = [threads.submit(self._lane, number == 0) for number in range(LANES)]
                 try:
                     for lane in as_completed(lanes):
                         lane.result()
@@ -70,7 +70,7 @@ class Lanes:
                 self._engine.close()
 
     def _take(self, with_engine: bool) -> Group | None:
-        """The next group: one lane prefers those that need a container engine, the other lane prefers the rest."""
+        """The next group: one lane prefers those that need a container engine, the others prefer the rest."""
         with self._taking:
             if not self._waiting or self.pytest.ended:
                 return None
@@ -80,7 +80,7 @@ class Lanes:
 
     def _lane(self, with_engine: bool) -> None:
         while group := self._take(with_engine):
-            with self._setting_up:  # both lanes may begin with the same environment
+            with self._setting_up:  # several lanes may begin with the same environment
                 for name in (group.environment, *group.also):
                     set_up(ENVIRONMENTS[name])
                 if group.engine and self._engine is None:

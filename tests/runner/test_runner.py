@@ -259,7 +259,7 @@ def test_environments_are_made_one_after_the_other(tmp_path: Path, monkeypatch: 
     at_work: list[object] = []
 
     def set_up(environment: object) -> None:
-        assert not at_work, "both lanes make the same environment at once"
+        assert not at_work, "two lanes make the same environment at once"
         at_work.append(environment)
         time.sleep(0.2)
         at_work.clear()
