@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each operation of Paddle is said in OpenVINO's nodes. Names and meanings are those of Paddle's ops.yaml."""
 
-from docparser.layout.operators import arithmetic, constants, images, layers, places, reductions, shapes
+from docparser.layout.operators import arithmetic, indexing, layers, shapes
 from docparser.layout.operators.call import Translator
 
 TABLE: dict[str, Translator] = {
-    **constants.TABLE,
-    **arithmetic.TABLE,
-    **reductions.TABLE,
-    **shapes.TABLE,
-    **places.TABLE,
-    **layers.TABLE,
-    **images.TABLE,
+    **arithmetic.ELEMENTWISE,
+    **arithmetic.REDUCTIONS,
+    **shapes.CONSTANTS,
+    **shapes.SHAPES,
+    **indexing.TABLE,
+    **layers.LAYERS,
+    **layers.IMAGES,
 }
