@@ -150,6 +150,23 @@ def test_every_package_is_on_the_list():
     assert rooms == set(ROOMS)
 
 
+def test_the_guide_names_every_folder_and_who_imports_it():
+    """CONTRIBUTING.md's table of the tree: its first column, and its last one against PACKAGES."""
+    lines = [line.split("|") for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith("| `")]
+    rows = [([name.rstrip("/") for name in re.findall(r"`([^`]+)`", line[1])], line[3]) for line in lines]
+    named = {name for names, _ in rows for name in names}
+    folders = {path.parts[0] for path in tracked() if len(path.parts) > 1}
+    assert folders - {name.partition("/")[0] for name in named} == set()
+    for names, importers in rows:
+        for name in names:
+            place = name.rpartition("/")[2]
+            assert any((ROOT / home / name).is_dir() for home in ("", "model_code", "benchmarks")), name
+            actual = {other for other, allowed in PACKAGES.items() if place in allowed}
+            missing = {other for other in actual if not re.search(rf"\b{other}\b|everything", importers)}
+            # What a row's own packages import of each other needs no word.
+            assert missing - {other.rpartition("/")[2] for other in names} == set(), (name, importers)
+
+
 @pytest.mark.parametrize("allowed", [PACKAGES, ROOMS], ids=["packages", "rooms of bundle"])
 def test_the_lists_have_no_circle(allowed: dict[str, set[str]]):
     assert set(graphlib.TopologicalSorter(allowed).static_order()) == set(allowed)
