@@ -20,13 +20,13 @@ from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import NotReady, ParserError, VlmUnavailable
 from docparser.models.served_model import ServedModel
-from docparser.parsing.entry_store import EMPTY_ENTRY
+from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.pool import WorkerPool
+from docparser.parsing.result import EMPTY_ENTRY
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.service import ParseService
-from docparser.parsing.turns import Flow
 from docparser.settings import Settings
 
 CHECK_S = 0.2

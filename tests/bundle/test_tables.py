@@ -68,13 +68,6 @@ def test_contributing_says_who_imports_a_package(cells: list[str]):
     assert importers == (set(PACKAGES) - said - {name} if cells[2].startswith("everything but") else said)
 
 
-def test_the_parsers_readme_names_its_packages():
-    names = named("parser/README.md")
-    inner = {name for name in names if "/" in name}
-    assert set(names) - inner == packages("parser/docparser")
-    assert [name for name in inner if not (ROOT / "parser/docparser" / name / "__init__.py").is_file()] == []
-
-
 def test_the_operations_readme_names_its_packages_and_rooms():
     names = set(named("operations/README.md"))
     commands = {name.removesuffix(".py") for name in names if name.endswith(".py")}

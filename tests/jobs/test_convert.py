@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from docparser.convert import to_html, workbook
-from docparser.convert.document import Page, ResultDocument, disposition, stem
+from docparser.convert.document import ResultDocument, ResultPage, disposition, stem
 from docparser.convert.formats import convert
 from docparser.convert.html_tables import read_tables
 from docparser.convert.workbook import MAX_TEXT, NOT_IN_XML, write_cell
@@ -28,7 +28,7 @@ $\\text{<img src=x onerror=alert(1)>}$ <form action="https://evil.example"><inpu
 
 def document(text: str, **pictures: bytes) -> ResultDocument:
     return ResultDocument(
-        "d", [Page(text, {f"imgs/{name}.jpg": b64encode(data).decode() for name, data in pictures.items()})], {}
+        "d", [ResultPage(text, {f"imgs/{name}.jpg": b64encode(data).decode() for name, data in pictures.items()})], {}
     )
 
 
@@ -127,7 +127,7 @@ def test_cells_of_careless_html():
 
 
 def test_archives_hold_only_what_lies_below_their_root():
-    pages = [Page("t", {"imgs/a.jpg": "MTIz", "../../etc/b.jpg": "Mg==", "/c.jpg": "Mw=="})]
+    pages = [ResultPage("t", {"imgs/a.jpg": "MTIz", "../../etc/b.jpg": "Mg==", "/c.jpg": "Mw=="})]
     archive = zipfile.ZipFile(io.BytesIO(convert(ResultDocument("d", pages, {}), "zip")))
     assert archive.namelist() == ["d.md", "d.json", "d.html", "imgs/a.jpg"]
     assert archive.read("imgs/a.jpg") == b"123"

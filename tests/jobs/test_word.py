@@ -16,7 +16,7 @@ from docx.document import Document
 from docx.oxml.ns import qn
 from PIL import Image
 
-from docparser.convert.document import Page
+from docparser.convert.document import ResultPage
 from docparser.convert.formulas import mathml_of
 from docparser.convert.omml import MATH, Untranslatable, omml
 from docparser.convert.word import render
@@ -49,7 +49,9 @@ def jpeg(width: int, height: int) -> str:
 
 def written(*texts: str, **pictures: str) -> bytes:
     with io.BytesIO() as sink:
-        render([Page(text, {f"imgs/{name}.jpg": data for name, data in pictures.items()}) for text in texts], sink)
+        render(
+            [ResultPage(text, {f"imgs/{name}.jpg": data for name, data in pictures.items()}) for text in texts], sink
+        )
         return sink.getvalue()
 
 

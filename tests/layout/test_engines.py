@@ -18,8 +18,7 @@ import pytest
 
 from demo_training.layout.measure import load
 from demo_training.pages.documents import draw_page
-from docparser.layout.check import check
-from docparser.layout.conversion import convert
+from docparser.layout.conversion import check, convert
 from docparser.layout.engine import Engine
 from docparser.layout.graph_cache import GRAPH
 from docparser.worker.layout_engine import in_place_of_paddle

@@ -15,9 +15,8 @@ import pytest
 
 from demo_training.layout.measure import load
 from demo_training.pages.documents import draw_page
-from docparser.layout.check import _difference, decisions
-from docparser.layout.check import draw_page as draw_layout_page
-from docparser.layout.reference import run_in_paddle
+from docparser.layout.conversion import _difference, decisions, run_in_paddle
+from docparser.layout.conversion import draw_page as draw_layout_page
 from docparser.layout.served import LayoutServer
 from docparser.worker.layout_engine import in_place_of_paddle
 from paddle_program.files import model_checksum, model_files

@@ -8,10 +8,9 @@ import json
 import pytest
 
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
-from docparser.parsing import entry_store
-from docparser.parsing.entry_store import EMPTY_ENTRY, EntryStore, merge_objects
+from docparser.parsing import result as results
 from docparser.parsing.page_report import DocumentReport, PageOutcome
-from docparser.parsing.result import ParseResult
+from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
 from docparser.worker.tasks import ParsedPage
 
 
@@ -72,8 +71,8 @@ class TestReport:
 
 class TestStore:
     def test_entries_come_back_in_order(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(entry_store, "IN_MEMORY", 50)
-        monkeypatch.setattr(entry_store, "CHUNK", 7)
+        monkeypatch.setattr(results, "IN_MEMORY", 50)
+        monkeypatch.setattr(results, "CHUNK", 7)
         store = EntryStore(tmp_path)
         entries = {index: json.dumps({"page": index, "text": "x" * index}).encode() for index in range(20)}
         for index in (3, 19, 0, *range(4, 19), 2, 1):

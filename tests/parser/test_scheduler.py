@@ -9,7 +9,7 @@ import contextlib
 import pytest
 
 from docparser.errors import InternalError
-from docparser.parsing.turns import Flow
+from docparser.parsing.fair_queue import Flow
 from docparser.worker.tasks import CancelTask, CountPages
 from tests.support.simulated_workers import Bench, in_loop
 

@@ -10,9 +10,9 @@ import queue
 import pytest
 
 from docparser.errors import InternalError, NotReady, PageTimeout, StepTooSlow, WorkerLost
+from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import State
 from docparser.parsing.scheduler import DEATHS, LOSSES
-from docparser.parsing.turns import Flow
 from docparser.worker.tasks import CancelTask, CountPages, ParsePage, RunTask
 from tests.support.simulated_workers import Bench, Process, in_loop
 

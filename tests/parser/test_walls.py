@@ -7,6 +7,7 @@ The imports are read from the source, also those inside functions and under TYPE
 from __future__ import annotations
 
 import graphlib
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from tests.support.imports import imports, module_name, module_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "parser/docparser"
+README = PACKAGE.parent / "README.md"
 
 # From the bottom to the top. Each package, and each module beside them, may import what its line names and nothing
 # else; what a line names stands above it in this list, so no arrow points upwards.
@@ -185,6 +187,24 @@ def unlisted(tree: Tree) -> list[str]:
     return sorted({room(module, tree) for module in tree} ^ ALLOWED.keys())
 
 
+def rows_of_the_readme(text: str) -> list[list[str]]:
+    """The packages and modules that each row of the README's table names, as ALLOWED does."""
+    names = [re.findall(r"`([a-z0-9_/]+)`", line.split("|")[1]) for line in text.splitlines() if line.startswith("| `")]
+    return [[name.rstrip("/").replace("/", ".") for name in row] for row in names]
+
+
+def wrong_rows(rows: list[list[str]]) -> list[str]:
+    """What the table lacks or invents, and permissions that lead to a row further up."""
+    row_of = {name: number for number, row in enumerate(rows) for name in row}
+    odd = [f"{name}: named without being there, or there without a name" for name in row_of.keys() ^ ALLOWED.keys()]
+    return sorted(name for name in odd if not name.startswith("docparser:")) + [
+        f"{here} imports {there}, which stands above it"
+        for here, targets in ALLOWED.items()
+        for there in sorted(targets & row_of.keys())
+        if here in row_of and row_of[there] < row_of[here]
+    ]
+
+
 def planted(folder: Path, module: str, line: str) -> Tree:
     """The tree with one more line in one module."""
     copy = folder / "docparser"
@@ -214,6 +234,17 @@ def test_no_circle():
 
 def test_every_package_and_every_module_at_the_top_is_listed():
     assert unlisted(read_tree(PACKAGE)) == []
+
+
+def test_the_readme_names_every_package_in_the_order_of_the_walls():
+    assert wrong_rows(rows_of_the_readme(README.read_text(encoding="utf-8"))) == []
+
+
+def test_a_package_that_the_readme_lacks_is_found():
+    rows = rows_of_the_readme(README.read_text(encoding="utf-8").replace("`postgres/`, `s3/`", "`postgres/`, `s4/`"))
+    assert [name.partition(":")[0] for name in wrong_rows(rows)] == ["s3", "s4"]
+    (words, *_) = wrong_rows([["errors"], *[[name for name in ALLOWED if name not in ("docparser", "errors")]]])
+    assert words.endswith("imports errors, which stands above it")
 
 
 def test_a_forbidden_neighbour_is_found(tmp_path):

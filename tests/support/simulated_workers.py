@@ -8,9 +8,9 @@ import ctypes
 from typing import Any
 
 from docparser.documents.spool import Document
+from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import PooledWorker, State, WorkerPool
 from docparser.parsing.scheduler import PageScheduler
-from docparser.parsing.turns import Flow
 from docparser.settings import Settings
 from docparser.worker.baton import HolderSlot
 from docparser.worker.process import WorkerProcess

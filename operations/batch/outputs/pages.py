@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from docparser.convert.document import Page
+from docparser.convert.document import ResultPage
 from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import joined_pages
 
 from ..state import DocumentState, Trouble
 
 
-def pages_of(state: DocumentState, missing: Callable[[Trouble], str]) -> Iterator[Page]:
+def pages_of(state: DocumentState, missing: Callable[[Trouble], str]) -> Iterator[ResultPage]:
     """`missing` is the Markdown that stands for a page without a result."""
     pages = (_page(record, state.folder, missing) for record in state.records())
     return joined_pages(pages) if state.joins_tables else pages
 
 
-def _page(record: dict[str, Any] | Trouble, folder: Path, missing: Callable[[Trouble], str]) -> Page:
+def _page(record: dict[str, Any] | Trouble, folder: Path, missing: Callable[[Trouble], str]) -> ResultPage:
     if isinstance(record, Trouble):
-        return Page(writable(missing(record)), {})
+        return ResultPage(writable(missing(record)), {})
     markdown = record["markdown"]
-    return Page(writable(markdown["text"]), {name: folder / name for name in markdown["images"].values()})
+    return ResultPage(writable(markdown["text"]), {name: folder / name for name in markdown["images"].values()})

@@ -77,7 +77,7 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True)
-class Page:
+class ResultPage:
     """``text`` is Markdown. ``pictures`` maps the paths in ``text`` to pictures: base64, or the file that has them."""
 
     text: str
@@ -101,7 +101,7 @@ class ResultDocument:
     """
 
     stem: str
-    pages: list[Page]
+    pages: list[ResultPage]
     result: dict[str, Any]
     source: Source | None = None
     numbers: list[int] | None = None
@@ -110,14 +110,14 @@ class ResultDocument:
     def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:
         """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
         markdowns = [entry["markdown"] for entry in result["layoutParsingResults"]]
-        pages = [Page(writable(markdown["text"]), markdown.get("images") or {}) for markdown in markdowns]
+        pages = [ResultPage(writable(markdown["text"]), markdown.get("images") or {}) for markdown in markdowns]
         return cls(stem(file_name), with_own_pictures(pages), result)
 
     @classmethod
     def from_files(cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path]) -> ResultDocument:
         """From a ``result`` whose pictures are keys of ``files``. A picture that ``files`` lacks is left out."""
         pages = [
-            Page(
+            ResultPage(
                 writable(entry["markdown"]["text"]),
                 {key: files[path] for key, path in entry["markdown"].get("images", {}).items() if path in files},
             )
@@ -126,7 +126,7 @@ class ResultDocument:
         return cls(stem(file_name), pages, result)
 
 
-def with_own_pictures(pages: list[Page]) -> list[Page]:
+def with_own_pictures(pages: list[ResultPage]) -> list[ResultPage]:
     """The pages, with a name of its own for each picture: PaddleX names them by their boxes, so pictures in the same
     place of two pages have one name (PaddleOCR#18305)."""
     taken: set[str] = set()
@@ -140,9 +140,9 @@ def with_own_pictures(pages: list[Page]) -> list[Page]:
     return own
 
 
-def _renamed(page: Page, names: dict[str, str]) -> Page:
+def _renamed(page: ResultPage, names: dict[str, str]) -> ResultPage:
     text = re.sub("|".join(map(re.escape, names)), lambda match: names[match[0]], page.text)
-    return Page(text, {names.get(path, path): content for path, content in page.pictures.items()})
+    return ResultPage(text, {names.get(path, path): content for path, content in page.pictures.items()})
 
 
 def _numbered(path: str, number: int) -> str:

@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
-from docparser.convert.document import Page
+from docparser.convert.document import ResultPage
 from docparser.convert.html_tables import Cell, Table, read_tables
 
 MOST_HEADERS = 5  # rows that are compared
@@ -49,14 +49,14 @@ def joined_table(first: Table, second: Table, repeated: int) -> Table:
     return Table(first.cells + moved)
 
 
-def joined_pages(pages: Iterable[Page]) -> Iterator[Page]:
+def joined_pages(pages: Iterable[ResultPage]) -> Iterator[ResultPage]:
     """The pages with each table whole on the page where it begins."""
-    held: list[Page] = []  # a page whose last table may go on, and those that it took in, which are empty
+    held: list[ResultPage] = []  # a page whose last table may go on, and those that it took in, which are empty
     for page in pages:
         text = _joined(held[0].text, page.text) if held else None
         if held and text is not None:
             before, rest = text
-            held[0] = Page(before, {**page.pictures, **held[0].pictures})
+            held[0] = ResultPage(before, {**page.pictures, **held[0].pictures})
             page = dataclasses.replace(page, text=rest)
             if not rest.strip():
                 held.append(page)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import nh3
 from markdown_it import MarkdownIt
 
-from docparser.convert.document import Page, ResultDocument
+from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.formulas import Formulas
 from docparser.convert.html_tables import Table, read_tables
 
@@ -73,7 +73,7 @@ def pieces(document: ResultDocument) -> Iterator[str]:
     yield AFTER
 
 
-def page_html(page: Page) -> str:
+def page_html(page: ResultPage) -> str:
     formulas = Formulas()
     rendered = formulas.put_back_mathml(markdown_html(formulas.take_out(page.text)))
 
@@ -95,7 +95,7 @@ def page_html(page: Page) -> str:
     return re.sub(r'(<img[^>]*? src=")([^"]*)(")', lambda match: _inside(match, page), clean)
 
 
-def _inside(match: re.Match, page: Page) -> str:
+def _inside(match: re.Match, page: ResultPage) -> str:
     """The tag with the picture in place of its path."""
     path = html.unescape(match[2])
     if path not in page.pictures:

@@ -22,7 +22,7 @@ from docx.shared import Emu
 from docx.text.paragraph import Paragraph
 from docx.text.run import Run
 
-from docparser.convert.document import Page
+from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas, mathml_of
 from docparser.convert.html_tables import Cell, Table, TableReader
 from docparser.convert.omml import Untranslatable, omml
@@ -94,7 +94,7 @@ def _in(parent: Any, name: str, **attributes: str) -> Any:
     return node
 
 
-def render(pages: Iterable[Page], sink: BinaryIO) -> None:
+def render(pages: Iterable[ResultPage], sink: BinaryIO) -> None:
     """``sink`` can seek."""
     document = docx.Document()
     for number, page in enumerate(pages):
@@ -110,7 +110,7 @@ def render(pages: Iterable[Page], sink: BinaryIO) -> None:
 class _Writer(HTMLParser):
     """Adds a page's HTML to a document. It is Markdown's with a model's HTML inside, so tags may be missing."""
 
-    def __init__(self, document: Any, page: Page, formulas: Formulas) -> None:
+    def __init__(self, document: Any, page: ResultPage, formulas: Formulas) -> None:
         super().__init__(convert_charrefs=True)
         self._document, self._page, self._formulas = document, page, formulas
         self._paragraph: Paragraph | None = None

@@ -104,7 +104,7 @@ def cors(origins: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is answered with ``response``."""
 
     def __init__(self, reason: str, response: JSONResponse) -> None:
@@ -148,7 +148,7 @@ class Admission:
                 caller.set(Caller(visit.name, client, address))
                 async with self._within_quotas(scope, headers, client, visit):
                     yield visit.receive, visit.send
-            except Refused as refused:
+            except RequestRefused as refused:
                 self._audit.refusal(refused.reason, method=scope["method"], path=shown_path(scope["path"]))
                 await arriving.refused(refused.response, scope, visit.send)
                 yield None
@@ -164,7 +164,7 @@ class Admission:
         foreign = None if scope["path"] in PROBES else self._origins.check(scope["method"], scope["headers"])
         if foreign is not None:
             self._metrics.denied(foreign.reason)
-            raise Refused(foreign.reason, early_response(scope, foreign.status, foreign.words))
+            raise RequestRefused(foreign.reason, early_response(scope, foreign.status, foreign.words))
 
     def _known(self, scope: Scope, headers: dict[bytes, bytes]) -> Key | None:
         if not self._ring:
@@ -179,7 +179,7 @@ class Admission:
             caller.set(Caller(key.name, key.id, caller.get().address))
         reason, words, challenge = refusal(headers, key)
         self._metrics.denied(reason)
-        raise Refused(reason, early_response(scope, 401, words, {"WWW-Authenticate": challenge}))
+        raise RequestRefused(reason, early_response(scope, 401, words, {"WWW-Authenticate": challenge}))
 
     @contextlib.asynccontextmanager
     async def _within_quotas(
@@ -192,13 +192,13 @@ class Admission:
         try:
             allowance.enter(client)
         except QuotaExceeded as exc:
-            raise Refused("quota", quota_response(scope, exc)) from None
+            raise RequestRefused("quota", quota_response(scope, exc)) from None
         try:
             if counted:
                 try:
                     await asyncio.to_thread(self._check_quotas, scope, headers, client, visit.declared)
                 except QuotaExceeded as exc:
-                    raise Refused("quota", quota_response(scope, exc)) from None
+                    raise RequestRefused("quota", quota_response(scope, exc)) from None
                 allowance.arriving(client, visit.declared)
                 visit.arriving = lambda amount: allowance.arriving(client, amount)
             visit.admitted = True

@@ -18,8 +18,8 @@ from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.states import Counts, Job, JobState, Step, StepState
-from docparser.parsing.entry_store import EMPTY_ENTRY
 from docparser.parsing.page_report import ERROR_KINDS
+from docparser.parsing.result import EMPTY_ENTRY
 
 Path = Callable[[str, str], str]
 """Job id and name -> the address of a result below the service's root."""

@@ -29,9 +29,9 @@ from docparser.jobs.storage.store import JobStore
 from docparser.jobs.submission import select_pages
 from docparser.jobs.suspects import ABSENCES, Suspects
 from docparser.models.readiness import Readiness
+from docparser.parsing.fair_queue import Flow
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.service import ParseService
-from docparser.parsing.turns import Flow
 from docparser.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,7 @@
 operators              what each operation is in OpenVINO's nodes
 translation            the whole program as a model
 engine                 OpenVINO running it
-check                  whether it gives what Paddle gives
-conversion             these steps in a process of their own
+conversion             translation and comparison with Paddle, in a process of their own
 graph_cache            where the graphs are kept
 served                 the client of the layout server
 """

@@ -20,11 +20,11 @@ from docparser.errors import (
     UnreadableText,
     WorkerLost,
 )
+from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.slow_documents import OPENING, SlowDocuments, with_options
-from docparser.parsing.turns import Flow
 from docparser.worker.tasks import CountPages, ParsePage, PartOfPage
 
 # These concern one page; the other pages of its document are parsed all the same.
@@ -45,7 +45,7 @@ Early = Callable[[int, int, str], None]
 Bands = Callable[[], Awaitable[bool]]
 
 
-class PageReader:
+class DocumentPages:
     """Reads pages, and remembers documents that were slow to read. A ``Flow`` takes turns with other flows."""
 
     def __init__(self, scheduler: PageScheduler, metrics: Metrics, bands: Bands) -> None:

@@ -2,8 +2,8 @@
 """Pages of all documents, assigned to workers as these become free.
 
 A document's tasks form a flow; so do the tasks of one client's jobs (``storage/fair_order`` chooses those). A worker
-requests a task when it has room for one (``worker/task_runner``), and ``turns`` tells which one. No task is assigned
-before a worker requests it: until then it can go to any worker, and it is not begun if its client leaves.
+requests a task when it has room for one (``worker/task_runner``), and the ``fair_queue`` tells which one. No task is
+assigned before a worker requests it: until then it can go to any worker, and it is not begun if its client leaves.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 from docparser.documents.spool import Document
 from docparser.errors import InternalError, NotReady, ParserError, VlmUnavailable, WorkerLost
+from docparser.parsing.fair_queue import FairQueue, Flow, QueuedTask
 from docparser.parsing.pool import PooledWorker, WorkerPool
-from docparser.parsing.time_limits import TimeLimits
-from docparser.parsing.turns import Flow, QueuedTask, Turns
+from docparser.parsing.slow_documents import TimeLimits
 from docparser.settings import Settings
 from docparser.worker.tasks import (
     Answer,
@@ -48,7 +48,7 @@ class PageScheduler:
         self._settings = settings
         self._pool = pool
         self._numbers = itertools.count(1)
-        self._turns = Turns(settings.workers)
+        self._queue = FairQueue(settings.workers)
         self._assigned: dict[int, QueuedTask] = {}
         self._requesting: dict[PooledWorker, None] = {}
         self._limits = TimeLimits(settings, pool, self._cancel)
@@ -67,13 +67,13 @@ class PageScheduler:
 
     @property
     def queued(self) -> int:
-        return len(self._turns.waiting()) + self.parked
+        return len(self._queue.waiting()) + self.parked
 
     @property
     def oldest_s(self) -> float:
         """Seconds that the oldest queued task has waited; those that were put back because they are slow left out."""
         now = time.monotonic()
-        return max((now - item.queued_at for item in self._turns.waiting()), default=0.0)
+        return max((now - item.queued_at for item in self._queue.waiting()), default=0.0)
 
     @property
     def assigned(self) -> int:
@@ -82,16 +82,16 @@ class PageScheduler:
     @property
     def slow(self) -> int:
         """Tasks that workers have whose documents are slow to read."""
-        return self._turns.slow
+        return self._queue.slow
 
     @property
     def parked(self) -> int:
         """Tasks that were put back because their documents are slow to read."""
-        return len(self._turns.put_back())
+        return len(self._queue.put_back())
 
     def watches(self, client: str) -> bool:
         """Whether this client has, or had a moment ago, documents that are slow to read."""
-        return self._turns.watches(client)
+        return self._queue.watches(client)
 
     async def submit(self, task: Task, flow: Flow, on_part: Callable[[PartOfPage], None] | None = None) -> Any:
         """The worker's answer; ``on_part`` gets what comes before it. Raises ParserError; NotReady at once if the pool
@@ -103,7 +103,7 @@ class PageScheduler:
             raise NotReady(f"The parser is not ready: {self._pool.not_ready_because}")
         future = asyncio.get_running_loop().create_future()
         item = QueuedTask(next(self._numbers), task, flow, future, time.monotonic(), on_part)
-        self._turns.add(item)
+        self._queue.add(item)
         self._dispatch()
         try:
             return await future
@@ -113,9 +113,9 @@ class PageScheduler:
 
     def give_up(self, document: Document, error: ParserError) -> None:
         """End the document's tasks that no worker has."""
-        for item in [*self._turns.waiting(), *self._turns.put_back()]:
+        for item in [*self._queue.waiting(), *self._queue.put_back()]:
             if item.document == document:
-                self._turns.remove(item)
+                self._queue.remove(item)
                 item.resolve(error)
 
     # Events of the pool.
@@ -129,7 +129,7 @@ class PageScheduler:
                 self._pool.vlm_lost()
             item = self._assigned.pop(message.number, None)
             if item is not None:
-                self._turns.ended(item, message.used_s)
+                self._queue.ended(item, message.used_s)
                 if isinstance(message.value, ParsedPage):
                     message.value.seconds["queue"] = item.assigned_at - item.queued_at
                 item.resolve(message.value)
@@ -140,19 +140,19 @@ class PageScheduler:
                 item.on_part(message)
         elif isinstance(message, ReadingIsSlow):
             item = self._assigned.get(message.number)
-            if item is not None and not self._turns.found_slow(item):
+            if item is not None and not self._queue.found_slow(item):
                 self._put_back(item, message.used_s)
         elif isinstance(message, ReadingEnded):
             item = self._assigned.get(message.number)
             if item is not None:
-                self._turns.read(item)
+                self._queue.read(item)
                 self._dispatch()
 
     def on_worker_lost(self, worker: PooledWorker, on_task: int) -> None:
         self._requesting.pop(worker, None)
         for item in [item for item in self._assigned.values() if item.worker is worker]:
             del self._assigned[item.number]
-            self._turns.ended(item, time.monotonic() - item.assigned_at if item.number == on_task else None)
+            self._queue.ended(item, time.monotonic() - item.assigned_at if item.number == on_task else None)
             item.worker = None
             item.losses += 1
             item.deaths += item.number == on_task
@@ -166,7 +166,7 @@ class PageScheduler:
                 item.resolve(WorkerLost(f"The worker process that had this page ended {LOSSES} times."))
             else:
                 self.page_retries += 1
-                self._turns.add(item, first=True)
+                self._queue.add(item, first=True)
         if self._pool.accepts_tasks:
             self._dispatch()
         else:
@@ -176,13 +176,13 @@ class PageScheduler:
         self._fail_all(f"The parser is not ready: {self._pool.not_ready_because}")
 
     def _fail_all(self, message: str) -> None:
-        for item in [*self._assigned.values(), *self._turns.clear()]:
+        for item in [*self._assigned.values(), *self._queue.clear()]:
             item.resolve(NotReady(message))
 
     # Assignment and cancellation.
 
     def _dispatch(self) -> None:
-        while self._requesting and (chosen := self._turns.next()) is not None:
+        while self._requesting and (chosen := self._queue.next()) is not None:
             item, apart = chosen
             load = collections.Counter(other.worker for other in self._assigned.values())
             worker = min(self._requesting, key=lambda worker: load[worker])
@@ -201,10 +201,10 @@ class PageScheduler:
         assert item.worker is not None, "a worker has just reported it"
         del self._assigned[item.number]
         item.worker.send(CancelTask(item.number))
-        self._turns.ended(item, used_s)
+        self._queue.ended(item, used_s)
         if not item.future.done():
             item.worker, item.number = None, next(self._numbers)  # what the worker still answers is ignored
-            self._turns.add(item)
+            self._queue.add(item)
         self._dispatch()
 
     def _cancel(self, item: QueuedTask) -> None:
@@ -213,7 +213,7 @@ class PageScheduler:
             item.cancelled_at = time.monotonic()
             item.worker.send(CancelTask(item.number))
         else:
-            self._turns.remove(item)
+            self._queue.remove(item)
 
     async def _check_regularly(self) -> None:
         while True:

@@ -18,13 +18,12 @@ from docparser.contract.schemas import ParseOptions, RestructureRequest
 from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
-from docparser.parsing.entry_store import EMPTY_ENTRY, EntryStore, merge_objects
+from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
-from docparser.parsing.page_reader import Bands, Early, PageReader
+from docparser.parsing.page_reader import Bands, DocumentPages, Early
 from docparser.parsing.page_report import DocumentReport, PageOutcome
-from docparser.parsing.result import ParseResult
+from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
 from docparser.parsing.scheduler import PageScheduler
-from docparser.parsing.turns import Flow
 from docparser.settings import Settings
 from docparser.worker.tasks import JoinClientPages, JoinPages
 
@@ -50,7 +49,7 @@ class ParseService:
         time."""
         self._settings = settings
         self._scheduler = scheduler
-        self._pages = PageReader(scheduler, metrics, bands)
+        self._pages = DocumentPages(scheduler, metrics, bands)
         self._tasks = tasks
 
     def notes(self, options: ParseOptions) -> list[str]:

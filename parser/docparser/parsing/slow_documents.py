@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents that took too long: what was given up once is not begun again, whoever sends it, as long as the service
-runs.
+"""What takes too long: pages, steps and stuck workers are ended, and a document that was given up is not begun again.
+
+The second holds for whoever sends the document, as long as the service runs.
 
 A document is known by its content. That is hashed only when something of a document of its size was given up before, so
 it costs others nothing.
@@ -12,18 +13,57 @@ import asyncio
 import collections
 import functools
 import hashlib
+import logging
 import os
+import time
+from collections.abc import Callable, Mapping
 
 from docparser.contract.options import PageOptions
 from docparser.documents.spool import Document
-from docparser.errors import DocumentTooSlow, StepTooSlow
+from docparser.errors import DocumentTooSlow, PageTimeout, StepTooSlow
+from docparser.parsing.fair_queue import QueuedTask
+from docparser.parsing.pool import PooledWorker, WorkerPool
+from docparser.settings import Settings
 
+log = logging.getLogger(__name__)
+
+CANCEL_GRACE_S = 20.0  # a worker that has not ended a cancelled task by then is stuck
 REMEMBERED = 1000  # documents
 GIVE_UP_AFTER = 3  # pages of one document; then none of its other pages is begun
 
 OPENING = "opening"
 Part = int | str  # a page, from 0; or OPENING; or what `with_options` returns
 Given = dict[Part, str]  # the error's message
+
+
+class TimeLimits:
+    def __init__(self, settings: Settings, pool: WorkerPool, cancel: Callable[[QueuedTask], None]) -> None:
+        self._settings, self._pool, self._cancel = settings, pool, cancel
+
+    def check(self, assigned: Mapping[int, QueuedTask]) -> None:
+        """``assigned``: the tasks that workers have, by number."""
+        now, limit_s = time.monotonic(), self._settings.page_timeout_s
+        for item in list(assigned.values()):
+            if item.cancelled_at is None and now - item.assigned_at > limit_s:
+                item.resolve(PageTimeout(f"The page was given up after {limit_s:.0f} s (PARSER_PAGE_TIMEOUT_S)."))
+                self._cancel(item)
+        for worker in self._pool.workers:
+            self._check_worker(worker, assigned, now)
+
+    def _check_worker(self, worker: PooledWorker, assigned: Mapping[int, QueuedTask], now: float) -> None:
+        if worker.process is None:
+            return
+        slot, limit_s = worker.process.slot, self._settings.step_timeout_s
+        computing = assigned.get(slot.task)
+        cancelled = [item.cancelled_at for item in assigned.values() if item.worker is worker]
+        if computing is not None and slot.held_s > limit_s:
+            words = f"file: one step of the page took more than {limit_s:.0f} s (PARSER_STEP_TIMEOUT_S)"
+            computing.resolve(StepTooSlow(words))
+            log.error("worker-%d: stuck in a step of task %d; it is replaced", worker.number, computing.number)
+            worker.kill()
+        elif any(since is not None and now - since > CANCEL_GRACE_S for since in cancelled) and not slot.task:
+            log.error("worker-%d: does not end a cancelled task; it is replaced", worker.number)
+            worker.kill()
 
 
 def with_options(index: int, options: PageOptions) -> Part:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job of a child process may use, and the handles of a zygote and of its children, for the process that has
-them.
+"""What a job of a child process may use, and the handles of a zygote and of its children for whoever has them.
 
 All methods block. Threads may share a zygote, but a child belongs to one thread at a time.
 """

@@ -9,7 +9,7 @@ import zipfile
 from html.parser import HTMLParser
 
 from docparser.convert import to_html
-from docparser.convert.document import Page, ResultDocument, disposition
+from docparser.convert.document import ResultDocument, ResultPage, disposition
 from docparser.convert.formats import convert
 from tests.fuzz.choices import Choices
 from tests.fuzz.targets import formulas, tables
@@ -106,9 +106,9 @@ def target(data: bytes) -> None:
         check_archive(document)
 
 
-def page_of(choices: Choices) -> Page:
+def page_of(choices: Choices) -> ResultPage:
     names = ("imgs/a.jpg", "imgs/b.png", choices.text(longest=30))
-    return Page(choices.text(WORDS), {choices.one(names): PICTURE for _ in range(choices.below(3))})
+    return ResultPage(choices.text(WORDS), {choices.one(names): PICTURE for _ in range(choices.below(3))})
 
 
 def check_archive(document: ResultDocument) -> None:

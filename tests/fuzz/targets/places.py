@@ -17,7 +17,7 @@ from PIL import Image
 
 from docparser.convert import chunks, searchable_pdf
 from docparser.convert.chunks import estimate
-from docparser.convert.document import Page, ResultDocument, Source
+from docparser.convert.document import ResultDocument, ResultPage, Source
 from docparser.convert.formats import convert
 from docparser.convert.safe_text import writable
 from tests.fuzz.choices import Choices
@@ -59,7 +59,7 @@ def target(data: bytes) -> None:
     if kind == 0:
         check_chunks(pages, (32, 100)[choices.below(2)], join=choices.chance(2))
     elif kind == 1:
-        document = ResultDocument("a", [Page(writable(page["markdown"]["text"]), {}) for page in pages], {})
+        document = ResultDocument("a", [ResultPage(writable(page["markdown"]["text"]), {}) for page in pages], {})
         with zipfile.ZipFile(io.BytesIO(convert(document, "docx"))) as archive:
             ElementTree.fromstring(archive.read("word/document.xml"))
     else:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from openpyxl import load_workbook
 
-from docparser.convert.document import Page, ResultDocument
+from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.html_tables import Table
 from docparser.convert.to_html import find_tables
 from docparser.convert.workbook import render
@@ -102,7 +102,7 @@ def check(tables: list[Table]) -> None:
 
 def workbook(text: str) -> None:
     """A workbook that can be read again, in which no text computes."""
-    document = ResultDocument("tables", [Page(text, {})], {})
+    document = ResultDocument("tables", [ResultPage(text, {})], {})
     written = render(document)
     for sheet in load_workbook(io.BytesIO(written)):
         for row in sheet.iter_rows():

@@ -16,10 +16,9 @@ import pytest
 
 from docparser import server
 from docparser.errors import NotReady
-from docparser.layout.check import draw_page
+from docparser.layout.conversion import draw_page, run_in_paddle
 from docparser.layout.engine import Engine
 from docparser.layout.graph_cache import GRAPH, REFUSAL, REFUSAL_HOLDS_S, SUMS, WEIGHTS, GraphCache, NoGraph, key_of
-from docparser.layout.reference import run_in_paddle
 from docparser.settings import Settings
 from docparser.worker import offline
 from tests.support import samples

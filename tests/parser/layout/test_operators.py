@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from docparser.layout import check as checks
-from docparser.layout.check import Disagreement, check
+from docparser.layout import conversion
+from docparser.layout.conversion import Disagreement, check, run_in_paddle
 from docparser.layout.engine import Engine
 from docparser.layout.operators import TABLE, arithmetic
-from docparser.layout.reference import run_in_paddle
 from docparser.layout.translation import translate
 from paddle_program.parameters import BadParameters
 from paddle_program.program import Operation, Program, Type, UnknownProgram, read_program
@@ -82,9 +81,9 @@ def test_every_operation_gives_paddles_values(files, program):
 
 def test_the_check_finds_an_operation_that_gives_something_else(files, program, monkeypatch):
     model, parameters = files
-    assert check(program, model, parameters, draw()) < checks.TOLERANCE
+    assert check(program, model, parameters, draw()) < conversion.TOLERANCE
     for name, other in {"floor": "ceil", "add": "subtract", "greater_than": "less_than"}.items():
-        monkeypatch.setitem(TABLE, name, arithmetic.TABLE[other])
+        monkeypatch.setitem(TABLE, name, arithmetic.ELEMENTWISE[other])
         with pytest.raises(Disagreement):
             check(program, model, parameters, draw())
         monkeypatch.undo()

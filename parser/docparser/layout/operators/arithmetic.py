@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on each element for itself. Two inputs are broadcast as in NumPy."""
+"""Operations on each element for itself, broadcast as in NumPy, and along axes: sums, extremes, sorting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from openvino import opset15 as nodes
 
-from docparser.layout.operators.call import Call, Output, Translator, cast, element_of, scalar
+from docparser.layout.operators.call import Call, Output, Translator, cast, constant, element_of, scalar, shape_of
 
 
 def unary(make: Callable[..., Any]) -> Translator:
@@ -71,7 +71,7 @@ def dropout(call: Call) -> Output:
     return call[0]
 
 
-TABLE: dict[str, Translator] = {
+ELEMENTWISE: dict[str, Translator] = {
     **{
         name: unary(make)
         for name, make in {
@@ -120,4 +120,78 @@ TABLE: dict[str, Translator] = {
     "scale": scale,
     "share_data_": same,
     "where": where,
+}
+
+
+def reduction(make: Callable[..., Any]) -> Translator:
+    """Input 1 holds the axes; none of them means all."""
+
+    def reduce(call: Call) -> Output:
+        call.ignore("dtype", "reduce_all")  # `sum` names its result's type, which is the program's
+        axes = call.numbers(1) or list(range(len(shape_of(call[0]))))
+        return make(cast(call[0], call.type.element), constant(axes, "int64"), call.attribute("keepdim"))
+
+    return reduce
+
+
+def argmax(call: Call) -> Output:
+    """The first of several highest."""
+    call.must("flatten", False)
+    (axis,) = call.numbers(1)
+    call.must("dtype", "int64")
+    highest = nodes.topk(
+        call[0], constant(1, "int64"), axis, "max", "value", index_element_type="i64", stable=True
+    ).output(1)
+    return highest if call.attribute("keepdims") else nodes.squeeze(highest, constant([axis], "int64"))
+
+
+def topk(call: Call) -> list[Output]:
+    """Values and places; of equal values the first ones, in order. Paddle leaves the order of equal values open."""
+    call.must("sorted", True)
+    (count,) = call.numbers(1)
+    return _sorted(call[0], count, call.attribute("axis"), call.attribute("largest"))
+
+
+def argsort(call: Call) -> list[Output]:
+    call.ignore("stable")  # ours is
+    axis = call.attribute("axis")
+    return _sorted(call[0], shape_of(call[0])[axis], axis, call.attribute("descending"))
+
+
+def _sorted(values: Output, count: int, axis: int, falling: bool) -> list[Output]:
+    node = nodes.topk(
+        values,
+        constant(count, "int64"),
+        axis,
+        "max" if falling else "min",
+        "value",
+        index_element_type="i64",
+        stable=True,
+    )
+    return [node.output(0), node.output(1)]
+
+
+def cumsum(call: Call) -> Output:
+    call.must("flatten", False)
+    (axis,) = call.numbers(1)
+    return nodes.cum_sum(
+        call[0], constant(axis, "int64"), exclusive=call.attribute("exclusive"), reverse=call.attribute("reverse")
+    )
+
+
+def softmax(call: Call) -> Output:
+    return nodes.softmax(call[0], call.attribute("axis"))
+
+
+REDUCTIONS: dict[str, Translator] = {
+    "max": reduction(nodes.reduce_max),
+    "mean": reduction(nodes.reduce_mean),
+    "min": reduction(nodes.reduce_min),
+    "prod": reduction(nodes.reduce_prod),
+    "sum": reduction(nodes.reduce_sum),
+    "argmax": argmax,
+    "argsort": argsort,
+    "cumsum": cumsum,
+    "softmax": softmax,
+    "topk": topk,
 }

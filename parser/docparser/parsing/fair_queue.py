@@ -99,7 +99,7 @@ class Client:
         return bool(self.flows or self.assigned or self.parked)
 
 
-class Turns:
+class FairQueue:
     """The tasks that no worker has, and what each client has with workers."""
 
     def __init__(self, workers: int) -> None:
