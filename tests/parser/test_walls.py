@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "layout.operators": set(),
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings"},
+    "small_print": {"vlm"},
     "whole_page": {"errors"},
     "worker": {
         "contract",
@@ -43,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
         "logs",
         "sandbox",
         "settings",
+        "small_print",
         "vlm",
         "weights",
         "whole_page",

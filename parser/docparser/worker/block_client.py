@@ -21,10 +21,10 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from docparser.sandbox.pool import Call
+from docparser.small_print import bands, cells, second_look
+from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import BAND, TABLE, TEXT, Guard
-from docparser.worker import bands, cells, second_look
-from docparser.worker.bands import Band
 from docparser.worker.baton import FINISHING, Baton
 
 # A text carries the number of what is told of it through the pipeline; private-use characters, and short enough that

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from docparser.small_print import cells
+from docparser.small_print.cells import Cells
+from docparser.small_print.grid import Box, Cell, Grid
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
-from docparser.worker import answers, cells
+from docparser.worker import answers
 from docparser.worker.block_client import _one
-from docparser.worker.cells import Cells
-from docparser.worker.grid import Box, Cell, Grid
 from tests.support.simulated_vlm import prompt_of
 from tests.support.wait import wait_for
 

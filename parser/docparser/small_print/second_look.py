@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from docparser.small_print import bands
+from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply
-from docparser.worker import bands
-from docparser.worker.bands import Band
 
 # Letters for each small x that the print is long. Of 1,900 bands that TeX, Chromium and LibreOffice set, typewriters'
 # faces among them, one in a hundred has less or more.

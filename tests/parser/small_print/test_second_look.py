@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from docparser.small_print import bands, second_look
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
-from docparser.worker import bands, second_look
 from docparser.worker.block_client import BlockClient
 
 FACES = {

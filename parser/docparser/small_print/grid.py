@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from docparser.worker import columns, rules
-from docparser.worker.bands import INKED, NOISE, Body, bodies_in
-from docparser.worker.columns import Edge, Piece, Span
+from docparser.small_print import columns, rules
+from docparser.small_print.bands import INKED, NOISE, Body, bodies_in
+from docparser.small_print.columns import Edge, Piece, Span
 
 LEAST_LINE = 7  # px of a line's ink
 MOST_CELLS = 400

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from docparser.worker import bands, grid
-from docparser.worker.grid import Box, Cell, Grid
+from docparser.small_print import bands, grid
+from docparser.small_print.grid import Box, Cell, Grid
 
 X_HEIGHT = 22.0  # px that the print of a line is enlarged to
 MARGIN = 0.5  # lines of print, of paper around a line

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from docparser.worker import cells, grid
-from docparser.worker.grid import Grid
+from docparser.small_print import cells, grid
+from docparser.small_print.grid import Grid
 
 SANS = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 EDGES, PITCH, SIZE = [10, 260, 380, 500, 690], 44, 20  # px

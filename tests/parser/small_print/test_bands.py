@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from docparser.small_print import bands
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
-from docparser.worker import bands
 from docparser.worker.block_client import _one
 from tests.support.wait import wait_for
 
