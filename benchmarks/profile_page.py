@@ -86,9 +86,10 @@ class Page:
             vlm_url=vlm_url, layout_model_dir=layout, layout_url="http://recorded", cache_dir=folder, cpu_threads=1
         )
         offline.prepare(settings)
+        from docparser.worker.layout_engine import openvino_runner
+
         from docparser.layout import served
         from docparser.worker import frozen_page, pipeline, text_jobs
-        from docparser.worker.layout_engine import openvino_runner
         from layout_wire import full_image
 
         class Recorded(served.LayoutServer):
@@ -135,8 +136,9 @@ class Page:
 
     def parse(self, number: int) -> bytes:
         """The page's entry; raises AssertionError where a block has no text."""
-        from docparser.worker.baton import Baton, HolderSlot
         from docparser.worker.block_client import PageCalls
+
+        from docparser.worker.baton import Baton, HolderSlot
 
         baton = Baton(HolderSlot((ctypes.c_double * 2)()))
         calls = PageCalls(number, f"profile-{number}", baton, lambda: None)

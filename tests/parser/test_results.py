@@ -12,7 +12,7 @@ from docparser.parsing import entry_store
 from docparser.parsing.entry_store import EMPTY_ENTRY, EntryStore, merge_objects
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import ParseResult
-from docparser.worker.tasks import ParsedPage
+from docparser.worker.messages import ParsedPage
 
 
 def parsed(index: int, answered: int = 3, notes: tuple[dict, ...] = ()) -> PageOutcome:

@@ -22,7 +22,7 @@ from docparser.parsing.pool import PooledWorker, WorkerPool
 from docparser.parsing.time_limits import TimeLimits
 from docparser.parsing.turns import Flow, QueuedTask, Turns
 from docparser.settings import Settings
-from docparser.worker.tasks import (
+from docparser.worker.messages import (
     Answer,
     CancelTask,
     ParsedPage,

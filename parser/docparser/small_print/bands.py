@@ -8,14 +8,13 @@ that have some, between rows that have none. Where descenders touch the ascender
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import io
 import math
-from typing import Any
 
 import numpy as np
 from PIL import Image
+
+from docparser.page.question import Question
 
 LINES = 4  # of a band
 ALONE = 5  # lines of a block that stays whole
@@ -30,7 +29,7 @@ MOST_SKEW = 2.0  # degrees
 STEP = 0.1  # degrees
 SHARPER = 1.05  # times the profile of the block as it is: less is no skew
 POINTS = 20_000  # with ink, that a skew is found by
-DATA_URL = "data:image/jpeg;base64,"
+QUALITY = 95  # of the JPEG of what is cut out
 
 Body = tuple[int, int]  # first row with ink, and the row after the last
 
@@ -45,23 +44,21 @@ class Bands:
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """What is asked for at once: a block or some lines of one. ``picture``: grey, uint8 [height, width]; None where it
-    is none that can be cut. ``bodies``: its lines; ``x_height``: of their print, px."""
+    """What is asked for at once: a block or some lines of one. ``grey``: its picture, uint8 [height, width].
+    ``bodies``: its lines; ``x_height``: of their print, px; 0 where there is none."""
 
-    request: dict[str, Any]
-    picture: np.ndarray | None = None
-    bodies: list[Body] = dataclasses.field(default_factory=list)
-    x_height: float = 0.0
+    question: Question
+    grey: np.ndarray
+    bodies: list[Body]
+    x_height: float
 
-    def by_line(self) -> list[dict[str, Any]]:
-        """Requests for each of its lines."""
-        image = picture_of(self.request)
-        assert image is not None and self.picture is not None, "a band with lines has a picture"
-        ink = _ink(self.picture)
+    def by_line(self) -> list[Question]:
+        """Questions for each of its lines."""
+        image, ink = picture_of(self.question), _ink(self.grey)
         cuts = [0, *(_between(ink, above, below) for above, below in zip(self.bodies, self.bodies[1:])), image.height]
         scale = _scale(self.x_height)
         return [
-            _question(self.request, image.crop((0, top, image.width, end)), scale) for top, end in zip(cuts, cuts[1:])
+            _enlarged(self.question, image.crop((0, top, image.width, end)), scale) for top, end in zip(cuts, cuts[1:])
         ]
 
 
@@ -179,37 +176,29 @@ def _between(ink: np.ndarray, above: Body, below: Body) -> int:
     return first + int(least[len(least) // 2])
 
 
-def questions(body: dict[str, Any]) -> list[Band]:
-    """The request for a block's text as its bands; one with the request as it is, where nothing is to be cut."""
-    image = picture_of(body)
-    if image is None:
-        return [Band(body)]
-    image = straightened(image)
+def bands_of(question: Question) -> list[Band]:
+    """A block of text in bands; one with the question as it is, where nothing is to be cut."""
+    image = straightened(picture_of(question))
     found = find(np.asarray(image.convert("L")))
     if len(found.rows) == 1 and found.scale == 1.0:
-        return [_band(body, image)]
+        return [_band(question, image)]
     cuts = [image.crop((0, top, image.width, end)) for top, end in found.rows]
-    return [_band(_question(body, cut, found.scale), cut) for cut in cuts]
+    return [_band(_enlarged(question, cut, found.scale), cut) for cut in cuts]
 
 
-def _band(request: dict[str, Any], cut: Image.Image) -> Band:
+def _band(question: Question, cut: Image.Image) -> Band:
     grey = np.asarray(cut.convert("L"))
     bodies = _bodies(grey)
-    return Band(request, grey, bodies, _x_height(bodies) if bodies else 0.0)
+    return Band(question, grey, bodies, _x_height(bodies) if bodies else 0.0)
 
 
-def _question(body: dict[str, Any], cut: Image.Image, scale: float) -> dict[str, Any]:
-    usual = (body.get("mm_processor_kwargs") or {}).get("min_pixels") or 0
-    return with_picture(body, cut, max(usual, round(cut.width * cut.height * scale**2)))
+def _enlarged(question: Question, cut: Image.Image, scale: float) -> Question:
+    return with_picture(question, cut, max(question.least_pixels, round(cut.width * cut.height * scale**2)))
 
 
-def picture_of(body: dict[str, Any]) -> Image.Image | None:
-    """The picture of a request, RGB; None where it is none that can be cut."""
-    content = body["messages"][0]["content"]
-    picture = next((part for part in content if part.get("type") == "image_url"), None)
-    if picture is None or not picture["image_url"]["url"].startswith(DATA_URL):
-        return None
-    return Image.open(io.BytesIO(base64.b64decode(picture["image_url"]["url"][len(DATA_URL) :]))).convert("RGB")
+def picture_of(question: Question) -> Image.Image:
+    """RGB."""
+    return Image.fromarray(np.ascontiguousarray(question.picture[:, :, ::-1]))
 
 
 def straightened(image: Image.Image) -> Image.Image:
@@ -225,28 +214,11 @@ def turned(image: Image.Image, degrees: float) -> Image.Image:
     return image.rotate(-degrees, Image.Resampling.BICUBIC, fillcolor=paper)
 
 
-def with_picture(body: dict[str, Any], picture: Image.Image, least: int) -> dict[str, Any]:
-    """The request with another picture. The VLM's own preprocessing enlarges: ``least`` says how many pixels it
+def with_picture(question: Question, picture: Image.Image, least: int) -> Question:
+    """The question about another picture, RGB. The VLM's own preprocessing enlarges: ``least`` says how many pixels it
     needs."""
-    coded = io.BytesIO()
-    picture.save(coded, "JPEG", quality=95)
-    url = DATA_URL + base64.b64encode(coded.getvalue()).decode()
-    message = body["messages"][0]
-    content = [
-        {**part, "image_url": {**part["image_url"], "url": url}} if part.get("type") == "image_url" else part
-        for part in message["content"]
-    ]
-    bounds = dict(body.get("mm_processor_kwargs") or {})
-    most = bounds.get("max_pixels")
-    bounds["min_pixels"] = least if most is None else min(least, most)
-    return {**body, "messages": [{**message, "content": content}], "mm_processor_kwargs": bounds}
-
-
-def with_prompt(body: dict[str, Any], prompt: str) -> dict[str, Any]:
-    """The request with another prompt."""
-    message = body["messages"][0]
-    content = [{**part, "text": prompt} if part.get("type") == "text" else part for part in message["content"]]
-    return {**body, "messages": [{**message, "content": content}]}
+    pixels = np.ascontiguousarray(np.asarray(picture)[:, :, ::-1])
+    return dataclasses.replace(question, picture=pixels, least_pixels=min(least, question.most_pixels), quality=QUALITY)
 
 
 def joined(texts: list[str]) -> str:

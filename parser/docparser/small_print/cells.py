@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
 
+from docparser.page.question import TEXT_PROMPT, Question
 from docparser.small_print import bands, grid
 from docparser.small_print.grid import Box, Cell, Grid
 
@@ -28,10 +28,10 @@ TAG = re.compile("<(?:fcel|ecel|lcel|ucel|xcel|nl)>")
 
 @dataclasses.dataclass(frozen=True)
 class Cells:
-    """``questions``: requests for the lines of print, cell by cell in the order of the grid."""
+    """``questions``: of the lines of print, cell by cell in the order of the grid."""
 
     grid: Grid
-    questions: list[dict[str, Any]]
+    questions: list[Question]
 
     def otsl(self, texts: list[str]) -> str:
         """``texts``: the answers, in the order of the questions."""
@@ -60,17 +60,14 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def find(body: dict[str, Any], prompt: str) -> Cells | None:
-    """The request for a table as requests with ``prompt`` for its cells; None where no grid is found in its picture."""
-    image = bands.picture_of(body)
-    if image is None:
-        return None
-    image = straightened(image)
+def find(question: Question) -> Cells | None:
+    """The question about a table as questions about the text of its cells; None where no grid is found in its
+    picture."""
+    image = straightened(bands.picture_of(question))
     found = grid.find(np.asarray(image.convert("L")))
     if found is None:
         return None
-    questions = [_question(body, prompt, image, found, cell, line) for cell in found.cells for line in cell.lines]
-    return Cells(found, questions)
+    return Cells(found, [_about(question, image, found, cell, line) for cell in found.cells for line in cell.lines])
 
 
 def straightened(image: Image.Image) -> Image.Image:
@@ -79,14 +76,12 @@ def straightened(image: Image.Image) -> Image.Image:
     return bands.turned(image, bands.rise(np.abs(np.diff(grey, axis=0)) > EDGE, STEP))
 
 
-def _question(
-    body: dict[str, Any], prompt: str, image: Image.Image, found: Grid, cell: Cell, line: Box
-) -> dict[str, Any]:
+def _about(question: Question, image: Image.Image, found: Grid, cell: Cell, line: Box) -> Question:
     height = max(found.line, line.bottom - line.top)
     picture = _cut(image, cell.area, line, round(MARGIN * height))
     scale = max(1.0, X_HEIGHT / (bands.X_HEIGHT_OF_LINE * height))
     least = max(LEAST_PIXELS, round(picture.width * picture.height * scale**2))
-    return bands.with_prompt(bands.with_picture(body, picture, least), prompt)
+    return dataclasses.replace(bands.with_picture(question, picture, least), prompt=TEXT_PROMPT)
 
 
 def _cut(image: Image.Image, area: Box, line: Box, margin: int) -> Image.Image:

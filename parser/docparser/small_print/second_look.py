@@ -29,9 +29,9 @@ AGAIN = re.compile(r"(\b\w[^\n]{3,60}?)(?:[\s,;.]+\1\b){2,}")  # a phrase said t
 
 def print_length(band: Band) -> float:
     """Length of all lines of a band's print, in heights of a small x; 0 where it has none that is known."""
-    if band.picture is None or not band.bodies:
+    if not band.bodies:
         return 0.0
-    inked = bands.inked(band.picture)
+    inked = bands.inked(band.grey)
     length = 0.0
     for first, last in band.bodies:
         columns = np.flatnonzero(inked[first:last].any(axis=0))

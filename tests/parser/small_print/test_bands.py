@@ -9,16 +9,17 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from docparser.page.question import Question
 from docparser.small_print import bands
+from docparser.small_print.bands import picture_of
+from docparser.small_print.reading import one
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
-from docparser.worker.block_client import _one
+from tests.support.fonts import font
 from tests.support.wait import wait_for
 
-SANS = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
-SERIF = "/usr/share/fonts/truetype/liberation/LiberationSerif-Regular.ttf"
 WORDS = "the quick brown fox jumps over a lazy dog and they gypsy; (again) Pj,".split()
 
 
@@ -26,29 +27,27 @@ def block(
     lines: int,
     size: int,
     pitch: float,
-    face: str = SANS,
     paper: int = 255,
     ink: int = 0,
     last: int = 9,
 ) -> tuple[np.ndarray, list[int]]:
     """A paragraph, and the middle row of each of its lines' small letters. ``last``: words of its last line."""
-    font = ImageFont.truetype(face, size)
+    face = font(size)
     image = Image.new("L", (size * 30, round(size * pitch * (lines - 1) + size * 1.4)), paper)
     draw = ImageDraw.Draw(image)
     middles = []
     for number in range(lines):
         words = WORDS[number % 5 :][: last if number + 1 == lines else 9]
         baseline = round(size * (1.0 + number * pitch))
-        draw.text((4, baseline), " ".join(words), fill=ink, font=font, anchor="ls")
+        draw.text((4, baseline), " ".join(words), fill=ink, font=face, anchor="ls")
         middles.append(baseline - round(size / 4))
     return np.asarray(image), middles
 
 
-@pytest.mark.parametrize("face", [SANS, SERIF])
 @pytest.mark.parametrize("pitch", [1.15, 1.2, 1.5, 2.0])
 @pytest.mark.parametrize("lines", [1, 3, 5, 6, 13, 40])
-def test_a_band_has_four_lines_or_so_and_no_cut_goes_through_one(lines: int, pitch: float, face: str):
-    image, middles = block(lines, 20, pitch, face, last=1)
+def test_a_band_has_four_lines_or_so_and_no_cut_goes_through_one(lines: int, pitch: float):
+    image, middles = block(lines, 20, pitch, last=1)
     found = bands.find(image).rows
     assert found[0][0] == 0 and found[-1][1] == len(image)
     assert [end for _, end in found[:-1]] == [first for first, _ in found[1:]]
@@ -95,38 +94,21 @@ def test_noise_and_pictures_are_cut_somewhere_and_nothing_is_lost():
         assert all(first < end for first, end in found.rows) and 1 <= found.scale <= bands.MOST_SCALE
 
 
-def request(image: np.ndarray) -> dict:
-    coded = io.BytesIO()
-    Image.fromarray(image).convert("RGB").save(coded, "JPEG")
-    url = "data:image/jpeg;base64," + base64.b64encode(coded.getvalue()).decode()
-    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "OCR:"}]
-    return {
-        "messages": [{"role": "user", "content": content}],
-        "temperature": 0,
-        "mm_processor_kwargs": {"min_pixels": 112_896, "max_pixels": 1_003_520},
-    }
-
-
-def picture(question: dict) -> Image.Image:
-    url = question["messages"][0]["content"][0]["image_url"]["url"]
-    return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+def question(image: np.ndarray) -> Question:
+    return Question(np.stack([image] * 3, axis=2), "OCR:", 112_896, 1_003_520)
 
 
 def test_each_band_is_a_question_of_its_own():
     image, _ = block(12, 14, 1.4)
-    body = request(image)
-    asked = bands.questions(body)
-    assert len(asked) == 3 and sum(picture(band.request).height for band in asked) == len(image)
-    for question in (band.request for band in asked):
-        assert question["temperature"] == 0 and question["messages"][0]["content"][1] == {
-            "type": "text",
-            "text": "OCR:",
-        }
-        size, bounds = picture(question).size, question["mm_processor_kwargs"]
-        enlarged = round(size[0] * size[1] * bands.find(image).scale ** 2)
-        assert bounds["max_pixels"] == 1_003_520
-        assert bounds["min_pixels"] == pytest.approx(max(112_896, enlarged), rel=0.1)
-    assert body["mm_processor_kwargs"]["min_pixels"] == 112_896, "the first request is left as it was"
+    whole = question(image)
+    asked = [band.question for band in bands.bands_of(whole)]
+    assert len(asked) == 3 and sum(len(band.picture) for band in asked) == len(image)
+    for band in asked:
+        assert band.prompt == "OCR:" and band.most_pixels == 1_003_520
+        height, width = band.picture.shape[:2]
+        enlarged = round(width * height * bands.find(image).scale ** 2)
+        assert band.least_pixels == pytest.approx(max(112_896, enlarged), rel=0.1)
+    assert whole.least_pixels == 112_896, "the first question is left as it was"
 
 
 @pytest.mark.parametrize("degrees", [-1.5, -0.6, 0.8, 1.5])
@@ -135,16 +117,15 @@ def test_a_block_that_was_scanned_askew_is_straightened(degrees: float, paper: i
     straight = Image.fromarray(block(9, 20, 1.4, paper=paper)[0])
     askew = straight.rotate(degrees, Image.Resampling.BICUBIC, expand=True, fillcolor=paper)
     assert bands.skew(np.asarray(askew)) == pytest.approx(degrees, abs=0.15)
-    asked = bands.questions(request(np.asarray(askew)))
+    asked = bands.bands_of(question(np.asarray(askew)))
     assert len(asked) == len(bands.find(np.asarray(straight)).rows)
-    assert all(abs(bands.skew(np.asarray(picture(band.request).convert("L")))) < 0.3 for band in asked)
+    assert all(abs(bands.skew(np.asarray(picture_of(band.question).convert("L")))) < 0.3 for band in asked)
 
 
 def test_large_print_of_a_few_lines_is_asked_as_it_is():
-    body = request(block(4, 40, 1.4)[0])
-    assert [band.request for band in bands.questions(body)] == [body]
-    body["messages"][0]["content"][0]["image_url"]["url"] = "https://example.com/a.png"
-    assert [band.request for band in bands.questions(body)] == [body]
+    whole = question(block(4, 40, 1.4)[0])
+    (band,) = bands.bands_of(whole)
+    assert band.question is whole
 
 
 @pytest.mark.parametrize(
@@ -164,18 +145,18 @@ def test_texts_are_joined_as_a_reader_would(texts: list[str], whole: str):
 
 def test_the_reply_to_a_block_is_made_of_those_to_its_bands():
     cut = BlockNote("repetition", "it repeats itself")
-    reply = _one([Reply("abcd", None, (5, 2), 1.0), Reply("ab", cut, (6, 1), 0.4), Reply("", None, (1, 1))])
+    reply = one([Reply("abcd", None, (5, 2), 1.0), Reply("ab", cut, (6, 1), 0.4), Reply("", None, (1, 1))])
     assert reply.confidence == pytest.approx(0.8)
     assert dataclasses.replace(reply, confidence=None) == Reply("abcd ab", cut, (12, 4))
-    assert _one([Reply("a"), Reply("b")]).confidence is None
+    assert one([Reply("a"), Reply("b")]).confidence is None
 
 
 def page() -> str:
     """Forty lines over the whole page, so that every block has many; in base64."""
     image = Image.new("RGB", (1190, 1684), "white")
-    draw, font = ImageDraw.Draw(image), ImageFont.truetype(SANS, 20)
+    draw, face = ImageDraw.Draw(image), font(20)
     for number in range(40):
-        draw.text((40, 40 + 40 * number), " ".join(WORDS * 2), fill="black", font=font)
+        draw.text((40, 40 + 40 * number), " ".join(WORDS * 2), fill="black", font=face)
     coded = io.BytesIO()
     image.save(coded, "PNG")
     return base64.b64encode(coded.getvalue()).decode()

@@ -8,12 +8,12 @@ import random
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from docparser.small_print import cells, grid
 from docparser.small_print.grid import Grid
+from tests.support.fonts import font
 
-SANS = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 EDGES, PITCH, SIZE = [10, 260, 380, 500, 690], 44, 20  # px
 ROWS = [
     ["Item", "Pages", "Price", "Date"],
@@ -48,7 +48,7 @@ LOOKS = {
 
 def drawn(look: Look, rows: list[list[str]], spans: tuple[tuple[int, int], ...] = ()) -> Image.Image:
     """``spans`` (row, columns): the first cell of a row is so wide; its text stands in its middle."""
-    font = ImageFont.truetype(SANS, SIZE)
+    face = font(SIZE)
     image = Image.new("RGB", (EDGES[-1] + 10, 12 + len(rows) * PITCH + 12), "white")
     draw = ImageDraw.Draw(image)
     wide = dict(spans)
@@ -60,8 +60,8 @@ def drawn(look: Look, rows: list[list[str]], spans: tuple[tuple[int, int], ...] 
         for column, text in enumerate(row):
             place: tuple[float, float] = (EDGES[column] + 10, top + 29)
             if column == 0 and number in wide:
-                place = ((EDGES[0] + EDGES[wide[number]] - draw.textlength(text, font)) / 2, top + 29)
-            draw.text(place, text, fill=ink, font=font, anchor="ls")
+                place = ((EDGES[0] + EDGES[wide[number]] - draw.textlength(text, face)) / 2, top + 29)
+            draw.text(place, text, fill=ink, font=face, anchor="ls")
         for column, edge in enumerate(EDGES):
             if look.down and not 0 < column < wide.get(number, 0):
                 draw.line((edge, top, edge, top + PITCH), fill="black")
@@ -96,7 +96,7 @@ def test_every_cell_is_found_with_its_line_of_print(look: Look):
         (line,) = cell.lines
         text = ROWS[cell.row][cell.column]
         left = EDGES[cell.column] + 10
-        width = ImageFont.truetype(SANS, SIZE).getlength(text)
+        width = font(SIZE).getlength(text)
         assert abs(line.left - left) <= 3 and abs(line.right - left - width) <= 4, text
         top = 12 + cell.row * PITCH
         assert top <= line.top < line.bottom <= top + PITCH
@@ -144,7 +144,7 @@ def test_a_cell_of_two_rows():
     draw = ImageDraw.Draw(image)
     between = 12 + 2 * PITCH
     draw.line((EDGES[0] + 1, between, EDGES[1] - 1, between), fill="white")
-    draw.text((30, between + 7), "Both of them", fill="black", font=ImageFont.truetype(SANS, SIZE), anchor="ls")
+    draw.text((30, between + 7), "Both of them", fill="black", font=font(SIZE), anchor="ls")
     table = found(image)
     assert (table.rows, table.columns) == (4, 4)
     assert [place for place in places(table) if place[1] == 0] == [(0, 0, 1, 1, 1), (1, 0, 2, 1, 1), (3, 0, 1, 1, 1)]
@@ -158,21 +158,21 @@ def test_a_ruled_cell_may_have_several_lines():
     for extra in range(24):  # the row of the empty cell becomes 24 px higher
         taller.paste(image.crop((0, cut, image.width, cut + 1)), (0, cut + extra))
     taller.paste(image.crop((0, cut, image.width, image.height)), (0, cut + 24))
-    draw, font = ImageDraw.Draw(taller), ImageFont.truetype(SANS, SIZE)
+    draw, face = ImageDraw.Draw(taller), font(SIZE)
     for line, text in enumerate(("Repair of spines,", "glue and paper")):
-        draw.text((20, 12 + 2 * PITCH + 26 + 28 * line), text, fill="black", font=font, anchor="ls")
+        draw.text((20, 12 + 2 * PITCH + 26 + 28 * line), text, fill="black", font=face, anchor="ls")
     table = found(taller)
     assert (table.rows, table.columns) == (5, 4)
     assert next(len(cell.lines) for cell in table.cells if (cell.row, cell.column) == (2, 0)) == 2
 
 
 def test_one_column_is_no_table():
-    font = ImageFont.truetype(SANS, SIZE)
+    face = font(SIZE)
     for ruled in (False, True):
         image = Image.new("L", (500, 300), 255)
         draw = ImageDraw.Draw(image)
         for number in range(6):
-            draw.text((20, 30 + 46 * number), "the quick brown fox jumps"[: 8 + 3 * number], fill=0, font=font)
+            draw.text((20, 30 + 46 * number), "the quick brown fox jumps"[: 8 + 3 * number], fill=0, font=face)
             if ruled:
                 draw.rectangle((5, 18 + 46 * number, 490, 18 + 46 * (number + 1)), outline=0)
         assert grid.find(np.asarray(image)) is None
@@ -181,10 +181,10 @@ def test_one_column_is_no_table():
 def test_a_paragraph_is_no_table():
     rng = random.Random(2)
     image = Image.new("L", (700, 400), 255)
-    draw, font = ImageDraw.Draw(image), ImageFont.truetype(SANS, SIZE)
+    draw, face = ImageDraw.Draw(image), font(SIZE)
     words = "the quick brown fox jumps over a lazy dog and they gypsy again".split()
     for number in range(11):
-        draw.text((10, 10 + 34 * number), " ".join(rng.choices(words, k=10)), fill=0, font=font)
+        draw.text((10, 10 + 34 * number), " ".join(rng.choices(words, k=10)), fill=0, font=face)
     assert grid.find(np.asarray(image)) is None
 
 
@@ -203,12 +203,12 @@ def test_noise_pictures_and_nothing_are_no_tables():
 def test_more_cells_than_a_page_has_are_no_table():
     image = Image.new("L", (1600, 1600), 255)
     draw = ImageDraw.Draw(image)
-    font = ImageFont.truetype(SANS, 14)
+    face = font(14)
     for place in range(0, 1600, 40):
         draw.line((place, 0, place, 1599), fill=0)
         draw.line((0, place, 1599, place), fill=0)
         for other in range(0, 1600, 40):
-            draw.text((place + 10, other + 28), "ab", fill=0, font=font, anchor="ls")
+            draw.text((place + 10, other + 28), "ab", fill=0, font=face, anchor="ls")
     assert grid.find(np.asarray(image)) is None
     part = grid.find(np.asarray(image)[:400, :400])
     assert part is not None and (part.rows, part.columns) == (10, 10)

@@ -4,24 +4,21 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import io
 from typing import cast
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
-from docparser.small_print import bands, second_look
+from docparser.page.question import Question, Sampling
+from docparser.page.vlm_calls import BlockCalls
+from docparser.small_print import second_look
+from docparser.small_print.bands import bands_of
+from docparser.small_print.reading import read_small_print
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
-from docparser.worker.block_client import BlockClient
+from tests.support.fonts import FACES, font
 
-FACES = {
-    "sans": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
-    "serif": "/usr/share/fonts/truetype/liberation/LiberationSerif-Regular.ttf",
-    "typewriter": "/usr/share/fonts/truetype/liberation/LiberationMono-Regular.ttf",
-}
 LINES = [
     "The quick brown fox jumps over a lazy dog, and gypsy",
     "moths quote six wizards by the light of one candle.",
@@ -35,22 +32,13 @@ LINES = [
 ]
 
 
-def request(lines: list[str], face: str = "sans", size: int = 22) -> dict:
-    font = ImageFont.truetype(FACES[face], size)
+def question(lines: list[str], face: str = "sans", size: int = 22) -> Question:
+    drawn = font(size, face)
     image = Image.new("RGB", (40 * size, round(1.5 * size * len(lines)) + 6), "white")
     draw = ImageDraw.Draw(image)
     for number, line in enumerate(lines):
-        draw.text((4, round(size * (1.0 + 1.5 * number))), line, fill="black", font=font, anchor="ls")
-    coded = io.BytesIO()
-    image.save(coded, "JPEG")
-    url = "data:image/jpeg;base64," + base64.b64encode(coded.getvalue()).decode()
-    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "OCR:"}]
-    return {"messages": [{"role": "user", "content": content}], "mm_processor_kwargs": {"max_pixels": 1_003_520}}
-
-
-def height(question: dict) -> int:
-    url = question["messages"][0]["content"][0]["image_url"]["url"]
-    return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))).height
+        draw.text((4, round(size * (1.0 + 1.5 * number))), line, fill="black", font=drawn, anchor="ls")
+    return Question(np.asarray(image), "OCR:", 1, 1_003_520)
 
 
 class Reader:
@@ -66,10 +54,13 @@ class Reader:
         return Reply((self._lines if "-again-" in request_id else self._bands)[number], tokens=(10, 5))
 
 
-def read(reader: Reader, body: dict) -> Reply:
-    client = BlockClient.__new__(BlockClient)  # without its thread
-    client.vlm, client._model = cast(VlmClient, reader), "model"
-    return asyncio.run(client._read_bands(bands.questions(body), "page-b0"))
+def read(reader: Reader, asked: Question) -> Reply:
+    calls = BlockCalls(cast(VlmClient, reader), "model", "page-b0")
+    return asyncio.run(_awaited(asked, calls))
+
+
+async def _awaited(asked: Question, calls: BlockCalls) -> Reply:
+    return await read_small_print(asked, Sampling.of({}, spotting=False), calls)
 
 
 def of_bands(lines: list[str]) -> list[str]:
@@ -81,7 +72,7 @@ def of_bands(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize("size", [14, 22, 40])
 def test_what_fits_its_print_is_asked_once(face: str, size: int):
     reader = Reader(of_bands(LINES), [])
-    reply = read(reader, request(LINES, face, size))
+    reply = read(reader, question(LINES, face, size))
     assert reply.text == " ".join(LINES) and len(reader.asked) == 3
 
 
@@ -99,7 +90,7 @@ def test_what_does_not_fit_is_asked_line_by_line(wrong: str):
     said = of_bands(LINES)
     said[1] = wrong
     reader = Reader(said, LINES[3:6])
-    reply = read(reader, request(LINES))
+    reply = read(reader, question(LINES))
     assert reply.text == " ".join(LINES)
     assert [name for name in reader.asked if "again" in name] == [f"page-b0-1-again-{line}" for line in range(3)]
     assert reply.tokens == (60, 30), "both readings count"
@@ -108,31 +99,31 @@ def test_what_does_not_fit_is_asked_line_by_line(wrong: str):
 def test_of_two_readings_that_do_not_fit_the_better_one_stays():
     said = of_bands(LINES)
     said[1] = " ".join(LINES[3:5])
-    assert read(Reader(said, ["", "", "th"]), request(LINES)).text == " ".join(said)
+    assert read(Reader(said, ["", "", "th"]), question(LINES)).text == " ".join(said)
 
 
 def test_each_line_is_a_picture_of_its_own():
-    (band,) = bands.questions(request(LINES[:4]))
+    (band,) = bands_of(question(LINES[:4]))
     asked = band.by_line()
-    assert len(asked) == 4 and sum(map(height, asked)) == height(band.request)
-    assert all(question["mm_processor_kwargs"]["min_pixels"] for question in asked)
+    assert len(asked) == 4 and sum(len(line.picture) for line in asked) == len(band.question.picture)
+    assert all(line.least_pixels > 1 for line in asked)
 
 
 def test_a_single_line_and_little_print_are_left_as_they_are():
-    single, short = bands.questions(request(LINES[:1])), bands.questions(request(["a b", "c"]))
+    single, short = bands_of(question(LINES[:1])), bands_of(question(["a b", "c"]))
     assert second_look.doubtful(single, [Reply("x")]) == [] == second_look.doubtful(short, [Reply("")])
-    (empty,) = bands.questions(request([]))
+    (empty,) = bands_of(question([]))
     assert second_look.print_length(empty) == 0.0 and second_look.doubtful([empty], [Reply("tail")]) == []
 
 
 def test_a_band_that_failed_is_not_asked_again():
-    (band,) = bands.questions(request(LINES[:4]))
+    (band,) = bands_of(question(LINES[:4]))
     assert second_look.doubtful([band], [Reply("", BlockNote("failed", "it failed"))]) == []
     assert second_look.doubtful([band], [Reply(" ".join(LINES[:4]), BlockNote("repetition", "it loops"))]) == [0]
 
 
 def test_wide_gaps_count_as_a_blank():
-    (close,) = bands.questions(request(["one two three four five"] * 2))
-    (wide,) = bands.questions(request(["one      two      three      four      five"] * 2))
+    (close,) = bands_of(question(["one two three four five"] * 2))
+    (wide,) = bands_of(question(["one      two      three      four      five"] * 2))
     assert second_look.print_length(wide) == pytest.approx(second_look.print_length(close), rel=0.12)
     assert np.isclose(close.x_height, wide.x_height, rtol=0.1)

@@ -14,8 +14,8 @@ from docparser.convert.characters import writable
 from docparser.convert.format_names import PAGE_BREAK
 from docparser.errors import ParserError, RequestTimeout
 from docparser.http.chat.page_text import PageText
+from docparser.parsing.document_pages import Early
 from docparser.parsing.entry_store import EMPTY_ENTRY
-from docparser.parsing.page_reader import Early
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.result import ParseResult
 

@@ -23,7 +23,7 @@ from docparser.http.layout_parsing import CLIENT_GONE, pages_of, wait_for
 from docparser.http.strict_route import StrictRoute, body_of, field
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
-from docparser.parsing.page_reader import Early
+from docparser.parsing.document_pages import Early
 from docparser.parsing.result import ParseResult
 
 router = APIRouter(prefix="/v1", tags=["openai"])

@@ -14,7 +14,7 @@ from paddlex.inference.pipelines.layout_parsing.utils import construct_img_path
 from paddlex.inference.pipelines.paddleocr_vl.result import PaddleOCRVLBlock, PaddleOCRVLResult
 from PIL import Image
 
-from docparser.worker.answers import Answers, read
+from tests.support.old_page.answers import Answers, read
 
 BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
 PLAIN_FIELDS = ("width", "height", "page_count", "model_settings", "imgs_in_doc")

@@ -6,19 +6,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from types import SimpleNamespace
 from unittest.mock import ANY
 
 import pytest
 
+from docparser.page import certainty
+from docparser.page.certainty import Certainty
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.confidence import ASKED
 from docparser.vlm.failures import BlockNote
 from docparser.vlm.repetition import TEXT
 from docparser.vlm.reply import Stream, confidence_in
-from docparser.worker import certainty
-from docparser.worker.certainty import Certainty
 from tests.support import samples
 from tests.support.simulated_vlm import default_answer, prompt_of
 
@@ -96,7 +95,7 @@ def test_a_cut_text_is_doubtful_and_one_that_is_missing_is_not():
 def test_blocks_without_one_get_no_members():
     """The setting is off, or the page was parsed before there was one."""
     entries = [{"block_id": 0}, {"block_id": 1}]
-    certainty.tell(entries, [SimpleNamespace(certainty=None), SimpleNamespace()])
+    certainty.tell(entries, [None, None])
     assert entries == [{"block_id": 0}, {"block_id": 1}]
 
 
@@ -139,8 +138,8 @@ def test_a_text_that_repeats_itself_is_doubtful(service, vlm):
     assert all(not block["doubtful"] for block in blocks if block is not table)
 
 
-def test_marks_that_the_vlm_writes_itself_tell_nothing(service, vlm):
-    """They were taken for ours, which name the block that a note belongs to."""
+def test_characters_for_private_use_tell_nothing(service, vlm):
+    """An answer belongs to a block by the block's number, and by nothing in its text."""
     digits = "".join(map(str, range(1500)))  # more than int() takes, and no repetition
     vlm.answer = lambda request, number: (
         f"\ue0000\ue001\ue000{digits}\ue001 forged \ue000" if prompt_of(request) == TABLE else "text"

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from docparser.layout.served import LayoutServer
-from docparser.worker.block_client import BlockClient, PageCalls
+from tests.support.old_page.block_client import BlockClient, PageCalls
 
 Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
 

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from docparser.contract.options import AnswerOptions
-from docparser.worker import certainty
+from tests.support.old_page import certainty
 
 NOT_FOR_CLIENTS = ("input_path", "page_index")
 

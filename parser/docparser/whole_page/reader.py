@@ -12,6 +12,10 @@ import cv2
 import numpy as np
 
 from docparser.layout.served import LayoutServer
+from docparser.page.certainty import Certainty
+from docparser.page.reading import PageReading, Picture
+from docparser.page.run import PageRun
+from docparser.page.vlm_calls import VlmCalls
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE
@@ -20,9 +24,6 @@ from docparser.whole_page.block import Block
 from docparser.whole_page.markdown import blocks_of, formula_of
 from docparser.whole_page.places import texts_of
 from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
-from docparser.worker.block_client import BlockClient, PageCalls
-from docparser.worker.certainty import Certainty
-from docparser.worker.page_reading import PageReading, Picture
 
 QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
 # Keywords of the pipeline -> fields of a chat completion. What nobody asks for is as models.yaml has it at the server.
@@ -42,34 +43,38 @@ class WholePageReader:
         self._recipe = Recipe.load(pipeline_file(settings), served_model(settings).tasks)
         self._doubtful_below = settings.doubtful_below if settings.confidence else None
         # A whole page may take as long as a page may; the bound of a crop is not for it.
-        self.client = BlockClient(VlmClient(settings, settings.page_timeout_s), settings.vlm_model_name)
+        self.vlm = VlmCalls(VlmClient(settings, settings.page_timeout_s), settings.vlm_model_name)
 
     def warm_up(self) -> None:
         """Nothing is slower the first time."""
 
-    def read(self, image: np.ndarray, predict: dict[str, Any], calls: PageCalls) -> PageReading:
-        task = predict.get("prompt_label") or self._recipe.usual
-        with self.client.page(calls):
-            reply = self.client.read(self._question(image, task, predict), PAGE)
-        height, width = image.shape[:2]
+    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
+        task = options.get("prompt_label") or self._recipe.usual
+        request = self._request(page, task, options)
+        call = run.calling(self.vlm.start(f"{run.request_id}-b0", lambda calls: calls.one(request, PAGE)))
+        try:
+            reply = run.replies({0: call})[0]
+        finally:
+            run.end_calls()
+        height, width = page.shape[:2]
         blocks, troubles = self._blocks(task, reply, (width, height))
         frozen = {
             "width": width,
             "height": height,
             "page_count": None,
-            "model_settings": settings_of(task, predict),
+            "model_settings": settings_of(task, options),
             "imgs_in_doc": [],
             "layout_det_res": None,
             "doc_preprocessor_res": None,
             "blocks": [
-                block.frozen() | {"certainty": certainty}
+                block.frozen() | {"certainty": certainty and dataclasses.asdict(certainty)}
                 for block, certainty in zip(blocks, self._certainties(reply, len(blocks)))
             ],
             "spotting_res": spotting_of(blocks) if task == SPOTTING else {},
         }
-        return PageReading(frozen, _notes(reply, troubles, len(blocks)), functools.partial(drawn, image, blocks))
+        return PageReading(frozen, _notes(reply, troubles, len(blocks)), functools.partial(drawn, page, blocks))
 
-    def _question(self, image: np.ndarray, task: str, predict: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, image: np.ndarray, task: str, predict: dict[str, Any]) -> dict[str, Any]:
         """The fields of a chat completion but for the model."""
         bounds = {name: predict[name] for name in LIMITS if predict.get(name) is not None}
         url = data_url(image, min(self._recipe.max_pixels, bounds.get("max_pixels") or self._recipe.max_pixels))

@@ -15,18 +15,25 @@ import yaml
 from paddleocr import PaddleOCRVL
 
 from docparser.errors import InternalError, InvalidRequest, NotReady
+from tests.support.old_page.answers import SPOTTING, Answers, AnswerTap
+from tests.support.old_page.block_client import MARK, BlockClient, PageCalls
+from tests.support.old_page.certainty import Certainty
+from tests.support.old_page.early_text import LayoutTap
+from tests.support.old_page.frozen_page import freeze
+from tests.support.old_page.layout_engine import (
+    OPENVINO,
+    PADDLE,
+    Arrays,
+    in_place_of_paddle,
+    layout_server,
+    openvino_runner,
+)
+from tests.support.old_page.layout_pixels import keep_bytes
+from tests.support.old_page.page_reading import PageReading
+from tests.support.old_page.shapes import BOXES_ONLY, with_boxes_at_least
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.weights import find_layout_model, pipeline_file, served_model
-from docparser.worker.answers import SPOTTING, Answers, AnswerTap
-from docparser.worker.block_client import MARK, BlockClient, PageCalls
-from docparser.worker.certainty import Certainty
-from docparser.worker.early_text import LayoutTap
-from docparser.worker.frozen_page import freeze
-from docparser.worker.layout_engine import OPENVINO, PADDLE, Arrays, in_place_of_paddle, layout_server, openvino_runner
-from docparser.worker.layout_pixels import keep_bytes
-from docparser.worker.page_reading import PageReading
-from docparser.worker.shapes import BOXES_ONLY, with_boxes_at_least
 from served_weights.catalog import Model
 
 log = logging.getLogger(__name__)

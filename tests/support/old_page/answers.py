@@ -19,7 +19,7 @@ from paddlex.inference.pipelines.paddleocr_vl import pipeline as paddlex_pipelin
 from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
 from paddlex.inference.pipelines.paddleocr_vl.uilts import convert_otsl_to_html
 
-from docparser.worker.block_client import MARK, MARK_BEGINS
+from tests.support.old_page.block_client import MARK, MARK_BEGINS
 
 PLAIN = ("label", "box", "group_id", "polygon_points")
 SPOTTING = "spotting"  # the only label for which the reading needs the size of the block's picture

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task's turns with the baton while its document is read: a slow document does not keep the CPU from others."""
+"""A task's hold of the baton: given away while it waits, and while its document is slow to read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self, TypeVar
 
 from docparser.documents.reader import Reading
 from docparser.worker.baton import FINISHING, STARTING, Baton
-from docparser.worker.tasks import ReadingEnded, ReadingIsSlow, RunTask
+from docparser.worker.messages import ReadingEnded, ReadingIsSlow, RunTask
 
 T = TypeVar("T")
 
 
-class Turn:
-    """A context: inside, the task has the baton, unless it was started ``apart`` and has not read its document yet.
+class Hold:
+    """A task's hold of the baton. Inside this context the task has it, unless it was started ``apart`` and has not read
+    its document yet.
 
     ``on_waiting`` is called when the CPU becomes free; ``report`` gets the messages for the service.
     """
@@ -37,6 +39,16 @@ class Turn:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
         if self._held:
             self._baton.give()
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Others have the baton, while the task waits for something."""
+        self._baton.give()
+        try:
+            self._on_waiting()
+            yield
+        finally:
+            self._baton.take(self._number, FINISHING)
 
     def read(self, read: Callable[[Reading], T], cancelled: Callable[[], bool]) -> T:
         """What ``read`` returns. Afterwards the task has the baton."""

@@ -19,14 +19,14 @@ class CountPages:
 @dataclasses.dataclass(frozen=True)
 class ParsePage:
     """Answer: ParsedPage. ``index`` counts from 0; ``request_id`` goes to the VLM with each call. ``early``: PartOfPage
-    may come before the answer. ``bands``: blocks of text are read in bands of a few lines (``worker.bands``)."""
+    may come before the answer. ``small_print``: how blocks are read (``small_print``)."""
 
     document: Document
     index: int
     options: PageOptions
     request_id: str = ""
     early: bool = False
-    bands: bool = False
+    small_print: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

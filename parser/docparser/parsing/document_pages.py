@@ -25,7 +25,7 @@ from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.slow_documents import OPENING, SlowDocuments, with_options
 from docparser.parsing.turns import Flow
-from docparser.worker.tasks import CountPages, ParsePage, PartOfPage
+from docparser.worker.messages import CountPages, ParsePage, PartOfPage
 
 # These concern one page; the other pages of its document are parsed all the same.
 PAGE_ERRORS = (
@@ -41,17 +41,17 @@ PAGE_ERRORS = (
 # Gets the page's index, from 0; where the part begins in the page's Markdown, in characters; its text.
 Early = Callable[[int, int, str], None]
 
-# Whether the VLM wants blocks in bands of a few lines (worker.bands).
-Bands = Callable[[], Awaitable[bool]]
+Knows = Callable[[], Awaitable[bool]]
 
 
-class PageReader:
+class DocumentPages:
     """Reads pages, and remembers documents that were slow to read. A ``Flow`` takes turns with other flows."""
 
-    def __init__(self, scheduler: PageScheduler, metrics: Metrics, bands: Bands) -> None:
+    def __init__(self, scheduler: PageScheduler, metrics: Metrics, small_print: str, vlm_is_demo: Knows) -> None:
+        """``small_print``: PARSER_SMALL_PRINT; the demo's weights read that way where it is auto."""
         self._scheduler = scheduler
         self._metrics = metrics
-        self._bands = bands
+        self._small_print, self._vlm_is_demo = small_print, vlm_is_demo
         self._slow_documents = SlowDocuments()
 
     async def count(self, document: Document, flow: Flow) -> int:
@@ -107,7 +107,8 @@ class PageReader:
 
         try:
             await self._slow_documents.check(document, index, with_options(index, options))
-            task = ParsePage(document, index, options, request_id, early is not None, await self._bands())
+            small_print = self._small_print == "on" or (self._small_print == "auto" and await self._vlm_is_demo())
+            task = ParsePage(document, index, options, request_id, early is not None, small_print)
             parsed = await self._scheduler.submit(task, flow, on_part)
         except (DocumentTooSlow, StepTooSlow) as exc:
             part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)

@@ -13,7 +13,7 @@ from paddlex.inference.common.result.converter.markdown_converter import Markdow
 from paddlex.inference.pipelines.paddleocr_vl.result import PaddleOCRVLBlock, PaddleOCRVLResult
 
 from docparser.contract.options import AnswerOptions
-from docparser.worker.answers import Answers, assembled
+from tests.support.old_page.answers import Answers, assembled
 
 BEFORE = "before"  # a label of our own: what stands before the part, so that PaddleX parts the two
 

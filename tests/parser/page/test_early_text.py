@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of a page's Markdown while the VLM still reads it: joined, they are the page's Markdown, whatever is on the
-page and in whatever order the answers come. PaddleX's pipeline is the real one from the layout on; its models are not
-asked.
+page and in whatever order the answers come. The page is the real one from its layout on; the VLM is not asked.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import pickle
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,42 +30,16 @@ CUT = Reply("a text that ends amid", BlockNote("length", "it is too long"))
 
 
 class Page:
-    """A page that goes through PaddleX; the answers come in the order of ``order``, by the number of the call."""
+    """A page from its layout on; the answers come in the order of ``order``, by the number of the question."""
 
     def __init__(self, boxes: list[Box], replies: dict[int, Reply], order: Any, answer: AnswerOptions, **said: Any):
-        from paddlex.inference.pipelines.components import CropByBoxes
-        from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
+        from docparser.page.answers import Answers
+        from docparser.page.blocks import blocks_of
+        from docparser.page.early_text import EarlyText
+        from docparser.page.frozen import freeze
+        from docparser.page.paddlex_private import gather_imgs
 
-        from docparser.worker.answers import AnswerTap
-        from docparser.worker.early_text import EarlyText, LayoutTap
-
-        self.boxes, self.replies, self.order, self.answer = boxes, replies, order, answer
-        self.told: list[str] = []
-        self.asked: list[Reply] = []
-        self.early = EarlyText(answer, self._write, self._tell)
-        pipeline: Any = object.__new__(_PaddleOCRVLPipeline)
-        pipeline.crop_by_boxes, pipeline.layout_prep_cpu_workers = CropByBoxes(), 1
-        pipeline.vl_rec_model = SimpleNamespace(predict=self._predict)
-        self._tap = pipeline._paddleocr_vl_assemble_parsing_results = AnswerTap(
-            pipeline._paddleocr_vl_assemble_parsing_results
-        )
-        client: Any = SimpleNamespace(early=self.early)
-        LayoutTap(pipeline, client)
-        flags = ("use_chart_recognition", "use_seal_recognition", "use_ocr_for_image_block")
-        self._pixels = said.pop("pixels", {})
-        ignored = said.pop("ignored", [])
-        chosen = {flag: said.get(flag, False) for flag in flags}
-        settings = pipeline.get_model_settings(False, False, True, *self._ordered(chosen), False, True, ignored)
-        self._read(pipeline, settings, chosen)
-
-    @staticmethod
-    def _ordered(chosen: dict[str, bool]) -> list[bool]:
-        return list(chosen.values())
-
-    def _read(self, pipeline: Any, settings: dict, chosen: dict[str, bool]) -> None:
-        from paddlex.inference.pipelines.layout_parsing.utils import gather_imgs
-        from paddlex.inference.pipelines.paddleocr_vl.result import PaddleOCRVLResult
-
+        self.answer, self.told = answer, list[str]()
         image = np.random.default_rng(1).integers(0, 255, (1000, 800, 3), np.uint8)
         found = [
             {
@@ -78,31 +50,30 @@ class Page:
                 "order": number,
                 "polygon_points": None,
             }
-            for number, (label, *box) in enumerate(self.boxes)
+            for number, (label, *box) in enumerate(boxes)
         ]
-        pictures = gather_imgs(image, found)
-        parsed, _, spotted, _ = pipeline.get_layout_parsing_results(
-            [image], [{"boxes": found}], [pictures], **chosen, vlm_kwargs=dict(self._pixels), layout_shape_mode="rect"
-        )
-        self._result = PaddleOCRVLResult(
-            {
-                **{"input_path": None, "page_index": None, "page_count": None, "width": 800, "height": 1000},
-                **{"doc_preprocessor_res": None, "layout_det_res": None, "table_res_list": []},
-                **{"parsing_res_list": parsed[0], "spotting_res": spotted[0], "imgs_in_doc": pictures},
-                "model_settings": settings,
-            }
-        )
-
-    def _predict(self, questions: list[dict], **kwargs: Any) -> list[dict]:
-        """As PageCalls waits for the calls of one batch."""
-        begin = len(self.asked)
-        batch = [self.replies.get(begin + at, Reply(f"text {begin + at}")) for at in range(len(questions))]
-        there: list[Reply | None] = [None] * len(batch)
-        for at in self.order(len(batch)):
-            there[at] = batch[at]
-            self.early.answered([*self.asked, *there])
-        self.asked += batch
-        return [{"result": reply.text} for reply in batch]
+        flags = ("use_chart_recognition", "use_seal_recognition", "use_ocr_for_image_block")
+        settings = {
+            "use_doc_preprocessor": False,
+            "use_layout_detection": True,
+            **{flag: said.get(flag, False) for flag in flags},
+            "format_block_content": False,
+            "merge_layout_blocks": True,
+            "markdown_ignore_labels": said.get("ignored", []),
+        }
+        figures = gather_imgs(image, found)
+        blocks = blocks_of(image, {"boxes": found}, figures, settings, {"layout_shape_mode": "rect"})
+        early = EarlyText(answer, self._write, self._tell)
+        early.laid_out(blocks, settings, 800)
+        asked = list(blocks.questions)
+        self.asked = [replies.get(at, Reply(f"text {at}")) for at in range(len(asked))]
+        there: dict[int, Reply] = {}
+        for at in order(len(asked)):
+            there[asked[at]] = self.asked[at]
+            early.answered(there)
+        answers = Answers.of(blocks, {number: reply.text for number, reply in there.items()})
+        data = {"page_count": None, "width": 800, "height": 1000, "doc_preprocessor_res": None, "layout_det_res": None}
+        self._frozen = freeze({**data, "model_settings": settings}, blocks, figures, answers, {})
 
     def _write(self, part: Any) -> str:
         from docparser.worker.text_jobs import read_part
@@ -117,10 +88,10 @@ class Page:
 
     def whole(self) -> str:
         """The page's Markdown, as an answer of /layout-parsing has it."""
-        from docparser.worker.frozen_page import freeze, without_pictures
+        from docparser.page.frozen import without_pictures
         from docparser.worker.text_jobs import ReadPage, read_page
 
-        task = ReadPage(without_pictures(freeze(self._result, self._tap.take())), 1, self.answer, 1000)
+        task = ReadPage(without_pictures(self._frozen), 1, self.answer, 1000)
         sink = io.BytesIO()
         read_page({}, io.BytesIO(pickle.dumps(task)), sink)
         return json.loads(sink.getvalue())["markdown"]["text"]
@@ -190,10 +161,10 @@ PAGES: dict[str, tuple[list[Box], dict[int, Reply], dict[str, Any]]] = {
         {},
         {"ignored": ["header", "number", "footer"]},
     ),
-    "tables are asked later": (
+    "a table among texts": (
         column("text", "table", "text", "display_formula", "text"),
-        {2: Reply("$$ d $$"), 4: Reply(TABLE)},
-        {"pixels": {"table_max_pixels": 500_000, "formula_max_pixels": 400_000}},
+        {1: Reply(TABLE), 3: Reply("$$ d $$")},
+        {},
     ),
 }
 
@@ -227,8 +198,8 @@ def told(name: str, answer: AnswerOptions, order: Any = range) -> list[str]:
 
 
 def test_a_block_is_told_as_soon_as_it_is_settled():
-    first, second = told("tables are asked later", PLAIN)
-    assert first == "text 0" and second.startswith("text 3") and second.endswith("text 1"), "a table of a second batch"
+    first, second = told("a table among texts", PLAIN, lambda count: [0, 2, 4, 1, 3])
+    assert first == "text 0" and second.startswith("<table") and second.endswith("text 2"), "the table comes late"
     assert told("titles", PLAIN)[:3] == ["# A report", "### 1. First", "text 2"]
     assert told("titles", PLAIN, lambda count: [1, 2, 0, *range(3, count)])[0] == "# A report\n\n### 1. First\n\ntext 2"
 

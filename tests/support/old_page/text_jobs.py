@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker leaves to its child processes: reading answers, joining pages, Word files. Loads PaddleX, no Paddle.
+
+Input is a pickle of the worker. Output is JSON, which the worker passes on and never reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import numpy as np
+from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
+
+from docparser.contract.options import AnswerOptions, RestructureOptions
+from docparser.errors import InvalidRequest
+from tests.support.old_page import certainty, page_part
+from tests.support.old_page.answer import docx_export, encode_jpeg, page_entry
+from tests.support.old_page.certainty import Certainty
+from tests.support.old_page.frozen_page import from_client, put_images_back, thaw, with_own_pictures
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadPage:
+    """``frozen`` page with its answers. ``drawn_on``: the page that spotted texts are drawn on, uint8 ``[height, width,
+    3]``, blue first."""
+
+    frozen: dict[str, Any]
+    number: int
+    answer: AnswerOptions
+    max_side: int
+    drawn_on: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinFrozen:
+    """Pages that were frozen with their answers; output: an entry in each line."""
+
+    pages: list[bytes]
+    answer: AnswerOptions
+    restructure: RestructureOptions
+    max_side: int
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinSent:
+    """Pages that a client sent, ``(prunedResult, images)``; output: an entry in each line."""
+
+    pages: list[tuple[dict, dict[str, str]]]
+    answer: AnswerOptions
+    restructure: RestructureOptions
+    max_side: int
+
+
+def read_page(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """Output: the page's part of an entry, without pictures and Word file; the object with its Markdown comes last."""
+    task: ReadPage = pickle.load(source)
+    text_only = dataclasses.replace(task.answer, markdown_images=False, docx=False)
+    entry = page_entry(thaw(task.frozen, task.number - 1), task.number, text_only, max_side=task.max_side)
+    entry["markdown"] = entry.pop("markdown")
+    sink.write(to_json(entry))
+
+
+def read_part(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """Output: the Markdown of a PagePart, in UTF-8."""
+    sink.write(page_part.markdown(pickle.load(source)).encode("utf-8", "replace"))
+
+
+def draw_spotted(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """Output: the picture of the texts that were spotted on the page, base64 by its name."""
+    task: ReadPage = pickle.load(source)
+    result = thaw(task.frozen, task.number - 1)
+    result["doc_preprocessor_res"] = {"output_img": task.drawn_on}
+    sink.write(to_json({name: encode_jpeg(picture, task.max_side) for name, picture in result.img.items()}))
+
+
+def word_file(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """Output: the Word file of a ReadPage, as an entry has it."""
+    task: ReadPage = pickle.load(source)
+    sink.write(to_json(docx_export(thaw(task.frozen, task.number - 1), task.number)))
+
+
+def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    task: JoinFrozen = pickle.load(source)
+    pages = [thaw(pickle.loads(frozen), index) for index, frozen in enumerate(task.pages)]
+    joined = _join(pages, task.restructure)
+    certainty.join(_blocks(joined))
+    _write(
+        sink, (page_entry(page, number, task.answer, max_side=task.max_side) for number, page in enumerate(joined, 1))
+    )
+
+
+def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """Raises InvalidRequest for what is no page."""
+    task: JoinSent = pickle.load(source)
+    text_only = dataclasses.replace(task.answer, docx=False, markdown_images=False)
+    try:
+        sent = with_own_pictures(task.pages) if task.restructure.concatenate_pages else task.pages
+        images = [images for _, images in sent]
+        if task.restructure.concatenate_pages:
+            images = [{path: picture for page in images for path, picture in page.items()}]
+        pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
+        certainties = [Certainty.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
+        joined = _join(pages, task.restructure)
+        for block, certain in zip(_blocks(joined), certainties, strict=True):
+            block.certainty = certain
+        certainty.join(_blocks(joined))
+        entries = [page_entry(page, number, text_only, max_side=task.max_side) for number, page in enumerate(joined, 1)]
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
+        raise InvalidRequest(
+            f"pages: prunedResult is not that of an answer of /layout-parsing ({type(exc).__name__}: {exc})"
+        ) from None
+    for number, (entry, page, pictures) in enumerate(zip(entries, joined, images, strict=True), 1):
+        if task.answer.markdown_images and pictures:
+            entry["markdown"]["images"] = pictures
+        if task.answer.docx:
+            put_images_back(page, pictures)
+            entry["exports"] = {"docx": docx_export(page, number)}
+    _write(sink, entries)
+
+
+def _join(pages: list, options: RestructureOptions) -> list:
+    """Paddlex's results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say."""
+    return list(
+        _PaddleOCRVLPipeline.restructure_pages(
+            None,
+            pages,
+            merge_tables=options.merge_tables,
+            relevel_titles=options.relevel_titles,
+            concatenate_pages=options.concatenate_pages,
+        )
+    )
+
+
+def _blocks(pages: list) -> list:
+    return [block for page in pages for block in page["parsing_res_list"]]
+
+
+def _write(sink: BinaryIO, entries: Iterable[dict]) -> None:
+    for number, entry in enumerate(entries):
+        sink.write((b"\n" if number else b"") + to_json(entry))  # JSON has no newline in it
+
+
+def to_json(entry: dict) -> bytes:
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+JOBS = {
+    "read": read_page,
+    "part": read_part,
+    "draw": draw_spotted,
+    "word": word_file,
+    "join": join_frozen,
+    "join_sent": join_sent,
+}
