@@ -23,7 +23,7 @@ import yaml
 
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page.answers import Answers
-from docparser.page.blocks import SPOTTING, Blocks, blocks_of
+from docparser.page.blocks import Blocks, blocks_of
 from docparser.page.certainty import Certainty
 from docparser.page.frozen import freeze
 from docparser.page.layout_model import LayoutModel, paddle_config
@@ -62,8 +62,8 @@ class PageLoop:
         self._config = load_config(pipeline_file(settings), served_model(settings))
         # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
-        self._layout = LayoutModel(settings, self._config, self._paddle)
-        self.layout_engine, self.layout_server = self._layout.engine, self._layout.server
+        self.layout = LayoutModel(settings, self._config, self._paddle)
+        self.layout_engine, self.layout_server = self.layout.engine, self.layout.server
         self._preprocessor = (
             self._load_preprocessor(settings) if self._config.get("use_doc_preprocessor", True) else None
         )
@@ -76,36 +76,31 @@ class PageLoop:
         self._paddle.shutdown(wait=False)
 
     def warm_up(self) -> None:
-        self._layout.warm_up()
+        self.layout.warm_up()
 
     def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
         settings = self._settings(options)
-        upright, preprocessed = self._upright(page, settings, options)
+        upright, turned = self._upright(page, settings, options)
         layout = self._find_layout(upright, settings, options, run)
         figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
         blocks = blocks_of(upright, layout, figures, settings, options)
         if run.listener is not None:
             run.listener.laid_out(blocks, settings, upright.shape[1])
         replies = self._ask(blocks, options, run)
-        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()})
-        place = {number: at for at, number in enumerate(blocks.shown)}
         found = {
             "width": upright.shape[1],
             "height": upright.shape[0],
             "page_count": None,
             "model_settings": settings,
             "layout_det_res": layout,
-            "doc_preprocessor_res": preprocessed,
+            "doc_preprocessor_res": turned,
         }
+        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()})
         return PageReading(
-            freeze(found, blocks, figures, answers, self._certainties(blocks, replies)),
-            [
-                {"block_id": place.get(number), "kind": reply.note.kind, "message": reply.note.message}
-                for number, reply in replies.items()
-                if reply.note is not None
-            ],
-            functools.partial(_drawn, found),
-            upright if any(block["label"] == SPOTTING for block in blocks.cut) else None,
+            frozen=freeze(found, blocks, figures, answers, self._certainties(blocks, replies)),
+            notes=_notes(blocks, replies),
+            drawn=functools.partial(_drawn, found),
+            spotted_on=upright if blocks.spotting else None,
         )
 
     def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +132,7 @@ class PageLoop:
     ) -> LayoutAnalysisResult | dict[str, Any]:
         """The page's boxes in reading order; without layout detection one, the page."""
         if settings["use_layout_detection"]:
-            return self._layout.find(page, options, run)
+            return self.layout.find(page, options, run)
         height, width = page.shape[:2]
         box = {"cls_id": 0, "label": _label(options), "score": 1, "coordinate": [0, 0, width, height]}
         return {"boxes": [box]}
@@ -188,6 +183,16 @@ def load_config(file: Path, model: Model) -> dict[str, Any]:
     except (KeyError, TypeError) as exc:
         raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL ({exc!r})") from exc
     return config
+
+
+def _notes(blocks: Blocks, replies: Replies) -> list[dict[str, Any]]:
+    """What is wrong with texts; ``block_id`` is None for one inside a table."""
+    place = {number: at for at, number in enumerate(blocks.shown)}
+    return [
+        {"block_id": place.get(number), "kind": reply.note.kind, "message": reply.note.message}
+        for number, reply in replies.items()
+        if reply.note is not None
+    ]
 
 
 def _label(options: dict[str, Any]) -> str:

@@ -17,10 +17,10 @@ from paddlex.inference.pipelines.paddleocr_vl.pipeline import IMAGE_LABELS
 
 from docparser.contract.options import AnswerOptions
 from docparser.errors import ParserError
+from docparser.vlm.client import Reply
 from tests.support.old_page.answers import Answers, plain_block
 from tests.support.old_page.block_client import MARK, BlockClient
 from tests.support.old_page.page_part import PagePart
-from docparser.vlm.client import Reply
 
 FORMULAS, FORMULA_NUMBER = ("display_formula", "formula"), "formula_number"
 

@@ -15,6 +15,10 @@ import yaml
 from paddleocr import PaddleOCRVL
 
 from docparser.errors import InternalError, InvalidRequest, NotReady
+from docparser.settings import Settings
+from docparser.vlm.client import Reply, VlmClient
+from docparser.weights import find_layout_model, pipeline_file, served_model
+from served_weights.catalog import Model
 from tests.support.old_page.answers import SPOTTING, Answers, AnswerTap
 from tests.support.old_page.block_client import MARK, BlockClient, PageCalls
 from tests.support.old_page.certainty import Certainty
@@ -31,10 +35,6 @@ from tests.support.old_page.layout_engine import (
 from tests.support.old_page.layout_pixels import keep_bytes
 from tests.support.old_page.page_reading import PageReading
 from tests.support.old_page.shapes import BOXES_ONLY, with_boxes_at_least
-from docparser.settings import Settings
-from docparser.vlm.client import Reply, VlmClient
-from docparser.weights import find_layout_model, pipeline_file, served_model
-from served_weights.catalog import Model
 
 log = logging.getLogger(__name__)
 
