@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table asked for line by line of its cells, for a VLM that reads lines and no tables, as the demo weights do
-(docs/decisions/0305). The answers become OTSL, which PaddleX expects of a table: ``<fcel>`` before a text, ``<ecel>``
+(docs/decisions/0304). The answers become OTSL, which PaddleX expects of a table: ``<fcel>`` before a text, ``<ecel>``
 for an empty cell, ``<lcel>``, ``<ucel>`` and ``<xcel>`` for one that belongs to the cell on its left, above it, or
 both, and ``<nl>`` behind a row.
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid of a table's picture: rows, columns and the lines of print in each cell, found without a model
-(docs/decisions/0305).
+(docs/decisions/0304).
 
 Rules part rows and columns where a table has them. Where it has none, each line of print is a row, and white that no
 row prints on parts columns. A row that prints across such white has a cell of several columns.

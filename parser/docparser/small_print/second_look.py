@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bands whose text does not fit their print, which are asked again line by line (docs/decisions/0306).
+"""Bands whose text does not fit their print, which are asked again line by line (docs/decisions/0304).
 
 A VLM that loses its place leaves a phrase out, says one twice, or loops. All three change how many letters stand for
 how much print, and print can be measured without a model. In one line there is hardly a place to lose.
