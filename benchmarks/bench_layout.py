@@ -33,18 +33,11 @@ def run_one(model_dir: Path, cache: Path, engine: str, pages: int) -> dict:
 
     settings = Settings(cache_dir=cache, layout_engine=engine, cpu_threads=1)
     offline.prepare(settings)
-    import paddlex
-
-    from docparser.worker.layout_engine import in_place_of_paddle, openvino_runner
+    from docparser.page.layout_model import openvino_engine, predictor
 
     began = time.process_time()
-    with in_place_of_paddle(openvino_runner(settings, model_dir), model_dir):
-        model = paddlex.create_model(
-            model_name="PP-DocLayoutV2",
-            model_dir=str(model_dir),
-            device="cpu",
-            engine_config={"run_mode": "paddle", "cpu_threads": 1},
-        )
+    plain = {"run_mode": "paddle", "cpu_threads": 1}
+    model = predictor("PP-DocLayoutV2", model_dir, openvino_engine(settings, model_dir), plain)
     start = time.process_time() - began
     page = np.random.default_rng(1).integers(0, 256, (1684, 1190, 3), np.uint8)
     seconds = []

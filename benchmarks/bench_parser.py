@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -87,29 +88,23 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
     """{clients: {server: figures}}; servers take turns within each number of clients."""
     documents = [text_pdf(options.pages, seed) for seed in range(DOCUMENTS)]
     stack = contextlib.ExitStack()
+    ours = functools.partial(
+        our_parser,
+        folder,
+        vlm_url,
+        options.layout,
+        options.workers,
+        options.threads,
+        small_print=options.small_print,
+    )
     starters = {
-        "ours": lambda: our_parser(folder, vlm_url, options.layout, options.workers, options.threads),
-        "with_confidence": lambda: our_parser(
-            folder,
-            vlm_url,
-            options.layout,
-            options.workers,
-            options.threads,
-            name="with_confidence",
-            confidence=True,
-        ),
-        "ours_layout_server": lambda: our_parser(
-            folder,
-            vlm_url,
-            options.layout,
-            options.workers,
-            options.threads,
+        "ours": ours,
+        "with_confidence": lambda: ours(name="with_confidence", confidence=True),
+        "ours_layout_server": lambda: ours(
             name="ours_layout_server",
             layout_url=options.layout_url or stack.enter_context(simulated_layout(options.layout, folder)),
         ),
-        "against": lambda: our_parser(
-            folder, vlm_url, options.layout, options.workers, options.threads, name="against", root=options.against
-        ),
+        "against": lambda: ours(name="against", root=options.against),
         "paddlex_default": lambda: paddlex(folder, vlm_url, options.layout, concurrent=False),
         "paddlex_concurrent": lambda: paddlex(folder, vlm_url, options.layout, concurrent=True),
     }
@@ -217,6 +212,12 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--against", metavar="DIR", type=Path, help="another checkout of this repository, whose parser takes part"
     )
+    parser.add_argument(
+        "--small-print",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="PARSER_SMALL_PRINT of ours; off: a block is one request, as PaddleX asks",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object with everything")
     options = parser.parse_args(words)
     if options.setting == "demo" and not options.vlm_url:
@@ -234,6 +235,7 @@ def main(words: list[str]) -> int:
         "machine": about,
         "workers": options.workers,
         "threads": options.threads,
+        "small_print": options.small_print,
         "results": {key: results},
         "ratios": {
             "pages_per_second": {key: ratios(results)},

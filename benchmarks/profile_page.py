@@ -13,8 +13,8 @@ is the thread that talks to the VLM. `--functions N` also lists the N functions 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import cProfile
-import ctypes
 import io
 import json
 import pickle
@@ -87,8 +87,8 @@ class Page:
         )
         offline.prepare(settings)
         from docparser.layout import served
-        from docparser.worker import frozen_page, pipeline, text_jobs
-        from docparser.worker.layout_engine import openvino_runner
+        from docparser.page import blocks, frozen, layout_model, loop
+        from docparser.worker import text_jobs
         from layout_wire import full_image
 
         class Recorded(served.LayoutServer):
@@ -98,14 +98,16 @@ class Page:
 
             def find(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
                 if not self.answer:
-                    engine, numbers = openvino_runner(settings, layout), [full_image(array) for array in inputs]
-                    self.answer = served.pack({str(at): value for at, value in enumerate(engine(numbers))})
+                    engine = layout_model.openvino_engine(settings, layout)
+                    assert engine is not None, "settings leave it to OpenVINO"
+                    found = engine([full_image(array) for array in inputs])
+                    self.answer = served.pack({str(at): value for at, value in enumerate(found)})
                 return super().find(inputs)
 
             def _post(self, body: bytes) -> tuple[int, bytes]:
                 return 200, self.answer
 
-        pipeline.layout_server = lambda settings, folder: Recorded("http://recorded", folder, 1.0)  # type: ignore[assignment]  # simulated
+        layout_model.layout_server = lambda settings, folder: Recorded("http://recorded", folder, 1.0)  # type: ignore[assignment]  # simulated
         path = folder / "page.pdf"
         path.write_bytes(text_pdf())
         self._document, self._decoder = Document(str(path), "PDF"), DocumentDecoder(DocumentLimits.of(settings))
@@ -113,38 +115,27 @@ class Page:
             settings,
             AnswerOptions(prettify=True, formula_numbers=False, markdown_images=True, visualize=False, docx=False),
         )
-        self._pipeline, self._jobs, self._frozen = pipeline.PagePipeline(settings), text_jobs, frozen_page
-        self._pipeline.warm_up()
-        inner = self._pipeline._inner
+        self._loop, self._jobs, self._frozen = loop.PageLoop(settings), text_jobs, frozen
+        self._loop.warm_up()
         stages.time(self._decoder, "read_page", "render")
-        stages.time(self._pipeline, "_find_layout", "layout_in_paddlex")
-        inner.layout_det_model = self._pipeline._find_layout
-        stages.time(self._pipeline.layout_server, "find", "layout_wire")
-        for name, stage in (
-            ("_paddleocr_vl_filter_overlap_boxes", "overlaps"),
-            ("_paddleocr_vl_crop_layout_regions", "crops"),
-            ("_paddleocr_vl_merge_adjacent_blocks", "crops"),
-            ("_paddleocr_vl_assemble_parsing_results", "assemble"),
-        ):
-            stages.time(inner, name, stage)
-        stages.time(inner.vl_rec_model, "process", "crops_to_calls")
-        stages.time(self._pipeline.client, "create_chat_completion", "start_calls")
+        stages.time(self._loop.layout, "find", "layout_in_paddlex")
+        stages.time(self._loop.layout.server, "find", "layout_wire")
+        for name, stage in (("filter_overlap_boxes", "overlaps"), ("cut", "crops"), ("merged", "crops")):
+            stages.time(blocks, name, stage)
+        stages.time(self._loop.vlm, "start", "crops_to_calls")
         stages.time(text_jobs, "read_page", "read_answers")
-        stages.time(pipeline, "freeze", "freeze")
+        stages.time(loop, "freeze", "freeze")
         self.blocks = 0  # that the VLM read, of the last page
 
     def parse(self, number: int) -> bytes:
         """The page's entry; raises AssertionError where a block has no text."""
-        from docparser.worker.baton import Baton, HolderSlot
-        from docparser.worker.block_client import PageCalls
+        from docparser.page.run import PageRun
 
-        baton = Baton(HolderSlot((ctypes.c_double * 2)()))
-        calls = PageCalls(number, f"profile-{number}", baton, lambda: None)
         image = self._decoder.read_page(self._document, 0)
-        with baton.held(number):
-            read = self._pipeline.read(image, {}, calls)
+        run = PageRun(f"profile-{number}", contextlib.nullcontext)
+        read = self._loop.read(image, {"layout_shape_mode": "auto"}, run)
         assert not read.notes, read.notes
-        self.blocks = calls.answered
+        self.blocks = run.answered
         sink = io.BytesIO()
         task = self._jobs.ReadPage(
             self._frozen.without_pictures(read.frozen), 1, self._options, self._settings.max_output_image_side

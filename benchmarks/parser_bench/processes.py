@@ -205,9 +205,11 @@ def our_parser(
     root: Path = ROOT,
     confidence: bool = False,
     layout_url: str = "",
+    small_print: str = "auto",
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
     if they are None. ``confidence``: whether it asks the VLM for log-probabilities. ``layout_url``: its layout server.
+    ``small_print``: whether blocks are read in small pieces.
     """
     port = free_port()
     env = {
@@ -218,6 +220,7 @@ def our_parser(
         "PARSER_CACHE_DIR": str(folder / "cache"),
         "PARSER_LOG_LEVEL": "warning",
         "PARSER_DATA_DIR": str(folder / f"data-{name}"),
+        "PARSER_SMALL_PRINT": small_print,
     }
     env |= {"PARSER_CONFIDENCE": "1"} if confidence else {}
     env |= {"LAYOUT_URL": layout_url} if layout_url else {}

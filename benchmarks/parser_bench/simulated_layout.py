@@ -80,9 +80,9 @@ def main(words: list[str]) -> None:
     options = parser.parse_args(words)
     settings = Settings(cache_dir=options.cache_dir, layout_engine="openvino", cpu_threads=1)
     offline.prepare(settings)
-    from docparser.worker.layout_engine import openvino_runner
+    from docparser.page.layout_model import openvino_engine
 
-    die = Die(openvino_runner(settings, options.model_dir), options.page_ms / 1000)
+    die = Die(openvino_engine(settings, options.model_dir), options.page_ms / 1000)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(die, model_checksum(options.model_dir)))
     server.daemon_threads = True
     print(f"ready {server.server_address[1]}", flush=True)

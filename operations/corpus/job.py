@@ -27,7 +27,7 @@ AGAIN_S = 2.0
 class Job:
     """``source`` and ``out`` are places; ``settings`` are variables of the parser, of which a node's own win.
     ``request`` holds the fields of each page's request, ``formats`` what is written, ``models`` what results say of the
-    weights; ``bands`` is set for a VLM that reads a few lines at a time. ``patience_s``: how long a place or all VLM
+    weights; ``demo`` is set for a VLM with the demo weights. ``patience_s``: how long a place or all VLM
     servers may be away. ``threads`` are those of the layout model in one process."""
 
     source: str
@@ -37,7 +37,7 @@ class Job:
     request: Mapping[str, Any]
     formats: tuple[str, ...]
     models: Mapping[str, Any]
-    bands: bool
+    demo: bool
     pages_per_part: int
     patience_s: float
     threads: int

@@ -47,8 +47,8 @@ class PageRead:
 class PageService:
     """Any thread may call ``read``."""
 
-    def __init__(self, settings: Settings, options: dict[str, Any], models: dict[str, Any], *, bands: bool) -> None:
-        """``models``: what results say of the weights. ``bands``: the VLM reads a few lines at a time.
+    def __init__(self, settings: Settings, options: dict[str, Any], models: dict[str, Any], *, demo: bool) -> None:
+        """``models``: what results say of the weights. ``demo``: the VLM has the demo weights.
 
         Raises NotReady once the worker has failed to load its models.
         """
@@ -62,7 +62,7 @@ class PageService:
             self._scheduler,
             Metrics(self._pool, self._scheduler),
             ServedModel.of(settings).accepted(),
-            _constant(bands),
+            _constant(demo),
         )
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="pages", daemon=True).start()

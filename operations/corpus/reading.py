@@ -31,7 +31,7 @@ class PartReader:
         self._folder = tempfile.TemporaryDirectory(prefix="corpus-reader-")
         folder = Path(self._folder.name)
         self._downloads = Downloads(job, folder)
-        self._pages = PageService(job.parser_settings(folder), dict(job.request), dict(job.models), bands=job.bands)
+        self._pages = PageService(job.parser_settings(folder), dict(job.request), dict(job.models), demo=job.demo)
 
     def __call__(self, row: Row) -> Row:
         document = Document(row["name"], row["size"], row["version"])

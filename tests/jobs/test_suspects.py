@@ -29,7 +29,7 @@ from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.scheduler import Flow
 from docparser.parsing.service import ParseService
 from docparser.settings import Settings
-from docparser.worker.tasks import ParsedPage
+from docparser.worker.messages import ParsedPage
 from tests.support.job_place import Place
 
 PAGES, GUILTY = 12, 5

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from demo_training.layout.measure import load
+from demo_training.layout.measure import configured, load
 from demo_training.pages.documents import draw_page
 from docparser.layout.conversion import check, convert
 from docparser.layout.engine import Engine
 from docparser.layout.graph_cache import GRAPH
-from docparser.worker.layout_engine import in_place_of_paddle
+from docparser.page.layout_model import predictor
 from paddle_program.program import read_program
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
@@ -35,8 +35,7 @@ def models(tmp_path_factory) -> dict[str, Any]:
     """The demo's model through PaddleX, on each engine."""
     out = tmp_path_factory.mktemp("graph")
     convert(DEMO, out)
-    with in_place_of_paddle(Engine(out / GRAPH), DEMO):
-        ours = load(DEMO)
+    ours = predictor("PP-DocLayoutV2", DEMO, Engine(out / GRAPH), {}, **configured())
     return {"openvino": ours, "paddle": load(DEMO)}
 
 
@@ -50,7 +49,7 @@ def iou(one: list[float], other: list[float]) -> float:
 
 
 def test_the_same_boxes_on_drawn_pages(models):
-    assert hasattr(models["openvino"].runner, "_engine") and not hasattr(models["paddle"].runner, "_engine")
+    assert isinstance(models["openvino"].runner, Engine) and not isinstance(models["paddle"].runner, Engine)
     least, furthest, blocks = 1.0, 0.0, 0
     for seed in range(4_200_000, 4_200_000 + PAGES):
         pixels = np.ascontiguousarray(np.asarray(draw_page(seed, "heldout", core=True).image)[:, :, ::-1])

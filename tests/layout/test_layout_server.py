@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from demo_training.layout.measure import load
+from demo_training.layout.measure import configured, load
 from demo_training.pages.documents import draw_page
 from docparser.layout.conversion import _difference, decisions, run_in_paddle
 from docparser.layout.conversion import draw_page as draw_layout_page
 from docparser.layout.served import LayoutServer
-from docparser.worker.layout_engine import in_place_of_paddle
+from docparser.page.layout_model import predictor
 from paddle_program.files import model_checksum, model_files
 from paddle_program.program import read_program
 from tests.layout.test_engines import iou, published_shape
@@ -75,8 +75,7 @@ def test_the_same_boxes_through_the_server(server):
     assert server.health["model"] == model_checksum(DEMO)
     assert server.health["batch"] == 2, "the demo's program takes several pages"
     client = LayoutServer(server.url, DEMO, timeout_s=300.0)
-    with in_place_of_paddle(None, DEMO, lambda on_cpu, inputs: client.find(inputs) or []):
-        ours = load(DEMO)
+    ours = predictor("PP-DocLayoutV2", DEMO, lambda inputs: client.find(inputs) or [], {}, **configured())
     theirs = load(DEMO)
     pages = [
         np.ascontiguousarray(np.asarray(draw_page(seed, "heldout", core=True).image)[:, :, ::-1])

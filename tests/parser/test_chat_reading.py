@@ -11,10 +11,10 @@ import pytest
 
 from docparser.errors import InternalError, PageTimeout, ParserError
 from docparser.http.chat.reading import Arrived, Reading
-from docparser.parsing.page_reader import Early
+from docparser.parsing.document_pages import Early
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult
-from docparser.worker.tasks import ParsedPage
+from docparser.worker.messages import ParsedPage
 
 TOO_LONG = PageTimeout("The page took longer than 1 s (PARSER_PAGE_TIMEOUT_S).")
 

@@ -15,9 +15,9 @@ from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeli
 
 from docparser.contract.schemas import LABELS
 from docparser.errors import NotReady
+from docparser.page.loop import load_config
 from docparser.settings import Settings
 from docparser.weights import pipeline_file, served_model
-from docparser.worker.pipeline import load_config
 from reference.prompts import TASKS
 from tests.support.paths import ROOT
 

@@ -16,8 +16,8 @@ from docparser.errors import NotReady, ParserError
 from docparser.parsing import pool
 from docparser.parsing.pool import State, WorkerPool
 from docparser.settings import Settings
+from docparser.worker.messages import Answer, Ready
 from docparser.worker.process import ProcessEnded
-from docparser.worker.tasks import Answer, Ready
 
 CAUSE = "The pipeline cannot be set up: libgomp.so.1: cannot open shared object file"
 

@@ -11,7 +11,7 @@ from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUn
 from docparser.parsing import result as results
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
-from docparser.worker.tasks import ParsedPage
+from docparser.worker.messages import ParsedPage
 
 
 def parsed(index: int, answered: int = 3, notes: tuple[dict, ...] = ()) -> PageOutcome:

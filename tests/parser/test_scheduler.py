@@ -10,7 +10,7 @@ import pytest
 
 from docparser.errors import InternalError
 from docparser.parsing.fair_queue import Flow
-from docparser.worker.tasks import CancelTask, CountPages
+from docparser.worker.messages import CancelTask, CountPages
 from tests.support.simulated_workers import Bench, in_loop
 
 

@@ -13,7 +13,7 @@ from docparser.errors import InternalError, NotReady, PageTimeout, StepTooSlow, 
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import State
 from docparser.parsing.scheduler import DEATHS, LOSSES
-from docparser.worker.tasks import CancelTask, CountPages, ParsePage, RunTask
+from docparser.worker.messages import CancelTask, CountPages, ParsePage, RunTask
 from tests.support.simulated_workers import Bench, Process, in_loop
 
 

@@ -10,7 +10,7 @@ import pytest
 from docparser.documents.spool import Document
 from docparser.errors import Abandoned, DocumentTooSlow
 from docparser.parsing.fair_queue import Flow
-from docparser.worker.tasks import Answer, CancelTask, ReadingEnded
+from docparser.worker.messages import Answer, CancelTask, ReadingEnded
 from tests.support.simulated_workers import Bench, in_loop
 
 

@@ -28,7 +28,7 @@ from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, InternalError
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TEXT
-from docparser.worker.tasks import CountPages, JoinClientPages, ParsedPage, ParsePage
+from docparser.worker.messages import CountPages, JoinClientPages, ParsedPage, ParsePage
 
 BLOCK = {"block_label": "text", "block_bbox": [10, 10, 90, 40], "block_id": 0, "block_order": 1}
 

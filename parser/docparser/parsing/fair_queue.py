@@ -24,7 +24,7 @@ from typing import Any
 from docparser.documents.spool import Document
 from docparser.errors import ParserError
 from docparser.parsing.pool import PooledWorker
-from docparser.worker.tasks import CountPages, ParsePage, PartOfPage, Task
+from docparser.worker.messages import CountPages, ParsePage, PartOfPage, Task
 
 WATCHED_S = 60.0  # after the last slow document of a client
 FIRST_GUESS_S = 0.5  # of a task's time on the CPU

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
-from docparser.worker.tasks import ParsedPage
+from docparser.worker.messages import ParsedPage
 
 VLM_FAILED = ("failed", "timeout")  # kinds of notes: the VLM broke on the block; it did not refuse it
 

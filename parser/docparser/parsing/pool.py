@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from docparser.errors import ParserError
 from docparser.settings import Settings
+from docparser.worker.messages import Answer, Ready, ServersState
 from docparser.worker.process import ProcessEnded, WorkerProcess
-from docparser.worker.tasks import Answer, Ready, ServersState
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from docparser.parsing.fair_queue import FairQueue, Flow, QueuedTask
 from docparser.parsing.pool import PooledWorker, WorkerPool
 from docparser.parsing.slow_documents import TimeLimits
 from docparser.settings import Settings
-from docparser.worker.tasks import (
+from docparser.worker.messages import (
     Answer,
     CancelTask,
     ParsedPage,

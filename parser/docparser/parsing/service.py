@@ -18,19 +18,19 @@ from docparser.contract.schemas import ParseOptions, RestructureRequest
 from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
+from docparser.parsing.document_pages import DocumentPages, Early, Knows
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
-from docparser.parsing.page_reader import Bands, DocumentPages, Early
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
 from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
-from docparser.worker.tasks import JoinClientPages, JoinPages
+from docparser.worker.messages import JoinClientPages, JoinPages
 
 ALL_TASKS = Tasks("the VLM", None)
 
 
-async def whole_blocks() -> bool:
+async def not_the_demo() -> bool:
     return False
 
 
@@ -43,13 +43,12 @@ class ParseService:
         scheduler: PageScheduler,
         metrics: Metrics,
         tasks: Tasks = ALL_TASKS,
-        bands: Bands = whole_blocks,
+        vlm_is_demo: Knows = not_the_demo,
     ) -> None:
-        """``tasks`` are those that the VLM was trained to do; ``bands`` says whether it reads only a few lines at a
-        time."""
+        """``tasks`` are those that the VLM was trained to do; ``vlm_is_demo`` says whether it has the demo weights."""
         self._settings = settings
         self._scheduler = scheduler
-        self._pages = DocumentPages(scheduler, metrics, bands)
+        self._pages = DocumentPages(scheduler, metrics, settings.small_print, vlm_is_demo)
         self._tasks = tasks
 
     def notes(self, options: ParseOptions) -> list[str]:

@@ -91,6 +91,12 @@ class ModelSettings(SettingsGroup):
     doubtful_below: float = Field(
         default=0.9, ge=0, le=1, description="Blocks with a lower confidence are marked as doubtful; 0 marks none."
     )
+    small_print: str = Field(
+        default="auto",
+        pattern="^(auto|on|off)$",
+        description="Blocks of text are read in bands of a few lines, and tables by their cells, for a VLM that loses"
+        " its place in long print. auto: where the demo weights serve.",
+    )
     selftest: bool = Field(
         default=False,
         description="Ready only after the VLM has given the values recorded for its weights (scripts/selftest.sh).",

@@ -36,7 +36,7 @@ class Block:
     title_level: int | None = None
 
     def frozen(self) -> dict[str, Any]:
-        """As ``worker/frozen_page`` has blocks."""
+        """As ``page/frozen`` has blocks."""
         fields = {"label": self.label, "bbox": list(self.box), "content": self.content, "title_level": self.title_level}
         return {**fields, "group_id": None, "polygon_points": None, "image": None}
 

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lock by which one page at a time uses the worker's CPU, while the others wait for the VLM.
 
-PaddleX's pipeline is synchronous and shares state between calls, so pages run in threads, and only the
-thread that holds the baton may use the pipeline. A page gives the baton away while the VLM reads its blocks; meanwhile
-the next page's layout is detected. Pages that return go first, because they are nearly done and hold memory.
+Pages run in threads, and only the thread that holds the baton computes. A page gives the baton away while the VLM
+reads its blocks; meanwhile the next page's layout is detected. Pages that return go first, because they are nearly done
+and hold memory.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import heapq
 import itertools
 import threading
 import time
-from collections.abc import Iterator
 
 FINISHING, STARTING = 0, 1
 
@@ -73,14 +71,6 @@ class Baton:
             self._used_s[self._holder] = self._used_s.get(self._holder, 0.0) + held_s
             self._slot.clear()
             self._condition.notify_all()
-
-    @contextlib.contextmanager
-    def held(self, task: int, priority: int = STARTING) -> Iterator[None]:
-        self.take(task, priority)
-        try:
-            yield
-        finally:
-            self.give()
 
     def used_s(self, task: int) -> float:
         """Seconds that ``task`` has held the baton so far."""

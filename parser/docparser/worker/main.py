@@ -19,8 +19,8 @@ from docparser.logs import configure_logging
 from docparser.settings import Settings
 from docparser.worker import offline
 from docparser.worker.baton import HolderSlot
+from docparser.worker.messages import Answer
 from docparser.worker.task_runner import TaskRunner
-from docparser.worker.tasks import Answer
 
 M_ARENA_MAX = -8  # glibc's malloc.h
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of a worker. Imported in worker processes only: it loads PaddleX."""
+"""The tasks of a worker. Imported in worker processes only: it loads PaddleX and its models."""
 
 from __future__ import annotations
 
@@ -15,21 +15,34 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
 from docparser.layout.served import LayoutServer
+from docparser.page.early_text import EarlyText
+from docparser.page.entry import encoded, pictures
+from docparser.page.frozen import pictures_of, without_pictures
+from docparser.page.reading import PageReader, PageReading
+from docparser.page.run import Cancelled, PageRun
+from docparser.page.vlm_calls import read_block
 from docparser.sandbox.pool import Call
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.settings import Settings
+from docparser.small_print.reading import read_small_print
 from docparser.vlm.client import VlmClient
-from docparser.worker.answer import encoded, pictures
+from docparser.weights import reads_whole_pages
 from docparser.worker.baton import Baton
-from docparser.worker.block_client import Cancelled, PageCalls
-from docparser.worker.early_text import EarlyText
-from docparser.worker.frozen_page import pictures_of, without_pictures
-from docparser.worker.page_reading import PageReading
-from docparser.worker.readers import page_reader
-from docparser.worker.tasks import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, PartOfPage, RunTask
+from docparser.worker.hold import Hold
+from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, PartOfPage, RunTask
 from docparser.worker.text_children import TextChildren
 from docparser.worker.text_jobs import JoinFrozen, JoinSent, ReadPage, to_json
-from docparser.worker.turn import Turn
+
+
+def page_reader(settings: Settings) -> PageReader:
+    """The one that the VLM wants. Loads its models. Raises NotReady."""
+    if reads_whole_pages(settings):
+        from docparser.whole_page.reader import WholePageReader
+
+        return WholePageReader(settings)
+    from docparser.page.loop import PageLoop  # not at the top: it loads Paddle
+
+    return PageLoop(settings)
 
 
 class PageWork:
@@ -60,7 +73,7 @@ class PageWork:
 
     @property
     def vlm(self) -> VlmClient:
-        return self._pages.client.vlm
+        return self._pages.vlm.client
 
     def cancel(self, number: int) -> None:
         cancel = self._cancel.get(number)
@@ -74,100 +87,101 @@ class PageWork:
         Raises ParserError, Abandoned if the task was cancelled.
         """
         number, task = run.number, run.task
-        turn = Turn(self._baton, run, on_waiting, report)
+        hold = Hold(self._baton, run, on_waiting, report)
         if isinstance(task, ParsePage):
-            calls = PageCalls(number, f"{task.request_id}-p{task.index + 1}", self._baton, on_waiting, task.bands)
-            if task.early and task.options.restructure is None:
-                calls.early = self._early(run.number, task, calls, report)
-            return self._do_page(task, calls, turn)
+            return self._do_page(number, task, hold, report)
         if not isinstance(task, CountPages):
             on_waiting()
             return self._join(number, task)
         gone = threading.Event()
         self._cancel[number] = gone.set
         try:
-            with turn:
-                return turn.read(lambda reading: self._reader.count_pages(task.document, reading), gone.is_set)
+            with hold:
+                return hold.read(lambda reading: self._reader.count_pages(task.document, reading), gone.is_set)
         finally:
             del self._cancel[number]
 
-    def _do_page(self, task: ParsePage, calls: PageCalls, turn: Turn) -> ParsedPage:
-        self._cancel[calls.task] = calls.cancel
+    def _do_page(self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None]) -> ParsedPage:
+        request_id = f"{task.request_id}-p{task.index + 1}"
+        run = PageRun(request_id, hold.lent, read_small_print if task.small_print else read_block)
+        if task.early and task.options.restructure is None:
+            run.listener = self._early(number, task, run, report)
+        self._cancel[number] = run.cancel
         try:
-            with turn:
-                calls.check()
-                return self._parse_page(task, calls, turn)
+            with hold:
+                run.check()
+                return self._parse_page(task, run, hold)
         except ParserError:
             raise
         except Exception as exc:  # of PaddleX, too: when the request has ended, the document's file is gone
-            if isinstance(exc, Cancelled) or calls.cancelled:
+            if isinstance(exc, Cancelled) or run.cancelled:
                 raise Abandoned("Nobody waits for this page any more.") from None
             raise
         finally:
-            del self._cancel[calls.task]
+            del self._cancel[number]
 
-    def _parse_page(self, task: ParsePage, calls: PageCalls, turn: Turn) -> ParsedPage:
+    def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
-        image = turn.read(lambda how: self._reader.read_page(task.document, task.index, how), lambda: calls.cancelled)
+        image = hold.read(lambda how: self._reader.read_page(task.document, task.index, how), lambda: run.cancelled)
         clock.lap("read")
-        calls.check()
+        run.check()
         height, width = image.shape[:2]
-        self._hold(width * height)
+        self._count(width * height)
         try:
-            page = self._pages.read(image, task.options.predict, calls)
+            page = self._pages.read(image, task.options.predict, run)
             clock.lap("parse")
             entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.answer.visualize else {}
             frozen = None
             if task.options.restructure is None:
-                data = self._read(task, page, entry, calls)
+                data = self._read(task, page, entry, run)
             else:
                 frozen = pickle.dumps(page.frozen)
                 data = to_json(entry)
             clock.lap("write")
         finally:
-            self._hold(-width * height)
+            self._count(-width * height)
         parse_s = clock.seconds.pop("parse")
-        blocks_s = max(0.0, parse_s - calls.layout_s - calls.waited_s)
-        clock.seconds |= {"layout": calls.layout_s, "vlm": calls.waited_s, "blocks": blocks_s}
-        return ParsedPage(data, width, height, calls.answered, page.notes, clock.seconds, frozen, calls.tokens)
+        blocks_s = max(0.0, parse_s - run.layout_s - run.waited_s)
+        clock.seconds |= {"layout": run.layout_s, "vlm": run.waited_s, "blocks": blocks_s}
+        return ParsedPage(data, width, height, run.answered, page.notes, clock.seconds, frozen, run.tokens)
 
-    def _early(self, number: int, task: ParsePage, calls: PageCalls, report: Callable[[object], None]) -> EarlyText:
+    def _early(self, number: int, task: ParsePage, run: PageRun, report: Callable[[object], None]) -> EarlyText:
         what = f"file: page {task.index + 1}: reading the VLM's first answers"
         return EarlyText(
             task.options.answer,
-            lambda part: self._children.run("part", part, what, call=calls.child).decode(),
+            lambda part: self._children.run("part", part, what, call=run.child).decode(),
             lambda offset, text: report(PartOfPage(number, offset, text)),
         )
 
-    def _hold(self, pixels: int) -> None:
+    def _count(self, pixels: int) -> None:
         with self._lock:
             self.pixels += pixels
 
-    def _read(self, task: ParsePage, read: PageReading, entry: dict, calls: PageCalls) -> bytes:
+    def _read(self, task: ParsePage, read: PageReading, entry: dict, run: PageRun) -> bytes:
         """The page's entry, whose pictures are in ``entry``. What is too large of it, but for its text, is noted."""
         options, number = task.options.answer, task.index + 1
         images = encoded(pictures_of(read.frozen), self._max_side) if options.markdown_images else None
         page = ReadPage(without_pictures(read.frozen), number, options, self._max_side)
         name = f"file: page {number}"
         further = {}
-        with calls.without_baton():
-            text = self._children.run("read", page, f"{name}: reading the VLM's answers", call=calls.child)
+        with run.without_cpu():
+            text = self._children.run("read", page, f"{name}: reading the VLM's answers", call=run.child)
             if options.docx:
                 whole = dataclasses.replace(page, frozen=read.frozen)
-                if file := self._further("word", whole, f"{name}: outputFormats: docx", read.notes, calls):
+                if file := self._further("word", whole, f"{name}: outputFormats: docx", read.notes, run):
                     further["exports"] = {"docx": file}
             if options.visualize and read.spotted_on is not None:
                 page = dataclasses.replace(page, drawn_on=read.spotted_on)
-                drawn = self._further("draw", page, f"{name}: visualize: spotted texts", read.notes, calls)
+                drawn = self._further("draw", page, f"{name}: visualize: spotted texts", read.notes, run)
                 further["outputImages"] = entry.get("outputImages", {}) | (drawn or {})
         if images is not None:
             text = text[:-2] + b',"images":' + to_json(images) + b"}}"
         rest = entry | further
         return text[:-1] + b"," + to_json(rest)[1:] if rest else text
 
-    def _further(self, job: str, page: ReadPage, what: str, notes: list[dict], calls: PageCalls) -> dict | None:
+    def _further(self, job: str, page: ReadPage, what: str, notes: list[dict], run: PageRun) -> dict | None:
         try:
-            return json.loads(self._children.run(job, page, what, call=calls.child))
+            return json.loads(self._children.run(job, page, what, call=run.child))
         except (BoundExceeded, UnreadableText) as exc:
             notes.append({"block_id": None, "kind": "too_large", "message": str(exc)})
             return None

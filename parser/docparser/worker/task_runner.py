@@ -20,7 +20,7 @@ from docparser.errors import InternalError, ParserError
 from docparser.logs import request_id
 from docparser.settings import Settings
 from docparser.worker.baton import Baton, HolderSlot
-from docparser.worker.tasks import (
+from docparser.worker.messages import (
     Answer,
     CancelTask,
     ParsePage,

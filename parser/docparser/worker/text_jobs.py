@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker leaves to its child processes: reading answers, joining pages, Word files. Loads PaddleX, no Paddle.
+"""What a worker leaves to its child processes: reading answers, joining pages, Word files. Loads PaddleX but no Paddle.
 
 Input is a pickle of the worker. Output is JSON, which the worker passes on and never reads.
 """
@@ -13,14 +13,15 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import numpy as np
-from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
 
 from docparser.contract.options import AnswerOptions, RestructureOptions
 from docparser.errors import InvalidRequest
-from docparser.worker import certainty, page_part
-from docparser.worker.answer import docx_export, encode_jpeg, page_entry
-from docparser.worker.certainty import Certainty
-from docparser.worker.frozen_page import from_client, put_images_back, thaw, with_own_pictures
+from docparser.page import certainty
+from docparser.page.certainty import Certainty
+from docparser.page.early_text import PagePart
+from docparser.page.entry import docx_export, encode_jpeg, page_entry
+from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
+from docparser.page.paddlex_private import restructured
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,13 +67,14 @@ def read_page(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 def read_part(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     """Output: the Markdown of a PagePart, in UTF-8."""
-    sink.write(page_part.markdown(pickle.load(source)).encode("utf-8", "replace"))
+    part: PagePart = pickle.load(source)
+    sink.write(part.markdown().encode("utf-8", "replace"))
 
 
 def draw_spotted(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     """Output: the picture of the texts that were spotted on the page, base64 by its name."""
     task: ReadPage = pickle.load(source)
-    result = thaw(task.frozen, task.number - 1)
+    result = thaw(task.frozen, task.number - 1).result
     result["doc_preprocessor_res"] = {"output_img": task.drawn_on}
     sink.write(to_json({name: encode_jpeg(picture, task.max_side) for name, picture in result.img.items()}))
 
@@ -80,14 +82,15 @@ def draw_spotted(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None
 def word_file(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     """Output: the Word file of a ReadPage, as an entry has it."""
     task: ReadPage = pickle.load(source)
-    sink.write(to_json(docx_export(thaw(task.frozen, task.number - 1), task.number)))
+    sink.write(to_json(docx_export(thaw(task.frozen, task.number - 1).result, task.number)))
 
 
 def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: JoinFrozen = pickle.load(source)
     pages = [thaw(pickle.loads(frozen), index) for index, frozen in enumerate(task.pages)]
-    joined = _join(pages, task.restructure)
-    certainty.join(_blocks(joined))
+    joined = _join(
+        [page.result for page in pages], [known for page in pages for known in page.certainties], task.restructure
+    )
     _write(
         sink, (page_entry(page, number, task.answer, max_side=task.max_side) for number, page in enumerate(joined, 1))
     )
@@ -104,10 +107,7 @@ def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
             images = [{path: picture for page in images for path, picture in page.items()}]
         pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
         certainties = [Certainty.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
-        joined = _join(pages, task.restructure)
-        for block, certain in zip(_blocks(joined), certainties, strict=True):
-            block.certainty = certain
-        certainty.join(_blocks(joined))
+        joined = _join(pages, certainties, task.restructure)
         entries = [page_entry(page, number, text_only, max_side=task.max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
         raise InvalidRequest(
@@ -117,26 +117,22 @@ def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
         if task.answer.markdown_images and pictures:
             entry["markdown"]["images"] = pictures
         if task.answer.docx:
-            put_images_back(page, pictures)
-            entry["exports"] = {"docx": docx_export(page, number)}
+            put_images_back(page.result, pictures)
+            entry["exports"] = {"docx": docx_export(page.result, number)}
     _write(sink, entries)
 
 
-def _join(pages: list, options: RestructureOptions) -> list:
-    """Paddlex's results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say."""
-    return list(
-        _PaddleOCRVLPipeline.restructure_pages(
-            None,
-            pages,
-            merge_tables=options.merge_tables,
-            relevel_titles=options.relevel_titles,
-            concatenate_pages=options.concatenate_pages,
-        )
+def _join(pages: list, certainties: list[Certainty | None], options: RestructureOptions) -> list[Page]:
+    """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say, with the
+    ``certainties`` of all their blocks."""
+    results = restructured(
+        pages,
+        merge_tables=options.merge_tables,
+        relevel_titles=options.relevel_titles,
+        concatenate_pages=options.concatenate_pages,
     )
-
-
-def _blocks(pages: list) -> list:
-    return [block for page in pages for block in page["parsing_res_list"]]
+    known = certainty.joined([block for result in results for block in result["parsing_res_list"]], certainties)
+    return [Page(result, [known[block.global_block_id] for block in result["parsing_res_list"]]) for result in results]
 
 
 def _write(sink: BinaryIO, entries: Iterable[dict]) -> None:

@@ -76,9 +76,9 @@ def target(data: bytes) -> None:
 @functools.cache
 def otsl_reader() -> Callable[[str], str]:
     """What turns the VLM's answer for a table into HTML. The import of PaddleX takes seconds."""
-    from docparser.worker.answers import table_html
+    from docparser.page.answers import table_html
 
-    return table_html
+    return lambda otsl: table_html(otsl) or ""
 
 
 def check(tables: list[Table]) -> None:

@@ -164,9 +164,9 @@ def engine(**settings: Any) -> Any:
     """The runner that a worker with these settings uses."""
     values = Settings(**settings)
     offline.prepare(values)
-    from docparser.worker.layout_engine import openvino_runner
+    from docparser.page.layout_model import openvino_engine
 
-    return lambda model_dir: openvino_runner(values, model_dir)
+    return lambda model_dir: openvino_engine(values, model_dir)
 
 
 @pytest.mark.model  # it loads PaddleX

@@ -25,17 +25,24 @@ from ..pages.shelf import shelf_page, shelf_pages
 from ..scores import f1, match_blocks, order_right
 
 
-def load(model_dir: Path) -> Any:
-    """The model as PaddleX's PaddleOCR-VL pipeline configures it."""
+def configured() -> dict[str, Any]:
+    """What PaddleX's PaddleOCR-VL pipeline sets of the model."""
     os.environ.setdefault("PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK", "True")
     import paddlex
 
     pipeline = Path(paddlex.__file__).parent / "configs" / "pipelines" / "PaddleOCR-VL.yaml"
     settings = yaml.safe_load(pipeline.read_text(encoding="utf-8"))["SubModules"]["LayoutDetection"]
-    names = ("threshold", "layout_nms", "layout_unclip_ratio", "layout_merge_bboxes_mode")
-    return paddlex.create_model(
-        model_name="PP-DocLayoutV2", model_dir=str(model_dir), device="cpu", **{name: settings[name] for name in names}
-    )
+    return {
+        name: settings[name] for name in ("threshold", "layout_nms", "layout_unclip_ratio", "layout_merge_bboxes_mode")
+    }
+
+
+def load(model_dir: Path) -> Any:
+    """The model as PaddleX's PaddleOCR-VL pipeline configures it."""
+    settings = configured()
+    import paddlex
+
+    return paddlex.create_model(model_name="PP-DocLayoutV2", model_dir=str(model_dir), device="cpu", **settings)
 
 
 def detect(model: Any, page: Page) -> list[tuple[str, list[float]]]:

@@ -13,7 +13,7 @@ from typing import Any
 from docparser.convert.format_names import PAGE_BREAK
 from docparser.convert.safe_text import writable
 from docparser.errors import InternalError, ParserError, RequestTimeout
-from docparser.parsing.page_reader import Early
+from docparser.parsing.document_pages import Early
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, ParseResult
 

@@ -23,7 +23,7 @@ from docparser.http.gate import client_of, pages_of
 from docparser.http.strict_reading import StrictRoute, body_of, field
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
-from docparser.parsing.page_reader import Early
+from docparser.parsing.document_pages import Early
 from docparser.parsing.result import ParseResult
 
 router = APIRouter(prefix="/v1", tags=["openai"])

@@ -9,7 +9,7 @@ from PIL import Image, ImageChops
 from demo_training.pages.documents import draw_page
 from demo_training.pages.page import Block, Page
 from demo_training.pages.scanned import MOST_DEGREES, scan, scan_page
-from docparser.worker import bands
+from docparser.small_print import bands
 
 
 def test_a_scan_is_askew_grey_and_the_same_each_time():

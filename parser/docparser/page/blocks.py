@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page cut into its blocks, and what the VLM is asked about each."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from docparser.page.paddlex_private import (
+    IMAGE_LABELS,
+    construct_img_path,
+    crops_and_prompts,
+    cut,
+    filter_overlap_boxes,
+    merged,
+)
+from docparser.page.question import Question
+from docparser.page.shapes import with_boxes_at_least
+
+SPOTTING, TABLE = "spotting", "table"
+KINDS = ("ocr", "table", "chart", "formula", "seal")
+LEAST_PIXELS, MOST_PIXELS = 112_896, 1_003_520  # of a crop, where the request says nothing
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """The blocks of a page by their numbers, in reading order.
+
+    ``cut``: PaddleX's blocks, each with its picture ``img``, uint8 ``[height, width, 3]``, blue first. ``questions``:
+    of the blocks that the VLM reads. ``figures``: of a table, where its figures' pictures lie, by the tokens painted
+    over them. ``paths``: of the blocks that are shown as pictures. ``inside``: of them, those that stand in a table and
+    nowhere else. ``pictured``: labels of blocks that are shown as pictures. ``spotting``: texts are asked for with
+    their places.
+    """
+
+    cut: list[dict[str, Any]]
+    questions: dict[int, Question]
+    figures: dict[int, dict[str, str]]
+    paths: dict[int, str]
+    inside: frozenset[int]
+    pictured: list[str]
+    spotting: bool
+
+    @property
+    def shown(self) -> list[int]:
+        """The blocks that the page has, where those inside tables are left out."""
+        return [number for number in range(len(self.cut)) if number not in self.inside]
+
+    def picture(self, number: int) -> dict[str, Any] | None:
+        """What Markdown shows of a block: ``{path, img}``."""
+        if number not in self.paths:
+            return None
+        red_first = cv2.cvtColor(self.cut[number]["img"], cv2.COLOR_BGR2RGB)
+        return {"path": self.paths[number], "img": Image.fromarray(red_first)}
+
+
+def blocks_of(
+    page: np.ndarray, found: dict, figures: list[dict], settings: dict[str, Any], options: dict[str, Any]
+) -> Blocks:
+    """``page``: uint8 ``[height, width, 3]``, blue first; ``found``: its boxes, in reading order; ``figures``: pictures
+    on it, which may stand in tables; ``options``: keywords of ``contract.options``."""
+    shape_mode = options["layout_shape_mode"]
+    unread = [] if settings["use_ocr_for_image_block"] else list(IMAGE_LABELS)
+    pictured = [*IMAGE_LABELS, "seal"]
+    if not settings["use_chart_recognition"]:
+        unread.append("chart")
+        pictured.append("chart")
+    if not settings["use_seal_recognition"]:
+        unread.append("seal")
+
+    apart = with_boxes_at_least(lambda mode: filter_overlap_boxes(found, mode), shape_mode)
+    blocks = cut(page, apart["boxes"], shape_mode)
+    if settings["merge_layout_blocks"]:
+        blocks = merged(blocks, unread)
+    reading = {
+        "image_labels": unread,
+        "use_chart_recognition": settings["use_chart_recognition"],
+        "use_seal_recognition": settings["use_seal_recognition"],
+        **_pixels(options),
+    }
+    asked, spotting, in_tables = crops_and_prompts(blocks, figures, reading)
+    paths = {
+        number: construct_img_path(block["label"], block["box"])
+        for number, block in enumerate(blocks)
+        if block["label"] in pictured and block["img"] is not None
+    }
+    return Blocks(
+        blocks,
+        {number: Question(crop, prompt, *pixels) for _, number, crop, prompt, pixels, _ in asked},
+        {number: tokens for _, number, _, _, _, tokens in asked},
+        paths,
+        frozenset(number for number, path in paths.items() if path in in_tables),
+        pictured,
+        spotting,
+    )
+
+
+def _pixels(options: dict[str, Any]) -> dict[str, int]:
+    """Bounds of the pixels of a crop by what is on it."""
+    said = {name: options.get(name) for name in ("min_pixels", "max_pixels")} | (options.get("vlm_extra_args") or {})
+    bounds = {}
+    for name, usual in (("min_pixels", LEAST_PIXELS), ("max_pixels", MOST_PIXELS)):
+        of_all = usual if said.get(name) is None else said[name]
+        bounds |= {f"{kind}_{name}": said.get(f"{kind}_{name}", of_all) for kind in KINDS}
+    return bounds

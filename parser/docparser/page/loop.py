@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page, from its picture to its blocks with their texts.
+
+    picture -> upright -> layout -> blocks -> crops and prompts -> requests -> replies by block -> the page
+
+``PageLoop.read`` has these steps in this order. PaddleX does what its pipeline would do in each, by the functions of
+``paddlex_private``; how steps follow each other, and all calls of the VLM, are ours (docs/decisions/0229). What the
+replies come to (tables as HTML, formulas, spotted texts) is put together in a child process: ``page.answers``.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paddlex
+import yaml
+
+from docparser.errors import InvalidRequest, NotReady
+from docparser.page.answers import Answers
+from docparser.page.blocks import Blocks, blocks_of
+from docparser.page.certainty import Certainty
+from docparser.page.frozen import freeze
+from docparser.page.layout_model import LayoutModel, paddle_config
+from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResult, gather_imgs
+from docparser.page.question import Sampling
+from docparser.page.reading import PageReading, Picture
+from docparser.page.run import PageRun, Replies
+from docparser.page.vlm_calls import VlmCalls
+from docparser.settings import Settings
+from docparser.vlm.client import Reply, VlmClient
+from docparser.weights import pipeline_file, served_model
+from served_weights.catalog import Model
+
+log = logging.getLogger(__name__)
+
+PREPROCESSING = {"use_doc_orientation_classify": "useDocOrientationClassify", "use_doc_unwarping": "useDocUnwarping"}
+NOT_IN_MARKDOWN = ["number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text"]
+# What a request may choose, in the order of `model_settings`, and what counts if the pipeline's file says nothing.
+CHOSEN: dict[str, Any] = {
+    "use_layout_detection": True,
+    "use_chart_recognition": False,
+    "use_seal_recognition": False,
+    "use_ocr_for_image_block": False,
+    "format_block_content": False,
+    "merge_layout_blocks": True,
+    "markdown_ignore_labels": NOT_IN_MARKDOWN,
+}
+
+
+class PageLoop:
+    """A PageReader: the layout model, and the VLM for each block."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises NotReady if the layout model or the configuration cannot be loaded."""
+        began = time.monotonic()
+        self._config = load_config(pipeline_file(settings), served_model(settings))
+        # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
+        self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
+        self.layout = LayoutModel(settings, self._config, self._paddle)
+        self.layout_engine, self.layout_server = self.layout.engine, self.layout.server
+        self._preprocessor = (
+            self._load_preprocessor(settings) if self._config.get("use_doc_preprocessor", True) else None
+        )
+        self._doubtful_below = settings.doubtful_below if settings.confidence else None
+        self.vlm = VlmCalls(VlmClient(settings), settings.vlm_model_name)
+        log.info("pages can be read after %.1f s; %s finds layouts", time.monotonic() - began, self.layout_engine)
+
+    def close(self) -> None:
+        self.vlm.close()
+        self._paddle.shutdown(wait=False)
+
+    def warm_up(self) -> None:
+        self.layout.warm_up()
+
+    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
+        settings = self._settings(options)
+        upright, turned = self._upright(page, settings, options)
+        layout = self._find_layout(upright, settings, options, run)
+        figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
+        blocks = blocks_of(upright, layout, figures, settings, options)
+        if run.listener is not None:
+            run.listener.laid_out(blocks, settings, upright.shape[1])
+        replies = self._ask(blocks, options, run)
+        found = {
+            "width": upright.shape[1],
+            "height": upright.shape[0],
+            "page_count": None,
+            "model_settings": settings,
+            "layout_det_res": layout,
+            "doc_preprocessor_res": turned,
+        }
+        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()})
+        return PageReading(
+            frozen=freeze(found, blocks, figures, answers, self._certainties(blocks, replies)),
+            notes=_notes(blocks, replies),
+            drawn=functools.partial(_drawn, found),
+            spotted_on=upright if blocks.spotting else None,
+        )
+
+    def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
+        """``model_settings`` of the page. Raises InvalidRequest."""
+        asked = [options.get(keyword) for keyword in PREPROCESSING]
+        settings = {"use_doc_preprocessor": any(asked) if asked != [None, None] else self._preprocessor is not None}
+        for keyword, field in PREPROCESSING.items():
+            if options.get(keyword) and self._preprocessor is None:
+                raise InvalidRequest(f"{field}: this service has no model for it; send false or leave it out")
+        for name, usual in CHOSEN.items():
+            settings[name] = self._config.get(name, usual) if options.get(name) is None else options[name]
+        settings["return_layout_polygon_points"] = options["layout_shape_mode"] != "rect"
+        if not settings["use_layout_detection"] and (label := _label(options)) in ("chart", "seal"):
+            settings[f"use_{label}_recognition"] = True
+        return settings
+
+    def _upright(self, page: np.ndarray, settings: dict[str, Any], options: dict[str, Any]) -> tuple[np.ndarray, Any]:
+        """The page turned and flattened, where there are models for it; and what PaddleX says of that."""
+        if not settings["use_doc_preprocessor"]:
+            return page, None
+        asked = {keyword: options.get(keyword) for keyword in PREPROCESSING}
+        assert self._preprocessor is not None, "_settings has looked"
+        preprocess = functools.partial(self._preprocessor, [page], **asked)
+        (found,) = self._paddle.submit(lambda: list(preprocess())).result()
+        return found["output_img"], found
+
+    def _find_layout(
+        self, page: np.ndarray, settings: dict[str, Any], options: dict[str, Any], run: PageRun
+    ) -> LayoutAnalysisResult | dict[str, Any]:
+        """The page's boxes in reading order; without layout detection one, the page."""
+        if settings["use_layout_detection"]:
+            return self.layout.find(page, options, run)
+        height, width = page.shape[:2]
+        box = {"cls_id": 0, "label": _label(options), "score": 1, "coordinate": [0, 0, width, height]}
+        return {"boxes": [box]}
+
+    def _ask(self, blocks: Blocks, options: dict[str, Any], run: PageRun) -> dict[int, Reply]:
+        """The VLM's replies by the numbers of the blocks."""
+        sampling = Sampling.of(options, spotting=blocks.spotting)
+        calls = {}
+        try:
+            for number, question in blocks.questions.items():
+                run.check()
+                read = functools.partial(run.read_block, question, sampling)
+                calls[number] = run.calling(self.vlm.start(f"{run.request_id}-b{number}", read))
+            return run.replies(calls)
+        finally:
+            run.end_calls()
+
+    def _certainties(self, blocks: Blocks, replies: Replies) -> dict[int, Certainty]:
+        """Of all blocks, where blocks say how sure the VLM was of them."""
+        below = self._doubtful_below
+        if below is None:
+            return {}
+        return {
+            number: Certainty.of(replies[number], below) if number in replies else Certainty()
+            for number in range(len(blocks.cut))
+        }
+
+    def _load_preprocessor(self, settings: Settings) -> Any:
+        """PaddleX's pipeline that turns and flattens pages. Raises NotReady."""
+        engine = {"paddle_static": paddle_config(settings)}
+        try:
+            config = self._config["SubPipelines"]["DocPreprocessor"]
+            create = functools.partial(paddlex.create_pipeline, config=config, device="cpu", engine_config=engine)
+            return self._paddle.submit(create).result()
+        except Exception as exc:  # Paddle raises any exception for a bad model file
+            raise NotReady(f"SubPipelines.DocPreprocessor of the pipeline cannot be set up: {exc}") from exc
+
+
+def load_config(file: Path, model: Model) -> dict[str, Any]:
+    """The pipeline's configuration, with PaddleX's names for the model's version. Raises NotReady."""
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+        if name := model.signs.model_name:
+            config["SubModules"]["VLRecognition"]["model_name"] = name
+            config["pipeline_name"] = name.removesuffix("-0.9B")
+    except (OSError, yaml.YAMLError) as exc:
+        raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} cannot be read ({exc})") from exc
+    except (KeyError, TypeError) as exc:
+        raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL ({exc!r})") from exc
+    return config
+
+
+def _notes(blocks: Blocks, replies: Replies) -> list[dict[str, Any]]:
+    """What is wrong with texts; ``block_id`` is None for one inside a table."""
+    place = {number: at for at, number in enumerate(blocks.shown)}
+    return [
+        {"block_id": place.get(number), "kind": reply.note.kind, "message": reply.note.message}
+        for number, reply in replies.items()
+        if reply.note is not None
+    ]
+
+
+def _label(options: dict[str, Any]) -> str:
+    """What a page without layout detection is read as."""
+    return (options.get("prompt_label") or "ocr").lower()
+
+
+def _drawn(found: dict[str, Any]) -> dict[str, Picture]:
+    """The page with what was found on it."""
+    return PaddleOCRVLResult({"input_path": None, "page_index": None, **found, "spotting_res": {}}).img

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page calls inside PaddleX. Nothing of it is replaced, and no other module reaches behind its public API.
+
+PaddleX 3.7.2 offers its PaddleOCR-VL pipeline as one call, ``predict``, and none of its steps. These are its steps, as
+checked against CHECKED; ``tests/parser/page/test_paddlex_private.py`` holds their signatures and what they give for one
+page, and fails when the package changes. Loads PaddleX, and no Paddle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from paddlex.inference.common.result import BaseResult
+from paddlex.inference.common.result.converter.markdown_converter import MarkdownConverter
+from paddlex.inference.models import create_predictor
+from paddlex.inference.models.layout_analysis.predictor import LayoutAnalysisRunnerPredictor
+from paddlex.inference.models.layout_analysis.result import LayoutAnalysisResult
+from paddlex.inference.models.object_detection.processors import Normalize, ToBatch, ToCHWImage
+from paddlex.inference.pipelines.components import CropByBoxes
+from paddlex.inference.pipelines.layout_parsing.utils import construct_img_path, gather_imgs
+from paddlex.inference.pipelines.paddleocr_vl.pipeline import IMAGE_LABELS, _PaddleOCRVLPipeline
+from paddlex.inference.pipelines.paddleocr_vl.result import PaddleOCRVLBlock, PaddleOCRVLResult
+from paddlex.inference.pipelines.paddleocr_vl.uilts import (
+    convert_otsl_to_html,
+    filter_overlap_boxes,
+    merge_blocks,
+    untokenize_figure_of_table,
+)
+
+__all__ = [
+    "CHECKED",
+    "IMAGE_LABELS",
+    "BaseResult",
+    "LayoutAnalysisResult",
+    "LayoutAnalysisRunnerPredictor",
+    "Normalize",
+    "PaddleOCRVLBlock",
+    "PaddleOCRVLResult",
+    "ToBatch",
+    "ToCHWImage",
+    "assembled",
+    "boxes_in",
+    "construct_img_path",
+    "convert_otsl_to_html",
+    "create_predictor",
+    "crops_and_prompts",
+    "cut",
+    "filter_overlap_boxes",
+    "gather_imgs",
+    "markdown_of",
+    "markdown_of_blocks",
+    "merged",
+    "restructured",
+    "untokenize_figure_of_table",
+]
+
+CHECKED = "3.7.2"
+
+# PaddleX's pipeline as its own constructor makes it without models: some of its steps are methods that use none.
+_PIPELINE = _PaddleOCRVLPipeline({}, initial_predictor=False)
+_CROP = CropByBoxes()
+
+
+def boxes_in(
+    model: LayoutAnalysisRunnerPredictor, found: Sequence[np.ndarray], read: list[dict], **options: Any
+) -> list[dict]:
+    """The boxes of one page. ``found``: the layout model's results; ``read``: what the model's ``pre_ops`` made of the
+    page. ``options`` of the request come before the model's own; None: as the model has it."""
+    (boxes,) = model.post_op(
+        model._format_output(found),
+        read,
+        threshold=model.threshold if options["threshold"] is None else options["threshold"],
+        layout_nms=options["layout_nms"] or model.layout_nms,
+        layout_unclip_ratio=options["layout_unclip_ratio"] or model.layout_unclip_ratio,
+        layout_merge_bboxes_mode=options["layout_merge_bboxes_mode"] or model.layout_merge_bboxes_mode,
+        layout_shape_mode=options["layout_shape_mode"],
+        filter_overlap_boxes=False,
+    )
+    return boxes
+
+
+def cut(picture: np.ndarray, boxes: list[dict], shape_mode: str) -> list[dict]:
+    """The blocks of a page, with their pictures; uint8 ``[height, width, 3]``, blue first, as ``picture``."""
+    return _CROP(picture, boxes, shape_mode)
+
+
+def merged(blocks: list[dict], pictures: list[str]) -> list[dict]:
+    """Texts that go on in the next column are one block. ``pictures``: the labels that the VLM does not read."""
+    return merge_blocks(blocks, non_merge_labels=[*pictures, "table"])
+
+
+def crops_and_prompts(
+    blocks: list[dict], figures: list[dict], options: dict[str, Any]
+) -> tuple[list[tuple], bool, set[str]]:
+    """What the VLM is asked: ``(0, block's number, crop, prompt, (least, most pixels), {token: path of a figure})``;
+    whether texts are spotted; and the paths of the figures that stand in tables."""
+    return _PIPELINE._paddleocr_vl_collect_page_vlm_entries_core(0, blocks, figures, options)
+
+
+def assembled(
+    blocks: list[dict], texts: dict[int, str], figures: dict[int, dict[str, str]], pictured: list[str]
+) -> tuple[list[PaddleOCRVLBlock], dict[str, Any]]:
+    """The blocks in order with what the VLM's ``texts`` come to, by their numbers; and the texts that were spotted."""
+    numbers = sorted(texts)
+    asked = {
+        "vlm_block_ids": [(0, number) for number in numbers],
+        "vlm_results": [{"result": texts[number]} for number in numbers],
+        "figure_token_maps": [figures[number] for number in numbers],
+        "images": [None] * len(numbers),
+        "curr_vlm_block_idx": 0,
+    }
+    keys = {(0, number): "all" for number in numbers}
+    (parsed,), _, (spotted,) = _PIPELINE._paddleocr_vl_assemble_parsing_results(
+        [blocks], {"all": asked}, keys, set(), pictured
+    )
+    return parsed, spotted
+
+
+def restructured(pages: list, **options: bool) -> list[PaddleOCRVLResult]:
+    """The pages of a document joined: ``merge_tables``, ``relevel_titles``, ``concatenate_pages``."""
+    return list(_PIPELINE.restructure_pages(pages, **options))
+
+
+def markdown_of(page: PaddleOCRVLResult, *, pretty: bool, formula_numbers: bool) -> dict[str, Any]:
+    """``markdown_texts`` and ``markdown_images`` of a page."""
+    return page._to_markdown(pretty=pretty, show_formula_number=formula_numbers)
+
+
+def markdown_of_blocks(
+    page: PaddleOCRVLResult,
+    blocks: Iterable[PaddleOCRVLBlock],
+    further: dict[str, Any],
+    *,
+    pretty: bool,
+    formula_numbers: bool,
+) -> str:
+    """The Markdown of some blocks as ``page`` would write it; ``further``: how blocks with other labels are written."""
+    handlers = page._build_handle_funcs_dict(pretty=pretty) | further
+    written = MarkdownConverter.convert(list(blocks), handle_funcs_dict=handlers, show_formula_number=formula_numbers)
+    return written["markdown_texts"]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the VLM is asked about a picture, and the request that asks it."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+
+TEXT_PROMPT, TABLE_PROMPT = "OCR:", "Table Recognition:"
+QUALITY = 75  # of the JPEG, Pillow's own: PaddleX sends crops so
+MAX_NEW_TOKENS = 4096  # where the request says nothing
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Fields of a chat completion that all blocks of a page have."""
+
+    fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, options: dict[str, Any], *, spotting: bool) -> Sampling:
+        """``options``: keywords of ``contract.options``. Where texts are spotted, their places are special tokens."""
+        temperature, top_p, penalty = (options.get(name) for name in ("temperature", "top_p", "repetition_penalty"))
+        most = options.get("max_new_tokens")
+        return cls(
+            {
+                "skip_special_tokens": not spotting,
+                **({} if penalty is None else {"repetition_penalty": penalty}),
+                "temperature": 0 if temperature is None else temperature,
+                **({} if top_p is None else {"top_p": top_p}),
+                "max_completion_tokens": MAX_NEW_TOKENS if most is None else most,
+            }
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """``picture``: uint8 ``[height, width, 3]``, blue first. The VLM's preprocessing scales it to between
+    ``least_pixels`` and ``most_pixels``. ``quality``: of its JPEG."""
+
+    picture: np.ndarray
+    prompt: str
+    least_pixels: int
+    most_pixels: int
+    quality: int = QUALITY
+
+    def request(self, sampling: Sampling) -> dict[str, Any]:
+        """The fields of a chat completion but for the model. The picture is coded here, and nowhere else."""
+        coded = io.BytesIO()
+        Image.fromarray(cv2.cvtColor(self.picture, cv2.COLOR_BGR2RGB)).save(coded, "JPEG", quality=self.quality)
+        url = "data:image/jpeg;base64," + base64.b64encode(coded.getvalue()).decode("ascii")
+        content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": self.prompt}]
+        return {
+            "messages": [{"role": "user", "content": content}],
+            **sampling.fields,
+            "mm_processor_kwargs": {"min_pixels": self.least_pixels, "max_pixels": self.most_pixels},
+        }

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page on its way: how it is read, whether somebody still waits for it, and what it has cost. Loads no PaddleX."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from docparser.page.vlm_calls import ReadBlock, read_block
+from docparser.sandbox.pool import Call
+from docparser.vlm.client import Reply
+
+if TYPE_CHECKING:  # it loads PaddleX
+    from docparser.page.blocks import Blocks
+
+Replies = Mapping[int, Reply]  # by the numbers of the blocks
+
+
+class Cancelled(Exception):
+    """Nobody waits for this page any more."""
+
+
+class Listener(Protocol):
+    """Is told of a page while it is read."""
+
+    def laid_out(self, blocks: Blocks, settings: dict[str, Any], width: int) -> None:
+        """Before the VLM is asked. ``width``: of the page, pixels."""
+
+    def answered(self, replies: Replies) -> None:
+        """``replies``: those so far."""
+
+
+class PageRun:
+    """Belongs to the page's thread; ``cancel`` may be called from any.
+
+    ``without_cpu()``: while it lasts, this page waits for something and others compute. ``child``: its call of child
+    processes. ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that the VLM has
+    read; ``tokens``: of its prompts, and of its texts.
+    """
+
+    def __init__(
+        self,
+        request_id: str,
+        without_cpu: Callable[[], AbstractContextManager[None]],
+        read_block: ReadBlock = read_block,
+        listener: Listener | None = None,
+    ) -> None:
+        """``request_id`` goes to the VLM with each call."""
+        self.request_id, self.without_cpu = request_id, without_cpu
+        self.read_block, self.listener = read_block, listener
+        self.child = Call()
+        self.layout_s = self.waited_s = 0.0
+        self.answered, self.tokens = 0, (0, 0)
+        self._calls: list[Future[Reply]] = []
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """The page then ends with Cancelled."""
+        self._cancelled.set()
+        self.child.cancel()
+        self.end_calls()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    def check(self) -> None:
+        """Raises Cancelled."""
+        if self.cancelled:
+            raise Cancelled
+
+    def calling(self, call: Future[Reply]) -> Future[Reply]:
+        """``call`` ends when this page is cancelled."""
+        self._calls.append(call)
+        if self.cancelled:
+            call.cancel()
+        return call
+
+    def end_calls(self) -> None:
+        """Nobody waits for their replies any more."""
+        for call in list(self._calls):
+            call.cancel()
+
+    def replies(self, calls: Mapping[int, Future[Reply]]) -> dict[int, Reply]:
+        """Wait for all calls. The first exception of one is raised. Raises Cancelled."""
+        began = time.monotonic()
+        with self.without_cpu():
+            failed = self._wait(calls)
+        self.waited_s += time.monotonic() - began
+        self.check()
+        if failed is not None:
+            raise failed
+        replies = {number: call.result() for number, call in calls.items()}
+        for reply in replies.values():
+            self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
+            self.answered += reply.note is None or reply.note.has_text or bool(reply.text)  # of one of its parts
+        return replies
+
+    def _wait(self, calls: Mapping[int, Future[Reply]]) -> BaseException | None:
+        """Until all have ended, or one with an exception, which is returned."""
+        until = concurrent.futures.FIRST_EXCEPTION if self.listener is None else concurrent.futures.FIRST_COMPLETED
+        waiting = set(calls.values())
+        while waiting and not self.cancelled:
+            done, waiting = concurrent.futures.wait(waiting, return_when=until)
+            for call in done:
+                if not call.cancelled() and (error := call.exception()) is not None:
+                    return error
+            if self.listener is not None and not self.cancelled:
+                self.listener.answered({number: call.result() for number, call in calls.items() if call.done()})
+        return None

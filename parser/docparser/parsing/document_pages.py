@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of a document through the scheduler: what each came to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+from docparser.contract.options import PageOptions
+from docparser.documents.spool import Document
+from docparser.errors import (
+    BoundExceeded,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    InternalError,
+    InvalidDocument,
+    PageTimeout,
+    ParserError,
+    StepTooSlow,
+    UnreadableText,
+    WorkerLost,
+)
+from docparser.parsing.fair_queue import Flow
+from docparser.parsing.metrics import Metrics
+from docparser.parsing.page_report import PageOutcome
+from docparser.parsing.scheduler import PageScheduler
+from docparser.parsing.slow_documents import OPENING, SlowDocuments, with_options
+from docparser.worker.messages import CountPages, ParsePage, PartOfPage
+
+# These concern one page; the other pages of its document are parsed all the same.
+PAGE_ERRORS = (
+    InvalidDocument,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    BoundExceeded,
+    UnreadableText,
+    PageTimeout,
+    WorkerLost,
+    InternalError,
+)
+# Gets the page's index, from 0; where the part begins in the page's Markdown, in characters; its text.
+Early = Callable[[int, int, str], None]
+
+Knows = Callable[[], Awaitable[bool]]
+
+
+class DocumentPages:
+    """Reads pages, and remembers documents that were slow to read. A ``Flow`` takes turns with other flows."""
+
+    def __init__(self, scheduler: PageScheduler, metrics: Metrics, small_print: str, vlm_is_demo: Knows) -> None:
+        """``small_print``: PARSER_SMALL_PRINT; the demo's weights read that way where it is auto."""
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._small_print, self._vlm_is_demo = small_print, vlm_is_demo
+        self._slow_documents = SlowDocuments()
+
+    async def count(self, document: Document, flow: Flow) -> int:
+        """Raises InvalidDocument, DocumentTooLarge, DocumentTooSlow; also for a file that ends the processes that open
+        it."""
+        await self._slow_documents.check(document, OPENING)
+        try:
+            return await self._scheduler.submit(CountPages(document), flow)
+        except DocumentTooSlow as exc:
+            await self._slow_documents.note(document, OPENING, exc)
+            raise
+        except WorkerLost:
+            raise InvalidDocument("file: opening it ended two worker processes; it is damaged") from None
+
+    async def read_all(
+        self,
+        document: Document,
+        count: int,
+        options: PageOptions,
+        flow: Flow,
+        request_id: str,
+        early: Early | None,
+    ) -> AsyncGenerator[PageOutcome, None]:
+        """Each page's outcome as soon as it is there, in no order. An error of the whole document is raised.
+
+        Closing the iterator cancels the pages that are still being worked on.
+        """
+        tasks = [
+            asyncio.create_task(self.read(document, index, options, flow, request_id, early)) for index in range(count)
+        ]
+        try:
+            for earliest in asyncio.as_completed(tasks):
+                yield await earliest
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def read(
+        self,
+        document: Document,
+        index: int,
+        options: PageOptions,
+        flow: Flow,
+        request_id: str,
+        early: Early | None = None,
+    ) -> PageOutcome:
+        """One page, counted in the metrics. Raises ParserError for what does not concern this page alone."""
+
+        def on_part(part: PartOfPage) -> None:
+            if early is not None:
+                early(index, part.offset, part.text)
+
+        try:
+            await self._slow_documents.check(document, index, with_options(index, options))
+            small_print = self._small_print == "on" or (self._small_print == "auto" and await self._vlm_is_demo())
+            task = ParsePage(document, index, options, request_id, early is not None, small_print)
+            parsed = await self._scheduler.submit(task, flow, on_part)
+        except (DocumentTooSlow, StepTooSlow) as exc:
+            part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
+            message = await self._slow_documents.note(document, part, exc)
+            if message:
+                self._scheduler.give_up(document, DocumentTooSlow(message))
+            self._metrics.page("failed")
+            return PageOutcome(index, error=exc)
+        except PAGE_ERRORS as exc:
+            self._metrics.page("failed")
+            return PageOutcome(index, error=exc)
+        except ParserError:
+            self._metrics.page("failed")
+            raise
+        except asyncio.CancelledError:
+            self._metrics.page("abandoned")
+            raise
+        self._metrics.page("partial" if parsed.notes else "ok", parsed.seconds)
+        return PageOutcome(index, parsed=parsed)

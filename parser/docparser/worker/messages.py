@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The messages between the service and a worker process: plain data, without Paddle."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from docparser.contract.options import AnswerOptions, PageOptions, RestructureOptions
+from docparser.documents.spool import Document
+
+
+@dataclasses.dataclass(frozen=True)
+class CountPages:
+    """Answer: the number of pages. Opens the document, so it also finds damage."""
+
+    document: Document
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsePage:
+    """Answer: ParsedPage. ``index`` counts from 0; ``request_id`` goes to the VLM with each call. ``early``: PartOfPage
+    may come before the answer. ``small_print``: how blocks are read (``small_print``)."""
+
+    document: Document
+    index: int
+    options: PageOptions
+    request_id: str = ""
+    early: bool = False
+    small_print: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedPage:
+    """``entry`` is the page's part of ``layoutParsingResults`` as JSON; with ``frozen`` (pickled), it has no text until
+    all pages of the document are joined. ``width`` and ``height`` are the page's pixels; ``blocks_answered`` and
+    ``notes`` report the VLM's work, and so do ``tokens``, of its prompts and of its texts; ``seconds`` is the wall time
+    of each stage."""
+
+    entry: bytes
+    width: int
+    height: int
+    blocks_answered: int
+    notes: list[dict]
+    seconds: dict[str, float]
+    frozen: bytes | None = None
+    tokens: tuple[int, int] = (0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinPages:
+    """Answer: the entries' texts as JSON, one per page, of pages that were parsed with ``restructure`` set."""
+
+    frozen: list[bytes]
+    answer: AnswerOptions
+    restructure: RestructureOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinClientPages:
+    """The same for pages that a client sent back: ``(prunedResult, images)``."""
+
+    pages: list[tuple[dict, dict[str, str]]]
+    answer: AnswerOptions
+    restructure: RestructureOptions
+
+
+Task = CountPages | ParsePage | JoinPages | JoinClientPages
+
+
+# From a worker. Ready comes first, or an Answer to task 0 with the error that prevents it.
+
+
+@dataclasses.dataclass(frozen=True)
+class Ready:
+    """The models are loaded; ``layout_engine`` runs the layout model: openvino or paddle."""
+
+    layout_engine: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RequestTask:
+    """The worker has CPU time and room for one more task. It asks once, and again after it has got one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """``value`` is the task's answer, or the ParserError that it ended with. ``used_s``: how long it had the CPU, the
+    reading ``apart`` left out."""
+
+    number: int
+    value: object
+    used_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadingIsSlow:
+    """The task's document takes long to read. This goes on apart, so the worker has the CPU for others."""
+
+    number: int
+    used_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadingEnded:
+    """A document that was read apart has been read, or cannot be."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PartOfPage:
+    """A part of the Markdown of a task's page, which begins ``offset`` characters from the page's beginning. A page
+    that is begun again tells it again."""
+
+    number: int
+    offset: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ServersState:
+    """What this worker waits for. Calls of the VLM: how many are in flight, wait for a turn, may be in flight; when one
+    was last answered, and when one last failed (``time.monotonic``); totals since the worker's start, of pages by the
+    place of their layout too; and why the layout server (LAYOUT_URL) is not used now, if it is not."""
+
+    in_flight: int
+    waiting: int
+    limit: int
+    last_answer: float
+    last_loss: float
+    counts: dict[str, int]
+    layout_away: str = ""
+
+
+# To a worker.
+
+
+@dataclasses.dataclass(frozen=True)
+class RunTask:
+    """Start this task. ``number`` names it in answers and cancellations. ``apart``: its document is read at low
+    priority, besides what has the CPU."""
+
+    number: int
+    task: Task
+    apart: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class CancelTask:
+    """Nobody waits for the answer to this task any more."""
+
+    number: int

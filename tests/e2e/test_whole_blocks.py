@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path that production takes, through a real vLLM on both stacks: one block is one request, a table is asked for as
+a table. The demo weights serve, and PARSER_SMALL_PRINT=off has them asked as published weights are. They read a few
+lines at a time well, and no tables: what is held is what was asked, and the text of blocks of a few lines."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.paths import DATA, DEMO_MODELS, python_of
+from tests.support.processes import Process, child_environment, free_port
+from tests.support.recording_proxy import OPENER, RecordingProxy
+from tests.support.simulated_vlm import image_url, prompt_of
+from tests.support.texts import error_rate, squeeze
+from tests.support.wait import wait_for
+
+START_S = 1500  # two busy cores are slow
+STACKS = ("vlm", "vlm-0.13")
+LINES = 3  # of blocks that the demo weights read whole
+ACCEPTED_ERROR = 0.05
+
+
+def answers(url: str, process: Process) -> bool:
+    assert process.process.poll() is None, process.log.read_text(errors="replace")[-6000:]
+    try:
+        with OPENER.open(url, timeout=10) as response:
+            return response.status == 200
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module", params=STACKS)
+def vlm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordingProxy]:
+    """A VLM server of each stack, and what it is asked."""
+    python = python_of(request.param)
+    if not python.is_file():
+        pytest.skip(f"the environment {request.param} is missing: scripts/setup_env.sh {request.param}")
+    folder, port = tmp_path_factory.mktemp(request.param), free_port()
+    (folder / "models").mkdir()
+    (folder / "models/demo").symlink_to(DEMO_MODELS)
+    own = {"VLM_HOST": "127.0.0.1", "VLM_PORT": str(port), "MODELS_DIR": str(folder / "models"), "HARDWARE": "cpu"}
+    env = child_environment("VLM_", "LAYOUT_", "MODELS_DIR", "PYTHONPATH", **own)
+    server = Process([str(python), "-m", "vlm_server"], folder / "vlm.log", env)
+    try:
+        wait_for(lambda: answers(f"http://127.0.0.1:{port}/health", server), START_S, "the VLM server")
+        proxy = RecordingProxy(f"http://127.0.0.1:{port}")
+        yield proxy
+        proxy.close()
+    finally:
+        server.end()
+
+
+@pytest.fixture(scope="module")
+def parser(vlm: RecordingProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a parser that asks for whole blocks."""
+    folder, port = tmp_path_factory.mktemp("parser"), free_port()
+    own = {
+        "PARSER_PORT": str(port),
+        "PARSER_CACHE_DIR": str(folder / "cache"),
+        "PARSER_SPOOL_DIR": str(folder / "spool"),
+        "PARSER_DATA_DIR": str(folder / "data"),
+        "PARSER_WORKERS": "1",
+        "PARSER_SMALL_PRINT": "off",
+        "VLM_URL": vlm.url,
+        "LAYOUT_MODEL_DIR": str(DEMO_MODELS / "PP-DocLayoutV2"),
+        "LAYOUT_ENGINE": "paddle",  # a graph for OpenVINO takes half a minute to make
+    }
+    env = child_environment("PARSER_", "VLM_", "LAYOUT_", "PYTHONPATH", **own)
+    process = Process([str(python_of("parser")), "-m", "docparser"], folder / "parser.log", env)
+    try:
+        wait_for(lambda: answers(f"http://127.0.0.1:{port}/health/ready", process), START_S, "the parser")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.end()
+
+
+def parsed(parser: str, vlm: RecordingProxy, name: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The blocks of a page, and the whole answer; the VLM was asked for nothing else."""
+    vlm.requests.clear()
+    file = base64.b64encode((DATA / name).read_bytes()).decode()
+    body = json.dumps({"file": file, "visualize": False}).encode()
+    request = urllib.request.Request(f"{parser}/layout-parsing", body, {"Content-Type": "application/json"})
+    with OPENER.open(request, timeout=600) as response:
+        answer = json.load(response)
+    (entry,) = answer["result"]["layoutParsingResults"]
+    return entry["prunedResult"]["parsing_res_list"], answer
+
+
+@pytest.mark.parametrize("name", ["letter", "invoice", "report"])
+def test_a_block_is_one_request(parser: str, vlm: RecordingProxy, name: str):
+    blocks, answer = parsed(parser, vlm, f"{name}.png")
+    read = [block for block in blocks if block["block_label"] not in ("image", "header_image", "footer_image", "chart")]
+    prompts = {"table": "Table Recognition:", "display_formula": "Formula Recognition:"}
+    asked = sorted(prompt_of(request) for request in vlm.requests)
+    # Parts of a paragraph that goes on in the next column are asked for as one, and keep their places in the result.
+    parts = {block["group_id"] for block in read if block["group_id"] is not None}
+    alone = [block for block in read if block["group_id"] is None]
+    assert len(asked) == len(parts) + len(alone), "as many requests as blocks"
+    tables = [block for block in blocks if block["block_label"] == "table"]
+    assert asked.count(prompts["table"]) == len(tables)
+    assert set(asked) <= {"OCR:", *prompts.values()}
+    for request in vlm.requests:
+        assert request["mm_processor_kwargs"] == {"min_pixels": 112_896, "max_pixels": 1_003_520}
+        assert request["temperature"] == 0 and image_url(request).startswith("data:image/jpeg;base64,")
+    assert answer["result"]["docparser"]["pages"][0].get("error") is None
+
+
+@pytest.mark.parametrize("name", ["letter", "report"])
+def test_blocks_of_a_few_lines_are_read(parser: str, vlm: RecordingProxy, name: str):
+    """Whoever drew the pages knows how many lines a block has: its text is as long as its box has room for."""
+    blocks, _ = parsed(parser, vlm, f"{name}.png")
+    page = json.loads((DATA / f"{name}.json").read_text())
+    expected = [block for block in page["blocks"] if block["label"] in ("text", "doc_title", "paragraph_title")]
+    short = [squeeze(block["text"]) for block in expected if len(block["text"]) < 70 * LINES]
+    found = [squeeze(block["block_content"]) for block in blocks]
+    rates = [min(error_rate(text, true) for text in found) for true in short]
+    print(f"{name}: {len(short)} blocks, errors {[f'{rate:.1%}' for rate in rates]}")
+    assert len(short) >= 3 and sum(rates) / len(rates) <= ACCEPTED_ERROR
