@@ -57,7 +57,7 @@ GROUPS = {
     group.name: group
     for group in (
         Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
-        Group("parser", "parser", ("tests/parser",), also=("vlm",)),
+        Group("parser", "parser", ("tests/parser",), also=("vlm",), some_need=("fonts-liberation",)),
         Group(
             "jobs",
             "parser",

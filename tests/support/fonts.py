@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import ImageFont
 
-LIBERATION = Path("/usr/share/fonts/truetype/liberation")
+from tests.support.system_packages import signs
+
+LIBERATION = Path(signs()["fonts-liberation"]).parent
 FILES = {"serif": LIBERATION / "LiberationSerif-Regular.ttf", "typewriter": LIBERATION / "LiberationMono-Regular.ttf"}
 FACES = ("sans", *FILES)
 
@@ -20,5 +22,5 @@ def font(size: int, face: str = "sans") -> ImageFont.FreeTypeFont:
         assert isinstance(found, ImageFont.FreeTypeFont), "Pillow was built without FreeType"
         return found
     if not FILES[face].is_file():
-        pytest.skip(f"{FILES[face]} is not here (fonts-liberation)")
+        pytest.skip("needs fonts-liberation (apt-get install)")
     return ImageFont.truetype(str(FILES[face]), size)
