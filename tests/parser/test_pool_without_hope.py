@@ -57,7 +57,7 @@ async def run(monkeypatch: pytest.MonkeyPatch, script: list[ParserError | None],
     end = SimulatedProcess.end
     monkeypatch.setattr(SimulatedProcess, "end", lambda process: (end(process), ended.release()))
     listener = SimpleNamespace(on_message=None, on_worker_lost=lambda *_: None, on_no_worker_left=lambda: None)
-    made.start(listener)  # type: ignore[arg-type]
+    made.start(listener)  # type: ignore[arg-type]  # of a listener, the pool uses these methods only
     for _ in range(starts):
         assert await asyncio.to_thread(ended.acquire, timeout=10)
     made.close()
