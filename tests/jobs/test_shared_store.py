@@ -23,7 +23,7 @@ from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import reconcile
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.states import JobState
-from docparser.postgres import presence, schema
+from docparser.postgres import schema, sessions
 from docparser.postgres.database import PostgresDatabase
 from docparser.postgres.sessions import Sessions
 from docparser.postgres.transaction import PostgresTransaction
@@ -128,7 +128,7 @@ def test_a_parser_comes_back_after_its_session_broke_and_one_that_does_not_is_de
     assert isinstance(opened.database, PostgresDatabase)
     other = Sessions(opened.database, grace_s=5.0)
     clock = time.monotonic()
-    monkeypatch.setattr(presence, "time", types.SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(sessions, "time", types.SimpleNamespace(monotonic=lambda: clock))
     names = [other.name]
     mine = opened.processes
     assert mine.dead(names) == []
