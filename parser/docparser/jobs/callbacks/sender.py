@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from docparser.clients.audit import AuditLog
 from docparser.errors import DataDirFull, NotReady, StorageUnavailable
-from docparser.jobs.callbacks.webhook import Signer, check_url, client_of
+from docparser.jobs.callbacks.webhook import Signer, check_url, client_of, refusal_words
 from docparser.jobs.storage.callbacks import CallbackQueue, CallbackState, Delivery
 from docparser.jobs.storage.files import JobFiles
 from docparser.outbound.client import Unreachable
@@ -198,7 +198,7 @@ class CallbackSender:
         except TimeoutError:
             return Attempt(None, f"no answer within {self._timeout_s:g} s (PARSER_CALLBACK_TIMEOUT_S)")
         except AddressRefused as exc:
-            return Attempt(None, words(exc))
+            return Attempt(None, refusal_words(exc))
         except (Unreachable, NotReady) as exc:
             return Attempt(None, str(exc))
         except Exception:

@@ -34,10 +34,10 @@ async def check_url(client: GuardedClient, url: str) -> None:
     try:
         await client.look(url)
     except AddressRefused as exc:
-        raise InvalidJob(f"callbackUrl: {words(exc)}") from None
+        raise InvalidJob(f"callbackUrl: {refusal_words(exc)}") from None
 
 
-def words(exc: AddressRefused) -> str:
+def refusal_words(exc: AddressRefused) -> str:
     """What the client is told, at submission and in the job's state."""
     if isinstance(exc, NotPublic):
         return f"{exc}; callbacks go to public ones, and to those that the operator lists in PARSER_CALLBACK_NETWORKS"
