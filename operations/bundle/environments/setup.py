@@ -35,7 +35,7 @@ ENVIRONMENTS = {
         Environment("vlm-ascend", packages=("common", "model_code")),
         Environment("vlm-ascend-0.13", packages=("common", "model_code")),
         Environment("parser", packages=("common", "parser", OPENCV), libraries=("libgomp.so.1",)),
-        Environment("api"),
+        Environment("api", packages=(OPENCV,)),
         Environment("fuzz"),
         Environment("s3"),
         Environment("browser"),
