@@ -58,6 +58,8 @@ class LocalSettings:
             "OPERATIONS_PYTHON": str(ENVS_DIR / "tools/bin/python"),
             "RUN_DIR": str(RUN_DIR),
             "PARSER_DATA_DIR": merged.get("PARSER_DATA_DIR") or str(RUN_DIR / "data"),
+            # Of a program's log supervisord expands the path twice.
+            "LOG_DIR": str(RUN_DIR / "logs").replace("%", "%%"),
             "SUPERVISOR_SOCKET": str(socket_path(RUN_DIR)),
             # What config/supervisord.conf reads: both services, started one by one, logging to files. The names are
             # relative to it, because supervisord takes a blank for the end of a name.
@@ -122,7 +124,7 @@ def socket_path(run_dir: Path) -> Path:
     A Unix socket's path is limited to 107 bytes, which a deep checkout can exceed.
     """
     path = run_dir / "supervisor.sock"
-    # supervisord first makes a socket whose name is longer by its process id.
-    if len(os.fsencode(path)) <= 95:
+    # supervisord first makes a socket whose name is longer by its process id, and expands what follows a percent sign.
+    if len(os.fsencode(path)) <= 95 and "%" not in str(path):
         return path
     return Path("/tmp") / f"paddleocr-vl-{os.getuid()}-{zlib.crc32(os.fsencode(run_dir)):08x}.sock"

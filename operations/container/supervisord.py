@@ -34,6 +34,7 @@ def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[
         "PROGRAMS": " ".join(f"supervisor/{name}.conf" for name in files),
         "AUTOSTART": "true",
         "LOG_MAXBYTES": "0",
+        "LOG_DIR": f"{env['RUN_DIR']}/logs",
         "SUPERVISOR_SOCKET": f"{env['RUN_DIR']}/supervisor.sock",
         "OPERATIONS_PYTHON": sys.executable,
     }

@@ -205,7 +205,7 @@ def test_supervisord_gets_every_variable_that_its_files_name(
     assert set(re.findall(r"%\(ENV_(\w+)\)", text)) <= set(env)
     assert service is parser or env["WATCHDOG_FAILURES"] == "3"
     # Each program's log is a link, and each link belongs to a program.
-    logs = set(re.findall(r"%\(ENV_RUN_DIR\)s/logs/(\w+)\.log", text)) - {"supervisord"}
+    logs = set(re.findall(r"%\(ENV_LOG_DIR\)s/(\w+)\.log", text)) - {"supervisord"}
     assert logs == set(programs)
     supervisord.prepare_logs(programs, tmp_path)
     supervisord.prepare_logs(programs, tmp_path)

@@ -18,13 +18,16 @@ from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 # Stands in the place of the package of that name, for PaddleX.
 OPENCV = "parser/opencv_contrib_python"
 
+# vLLM's kernels need the first, torchaudio for aarch64 the second.
+VLLM = ("libnuma.so.1", "libgomp.so.1")
+
 ENVIRONMENTS = {
     env.name: env
     for env in (
         Environment("tools", packages=("common", "operations", "model_code")),
         Environment("supervisor"),
-        Environment("vlm", packages=("common", "model_code"), libraries=("libnuma.so.1",)),
-        Environment("vlm-0.13", packages=("common", "model_code"), libraries=("libnuma.so.1",)),
+        Environment("vlm", packages=("common", "model_code"), libraries=VLLM),
+        Environment("vlm-0.13", packages=("common", "model_code"), libraries=VLLM),
         # torch_npu needs CANN's libraries, which the tests simulate.
         Environment("npu", packages=("common", "model_code")),
         Environment("npu-0.13", packages=("common", "model_code")),
@@ -32,7 +35,7 @@ ENVIRONMENTS = {
         Environment("vlm-ascend", packages=("common", "model_code")),
         Environment("vlm-ascend-0.13", packages=("common", "model_code")),
         Environment("parser", packages=("common", "parser", OPENCV), libraries=("libgomp.so.1",)),
-        Environment("api"),
+        Environment("api", packages=(OPENCV,)),
         Environment("fuzz"),
         Environment("s3"),
         Environment("browser"),

@@ -35,7 +35,7 @@ LIBRARIES = {
     "libgcc_s.so.1": Need("libgcc_s.so.1", "libgcc-s1", "libgcc"),
     "libstdc++.so.6": Need("libstdc++.so.6", "libstdc++6", "libstdc++"),
     "libz.so.1": Need("libz.so.1", "zlib1g", "zlib"),
-    # Paddle's own threads. Other wheels bring copies, under names that only they look for.
+    # Threads of Paddle and torchaudio. Other wheels bring copies, under names that only they look for.
     "libgomp.so.1": Need("libgomp.so.1", "libgomp1", "libgomp"),
     # vLLM's kernels, which bind threads to cores with it.
     "libnuma.so.1": Need("libnuma.so.1", "libnuma1", "numactl-libs"),

@@ -10,13 +10,14 @@ import socket
 import subprocess
 import time
 import xmlrpc.client
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 from bundle.environments.setup import ENVIRONMENTS
 from bundle.paths import CONFIG, RUN_DIR, shown
 from bundle.settings import LocalSettings
-from tool_errors import ServiceError
+from tool_errors import ServiceError, UsageError
 
 # A program that may run several times has its processes in a group of its name.
 PROCESSES = {"vlm": "vlm:vlm-0"}
@@ -66,6 +67,10 @@ class Supervisor:
 
     def start(self) -> None:
         """Start supervisord in a session of its own: it outlives this call, and Ctrl-C does not reach it."""
+        if escape(str(CONFIG)) != str(CONFIG):
+            raise UsageError(
+                f"{CONFIG}: supervisord cannot find its files in a folder with *, ? or [ in its path; move it"
+            )
         self._log.parent.mkdir(parents=True, exist_ok=True)
         python = str(ENVIRONMENTS["tools"].python)
         command = [python, "-m", "supervisor.supervisord", "-c", str(CONFIG / "supervisord.conf")]
