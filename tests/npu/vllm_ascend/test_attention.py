@@ -131,7 +131,7 @@ def serve(backend: types.ModuleType, runner: Any, family: str = "paddleocr_vl") 
             for name, count in tokens.items():
                 seen[name] = torch.cat((seen[name], qkv[start : start + count]))
                 q, k, v = (part.unflatten(-1, (-1, HEAD_DIM)) for part in seen[name].split(widths, dim=-1))
-                expected = attend(q[-count:], k, v, HEAD_DIM**-0.5)
+                expected = attend(q[-count:], k, v, HEAD_DIM**-0.5, causal=True)
                 torch.testing.assert_close(output[start : start + count], expected, rtol=1e-2, atol=1e-3)
                 start += count
 
