@@ -25,6 +25,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from parser_bench import load
@@ -97,7 +98,7 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
         options.threads,
         small_print=options.small_print,
     )
-    starters = {
+    starters: dict[str, Callable[[], Server]] = {
         "ours": ours,
         "with_confidence": lambda: ours(name="with_confidence", confidence=True),
         "ours_layout_server": lambda: ours(

@@ -107,7 +107,7 @@ class Page:
             def _post(self, body: bytes) -> tuple[int, bytes]:
                 return 200, self.answer
 
-        layout_model.layout_server = lambda settings, folder: Recorded("http://recorded", folder, 1.0)  # type: ignore[assignment]  # simulated
+        layout_model.layout_server = lambda settings, folder: Recorded("http://recorded", folder, 1.0)  # simulated
         path = folder / "page.pdf"
         path.write_bytes(text_pdf())
         self._document, self._decoder = Document(str(path), "PDF"), DocumentDecoder(DocumentLimits.of(settings))

@@ -102,8 +102,8 @@ def blocks_of(
 def _pixels(options: dict[str, Any]) -> dict[str, int]:
     """Bounds of the pixels of a crop by what is on it."""
     said = {name: options.get(name) for name in ("min_pixels", "max_pixels")} | (options.get("vlm_extra_args") or {})
-    bounds = {}
+    bounds: dict[str, int] = {}
     for name, usual in (("min_pixels", LEAST_PIXELS), ("max_pixels", MOST_PIXELS)):
-        of_all = usual if said.get(name) is None else said[name]
-        bounds |= {f"{kind}_{name}": said.get(f"{kind}_{name}", of_all) for kind in KINDS}
+        of_all = said[name] or usual
+        bounds |= {f"{kind}_{name}": said.get(f"{kind}_{name}") or of_all for kind in KINDS}
     return bounds

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout model: where the blocks of a page are, in reading order, which the model says itself.
 
-Its engine is OpenVINO, Paddle, or a layout server. What is done before and after the engine is PaddleX's.
+Its engine is OpenVINO, Paddle, or a layout server. What is done before and after the engine is PaddleX's, with one
+exception: PaddleX makes float32 of the picture, plane by plane, and stacks these: 7.7 MB several times, of which a
+layout server gets the bytes again. Here a page stays `uint8` (1.9 MB). An engine on the CPU gets ``full_image`` of it,
+which is PaddleX's own product, bit for bit.
 """
 
 from __future__ import annotations
@@ -13,15 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 
 from docparser.errors import NotReady
 from docparser.layout.graph_cache import GraphCache, NoGraph
 from docparser.layout.served import LayoutServer
-from docparser.page.layout_pixels import Step, in_bytes
 from docparser.page.paddlex_private import (
     LayoutAnalysisResult,
     LayoutAnalysisRunnerPredictor,
+    Normalize,
+    ToBatch,
+    ToCHWImage,
     boxes_in,
     create_predictor,
 )
@@ -29,7 +35,7 @@ from docparser.page.run import PageRun
 from docparser.page.shapes import with_boxes_at_least
 from docparser.settings import Settings
 from docparser.weights import find_layout_model
-from layout_wire import full_image
+from layout_wire import STEP, full_image
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +75,7 @@ class LayoutModel:
         small = in_bytes(steps)
         if small is None:
             log.info("the layout model's picture is not plain bytes; PaddleX makes it of numbers")
-        self._steps: list[Step] = small or steps
+        self._steps = small or steps
 
     def warm_up(self) -> None:
         """Run the engine once, because its first run is slower. On the CPU: it must be ready for the moment in which a
@@ -156,3 +162,26 @@ def openvino_engine(settings: Settings, folder: Path) -> Callable[[Arrays], list
         raise NotReady(f"LAYOUT_ENGINE is openvino, but OpenVINO cannot run {folder}: {reason}; set auto or paddle.")
     log.warning("Paddle runs the layout model in %s, because OpenVINO cannot: %s", folder, reason)
     return None
+
+
+class BytesToBatch(ToBatch):
+    """PaddleX's last step, whose picture is uint8 ``[pages, 3, height, width]``."""
+
+    def apply(self, datas: list[dict], key: str, *args: Any, **kwargs: Any) -> np.ndarray:
+        if key != "img":
+            return super().apply(datas, key, *args, **kwargs)
+        return np.stack([np.stack(cv2.split(data["img"])) for data in datas])
+
+
+def in_bytes(steps: list[Any]) -> list[Any] | None:
+    """The steps that PaddleX's layout model takes before its engine, for a picture that stays bytes; None where it is
+    not made by a plain division by 255."""
+    *before, normalize, planes, batch = steps
+    plain = (
+        isinstance(normalize, Normalize)
+        and isinstance(planes, ToCHWImage)
+        and type(batch) is ToBatch
+        and [np.float32(factor) for factor in normalize.alpha] == [STEP] * 3
+        and not any(normalize.beta)
+    )
+    return [*before, BytesToBatch(batch.ordered_required_keys)] if plain else None

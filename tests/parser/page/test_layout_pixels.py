@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from paddlex.inference.models.object_detection.processors import Normalize, Resize, ToBatch, ToCHWImage
 
-from docparser.page.layout_pixels import in_bytes
+from docparser.page.layout_model import in_bytes
 from layout_wire import full_image
 
 KEYS = ("img_size", "img", "scale_factors")

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request is the one that PaddleX would send, its JPEG byte by byte."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from paddlex.inference.models.doc_vlm.predictor import DocVLMGenAIClientPredictor
+
+from docparser.page.question import MAX_NEW_TOKENS, Question, Sampling
+
+CROP = np.random.default_rng(5).integers(0, 255, (60, 200, 3), np.uint8)
+CHOSEN = {"temperature": 0.3, "top_p": 0.9, "repetition_penalty": 1.1, "max_new_tokens": 77}
+
+
+def of_paddlex(question: Question, options: dict[str, Any], spotting: bool) -> dict[str, Any]:
+    predictor: Any = SimpleNamespace(model_name="PaddleOCR-VL-0.9B")
+    ((messages, fields),) = DocVLMGenAIClientPredictor._doc_vlm_genai_build_request_specs(
+        predictor,
+        SimpleNamespace(backend="vllm-server"),
+        [{"image": question.picture, "query": question.prompt}],
+        "JPEG",
+        options.get("max_new_tokens", MAX_NEW_TOKENS),
+        not spotting,
+        *(options.get(name) for name in ("repetition_penalty", "temperature", "top_p")),
+        question.least_pixels,
+        question.most_pixels,
+    )
+    return {"messages": messages, **fields.pop("extra_body"), **fields}
+
+
+@pytest.mark.parametrize("spotting", [False, True])
+@pytest.mark.parametrize("options", [{}, CHOSEN, {"temperature": 0.0, "top_p": 1.0}], ids=["none", "all", "some"])
+def test_the_request_is_paddlexs(options: dict[str, Any], spotting: bool):
+    question = Question(CROP, "OCR:", 112_896, 1_003_520)
+    ours = question.request(Sampling.of(options, spotting=spotting))
+    assert ours == of_paddlex(question, options, spotting)
