@@ -104,7 +104,7 @@ def vlm() -> Iterator[SimulatedVlm]:
 
 
 def run(server: SimulatedVlm, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "benchmarks/bench_serving.py"), "--json", "--max-tokens", "2"]
+    command = [sys.executable, str(ROOT / "workshop/benchmarks/bench_serving.py"), "--json", "--max-tokens", "2"]
     return subprocess.run(
         [*command, "--url", f"http://127.0.0.1:{server.port}", *words],
         capture_output=True,

@@ -16,8 +16,7 @@ from tests.support.imports import imports as read_imports
 from tests.support.imports import module_name, module_of
 
 ROOT = Path(__file__).resolve().parents[2]
-# Package -> the packages of this tree that it may import. `common`, `benchmarks` and `workshop` are everything in those
-# folders.
+# Package -> the packages of this tree that it may import. `common` and `workshop` are everything in those folders.
 # `docparser` has a test of its own for the walls inside it.
 PACKAGES = {
     "common": set(),
@@ -33,9 +32,8 @@ PACKAGES = {
     "reference": {"common"},
     "plugin_logits": {"common", "reference", "vlm_server"},
     "docparser": {"common"},
-    "benchmarks": {"bundle", "common", "docparser", "reference", "vlm_models", "vlm_server"},
-    # Made or judged something once: nobody imports it, see SHIPPED.
-    "workshop": {"bundle", "reference"},
+    # Made, measures or judged something: nobody imports it, see SHIPPED.
+    "workshop": {"bundle", "common", "docparser", "reference", "vlm_models", "vlm_server"},
 }
 CONVERTERS = "docparser.convert."
 # Room of operations/bundle -> the rooms that it may import. Every room may import the modules at the top of the package
@@ -69,7 +67,8 @@ LIBRARIES = {
     "common/served_weights/catalog.py": {"yaml"},
 }
 
-FOLDERS = ("common", "operations", "model_code", "parser", "benchmarks", "workshop")
+# The innermost first.
+FOLDERS = ("common", "operations", "model_code", "parser", "workshop/benchmarks", "workshop")
 # What a node runs, and what its images are made of.
 SHIPPED = ("common", "config", "deploy", "model_code", "operations", "parser", "scripts")
 
@@ -87,8 +86,8 @@ def modules() -> dict[str, Path]:
     """Every module of the source folders by its dotted name."""
     found = {}
     for path in tracked():
-        if path.parts[0] in FOLDERS and len(path.parts) > 1:
-            found[module_name(Path(*path.parts[1:]))] = path
+        if folder := next((folder for folder in FOLDERS if path.is_relative_to(folder)), None):
+            found[module_name(path.relative_to(folder))] = path
     return found
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real cluster of three nodes: one is killed, the head is restarted, a VLM server is away. Every document is read
-once, and the outputs are those of a run without faults. `benchmarks/bench_corpus.py faults` does it with thousands."""
+once, and the outputs are those of a run without faults. `bench_corpus.py faults` does it with thousands."""
 
 from __future__ import annotations
 

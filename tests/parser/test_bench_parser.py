@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arithmetic of benchmarks/bench_parser.py."""
+"""The arithmetic of workshop/benchmarks/bench_parser.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.paths import MODEL_CODE, ROOT, python_of
 
 # What pytest.ini puts on the path of the tests themselves.
-PYTHONPATH = os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks", MODEL_CODE, ROOT / "workshop")))
+PYTHONPATH = os.pathsep.join(map(str, (ROOT, MODEL_CODE, ROOT / "workshop", ROOT / "workshop/benchmarks")))
 
 
 def child_environment(*dropped: str, **settings: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
 # Folders that our packages are imported from.
-BASES = ("common", "operations", "model_code", "parser", "benchmarks", "workshop")
+BASES = ("common", "operations", "model_code", "parser", "workshop", "workshop/benchmarks")
 
 LARGE = ("vlm", "npu-0.13", "reference")
 
@@ -68,14 +68,14 @@ ROOMS = (
     Room("tools", ("scripts",), ("scripts",)),
     Room("tools", ("workshop/chaos", "workshop/chaos_bundle.py", "workshop/pdf_file.py")),
     Room("client", ("operations/batch",)),
-    Room("corpus", ("operations/corpus", "benchmarks/bench_corpus.py", *CORPUS_SUPPORT)),
+    Room("corpus", ("operations/corpus", "workshop/benchmarks/bench_corpus.py", *CORPUS_SUPPORT)),
     Room(
         "parser",
         (
             "parser/docparser",
             *WITH_NUMPY,
-            "benchmarks/parser_bench",
-            *(f"benchmarks/{n}.py" for n in PARSER_BENCHMARKS),
+            "workshop/benchmarks/parser_bench",
+            *(f"workshop/benchmarks/{n}.py" for n in PARSER_BENCHMARKS),
         ),
     ),
     Room(
@@ -85,10 +85,10 @@ ROOMS = (
     Room(
         "vlm",
         (
-            "benchmarks/model_bench",
-            "benchmarks/bench_confidence.py",
-            "benchmarks/bench_model.py",
-            "benchmarks/bench_serving.py",
+            "workshop/benchmarks/model_bench",
+            "workshop/benchmarks/bench_confidence.py",
+            "workshop/benchmarks/bench_model.py",
+            "workshop/benchmarks/bench_serving.py",
         ),
     ),
     Room("reference", ("model_code/reference",)),

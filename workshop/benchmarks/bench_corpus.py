@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A corpus on a real Ray cluster of this machine with simulated VLM servers: rate by nodes, memory, and faults.
 
-    PYTHONPATH=.:workshop .venvs/corpus/bin/python benchmarks/bench_corpus.py nodes|memory|faults [--documents N] ...
+    PYTHONPATH=.:workshop .venvs/corpus/bin/python workshop/benchmarks/bench_corpus.py nodes|memory|faults
+                           [--documents N] ...
 
 Raylets are real processes, layout is real, the VLM answers after a fixed time. So the figures show what the tool and
 Ray do; they say nothing of an NPU.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare our parser with `paddlex --serve`, as installed and with its serial mode off: same VLM, same documents.
 
-    .venvs/parser/bin/python benchmarks/bench_parser.py simulated --dies 16
-    .venvs/parser/bin/python benchmarks/bench_parser.py demo --vlm-url http://127.0.0.1:8000/v1
+    .venvs/parser/bin/python workshop/benchmarks/bench_parser.py simulated --dies 16
+    .venvs/parser/bin/python workshop/benchmarks/bench_parser.py demo --vlm-url http://127.0.0.1:8000/v1
 
 `simulated`: a simulated VLM (parser_bench/simulated_vlm.py), which takes the time of VLMs on NPUs and next to no CPU.
 `demo`: a running VLM server with the demo weights on the same cores. The servers take turns. Progress goes to stderr.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare three implementations of PaddleOCR-VL: ours, the model inside vLLM, transformers.
 
-    .venvs/tools/bin/python benchmarks/bench_model.py [--device cpu|cuda|npu] [--dtype bfloat16|float32] [--layers 27]
-                           [--crops 30] [--parts vision_encode language preprocess] [--json]
+    .venvs/tools/bin/python workshop/benchmarks/bench_model.py [--device cpu|cuda|npu] [--dtype bfloat16|float32]
+                           [--layers 27] [--crops 30] [--parts vision_encode language preprocess] [--json]
 
 It times the vision encode of a page's crops, with the share that the unavoidable matrix products have in our time;
 prefill and decoding of the language model; and image processing. The layer shapes are the published ones, the weights

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send thousands of pages through the parser and compare its memory, descriptors and connections before and after.
 
-    .venvs/parser/bin/python benchmarks/soak_parser.py --pages 3000 --minutes 60 --json
+    .venvs/parser/bin/python workshop/benchmarks/soak_parser.py --pages 3000 --minutes 60 --json
 
 For use on demand, not in CI. It ends after so many pages or minutes, whichever comes first. The VLM is simulated
 (parser_bench/simulated_vlm.py). The documents have one to eight pages, a few are damaged, and some clients leave early.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The implementations that benchmarks/bench_model.py compares: each in a process and an environment of its own."""
+"""The implementations that bench_model.py compares: each in a process and an environment of its own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def environment(name: str, threads: int) -> dict[str, str]:
     """Return a child's environment variables: our code, no network, the same number of threads for all implementations,
     our plugin only for ours."""
     own = {
-        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("benchmarks", "model_code", "common")),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("workshop/benchmarks", "model_code", "common")),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "VLLM_LOGGING_LEVEL": "WARNING",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the processor time of a page goes when its blocks are found elsewhere: the parser's own work, by stage.
 
-    .venvs/parser/bin/python benchmarks/profile_page.py [--pages 20] [--rounds 3] [--functions 25]
+    .venvs/parser/bin/python workshop/benchmarks/profile_page.py [--pages 20] [--rounds 3] [--functions 25]
 
 Everything that a worker and its children do for the benchmark's page happens in this process: rendering, the layout
 server's wire, crops, calls of the VLM, putting the page together, JSON. Simulated are the layout server, which gives

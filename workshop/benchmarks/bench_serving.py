@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure a running VLM server: requests per second, time to first token and latency at several concurrencies.
 
-    python3.11 benchmarks/bench_serving.py [--url http://127.0.0.1:8000] [--concurrency 1 4 16 64] [--max-tokens 64]
-                           [--json]
+    python3.11 workshop/benchmarks/bench_serving.py [--url http://127.0.0.1:8000] [--concurrency 1 4 16 64]
+                           [--max-tokens 64] [--json]
 
-It needs nothing but Python's standard library. Each request is one crop of the page that benchmarks/bench_model.py
+It needs nothing but Python's standard library. Each request is one crop of the page that bench_model.py
 uses, drawn with strokes, and asks for greedy decoding. To serve the published shapes without their weights, run
 `python -m model_bench.checkpoint --out DIR/PaddleOCR-VL` and start a server with MODELS_DIR=DIR and
 `-- --load-format dummy`.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LAYOUT = ROOT / "models" / "demo" / "PP-DocLayoutV2"
 WORKSHOP = ROOT / "workshop"
 SCRIPT = WORKSHOP / "demo_training" / "layout" / "published_shape.py"

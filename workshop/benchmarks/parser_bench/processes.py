@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 START_S = 600
 TICK_S = 0.2
 #: Words of a command line, and what such a process does. What it forks reads the VLM's answers. The first match
@@ -178,7 +178,7 @@ def simulated_layout(layout: Path, folder: Path) -> Iterator[str]:
 def _simulated(module: str, *words: str) -> Iterator[tuple[str, int]]:
     process = subprocess.Popen(
         [sys.executable, "-m", f"parser_bench.{module}", *words],
-        cwd=ROOT / "benchmarks",
+        cwd=ROOT / "workshop/benchmarks",
         stdout=subprocess.PIPE,
         text=True,
     )

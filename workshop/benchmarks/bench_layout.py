@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page costs in the layout model alone, through PaddleX's own predictor, on Paddle and on OpenVINO.
 
-    .venvs/parser/bin/python benchmarks/bench_layout.py MODEL_DIR [--rounds 3] [--pages 3]
+    .venvs/parser/bin/python workshop/benchmarks/bench_layout.py MODEL_DIR [--rounds 3] [--pages 3]
 
 Each engine has a process of its own, one thread, and the pages of a round; the engines take turns. Prints one JSON
 object: processor seconds of a page (median of all rounds), of the start, and the process's peak memory. The first page

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long the parser's requests to a bucket take, one after the other: medians.
 
-    PYTHONPATH=.:parser .venvs/parser/bin/python benchmarks/bench_bucket.py moto|swift|s3://bucket/prefix [--requests N]
+    PYTHONPATH=.:parser .venvs/parser/bin/python workshop/benchmarks/bench_bucket.py moto|swift|s3://bucket/prefix
+                           [--requests N]
 
 moto and swift are the tests' servers, made for the run. A bucket of one's own is found through the AWS variables; its
 objects below the prefix `bench` are removed at the end.

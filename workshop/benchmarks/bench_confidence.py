@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure what log-probabilities cost a running VLM server: the same crops with and without, in turns.
 
-    python3.11 benchmarks/bench_confidence.py --pid PID [--url http://127.0.0.1:8000] [--rounds 5] [--concurrency 16]
-                           [--requests 32] [--max-tokens 64]
+    python3.11 workshop/benchmarks/bench_confidence.py --pid PID [--url http://127.0.0.1:8000] [--rounds 5]
+                           [--concurrency 16] [--requests 32] [--max-tokens 64]
 
 It asks as the parser does with PARSER_CONFIDENCE (parser/docparser/vlm/reply.py). PID is the server's first
 process; the processor time of it and of all its descendants counts beside the clock, because on busy cores the clock

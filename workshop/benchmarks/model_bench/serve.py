@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server for benchmarks/bench_serving.py: our model or the in-tree one, with the settings of `python -m vlm_server`.
+"""A server for bench_serving.py: our model or the in-tree one, with the settings of `python -m vlm_server`.
 
 Run in benchmarks:
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one client's slow documents cost another client: pages per second of the second one, without and with them.
 
-    .venvs/parser/bin/python benchmarks/bench_slow_documents.py --workers 1 2
+    .venvs/parser/bin/python workshop/benchmarks/bench_slow_documents.py --workers 1 2
 
 The first client sends 20 documents of 2 KB that would be rendered for hours, as requests or as jobs; the second one
 sends pages, some at a time. The VLM is simulated and answers at once. Progress goes to stderr.
