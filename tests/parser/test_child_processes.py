@@ -21,7 +21,7 @@ import pytest
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
 from docparser.sandbox import pool as pools
 from docparser.sandbox.offload import Offload
-from docparser.sandbox.pool import Call, Cancelled, ChildPool
+from docparser.sandbox.pool import Cancelled, ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Zygote
 from docparser.settings import Settings
 from tests.support.child_jobs import JOBS
@@ -38,7 +38,7 @@ def children(zygote: int) -> list[int]:
 class Pool(ChildPool):
     """``call(job)`` returns the job's output."""
 
-    def call(self, job: str, content: bytes = b"in", call: Call | None = None, **bounds: Any) -> bytes:
+    def call(self, job: str, content: bytes = b"in", call: JobHandle | None = None, **bounds: Any) -> bytes:
         with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as sink:
             source.write(content)
             source.flush()
@@ -147,7 +147,7 @@ def test_children_have_no_keys_and_neither_paddle_nor_fastapi(monkeypatch):
 
 
 def test_cancelled_work_ends_at_once(pool):
-    call = Call()
+    call = JobHandle()
     with ThreadPoolExecutor(1) as threads:
         job = threads.submit(pool.call, "sleep", call=call)
         wait_for(lambda: call._child is not None)
@@ -161,7 +161,7 @@ def test_cancelled_work_ends_at_once(pool):
 def test_slow_jobs_do_not_keep_quick_ones_waiting():
     """Seven endless jobs fill more than the quick places; a quick job gets its turn while all of them run."""
     with running(quick=2, most=8) as pool, ThreadPoolExecutor(7) as threads:
-        calls = [Call() for _ in range(7)]
+        calls = [JobHandle() for _ in range(7)]
         slow = [threads.submit(pool.call, "backtrack", call=call) for call in calls]
         wait_for(lambda: len(children(pool.zygote_pid)) >= 7)
         busy = set(children(pool.zygote_pid))

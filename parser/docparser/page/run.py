@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from docparser.page.vlm_calls import ReadBlock, read_block
-from docparser.sandbox.pool import Call
+from docparser.sandbox.pool import JobHandle
 from docparser.vlm.client import Reply
 
 if TYPE_CHECKING:  # it loads PaddleX
@@ -53,7 +53,7 @@ class PageRun:
         """``request_id`` goes to the VLM with each call."""
         self.request_id, self.without_cpu = request_id, without_cpu
         self.read_block, self.listener = read_block, listener
-        self.child = Call()
+        self.child = JobHandle()
         self.layout_s = self.waited_s = 0.0
         self.answered, self.tokens = 0, (0, 0)
         self._calls: list[Future[Reply]] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import SpoolFull
-from docparser.sandbox.pool import Call, ChildPool
+from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Zygote
 from docparser.settings import Settings, cores
 
@@ -39,7 +39,7 @@ class Offload:
 
         Raises SpoolFull, and what ``ChildPool.run`` raises. When the caller is cancelled, the job's child ends.
         """
-        call = Call()
+        call = JobHandle()
         waiting = self._threads.submit(self._run, job, args, fill, bounds, what, call)
         future = asyncio.wrap_future(waiting)
         try:
@@ -52,7 +52,13 @@ class Offload:
             raise
 
     def _run(
-        self, job: str, args: dict[str, Any], fill: Callable[[BinaryIO], None], bounds: Bounds, what: str, call: Call
+        self,
+        job: str,
+        args: dict[str, Any],
+        fill: Callable[[BinaryIO], None],
+        bounds: Bounds,
+        what: str,
+        call: JobHandle,
     ) -> BinaryIO:
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(temporary_file(self._folder))

@@ -24,7 +24,7 @@ QUICK_S = 1.0  # a job that takes longer gives its place among the quick ones aw
 TRIES = 2  # a child that ends by itself may have been damaged by an earlier job
 
 
-class Call:
+class JobHandle:
     """One job, which any thread may cancel."""
 
     def __init__(self) -> None:
@@ -94,13 +94,13 @@ class ChildPool:
         files: tuple[int, int],
         bounds: Bounds,
         what: str,
-        call: Call | None = None,
+        call: JobHandle | None = None,
     ) -> None:
         """Perform ``job`` on the open ``files`` (input, output). ``what`` begins the message of an error.
 
         Raises BoundExceeded, UnreadableText, the job's own ParserError, Cancelled.
         """
-        call = call or Call()
+        call = call or JobHandle()
         with self._places:
             quick = contextlib.ExitStack()
             with quick:

@@ -21,8 +21,8 @@ from docparser.page.frozen import pictures_of, without_pictures
 from docparser.page.reading import PageReader, PageReading
 from docparser.page.run import Cancelled, PageRun
 from docparser.page.vlm_calls import read_block
-from docparser.sandbox.pool import Call
 from docparser.sandbox.pool import Cancelled as ChildCancelled
+from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
 from docparser.small_print.reading import read_small_print
 from docparser.vlm.client import VlmClient
@@ -187,7 +187,7 @@ class PageWork:
             return None
 
     def _join(self, number: int, task: JoinPages | JoinClientPages) -> list[bytes]:
-        call = Call()
+        call = JobHandle()
         self._cancel[number] = call.cancel
         job: JoinFrozen | JoinSent
         if isinstance(task, JoinPages):

@@ -9,7 +9,7 @@ import os
 import pickle
 from typing import Any
 
-from docparser.sandbox.pool import Call, ChildPool
+from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Zygote
 from docparser.settings import Settings
 from docparser.worker.text_jobs import JOBS
@@ -35,7 +35,7 @@ class TextChildren:
         zygote, self._forked = self._forked, None
         return zygote
 
-    def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: Call | None = None) -> bytes:
+    def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: JobHandle | None = None) -> bytes:
         """The output of a job of ``text_jobs``. Raises what ``ChildPool.run`` raises."""
         with contextlib.ExitStack() as stack:
             source, sink = (stack.enter_context(open(os.memfd_create(job), "w+b")) for _ in range(2))
