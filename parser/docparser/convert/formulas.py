@@ -15,8 +15,6 @@ import re
 from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
-import latex2mathml.converter
-
 from docparser.convert.safe_text import writable
 
 DISPLAY_MARKS = {"$$": "$$", "\\[": "\\]"}
@@ -136,6 +134,9 @@ def mathml_of(latex: str, display: bool) -> ElementTree.Element | None:
     """The formula as MathML, or None if it cannot be translated."""
     if len(latex) > MAX_LENGTH:
         return None
+    # Only in child processes: the service itself looks for formulas, and never translates one.
+    import latex2mathml.converter
+
     try:
         element = latex2mathml.converter.convert_to_element(latex, display="block" if display else "inline")
         for node in element.iter():  # the library leaves symbols as character references
