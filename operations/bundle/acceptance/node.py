@@ -65,7 +65,7 @@ class Node:
         A `vlm` that starts again and again is stopped for it; the step that starts the bundle starts it, too. Raises
         ServiceError where another container holds the dies.
         """
-        where = ("exec", "-T", "vlm", ENTRY_POINT)
+        where: tuple[str, ...] = ("exec", "-T", "vlm", ENTRY_POINT)
         if not self.running("vlm"):
             self.free_the_dies()
             where = ("run", "--rm", "--no-deps", "-T", "vlm")

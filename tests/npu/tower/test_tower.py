@@ -11,8 +11,8 @@ SMALL = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4, 
 PATCHES = sum(rows * columns for _, rows, columns in GRIDS)
 
 
-def build(monkeypatch, backend: str, device: str, dtype: torch.dtype, vision: dict):
-    """Tower and projector as on an NPU, but on another device."""
+def build(monkeypatch, backend: str, device: str, dtype: torch.dtype, vision: dict, text: dict | None = None):
+    """Tower and projector as on an NPU, but on another device; `text` has the sizes of the language model."""
     from vlm_models.paddleocr_vl.attention import BACKENDS
     from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
     from vlm_models.paddleocr_vl.projector import Projector
@@ -21,7 +21,7 @@ def build(monkeypatch, backend: str, device: str, dtype: torch.dtype, vision: di
     monkeypatch.setattr(BACKENDS[backend], "supports", classmethod(lambda *_: True))
     monkeypatch.setenv("VLM_ATTENTION", backend)
     monkeypatch.setenv("VLM_PATCHES_PER_PASS", "200")
-    config = PaddleOCRVLConfig(vision_config=vision)
+    config = PaddleOCRVLConfig(**{**(text or {}), "vision_config": vision})
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
