@@ -102,14 +102,11 @@ def make_base(folder: Path) -> Path:
 class BareRoot:
     """A copy of the bare root in `folder`. Use it as a context: at the end its processes and mounts are gone, and the
     folder too.
-
-    `warm` lets it use this user's cache of uv, as a machine with a warm package registry near by would.
     """
 
-    def __init__(self, folder: Path, cache: Path, *, warm: bool = False) -> None:
+    def __init__(self, folder: Path, cache: Path) -> None:
         self.folder = folder
         self._cache = cache
-        self._warm = warm
         self._mounts: list[Path] = []
         self._pip = pip_environment()
 
@@ -147,14 +144,10 @@ class BareRoot:
         self._mount("-t", "tmpfs", "-o", "mode=1777,size=2g", "tmpfs", "/dev/shm")
         for folder in local_folders(self._pip):
             self._mount("--rbind", str(folder), str(folder), "-o", "ro")
-        if self._warm:
-            place = Path.home() / ".cache/uv"
-            if place.is_dir():
-                self._mount("--bind", str(place), "/var/cache/uv")
         self.run(f"useradd --uid {USER} --create-home --home-dir {HOME} plain", cwd="/", check=True)
 
     def _mount(self, *words: str) -> None:
-        options = [word for word in words]
+        options = list(words)
         target = self.folder / next(word for word in reversed(words) if word.startswith("/")).lstrip("/")
         if not target.exists():
             target.mkdir(parents=True)
@@ -187,7 +180,6 @@ class BareRoot:
             "PIP_CERT": str(CERTIFICATES),
             "SSL_CERT_FILE": str(CERTIFICATES),
             **self._pip,
-            **({"UV_CACHE_DIR": "/var/cache/uv"} if self._warm else {}),
             **env,
         }
         words = [
