@@ -62,7 +62,7 @@ class Part(NamedTuple):
     kind: int
     data: bytes
     strings: bytes  # the section that `link` names, mostly the strings of this one
-    count: int
+    entries: int
 
 
 def is_shared_object(path: Path) -> bool:
@@ -131,7 +131,7 @@ def text(strings: bytes, at: int) -> str:
 def version_needs(part: Part | None) -> Iterator[tuple[str, int, str]]:
     """Each version that is asked for, as (library, its number in this file, its name)."""
     at = 0
-    for _ in range(part.count if part else 0):
+    for _ in range(part.entries if part else 0):
         assert part is not None
         _, count, library, inner, following = NEED.unpack_from(part.data, at)
         inner += at
