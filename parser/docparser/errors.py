@@ -16,6 +16,10 @@ class InvalidRequest(ParserError):
     """A field has a value that is not allowed."""
 
 
+class BodyTooComplex(InvalidRequest):
+    """A body is nested too deeply, or has too many values."""
+
+
 class ModelNotFound(ParserError):
     """A chat completion asks for a model that is not served here."""
 

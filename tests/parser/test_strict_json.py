@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def test_refused(data: bytes, words: str):
 def test_nested_too_deeply(depth: int, bracket: str):
     opening, closing = ("[", "]") if bracket == "[]" else ('{"a":', "}")
     text = opening * depth + "1" + closing * depth
-    with pytest.raises(strict_json.TooDeep):
+    with pytest.raises(strict_json.BeyondBounds):
         strict_json.loads(text.encode())
 
 
@@ -94,6 +95,34 @@ def test_whatever_comes_is_read_or_refused(seed: int):
         data = "".join(chance.choices(pieces, k=chance.randrange(1, 6))).encode("latin-1")
         try:
             value = strict_json.loads(data)
-        except (json.JSONDecodeError, strict_json.TooDeep):
+        except (json.JSONDecodeError, strict_json.BeyondBounds):
             continue
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1", 0),
+        ("[1,2,3]", 3),
+        ('{"a":1,"b":[{}]}', 4),
+        ('["a,b,[{", "\\",,,\\\\", ""]', 3),
+        ('["' + "," * 1000 + '", 1]', 2),
+    ],
+)
+def test_values_are_counted_outside_strings(text: str, values: int):
+    json.loads(text)
+    assert strict_json.loads(text, values) == json.loads(text)
+    if values:
+        with pytest.raises(strict_json.BeyondBounds, match=f"more than {values - 1} values"):
+            strict_json.loads(text, values - 1)
+
+
+@pytest.mark.parametrize("piece", ["1,", '"",', "{},", '"', '\\"', '"\\', ",", "["])
+def test_what_is_beyond_its_bound_is_refused_before_it_is_read(piece: str):
+    """And in a time that grows with the text, whatever it is: a second for 6 MB would be slow."""
+    text = "[" + piece * (6_000_000 // len(piece))
+    began = time.monotonic()
+    with pytest.raises((strict_json.BeyondBounds, json.JSONDecodeError)):
+        strict_json.loads(text)
+    assert time.monotonic() - began < 5

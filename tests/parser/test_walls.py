@@ -72,7 +72,7 @@ ALLOWED: dict[str, set[str]] = {
     "web": set(),
     "http": {"clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings"},
     "http.chat": {"contract", "convert", "errors", "http", "logs", "models", "parsing"},
-    "http.jobs": {"clients", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models"},
+    "http.jobs": {"clients", "contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models"},
     "app": {
         "clients",
         "docparser",

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictBool, StrictInt
 
-from docparser.contract.schemas import ParseOptions
+from docparser.contract.schemas import MAX_FIELDS, MAX_TEXT, ParseOptions, Text
+
+MAX_VALUES = 50_000  # of a body: a chat that is sent again with each question has five of a message
+MAX_MESSAGES = 10_000
+MAX_PARTS = 1000  # of a message
+MAX_TOOLS = 128  # the OpenAI API's
 
 # What a client may send to steer a text that it wants written. A document's text is what stands there.
 NO_EFFECT = (
@@ -38,11 +43,11 @@ class ImageUrl(_Part):
 
 class FileData(_Part):
     file_data: str | None = Field(default=None, description="`data:application/pdf;base64,...`")
-    file_id: str | None = Field(default=None, description="Refused: this service keeps no files.")
+    file_id: Text | None = Field(default=None, description="Refused: this service keeps no files.")
 
 
 class ContentPart(_Part):
-    type: str = Field(description="`text`, `image_url` or `file`.")
+    type: str = Field(max_length=MAX_TEXT, description="`text`, `image_url` or `file`.")
     image_url: Annotated[ImageUrl | None, BeforeValidator(lambda v: {"url": v} if isinstance(v, str) else v)] = None
     file: FileData | None = None
 
@@ -54,9 +59,15 @@ def _parts(content: Any) -> Any:
 
 class Message(_Part):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Annotated[list[ContentPart], BeforeValidator(_parts), Field(description="A text, or a list of parts.")] = (
-        Field(default_factory=list)
-    )
+    content: Annotated[
+        list[ContentPart],
+        FailFast(),
+        BeforeValidator(_parts),
+        Field(max_length=MAX_PARTS, description="A text, or a list of parts."),
+    ] = Field(default_factory=list)
+
+
+Tools = Annotated[list[Any], Field(max_length=MAX_TOOLS)]
 
 
 class StreamOptions(_Part):
@@ -68,15 +79,21 @@ class ChatRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    model: str = Field(description="A name of GET /v1/models.")
-    messages: list[Message] = Field(min_length=1, description="The last turn holds one image or file.")
+    model: str = Field(max_length=MAX_TEXT, description="A name of GET /v1/models.")
+    messages: Annotated[list[Message], FailFast()] = Field(
+        min_length=1, max_length=MAX_MESSAGES, description="The last turn holds one image or file."
+    )
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     n: StrictInt | None = Field(default=None, description="1, or left out.")
-    tools: list[Any] | None = Field(default=None, description="Refused unless it is empty; so are functions.")
-    functions: list[Any] | None = None
-    response_format: dict[str, Any] | None = Field(default=None, description='`{"type": "text"}`, or left out.')
-    modalities: list[str] | None = Field(default=None, description='`["text"]`, or left out.')
+    tools: Tools | None = Field(default=None, description="Refused unless it is empty; so are functions.")
+    functions: Tools | None = None
+    response_format: Annotated[dict[str, Any], Field(max_length=MAX_FIELDS)] | None = Field(
+        default=None, description='`{"type": "text"}`, or left out.'
+    )
+    modalities: Annotated[list[Text], Field(max_length=10)] | None = Field(
+        default=None, description='`["text"]`, or left out.'
+    )
     logprobs: StrictBool | None = Field(default=None, description="Refused unless it is false.")
     options: ParseOptions | None = Field(default=None, description="Options of /layout-parsing.")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, model_validator
 
 LABELS = (
     "abstract", "algorithm", "aside_text", "chart", "content", "display_formula", "doc_title",
@@ -18,6 +18,11 @@ LABELS = (
     "image", "inline_formula", "number", "paragraph_title", "reference", "reference_content", "seal",
     "table", "text", "vertical_text", "vision_footnote",
 )  # fmt: skip
+# Bounds of what a client may send. Without them a list of wrong entries becomes an error object for each of them.
+MAX_PAGES = 100_000  # of PARSER_MAX_PAGES, which bounds a document
+MAX_PICTURES = 10_000  # of a page; the layout model finds 300 blocks at most
+MAX_FIELDS = 1000  # of an object whose members are not known here
+MAX_TEXT = 1000  # characters of a text that is kept or repeated in an answer
 MAX_PART = 80  # characters of a field's name, which a client may have made up
 MAX_ERRORS = 5  # of one request; more would hide the first
 # What pydantic puts into a location for each alternative of a union type.
@@ -33,7 +38,21 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 # 1e308 makes every block's crop the whole page, and a temperature of that size divides all logits away.
 Ratio = Annotated[float, Field(ge=0.1, le=4, allow_inf_nan=False)]
 Pixels = Annotated[int, Field(gt=0, le=100_000_000)]  # of a crop, scaled up for the VLM; PaddleX's default: 2,822,400
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Of = TypeVar("Of")
+ByClass = Annotated[dict[int, Of], Field(max_length=len(LABELS))]
 Tokens = Annotated[int, Field(gt=0, le=131_072)]  # the longest context of the models that can be served
+
+
+def log_id_of(body: object) -> str | None:
+    """The logId of a body that may be wrong otherwise."""
+    log_id = body.get("logId") if isinstance(body, dict) else None
+    return log_id if isinstance(log_id, str) and 0 < len(log_id) <= MAX_TEXT else None
+
+
+def json_error(reason: str, place: int) -> dict[str, Any]:
+    """The error of a body that is no JSON, as FastAPI has it."""
+    return {"type": "json_invalid", "loc": ("body", place), "msg": "JSON decode error", "ctx": {"error": reason}}
 
 
 def describe_errors(errors: Sequence[Mapping[str, Any]]) -> str:
@@ -59,6 +78,8 @@ def _class_ids(value: Any) -> Any:
     """Keys as numbers: JSON has string keys only, and the pipeline looks classes up by number; names work too."""
     if not isinstance(value, dict):
         return value
+    if len(value) > 2 * len(LABELS):  # each by its number and by its name
+        raise ValueError(f"{len(value)} classes; expected at most {len(LABELS)}")
     ids = {}
     for key, item in value.items():
         if isinstance(key, str) and key in LABELS:
@@ -88,7 +109,7 @@ def _known_extra_args(value: dict[str, int] | None) -> dict[str, int] | None:
 
 
 class _LogId(BaseModel):
-    logId: str | None = Field(default=None, description="Comes back in the answer; null: the service makes one.")
+    logId: Text | None = Field(default=None, description="Comes back in the answer; null: the service makes one.")
 
 
 class _File(_LogId):
@@ -101,7 +122,7 @@ class OutputOptions(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    outputFormats: list[Literal["docx"]] | None = None
+    outputFormats: Annotated[list[Literal["docx"]], Field(max_length=10)] | None = None
     prettifyMarkdown: bool = True
     showFormulaNumber: bool = False
     returnMarkdownImages: bool = True
@@ -118,12 +139,12 @@ class ParseOptions(OutputOptions):
     useChartRecognition: bool | None = None
     useSealRecognition: bool | None = None
     useOcrForImageBlock: bool | None = None
-    layoutThreshold: Annotated[Probability | dict[int, Probability] | None, BeforeValidator(_class_ids)] = None
+    layoutThreshold: Annotated[Probability | ByClass[Probability] | None, BeforeValidator(_class_ids)] = None
     layoutNms: bool | None = None
     layoutUnclipRatio: Annotated[
-        tuple[Ratio, Ratio] | dict[int, tuple[Ratio, Ratio]] | None, BeforeValidator(_ratios)
+        tuple[Ratio, Ratio] | ByClass[tuple[Ratio, Ratio]] | None, BeforeValidator(_ratios)
     ] = Field(default=None, description="A number, two numbers (width, height), or either of them per class.")
-    layoutMergeBboxesMode: Annotated[MergeMode | dict[int, MergeMode] | None, BeforeValidator(_class_ids)] = None
+    layoutMergeBboxesMode: Annotated[MergeMode | ByClass[MergeMode] | None, BeforeValidator(_class_ids)] = None
     layoutShapeMode: Literal["rect", "quad", "poly", "auto"] | None = "auto"
     promptLabel: Literal["ocr", "formula", "table", "chart", "seal", "spotting", "document"] | None = Field(
         default=None,
@@ -131,14 +152,16 @@ class ParseOptions(OutputOptions):
     )
     formatBlockContent: bool | None = None
     mergeLayoutBlocks: bool | None = None
-    markdownIgnoreLabels: Annotated[list[str], Field(max_length=100)] | None = None
+    markdownIgnoreLabels: Annotated[list[Text], Field(max_length=100)] | None = None
     repetitionPenalty: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     topP: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     minPixels: Pixels | None = None
     maxPixels: Pixels | None = None
     maxNewTokens: Tokens | None = None
-    vlmExtraArgs: Annotated[dict[str, Pixels] | None, AfterValidator(_known_extra_args)] = None
+    vlmExtraArgs: Annotated[
+        Annotated[dict[str, Pixels], Field(max_length=MAX_FIELDS)] | None, AfterValidator(_known_extra_args)
+    ] = None
     restructurePages: bool = False
     visualize: bool | None = None
 
@@ -166,12 +189,12 @@ class Page(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    prunedResult: dict
-    markdownImages: dict[str, str] | None = None
+    prunedResult: Annotated[dict, Field(max_length=MAX_FIELDS)]
+    markdownImages: Annotated[dict[str, str], Field(max_length=MAX_PICTURES)] | None = None
 
 
 class RestructureRequest(OutputOptions, _LogId):
     """Body of ``POST /restructure-pages``: joins tables and titles across pages that were parsed before."""
 
-    pages: list[Page]
+    pages: Annotated[list[Page], FailFast(), Field(max_length=MAX_PAGES)]
     concatenatePages: bool = False

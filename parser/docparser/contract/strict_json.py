@@ -13,24 +13,34 @@ import re
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64  # of nested arrays and objects; a result's own blocks need less than ten
+MAX_VALUES = 10_000  # of a body that is options and a document; who sets every option has fewer than a thousand
 INTEGERS = range(-(2**63), 2**64)
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89abAB-Fc-f]")
+# A string, also one that does not end: so each character is looked at once.
+STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
+SIGNS = ",[{"  # each value but the outermost follows one of them, or is a member whose key does
 
 
-class TooDeep(ValueError):
-    """Arrays and objects are nested deeper than MAX_DEPTH."""
+class BeyondBounds(ValueError):
+    """Arrays and objects are nested deeper than MAX_DEPTH, or there are more values than such a request needs."""
 
 
-def loads(data: bytes | str) -> Any:
-    """Raises json.JSONDecodeError with the reason and, where it is known, the place; TooDeep."""
+def loads(data: bytes | str, most: int = MAX_VALUES) -> Any:
+    """At most ``most`` values, which are counted before any is made: a value takes up to a hundred times the memory of
+    its text, and the reader lets no other thread run.
+
+    Raises json.JSONDecodeError with the reason and, where it is known, the place; BeyondBounds.
+    """
     text = _decoded(data) if isinstance(data, bytes) else data
+    if not _has_at_most(text, most):
+        raise BeyondBounds(f"it has more than {most} values, which is all that such a request may have")
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
         raise
     except RecursionError:
-        raise TooDeep(f"nested deeper than {MAX_DEPTH} arrays and objects") from None
+        raise BeyondBounds(f"nested deeper than {MAX_DEPTH} arrays and objects") from None
     except ValueError as exc:  # NaN and the like, or an integer of thousands of digits
         raise json.JSONDecodeError(str(exc), "", 0) from None
     _check(value)
@@ -51,6 +61,22 @@ def _decoded(data: bytes) -> str:
         raise json.JSONDecodeError(f"not UTF-8 ({exc.reason})", "", exc.start) from None
 
 
+def _has_at_most(text: str, most: int) -> bool:
+    """Whether ``text`` has no more than ``most`` values. Linear in time; it makes no more steps than about twice that.
+
+    Signs inside strings are no values, but few texts have so many that they must be told apart.
+    """
+    if sum(map(text.count, SIGNS)) <= most:
+        return True
+    values, at = 0, 0
+    for number, string in enumerate(STRING.finditer(text)):
+        values += sum(text.count(sign, at, string.start()) for sign in SIGNS)
+        if values > most or number > 2 * most + 1:  # each value has a key and is a string at most
+            return False
+        at = string.end()
+    return values + sum(text.count(sign, at) for sign in SIGNS) <= most
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number in JSON")
 
@@ -62,7 +88,7 @@ def _check(value: Any) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise TooDeep(f"nested deeper than {MAX_DEPTH} arrays and objects")
+            raise BeyondBounds(f"nested deeper than {MAX_DEPTH} arrays and objects")
         deeper: list[Any] = []
         for container in level:
             for child in container.values() if type(container) is dict else container:

@@ -22,12 +22,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from docparser import errors
-from docparser.contract.schemas import describe_errors
+from docparser.contract.schemas import describe_errors, log_id_of
 
 log = logging.getLogger(__name__)
 
 STATUS: dict[type[errors.ParserError], int] = {
     errors.InvalidRequest: 422,
+    errors.BodyTooComplex: 400,
     errors.InvalidDocument: 422,
     errors.ModelNotFound: 404,
     errors.DocumentTooLarge: 413,
@@ -150,11 +151,6 @@ def status_of(kind: type[errors.ParserError], path: str) -> int:
     return next((known[base] for base in kind.__mro__ if base in known), 500)
 
 
-def _log_id_of(body: object) -> str | None:
-    log_id = body.get("logId") if isinstance(body, dict) else None
-    return log_id if isinstance(log_id, str) and log_id else None
-
-
 async def on_parser_error(request: Request, exc: errors.ParserError) -> JSONResponse:
     path = request.url.path
     status = status_of(type(exc), path)
@@ -175,7 +171,7 @@ def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None,
 async def on_validation_error(request: Request, exc: RequestValidationError) -> JSONResponse:
     path, words = request.url.path, describe_errors(exc.errors())
     status = status_of(errors.InvalidRequest, path)
-    return error_response(status, words, _log_id_of(exc.body), more=fields_of(path, status, words))
+    return error_response(status, words, log_id_of(exc.body), more=fields_of(path, status, words))
 
 
 async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:

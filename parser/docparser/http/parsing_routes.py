@@ -5,6 +5,7 @@ format of choice, for people with curl."""
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
@@ -13,14 +14,14 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from docparser.contract import strict_json
-from docparser.contract.schemas import ParseOptions, ParseRequest, RestructureRequest, describe_errors
+from docparser.contract.schemas import ParseOptions, ParseRequest, describe_errors
 from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, json_answer, wait_for
 from docparser.http.errors import new_log_id
 from docparser.http.gate import client_of, pages_of
-from docparser.http.strict_reading import StrictRoute, body_of, field, form_of
+from docparser.http.strict_reading import LONGEST_TEXT, StrictRoute, body_of, field, form_of, says_json
 from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
 
@@ -36,7 +37,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "result: {layoutParsingResults, dataInfo, docparser}}`;"
         " `docparser: {models, partial, pages}` says which weights were used and what is missing or cut, and why.",
     },
-    400: {"description": "The body is nested too deeply, or Host is no host.", **ERROR},
+    400: {"description": "The body is nested too deeply or has too many values, or Host is no host.", **ERROR},
     401: {"description": "A key is needed.", **ERROR},
     403: {"description": "A web page of another origin sent this.", **ERROR},
     413: {"description": "The document exceeds a limit of this service.", **ERROR},
@@ -62,11 +63,32 @@ async def layout_parsing(body: ParseRequest, request: Request) -> Response:
     return await _answer(request, work())
 
 
-@router.post("/restructure-pages", responses=RESPONSES)
-async def restructure_pages(body: RestructureRequest, request: Request) -> Response:
+# Whole documents come back, so a child process reads the body; FastAPI would do it in the event loop.
+PAGES_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RestructureRequest"}}},
+    }
+}
+
+
+@form_router.post("/restructure-pages", responses=RESPONSES, openapi_extra=PAGES_BODY)
+async def restructure_pages(request: Request) -> Response:
     """Joins tables that cross pages, and levels titles, over pages that were parsed before."""
-    request.state.log_id = body.logId or new_log_id()
-    return await _answer(request, request.app.state.service.restructure(body, client_of(request)))
+    request.state.log_id = new_log_id()
+    body = body_of(request)
+    if not says_json(request):
+        raise InvalidRequest("body: expected JSON; send Content-Type: application/json")
+    if not body.size:
+        raise InvalidRequest("body: Field required")
+    body.charge(body.size * 3)  # here, and on its way to the child
+    text = await body.read()
+    work = request.app.state.service.restructure(text, client_of(request), functools.partial(_name, request))
+    return await _answer(request, work)
+
+
+def _name(request: Request, log_id: str) -> None:
+    request.state.log_id = log_id
 
 
 async def _answer(request: Request, work: Coroutine[Any, Any, ParseResult]) -> Response:
@@ -86,7 +108,11 @@ FORM_BODY = {
                     "required": ["file"],
                     "properties": {
                         "file": {"type": "string", "format": "binary"},
-                        "options": {"type": "string", "description": "Options of /layout-parsing as JSON."},
+                        "options": {
+                            "type": "string",
+                            "maxLength": LONGEST_TEXT,
+                            "description": "Options of /layout-parsing as JSON.",
+                        },
                     },
                 }
             }

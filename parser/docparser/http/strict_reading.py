@@ -8,7 +8,7 @@ import contextlib
 import email.message
 import mmap
 from collections.abc import AsyncIterator, Callable
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -23,7 +23,9 @@ from docparser.errors import InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
 
 LONGEST_TEXT = 1 << 20  # bytes
+AT_ONCE = 1 << 16  # bytes of JSON that are read in the event loop; more would keep other requests waiting
 TYPE = b"multipart/form-data"
+T = TypeVar("T")
 
 
 class _Parser(MultiPartParser):
@@ -66,6 +68,13 @@ async def form_of(request: Request, max_fields: int) -> AsyncIterator[FormData]:
 SHOWN = 1000  # bytes of a body that is no JSON; errors need no more of it
 
 
+def says_json(request: Request) -> bool:
+    """Whether the body is JSON by its type."""
+    type = email.message.Message()
+    type["content-type"] = request.headers.get("content-type", "")
+    return type.get_content_type() == "application/json" or type.get_content_subtype().endswith("+json")
+
+
 def body_of(request: Request) -> Body:
     """The gate sets it for every request."""
     return request.state.body
@@ -74,25 +83,27 @@ def body_of(request: Request) -> Body:
 class StrictRequest(Request):
     """``read`` comes before everything else."""
 
-    async def read(self, member: str | None) -> None:
+    async def read(self, member: str | None, most: int) -> None:
         """Take the JSON from the spool, without the document in its string ``member``, if that is long; see ``field``.
-        None: without its last long string, wherever that stands.
+        None: without its last long string, wherever that stands. ``most``: values that the JSON may have.
 
         Raises InvalidRequest, DocumentTooLarge and TooBusy.
         """
         body = body_of(self)
-        if not self._says_json():
+        self._most = most
+        if not says_json(self):
             self._body = await body.read(SHOWN)
         elif body.size > IN_MEMORY:
             self._body = await self._read_long(body, member)
         else:
             self._body = await body.read()
-        body.charge(long_member.memory(self._body))
+        body.charge(await self._soon(long_member.memory))
 
-    def _says_json(self) -> bool:
-        type = email.message.Message()
-        type["content-type"] = self.headers.get("content-type", "")
-        return type.get_content_type() == "application/json" or type.get_content_subtype().endswith("+json")
+    async def _soon(self, work: Callable[..., T], *arguments: Any) -> T:
+        """``work`` over the JSON, in a thread where it is not short."""
+        if len(self._body) > AT_ONCE:
+            return await asyncio.to_thread(work, self._body, *arguments)
+        return work(self._body, *arguments)
 
     async def _read_long(self, body: Body, member: str | None) -> bytes:
         """The JSON with an empty string in place of the document."""
@@ -118,10 +129,8 @@ class StrictRequest(Request):
 
     async def json(self) -> Any:
         try:
-            if len(self._body) > IN_MEMORY:
-                return await asyncio.to_thread(strict_json.loads, self._body)
-            return strict_json.loads(self._body)
-        except strict_json.TooDeep as exc:
+            return await self._soon(strict_json.loads, self._most)
+        except strict_json.BeyondBounds as exc:
             raise HTTPException(400, f"body: {exc}") from None
 
 
@@ -139,9 +148,10 @@ def field(request: Request, text: str) -> Field:
 
 
 class StrictRoute(APIRoute):
-    """``document`` is the member that holds the document; see ``StrictRequest.read``."""
+    """``document`` is the member that holds the document, ``most`` the values of its JSON (``StrictRequest.read``)."""
 
     document: ClassVar[str | None] = "file"
+    most: ClassVar[int] = strict_json.MAX_VALUES
 
     def reads_json(self, request: Request) -> bool:
         """Whether the body is taken for JSON; else the endpoint reads it itself."""
@@ -153,7 +163,7 @@ class StrictRoute(APIRoute):
         async def handle_strictly(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
             if self.reads_json(request):
-                await strict.read(self.document)
+                await strict.read(self.document, self.most)
             return await handle(strict)
 
         return handle_strictly

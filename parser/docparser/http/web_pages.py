@@ -22,7 +22,10 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import FileResponse, HTMLResponse
+from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
+
+from docparser.contract.schemas import RestructureRequest
 
 STATIC = Path(__file__).resolve().parents[1] / "web" / "static"
 POLICY = "; ".join(
@@ -92,13 +95,19 @@ SCHEMES = {
 }
 
 
+# Of requests that FastAPI does not read itself.
+_, BODIES = models_json_schema([(RestructureRequest, "validation")], ref_template="#/components/schemas/{model}")
+
+
 def describe(app: FastAPI) -> None:
-    """Make the OpenAPI description name the ways to send a key."""
+    """Make the OpenAPI description name the ways to send a key, and the bodies that a route reads itself."""
     usual = app.openapi
 
     def openapi() -> dict[str, Any]:
         description = usual()
-        description.setdefault("components", {})["securitySchemes"] = SCHEMES
+        components = description.setdefault("components", {})
+        components["securitySchemes"] = SCHEMES
+        components["schemas"].update(BODIES["$defs"])
         description["security"] = [{}, *({name: []} for name in SCHEMES)]
         return description
 

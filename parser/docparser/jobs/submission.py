@@ -24,6 +24,8 @@ PART = re.compile(r"(\d{1,6})(?:(-)(\d{1,6})?)?")
 MAX_PARTS = 1000
 MAX_NAME = 200
 MAX_ID = 128
+MAX_RANGES = 10_000
+MAX_PAYLOAD = 1 << 16  # characters; it is kept with the job
 
 
 def check_page_ranges(text: str) -> None:
@@ -97,7 +99,7 @@ def check_submission(
     if not isinstance(model, str) or not model:
         raise InvalidJob("model: missing; expected one of " + ", ".join((*SDK_NAMES, served.served_name)))
     served.check(model)
-    ranges = _text(fields, "pageRanges", 10_000)
+    ranges = _text(fields, "pageRanges", MAX_RANGES)
     if ranges is not None:
         check_page_ranges(ranges)
     options = _options(fields.get("optionalPayload"))
@@ -154,6 +156,8 @@ def _options(payload: Any) -> dict[str, Any]:
     if not isinstance(payload, dict):
         raise InvalidJob("optionalPayload: expected a JSON object")
     options = {name: value for name, value in payload.items() if name not in ("file", "fileType")}
+    if (size := len(json.dumps(options, ensure_ascii=False))) > MAX_PAYLOAD:
+        raise InvalidJob(f"optionalPayload: {size} characters beside a file; expected at most {MAX_PAYLOAD}")
     try:
         ParseOptions.model_validate(options)
     except ValidationError as exc:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 
+from docparser import errors
 from docparser.contract.options import (
     PageOptions,
     RestructureOptions,
@@ -14,7 +16,7 @@ from docparser.contract.options import (
     page_options,
     restructure_options,
 )
-from docparser.contract.schemas import ParseOptions, RestructureRequest
+from docparser.contract.schemas import ParseOptions
 from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
@@ -25,7 +27,7 @@ from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
 from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
-from docparser.worker.messages import JoinClientPages, JoinPages
+from docparser.worker.messages import JoinClientPages, JoinPages, SentHead
 
 ALL_TASKS = Tasks("the VLM", None)
 
@@ -150,15 +152,20 @@ class ParseService:
                 notes.append((place, _too_large(str(exc))))
         return texts, notes
 
-    async def restructure(self, request: RestructureRequest, client: str = "") -> ParseResult:
-        """All of ``POST /restructure-pages``."""
-        if not request.pages:
-            raise InvalidRequest("pages: empty; expected the pages of an earlier answer")
-        pages = [(page.prunedResult, page.markdownImages or {}) for page in request.pages]
-        task = JoinClientPages(pages, answer_options(request, visualize=False), restructure_options(request))
+    async def restructure(self, body: bytes, client: str, named: Callable[[str], None]) -> ParseResult:
+        """All of ``POST /restructure-pages``, whose ``body`` is read in a child process. ``named`` is told the logId
+        that the client gave it."""
+        most = self._settings.max_pages
+        task = JoinClientPages(body, min(most, body.count(b'"prunedResult"')), most)
         store = EntryStore(self._settings.spool_dir)
         try:
-            for index, entry in enumerate(await self._scheduler.submit(task, Flow(client))):
+            head, *entries = await self._scheduler.submit(task, Flow(client))
+            found = SentHead(**json.loads(head))
+            if found.log_id:
+                named(found.log_id)
+            if found.error is not None:
+                raise getattr(errors, found.error)(found.message)
+            for index, entry in enumerate(entries):
                 store.put(index, entry)
         except BaseException:
             store.close()

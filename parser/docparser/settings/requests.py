@@ -42,7 +42,7 @@ class RequestSettings(SettingsGroup):
     request_timeout_s: float = Field(
         default=3600.0, gt=0, description="Longest time for one request, and for its body to arrive."
     )
-    max_pages: int = Field(default=2000, ge=1, description="A longer document is refused, never cut.")
+    max_pages: int = Field(default=2000, ge=1, le=100_000, description="A longer document is refused, never cut.")
     max_image_pixels: int = Field(
         default=100_000_000, ge=1, description="Larger images are refused before they are decoded."
     )

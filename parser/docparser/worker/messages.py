@@ -57,11 +57,21 @@ class JoinPages:
 
 @dataclasses.dataclass(frozen=True)
 class JoinClientPages:
-    """The same for pages that a client sent back: ``(prunedResult, images)``."""
+    """The same for pages that a client sent back: the ``body`` of its request, which nobody has read so far. Before
+    the entries comes a SentHead. ``pages``: how many there seem to be; ``most`` may be."""
 
-    pages: list[tuple[dict, dict[str, str]]]
-    answer: AnswerOptions
-    restructure: RestructureOptions
+    body: bytes
+    pages: int
+    most: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SentHead:
+    """As JSON: what was found in the body. ``error``: the name of a ParserError, its ``message``, and no entries."""
+
+    log_id: str | None
+    error: str | None = None
+    message: str = ""
 
 
 Task = CountPages | ParsePage | JoinPages | JoinClientPages

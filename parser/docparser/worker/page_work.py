@@ -194,8 +194,8 @@ class PageWork:
             name, count = "join", len(task.frozen)
             job = JoinFrozen(task.frozen, task.answer, task.restructure, self._max_side)
         else:
-            name, count = "join_sent", len(task.pages)
-            job = JoinSent(task.pages, task.answer, task.restructure, self._max_side)
+            name, count = "join_sent", task.pages
+            job = JoinSent(task.body, task.most, self._max_side)
         try:
             return self._children.run(name, job, "pages: joining them", pages=count, call=call).split(b"\n")
         except ChildCancelled:

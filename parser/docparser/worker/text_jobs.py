@@ -14,14 +14,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from docparser.contract.options import AnswerOptions, RestructureOptions
-from docparser.errors import InvalidRequest
+from docparser.contract.options import AnswerOptions, RestructureOptions, answer_options, restructure_options
+from docparser.contract.schemas import RestructureRequest, log_id_of
+from docparser.errors import InvalidRequest, ParserError
 from docparser.page import certainty
 from docparser.page.certainty import Certainty
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
 from docparser.page.paddlex_private import restructured
+from docparser.worker.messages import SentHead
+from docparser.worker.sent_pages import read_json, request_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +51,11 @@ class JoinFrozen:
 
 @dataclasses.dataclass(frozen=True)
 class JoinSent:
-    """Pages that a client sent, ``(prunedResult, images)``; output: an entry in each line."""
+    """The body of a request with pages that a client sent, at most ``most``; output: a SentHead, then an entry in each
+    line."""
 
-    pages: list[tuple[dict, dict[str, str]]]
-    answer: AnswerOptions
-    restructure: RestructureOptions
+    body: bytes
+    most: int
     max_side: int
 
 
@@ -97,29 +100,44 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
-    """Raises InvalidRequest for what is no page."""
     task: JoinSent = pickle.load(source)
-    text_only = dataclasses.replace(task.answer, docx=False, markdown_images=False)
+    log_id = None
     try:
-        sent = with_own_pictures(task.pages) if task.restructure.concatenate_pages else task.pages
+        data = read_json(task.body, task.most)
+        log_id = log_id_of(data)
+        entries = _sent_entries(request_of(data, task.most), task.max_side)
+    except ParserError as exc:
+        sink.write(to_json(dataclasses.asdict(SentHead(log_id, type(exc).__name__, str(exc)))))
+        return
+    sink.write(to_json(dataclasses.asdict(SentHead(log_id))) + b"\n")
+    _write(sink, entries)
+
+
+def _sent_entries(request: RestructureRequest, max_side: int) -> list[dict]:
+    """The entries of the pages. Raises InvalidRequest for what is no page."""
+    answer, restructure = answer_options(request, visualize=False), restructure_options(request)
+    text_only = dataclasses.replace(answer, docx=False, markdown_images=False)
+    pages = [(page.prunedResult, page.markdownImages or {}) for page in request.pages]
+    try:
+        sent = with_own_pictures(pages) if restructure.concatenate_pages else pages
         images = [images for _, images in sent]
-        if task.restructure.concatenate_pages:
+        if restructure.concatenate_pages:
             images = [{path: picture for page in images for path, picture in page.items()}]
-        pages = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
+        results = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
         certainties = [Certainty.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
-        joined = _join(pages, certainties, task.restructure)
-        entries = [page_entry(page, number, text_only, max_side=task.max_side) for number, page in enumerate(joined, 1)]
+        joined = _join(results, certainties, restructure)
+        entries = [page_entry(page, number, text_only, max_side=max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
         raise InvalidRequest(
             f"pages: prunedResult is not that of an answer of /layout-parsing ({type(exc).__name__}: {exc})"
         ) from None
     for number, (entry, page, pictures) in enumerate(zip(entries, joined, images, strict=True), 1):
-        if task.answer.markdown_images and pictures:
+        if answer.markdown_images and pictures:
             entry["markdown"]["images"] = pictures
-        if task.answer.docx:
+        if answer.docx:
             put_images_back(page.result, pictures)
             entry["exports"] = {"docx": docx_export(page.result, number)}
-    _write(sink, entries)
+    return entries
 
 
 def _join(pages: list, certainties: list[Certainty | None], options: RestructureOptions) -> list[Page]:

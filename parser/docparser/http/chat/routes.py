@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from docparser.contract.chat import ChatRequest
+from docparser.contract.chat import MAX_VALUES, ChatRequest
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
 from docparser.http.answers import CLIENT_GONE, wait_for
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 class ChatRoute(StrictRoute):
     document = None  # the last long string, which stands deep in the messages
+    most = MAX_VALUES
 
 
 reading = APIRouter(prefix="/v1", tags=["openai"], route_class=ChatRoute)

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from docparser.contract.schemas import MAX_TEXT
+from docparser.contract.strict_json import MAX_VALUES
+from docparser.jobs.submission import MAX_ID, MAX_PAYLOAD, MAX_RANGES
+
 CALLBACK_URL = {
     "type": "string",
     "maxLength": 2048,
     "description": "Address of a host in PARSER_CALLBACK_HOSTS that is told how the job ended.",
     "example": "https://hooks.example.com/parsed",
 }
+NAME = {"type": "string", "maxLength": MAX_TEXT}
+PAGE_RANGES = {"type": "string", "maxLength": MAX_RANGES, "example": "2,4-6,9-"}
 HEADERS = {
     "webhook-id": "The same for each attempt of a callback.",
     "webhook-timestamp": "When this attempt was made, in seconds since the epoch.",
@@ -54,11 +60,15 @@ BODY = {
                     "type": "object",
                     "required": ["model", "file"],
                     "properties": {
-                        "model": {"type": "string"},
+                        "model": NAME,
                         "file": {"type": "string", "format": "binary"},
-                        "optionalPayload": {"type": "string", "description": "Options of /layout-parsing as JSON."},
-                        "pageRanges": {"type": "string", "example": "2,4-6,9-"},
-                        "batchId": {"type": "string"},
+                        "optionalPayload": {
+                            "type": "string",
+                            "maxLength": MAX_PAYLOAD,
+                            "description": "Options of /layout-parsing as JSON.",
+                        },
+                        "pageRanges": PAGE_RANGES,
+                        "batchId": {"type": "string", "maxLength": MAX_ID},
                         "callbackUrl": CALLBACK_URL,
                     },
                 }
@@ -68,11 +78,11 @@ BODY = {
                     "type": "object",
                     "required": ["model", "fileUrl"],
                     "properties": {
-                        "model": {"type": "string"},
+                        "model": NAME,
                         "fileUrl": {"type": "string"},
-                        "optionalPayload": {"type": "object"},
-                        "pageRanges": {"type": "string"},
-                        "batchId": {"type": "string"},
+                        "optionalPayload": {"type": "object", "maxProperties": MAX_VALUES},
+                        "pageRanges": PAGE_RANGES,
+                        "batchId": {"type": "string", "maxLength": MAX_ID},
                         "callbackUrl": CALLBACK_URL,
                     },
                 }
