@@ -23,5 +23,5 @@ def pages_of(state: DocumentState, missing: Callable[[Trouble], str]) -> Iterato
 def _page(record: dict[str, Any] | Trouble, folder: Path, missing: Callable[[Trouble], str]) -> ResultPage:
     if isinstance(record, Trouble):
         return ResultPage(writable(missing(record)), {})
-    markdown = record["markdown"]
-    return ResultPage(writable(markdown["text"]), {name: folder / name for name in markdown["images"].values()})
+    names = record["markdown"]["images"].values()
+    return ResultPage.from_entry(record, {name: folder / name for name in names})

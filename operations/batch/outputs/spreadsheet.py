@@ -16,7 +16,7 @@ def write(state: DocumentState, path: Path) -> bool:
     """False where the document has no table."""
     workbook = empty_workbook()
     for number, page in enumerate(pages_of(state, lambda lost: ""), 1):
-        add_page(workbook, number, page.text)
+        add_page(workbook, number, page)
     if not workbook.sheetnames:
         return False
     with files.whole(path) as part:

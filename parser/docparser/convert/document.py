@@ -1,71 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of a parsed document as every format is made from it: its pages, and their blocks with places."""
+"""The result of a parsed document as every format is made from it."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from docparser.convert.formulas import Formulas
+from docparser.convert.parts import Part, of_markdown, parts_of
 from docparser.convert.safe_text import safe_name, writable
-
-# What a block's text may hold besides its words: marks of headings, emphasis, elements of HTML.
-MARKS = re.compile(r"^#{1,6}\s+|\*\*|</?[A-Za-z][^<>]{0,80}>", re.MULTILINE)
-
-
-@dataclasses.dataclass(frozen=True)
-class Box:
-    """Left, top, right and bottom in pixels of the page as it was parsed."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    @property
-    def width(self) -> float:
-        return self.right - self.left
-
-    @property
-    def height(self) -> float:
-        return self.bottom - self.top
-
-
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """``boxes``: PaddleX may join blocks before it asks the VLM, whose text is then that of several boxes in order.
-    ``doubtful``: as the answer says."""
-
-    label: str
-    boxes: tuple[Box, ...]
-    content: str
-    doubtful: bool = False
-
-    @property
-    def plain(self) -> str:
-        """The words, formulas as LaTeX without their signs."""
-        formulas = Formulas()
-        return formulas.put_back_latex(MARKS.sub("", formulas.take_out(self.content))).strip()
-
-
-def blocks_of(pruned: dict[str, Any]) -> Iterator[Block]:
-    """The blocks with text of a ``prunedResult``, in reading order; with headers, footers and page numbers."""
-    listed = pruned.get("parsing_res_list") or []
-    boxes: dict[Any, list[Box]] = {}
-    for number, block in enumerate(listed):
-        boxes.setdefault(block.get("group_id", number), []).append(Box(*map(float, block["block_bbox"])))
-    for number, block in enumerate(listed):
-        content = writable(block.get("block_content") or "").strip()
-        if content:
-            group = block.get("group_id", number)
-            own = Box(*map(float, block["block_bbox"]))
-            doubtful = block.get("doubtful") is True
-            yield Block(block["block_label"], tuple(boxes.pop(group, [own])), content, doubtful)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +25,21 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class ResultPage:
-    """``text`` is Markdown. ``pictures`` maps the paths in ``text`` to pictures: base64, or the file that has them."""
+    """``text`` is Markdown. ``pictures`` maps the paths in ``text`` to pictures: base64, or the file that has them.
+    ``written``: the page as the other formats have it; None of a page that is Markdown alone."""
 
     text: str
     pictures: Mapping[str, str | Path]
+    written: tuple[Part, ...] | None = None
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any], pictures: Mapping[str, str | Path]) -> ResultPage:
+        """``entry`` is that of a page in an answer."""
+        return cls(writable(entry["markdown"]["text"]), pictures, parts_of(entry, pictures))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return of_markdown(self.text) if self.written is None else self.written
 
     def picture(self, path: str) -> bytes:
         content = self.pictures[path]
@@ -109,16 +67,16 @@ class ResultDocument:
     @classmethod
     def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:
         """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
-        markdowns = [entry["markdown"] for entry in result["layoutParsingResults"]]
-        pages = [ResultPage(writable(markdown["text"]), markdown.get("images") or {}) for markdown in markdowns]
+        entries = result["layoutParsingResults"]
+        pages = [ResultPage.from_entry(entry, entry["markdown"].get("images") or {}) for entry in entries]
         return cls(stem(file_name), with_own_pictures(pages), result)
 
     @classmethod
     def from_files(cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path]) -> ResultDocument:
         """From a ``result`` whose pictures are keys of ``files``. A picture that ``files`` lacks is left out."""
         pages = [
-            ResultPage(
-                writable(entry["markdown"]["text"]),
+            ResultPage.from_entry(
+                entry,
                 {key: files[path] for key, path in entry["markdown"].get("images", {}).items() if path in files},
             )
             for entry in result["layoutParsingResults"]
@@ -142,7 +100,8 @@ def with_own_pictures(pages: list[ResultPage]) -> list[ResultPage]:
 
 def _renamed(page: ResultPage, names: dict[str, str]) -> ResultPage:
     text = re.sub("|".join(map(re.escape, names)), lambda match: names[match[0]], page.text)
-    return ResultPage(text, {names.get(path, path): content for path, content in page.pictures.items()})
+    pictures = {names.get(path, path): content for path, content in page.pictures.items()}
+    return ResultPage(text, pictures, page.written and tuple(part.renamed(names) for part in page.written))
 
 
 def _numbered(path: str, number: int) -> str:

@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 from docparser.convert import chunks, searchable_pdf, to_html, word, workbook
 from docparser.convert.document import ResultDocument, Source
 from docparser.convert.format_names import AS_USUAL, PAGE_BREAK, Format, How
+from docparser.convert.parts import plain_tables
 from docparser.convert.safe_text import is_safe_path
 from docparser.convert.searchable_pdf import UneditablePdf
 from docparser.convert.table_joins import joined_pages
-from docparser.convert.to_html import find_tables
 from docparser.errors import UnreadableText
 
 
@@ -86,7 +86,7 @@ def _zip(document: ResultDocument, sink: BinaryIO) -> None:
         for name, part in zip(names, (_markdown, _json, _html), strict=True):
             with archive.open(name, "w", force_zip64=True) as entry:
                 part(document, entry)  # type: ignore[arg-type]  # a file to write to, though no BinaryIO
-        if any(find_tables(page.text) for page in document.pages):
+        if any(any(plain_tables(page.parts)) for page in document.pages):
             archive.writestr(f"{document.stem}.xlsx", workbook.render(document))
         written = {name.casefold() for name in archive.namelist()}
         for page in document.pages:

@@ -113,6 +113,15 @@ class Formulas:
     def put_back_latex(self, text: str) -> str:
         return MARK.sub(lambda match: self._of(match)[0], text)
 
+    def put_back_signs(self, text: str) -> str:
+        """With each formula between signs that no text has by accident."""
+
+        def signed(match: re.Match[str]) -> str:
+            latex, display = self._of(match)
+            return f"\\[{latex}\\]" if display else f"\\({latex}\\)"
+
+        return MARK.sub(signed, text)
+
     def find(self, number: str) -> tuple[str, bool]:
         """The LaTeX of the formula with this number in its mark, and whether it stands on a line of its own."""
         return self._found[int(number)] if len(number) < 10 and int(number) < len(self._found) else ("", False)

@@ -21,7 +21,8 @@ from pikepdf import Array, Dictionary, Name
 from PIL import Image
 
 from docparser.convert import glyphless_font
-from docparser.convert.document import Box, Source
+from docparser.convert.blocks import Box
+from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes, text_width
 from docparser.convert.picture_pages import add_picture
 from docparser.convert.text_layer import Line, lines_of

@@ -4,22 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from docparser.convert.document import Block, Box, blocks_of
+from docparser.convert.blocks import Box, blocks_of
 from docparser.convert.html_tables import Table
+from docparser.convert.parts import CAPTIONS, Levels, ignored_labels, plain, tables_of
 from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import goes_on, joined_table
-from docparser.convert.to_html import find_tables
-
-# Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so here as well.
-DECORATION = ("number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text")
-TITLES = {"doc_title": 1, "paragraph_title": 2, "abstract_title": 2, "reference_title": 2, "content_title": 2}
-CAPTIONS = ("table_title", "figure_title", "chart_title")
-HEADING = re.compile(r"^(#{1,6})\s+(.+)$", re.MULTILINE)
-NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,3})[.\s]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,35 +71,14 @@ def _together(held: Item, item: Item, join: bool) -> Item | None:
 
 def _items(number: int, entry: dict[str, Any]) -> Iterator[Item]:
     pruned = entry["prunedResult"]
-    ignored = (pruned.get("model_settings") or {}).get("markdown_ignore_labels") or DECORATION
+    ignored, levels = ignored_labels(pruned), Levels(writable(entry["markdown"]["text"]))
     size = float(pruned.get("width") or 0), float(pruned.get("height") or 0)
-    levels = _levels(writable(entry["markdown"]["text"]))
     for block in blocks_of(pruned):
         if block.label in ignored:
             continue
         places = tuple(Place(number, block.label, box, size, block.doubtful) for box in block.boxes)
-        tables = find_tables(block.content) if block.label in ("table", "chart") else []
+        tables, after = tables_of(block)
         for table in tables:
-            yield Item("", places, table=table)
-        if not tables and (text := _text(block)):
-            level = levels.get(_key(text)) or _level(block.label, text) if block.label in TITLES else 0
-            yield Item(text, places, level)
-
-
-def _text(block: Block) -> str:
-    """Formulas keep their dollar signs."""
-    return re.sub(r"^#{1,6}\s+|</?(?:div|span|center|img|html|body)\b[^<>]*>", "", block.content.strip()).strip()
-
-
-def _levels(markdown: str) -> dict[str, int]:
-    """The levels that PaddleX gave the headings of a page."""
-    return {_key(match[2]): len(match[1]) for match in HEADING.finditer(markdown)}
-
-
-def _level(label: str, text: str) -> int:
-    numbered = NUMBERED.match(text) if label == "paragraph_title" else None
-    return TITLES[label] + (numbered[1].count(".") if numbered else 0)
-
-
-def _key(text: str) -> str:
-    return "".join(text.split()).casefold()
+            yield Item("", places, table=plain(table))
+        if text := after if tables else block.content:
+            yield Item(text, places, levels.of(block.label, text))

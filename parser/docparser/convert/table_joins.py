@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 
 from docparser.convert.document import ResultPage
 from docparser.convert.html_tables import Cell, Table, read_tables
+from docparser.convert.parts import AROUND, Part
 
 MOST_HEADERS = 5  # rows that are compared
-AROUND = r"(?:\s|</?(?:div|html|body|center)\b[^<>]*>)*"  # what PaddleX writes around a table
 ENDS = re.compile(rf"</table>{AROUND}\Z", re.IGNORECASE)
 BEGINS = re.compile(rf"\A{AROUND}<table\b", re.IGNORECASE)
 TABLE = re.compile(r"<table\b[^<>]*>(.*?)</table>", re.IGNORECASE | re.DOTALL)
@@ -53,17 +53,36 @@ def joined_pages(pages: Iterable[ResultPage]) -> Iterator[ResultPage]:
     """The pages with each table whole on the page where it begins."""
     held: list[ResultPage] = []  # a page whose last table may go on, and those that it took in, which are empty
     for page in pages:
-        text = _joined(held[0].text, page.text) if held else None
-        if held and text is not None:
-            before, rest = text
-            held[0] = ResultPage(before, {**page.pictures, **held[0].pictures})
-            page = dataclasses.replace(page, text=rest)
-            if not rest.strip():
+        if held and (both := _joined_pages(held[0], page)):
+            held[0], page = both
+            if not page.text.strip() and not page.written:
                 held.append(page)
                 continue
         yield from held
         held = [page]
     yield from held
+
+
+def _joined_pages(first: ResultPage, second: ResultPage) -> tuple[ResultPage, ResultPage] | None:
+    """Both once the rows have moved, in the Markdown and in the parts; None where no table goes on."""
+    texts = _joined(first.text, second.text)
+    parts = _joined_parts(first.written or (), second.written or ())
+    if not texts and not parts:
+        return None
+    before, after = texts or (first.text, second.text)
+    above, below = parts or (first.written, second.written)
+    pictures = {**second.pictures, **first.pictures}
+    return ResultPage(before, pictures, above), dataclasses.replace(second, text=after, written=below)
+
+
+def _joined_parts(
+    first: tuple[Part, ...], second: tuple[Part, ...]
+) -> tuple[tuple[Part, ...], tuple[Part, ...]] | None:
+    above, below = (first[-1].table if first else None), (second[0].table if second else None)
+    repeated = goes_on(above, below) if above and below else None
+    if above is None or below is None or repeated is None:
+        return None
+    return (*first[:-1], dataclasses.replace(first[-1], table=joined_table(above, below, repeated))), second[1:]
 
 
 def _joined(first: str, second: str) -> tuple[str, str] | None:

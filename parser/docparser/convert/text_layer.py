@@ -18,11 +18,11 @@ from typing import Any
 
 from PIL import Image
 
-from docparser.convert.document import Block, Box, blocks_of
+from docparser.convert.blocks import Block, Box, blocks_of
 from docparser.convert.glyphless_font import text_width
 from docparser.convert.html_tables import Table
+from docparser.convert.parts import plain, tables_of
 from docparser.convert.safe_text import writable
-from docparser.convert.to_html import find_tables
 
 LEAST_CONTRAST = 40  # levels of grey between ground and ink
 INK = 0.004  # a row with less of it is empty
@@ -31,7 +31,6 @@ LEADING = 1.3  # from line to line, in heights of the letters, where no ink tell
 LEAST_ROOM = 0.4  # ems of ink for an em of text: with less, what was found are no lines
 CELL_HEIGHT = 0.7  # of a table's row
 CELL_GAP = 0.04  # of a cell's width
-WITH_TABLES = ("table", "chart")
 SPOTTING = "spotting"  # one block for the page, whose texts and places stand beside the blocks
 # A line may end after a blank, and beside a character of a script that has no blanks.
 BREAKS = re.compile(r"(?<=\s)|(?<=[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef])|(?=[\u2e80-\u9fff\uac00-\ud7af])")
@@ -124,7 +123,7 @@ def lines_of(pruned: dict[str, Any], picture: Image.Image, scale: float) -> Iter
     """The lines of each block with text, in reading order. ``picture`` is grey and ``scale`` times as large as the page
     was when it was parsed."""
     for block in _apart(list(blocks_of(pruned))):
-        tables = find_tables(block.content) if block.label in WITH_TABLES else []
+        tables = _tables(block)
         if tables:
             yield _table_lines(tables, block.boxes[0])
         elif block.label == "vertical_text":
@@ -149,9 +148,13 @@ def _apart(blocks: list[Block]) -> Iterator[Block]:
             yield Block("text", boxes, "\n".join(_words(block) for block in same))
 
 
+def _tables(block: Block) -> list[Table]:
+    return [plain(table) for table in tables_of(block)[0]]
+
+
 def _words(block: Block) -> str:
     """What a block says, the cells of its tables apart."""
-    tables = find_tables(block.content) if block.label in WITH_TABLES else []
+    tables = _tables(block)
     return " ".join(cell.text for table in tables for cell in table.cells) if tables else block.plain
 
 

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Markdown of pages as HTML. A stranger may have written it, so only listed elements and attributes are kept."""
+"""Pages as HTML. A stranger may have written what is in it, so only listed elements and attributes are kept."""
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import mimetypes
 import re
 from collections.abc import Iterator
 
 import nh3
-from markdown_it import MarkdownIt
 
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.formulas import Formulas
-from docparser.convert.html_tables import Table, read_tables
+from docparser.convert.html_tables import Cell, Table
+from docparser.convert.parts import CAPTIONS, PICTURE, Part, markdown_html
 
 TEXT_TAGS = set(
     "a abbr b blockquote br caption code col colgroup dd del div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr i img "
@@ -27,6 +26,7 @@ MATHML_TAGS = set(
 ATTRIBUTES = {
     "a": {"href", "title"},
     "img": {"src", "alt", "title"},
+    "li": {"value"},
     "td": {"colspan", "rowspan", "style"},
     "th": {"colspan", "rowspan", "style"},
     "div": {"style"},
@@ -47,7 +47,7 @@ STYLE = """
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 td, th { border: 1px solid #8888; padding: .3rem .6rem; vertical-align: top; }
-img { max-width: 100%; } pre { overflow-x: auto; } math[display="block"] { margin: 1rem 0; }
+img { max-width: 100%; } pre { font: inherit; white-space: pre-wrap; } math[display="block"] { margin: 1rem 0; }
 hr.page { border: 0; border-top: 1px dashed #8888; margin: 2rem 0; }
 """
 BEFORE = """<!doctype html>
@@ -75,7 +75,7 @@ def pieces(document: ResultDocument) -> Iterator[str]:
 
 def page_html(page: ResultPage) -> str:
     formulas = Formulas()
-    rendered = formulas.put_back_mathml(markdown_html(formulas.take_out(page.text)))
+    rendered = formulas.put_back_mathml(body(page, formulas))
 
     def keep(tag: str, attribute: str, value: str) -> str | None:
         if tag == "img" and attribute == "src" and value not in page.pictures:
@@ -104,15 +104,48 @@ def _inside(match: re.Match, page: ResultPage) -> str:
     return f"{match[1]}data:{kind};base64,{page.picture_base64(path)}{match[3]}"
 
 
-def markdown_html(text: str) -> str:
-    """HTML that is not sanitised: tables are HTML in the Markdown, so HTML passes here."""
-    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)
+def body(page: ResultPage, formulas: Formulas) -> str:
+    """The page in HTML that is not sanitised, with marks in place of formulas."""
+    return "\n".join(_part(part, formulas) for part in page.parts)
 
 
-def find_tables(text: str) -> list[Table]:
-    """Every table in ``text`` in order; formulas in cells stand as LaTeX without their dollar signs."""
-    formulas = Formulas()
-    return [
-        Table([dataclasses.replace(cell, text=formulas.put_back_latex(cell.text)) for cell in table.cells])
-        for table in read_tables(markdown_html(formulas.take_out(text)))
-    ]
+def _part(part: Part, formulas: Formulas) -> str:
+    if part.markdown:
+        return markdown_html(formulas.take_out(part.text))
+    if part.table is not None:
+        return _table(part.table, formulas)
+    if part.picture:
+        path = html.escape(part.picture)
+        return f'<div style="text-align: center;"><img src="{path}" alt="Image" width="{part.share}%"></div>'
+    lines = [line.strip() for line in _text(part.text, formulas).split("\n") if line.strip()]
+    if part.level:
+        return f"<h{part.level}>{' '.join(lines)}</h{part.level}>"
+    if part.label in CAPTIONS:
+        return f'<div style="text-align: center;">{" ".join(lines)}</div>'
+    if part.label == "content":  # a table of contents
+        return f"<p>{'<br>'.join(lines)}</p>"
+    if part.label == "algorithm":
+        return f"<pre>{_text(part.text, formulas)}</pre>"
+    return "\n".join(f"<p>{line}</p>" for line in lines)
+
+
+def _text(text: str, formulas: Formulas) -> str:
+    """``text`` as it is, whatever signs are in it; only formulas are more."""
+    return html.escape(formulas.take_out(text), quote=False)
+
+
+def _table(table: Table, formulas: Formulas) -> str:
+    rows: list[list[str]] = [[] for _ in range(table.height)]
+    for cell in table.cells:
+        rows[cell.row].append(_cell(cell, formulas))
+    return f"<table>{''.join(f'<tr>{chr(10).join(row)}</tr>' for row in rows)}</table>"
+
+
+def _cell(cell: Cell, formulas: Formulas) -> str:
+    name = "th" if cell.header else "td"
+    spans = (f' rowspan="{cell.rows}"' if cell.rows > 1 else "") + (
+        f' colspan="{cell.columns}"' if cell.columns > 1 else ""
+    )
+    text = _text(cell.text, formulas).replace("\n", "<br>")
+    text = PICTURE.sub(lambda match: f'<img src="{html.escape(html.unescape(match[1]))}" alt="Image">', text)
+    return f"<{tag}{spans}>{text}</{tag}>"

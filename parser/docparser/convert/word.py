@@ -26,7 +26,7 @@ from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas, mathml_of
 from docparser.convert.html_tables import Cell, Table, TableReader
 from docparser.convert.omml import Untranslatable, omml
-from docparser.convert.to_html import markdown_html
+from docparser.convert.to_html import body
 
 MOST_COLUMNS = 63  # Word opens no table with more
 TEXT_WIDTH = 9360  # twentieths of a point: 6.5 inches
@@ -102,7 +102,7 @@ def render(pages: Iterable[ResultPage], sink: BinaryIO) -> None:
             document.add_paragraph().add_run().add_break(WD_BREAK.PAGE)
         formulas = Formulas()
         writer = _Writer(document, page, formulas)
-        writer.feed(markdown_html(formulas.take_out(re.sub("[\ue002\ue003]", "", page.text))))
+        writer.feed(body(page, formulas))
         writer.close()
     document.save(sink)
 
@@ -152,10 +152,12 @@ class _Writer(HTMLParser):
         if tag in HEADINGS:
             self._style = HEADINGS[tag]
         elif tag in ("ul", "ol"):
-            self._lists.append("List Bullet" if tag == "ul" else "List Number")
+            self._lists.append("List Bullet" if tag == "ul" else "List")
         elif tag == "li" and self._lists:
             depth = min(len(self._lists), MOST_LISTS)
             self._style = self._lists[-1] + (f" {depth}" if depth > 1 else "")
+            if self._lists[-1] == "List" and values.get("value"):  # as text: Word would number anew
+                self._current().add_run(f"{values['value']}. ")
         elif tag == "blockquote":
             self._style = "Quote"
         elif tag == "pre":

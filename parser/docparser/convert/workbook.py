@@ -13,9 +13,9 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.cell_range import CellRange
 from openpyxl.worksheet.worksheet import Worksheet
 
-from docparser.convert.document import ResultDocument
+from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.html_tables import Table
-from docparser.convert.to_html import find_tables
+from docparser.convert.parts import plain_tables
 
 # Digits, in groups of three or not, and a decimal point. "007" and "+5" are texts: a number would not show them.
 NUMBER = re.compile(r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(,[0-9]{3})+)(\.[0-9]+)?")
@@ -85,9 +85,9 @@ def empty_workbook() -> Workbook:
     return workbook
 
 
-def add_page(workbook: Workbook, number: int, text: str) -> None:
-    """Add a sheet for every table in the Markdown ``text`` of page ``number``, which counts from 1."""
-    for table in find_tables(text):
+def add_page(workbook: Workbook, number: int, page: ResultPage) -> None:
+    """Add a sheet for every table of page ``number``, which counts from 1."""
+    for table in plain_tables(page.parts):
         write_table(workbook.create_sheet(f"Page {number} Table {len(workbook.sheetnames) + 1}"), table)
 
 
@@ -95,7 +95,7 @@ def render(document: ResultDocument) -> bytes:
     """A workbook. Where the document has no table, its only sheet says so."""
     workbook = empty_workbook()
     for number, page in enumerate(document.pages, 1):
-        add_page(workbook, number, page.text)
+        add_page(workbook, number, page)
     if not workbook.sheetnames:
         workbook.create_sheet("No tables")["A1"] = "No table was found in this document."
     with io.BytesIO() as buffer:

@@ -11,7 +11,7 @@ from openpyxl import load_workbook
 
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.html_tables import Table
-from docparser.convert.to_html import find_tables
+from docparser.convert.parts import find_tables
 from docparser.convert.workbook import render
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocks of a page with their places, as a ``prunedResult`` has them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from docparser.convert.formulas import Formulas
+from docparser.convert.safe_text import writable
+
+DOCUMENT = "document"  # the prompt that asks a VLM for Markdown
+# What a Markdown text may hold besides its words: marks of headings, emphasis, elements of HTML.
+MARKS = re.compile(r"^#{1,6}\s+|\*\*|</?[A-Za-z][^<>]{0,80}>", re.MULTILINE)
+# What PaddleX writes around a block's text where formatBlockContent asks for it (markdown_format_funcs.py).
+FORMATTED = re.compile(
+    r"""\A\#{1,7}[ ] | \A<div[ ]style="text-align:[ ]center;">(?=.*</div>\n?\Z) | </div>\n?\Z
+    | <img[ ]src="[^"]*"[ ]alt="Image"[ ]width="-?\d+%"[ ]/> | \A!\[\]\([^)]*\)""",
+    re.VERBOSE | re.DOTALL,
+)
+OUR_MARKS = re.compile("[\ue000-\ue003]")  # private use: they stand for formulas and pictures while a file is written
+NEVER_FORMATTED = ("text", "ocr", "vertical_text", "reference_content", "table")
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """Left, top, right and bottom in pixels of the page as it was parsed."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """``boxes``: PaddleX may join blocks before it asks the VLM, whose text is then that of several boxes in order.
+    ``doubtful``: as the answer says. ``markdown``: the VLM was asked to write Markdown."""
+
+    label: str
+    boxes: tuple[Box, ...]
+    content: str
+    doubtful: bool = False
+    markdown: bool = False
+
+    @property
+    def plain(self) -> str:
+        """The words, formulas as LaTeX without their signs."""
+        formulas = Formulas()
+        text = formulas.take_out(self.content)
+        return formulas.put_back_latex(MARKS.sub("", text) if self.markdown else text).strip()
+
+
+def all_blocks(pruned: dict[str, Any]) -> Iterator[Block]:
+    """In reading order, with headers, footers and page numbers, and with blocks without text."""
+    listed = pruned.get("parsing_res_list") or []
+    settings = pruned.get("model_settings") or {}
+    markdown = settings.get("prompt_label") == DOCUMENT
+    boxes: dict[Any, list[Box]] = {}
+    for number, block in enumerate(listed):
+        boxes.setdefault(block.get("group_id", number), []).append(Box(*map(float, block["block_bbox"])))
+    for number, block in enumerate(listed):
+        label, content = block["block_label"], unmarked(block.get("block_content") or "").strip()
+        if settings.get("format_block_content") and label not in NEVER_FORMATTED:
+            content = FORMATTED.sub("", content).strip()
+        own = [Box(*map(float, block["block_bbox"]))]
+        if content:
+            own = boxes.pop(block.get("group_id", number), own)
+        yield Block(label, tuple(own), content, block.get("doubtful") is True, markdown)
+
+
+def unmarked(text: str) -> str:
+    """``text`` as any file may hold it, without the characters that have a meaning here."""
+    return OUR_MARKS.sub("", writable(text))
+
+
+def blocks_of(pruned: dict[str, Any]) -> Iterator[Block]:
+    """Those with text."""
+    return (block for block in all_blocks(pruned) if block.content)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page as parts in reading order, from its blocks: what every format but Markdown and JSON is written from.
+
+What the VLM read is text, whatever signs are in it. So no part is read as Markdown, but those of a VLM that was asked
+to write Markdown (``promptLabel`` ``document``), and of a page that has no blocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from docparser.convert.blocks import Block, Box, all_blocks, unmarked
+from docparser.convert.formulas import Formulas
+from docparser.convert.html_tables import Cell, Table, TableReader
+
+# Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so of the others as well.
+DECORATION = ("number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text")
+TITLES = {"doc_title": 1, "paragraph_title": 2, "abstract_title": 2, "reference_title": 2, "content_title": 2}
+CAPTIONS = ("table_title", "figure_title", "chart_title")
+# Labels of pictures, and the setting with which PaddleX writes the text in one too.
+PICTURES = {"image": "use_ocr_for_image_block", "header_image": "use_ocr_for_image_block",
+            "footer_image": "use_ocr_for_image_block", "chart": "use_ocr_for_image_block",
+            "seal": "use_seal_recognition"}  # fmt: skip
+HEADING = re.compile(r"^(#{1,7})\s+(.+)$", re.MULTILINE)
+NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,3})[.\s]")
+AROUND = r"(?:\s|</?(?:div|html|body|center)\b[^<>]*>)*"  # what PaddleX writes around a table
+BEGINS_TABLE = re.compile(rf"\A{AROUND}<table\b", re.IGNORECASE)
+PLACE = re.compile(r"_box((?:_-?[0-9]+){4})\.[a-z]+\Z")  # PaddleX names a picture by its box
+PICTURE = re.compile("\ue002([^\ue003]*)\ue003")  # in the text of a table's cell
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A heading if ``level`` is not 0 (1: the document's title), a table, a picture (its path) or a text. ``text`` has
+    formulas with their signs. ``share`` is how much of the page's width a picture has, in per cent."""
+
+    label: str
+    text: str = ""
+    level: int = 0
+    table: Table | None = None
+    picture: str = ""
+    share: int = 0
+    markdown: bool = False
+
+    def renamed(self, names: Mapping[str, str]) -> Part:
+        """With other paths of pictures: ``names``, from old to new."""
+
+        def cell(text: str) -> str:
+            return PICTURE.sub(lambda match: f"\ue002{names.get(match[1], match[1])}\ue003", text)
+
+        table = _each(self.table, cell) if self.table else None
+        return dataclasses.replace(self, picture=names.get(self.picture, self.picture), table=table)
+
+
+def parts_of(entry: Mapping[str, Any], pictures: Iterable[str]) -> tuple[Part, ...]:
+    """``entry`` is that of a page in an answer, ``pictures`` the paths of its pictures."""
+    text, pruned = entry["markdown"]["text"], entry.get("prunedResult")
+    if pruned is None:
+        return of_markdown(text)
+    return tuple(_parts(pruned, text, pictures))
+
+
+def of_markdown(text: str) -> tuple[Part, ...]:
+    """Of a page that has no blocks."""
+    return (Part("text", unmarked(text), markdown=True),)
+
+
+def _parts(pruned: dict[str, Any], markdown: str, pictures: Iterable[str]) -> Iterator[Part]:
+    ignored, levels = ignored_labels(pruned), Levels(markdown)
+    settings = pruned.get("model_settings") or {}
+    paths = Paths(pictures)
+    width = pruned.get("width")
+    across = float((width[0] if isinstance(width, list) else width) or 0)
+    blocks = list(all_blocks(pruned))
+    for number, block in enumerate(blocks):
+        if block.label in ignored or block.label == "formula_number":
+            continue
+        content = block.content
+        if block.label in PICTURES:
+            box = block.boxes[0]
+            if path := paths.of_box(box):
+                share = int(100 * box.width / across) if across else 0
+                yield Part(block.label, picture=path, share=share)
+                if not settings.get(PICTURES[block.label]):
+                    continue
+        elif block.label in ("display_formula", "formula") and number + 1 < len(blocks):
+            content = _with_number(content, blocks[number + 1], markdown)
+        if not content:
+            continue
+        tables, after = tables_of(block)
+        for table in tables:
+            yield Part(block.label, table=_each(table, paths.in_cell))
+        if tables:
+            content = after
+        if content:
+            level = levels.of(block.label, content)
+            yield Part(block.label, content, level, markdown=block.markdown and not level)
+
+
+class Paths:
+    """The paths of a page's pictures by their boxes. Jobs give the pictures other names, and the boxes stay in them."""
+
+    def __init__(self, pictures: Iterable[str]) -> None:
+        self._all = frozenset(pictures)
+        self._by_place: dict[str, list[str]] = {}
+        for path in pictures:
+            if place := PLACE.search(path):
+                self._by_place.setdefault(place[1], []).append(path)
+
+    def of_box(self, box: Box) -> str:
+        """Of pages that were joined, several pictures may have one box; each is asked for once, in order."""
+        same = self._by_place.get("".join(f"_{int(side)}" for side in (box.left, box.top, box.right, box.bottom)))
+        if not same:
+            return ""
+        return same.pop(0) if len(same) > 1 else same[0]
+
+    def in_cell(self, text: str) -> str:
+        """A cell's text with the paths that the pictures have now."""
+        return PICTURE.sub(lambda match: f"\ue002{self._now(match[1])}\ue003", text)
+
+    def _now(self, path: str) -> str:
+        place = None if path in self._all else PLACE.search(path)
+        return self._by_place.get(place[1], [path])[0] if place else path
+
+
+def _with_number(formula: str, after: Block, markdown: str) -> str:
+    """The formula with its number where the Markdown has it (``showFormulaNumber``), as PaddleX puts it there."""
+    tag = f" \\tag*{{{after.content}}}"
+    if after.label != "formula_number" or tag not in markdown:
+        return formula
+    return f"$${formula.replace('$$', '')}{tag}$$"
+
+
+def ignored_labels(pruned: dict[str, Any]) -> Iterable[str]:
+    """The labels that the Markdown leaves out."""
+    ignored = (pruned.get("model_settings") or {}).get("markdown_ignore_labels")
+    return DECORATION if ignored is None else ignored
+
+
+class Levels:
+    """The levels of a page's headings: those that PaddleX gave them in the page's Markdown, else by their numbers."""
+
+    def __init__(self, markdown: str) -> None:
+        self._said = {_key(match[2]): len(match[1]) for match in HEADING.finditer(markdown)}
+
+    def of(self, label: str, text: str) -> int:
+        """0 for what is no heading."""
+        if label not in TITLES:
+            return 0
+        numbered = NUMBERED.match(text) if label == "paragraph_title" else None
+        by_number = TITLES[label] + (numbered[1].count(".") if numbered else 0)
+        return min(self._said.get(_key(text), by_number), 6)
+
+
+def _key(text: str) -> str:
+    """PaddleX takes blanks and full stops from the ends of titles."""
+    return "".join(text.split()).rstrip(".").casefold()
+
+
+def tables_of(block: Block) -> tuple[list[Table], str]:
+    """The tables of a block, whose cells have formulas with their signs; and the text that follows them."""
+    if block.label not in ("table", "chart"):
+        return [], ""
+    if block.markdown:
+        return _markdown_tables(block.content), ""
+    if not BEGINS_TABLE.match(block.content):
+        return _chart(block), ""
+    reader = CellReader()
+    reader.feed(block.content)
+    reader.close()
+    after = re.split(r"</table\s*>", block.content, flags=re.IGNORECASE)[-1]
+    return reader.tables(), re.sub(rf"\A{AROUND}", "", after, flags=re.IGNORECASE).strip()
+
+
+def _chart(block: Block) -> list[Table]:
+    """A chart is answered as lines of cells between ``|``, the header first."""
+    rows = [line.split("|") for line in block.content.split("\n") if line.strip()]
+    if block.label != "chart" or len(rows) < 2 or len(rows[0]) < 2:
+        return []
+    cells = [
+        Cell(row, column, text=text.strip(), header=not row)
+        for row, texts in enumerate(rows)
+        for column, text in enumerate(texts)
+    ]
+    return [Table(cells)]
+
+
+def markdown_html(text: str) -> str:
+    """HTML that is not sanitised: tables are HTML in the Markdown, so HTML passes here."""
+    reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    tokens = reader.parse(text)
+    for token in tokens:
+        if token.type == "list_item_open" and token.info:  # a list may begin at any number, and leave some out
+            token.attrSet("value", token.info)
+    return reader.renderer.render(tokens, reader.options, {})
+
+
+def _markdown_tables(text: str) -> list[Table]:
+    formulas, reader = Formulas(), CellReader()
+    reader.feed(markdown_html(formulas.take_out(text)))
+    reader.close()
+    return [_each(table, formulas.put_back_signs) for table in reader.tables()]
+
+
+class CellReader(TableReader):
+    """Keeps the pictures in cells: the path between U+E002 and U+E003."""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        super().handle_starttag(tag, attrs)
+        if tag == "img":
+            self.handle_data(f"\ue002{dict(attrs).get('src') or ''}\ue003")
+
+
+def plain(table: Table) -> Table:
+    """The table without pictures; formulas in cells stand as LaTeX without their signs."""
+
+    def bare(text: str) -> str:
+        formulas = Formulas()
+        return formulas.put_back_latex(formulas.take_out(PICTURE.sub("", text))).strip()
+
+    return _each(table, bare)
+
+
+def find_tables(text: str) -> list[Table]:
+    """Every table in the Markdown ``text`` in order, plain."""
+    return [plain(table) for table in _markdown_tables(text)]
+
+
+def plain_tables(parts: Iterable[Part]) -> Iterator[Table]:
+    """Every table of a page in order."""
+    for part in parts:
+        if part.table is not None:
+            yield plain(part.table)
+        elif part.markdown:
+            yield from find_tables(part.text)
+
+
+def _each(table: Table, change: Any) -> Table:
+    return Table([dataclasses.replace(cell, text=change(cell.text)) for cell in table.cells])
