@@ -142,7 +142,7 @@ def _table(table: Table, formulas: Formulas) -> str:
 
 
 def _cell(cell: Cell, formulas: Formulas) -> str:
-    name = "th" if cell.header else "td"
+    tag = "th" if cell.header else "td"
     spans = (f' rowspan="{cell.rows}"' if cell.rows > 1 else "") + (
         f' colspan="{cell.columns}"' if cell.columns > 1 else ""
     )
