@@ -24,6 +24,7 @@ import docx
 import openpyxl
 import pypdfium2
 import pytest
+from openpyxl.utils.escape import unescape
 from PIL import Image
 
 from docparser.convert.document import ResultDocument, Source
@@ -188,7 +189,7 @@ def test_tables_of_all_formats():
     (table,) = docx.Document(io.BytesIO(convert(made, "docx"))).tables
     same((cell.text for row in table.rows for cell in row.cells), said)
     (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(made, "xlsx"))).worksheets
-    shown = [f"{cell.value:,}" if cell.data_type == "n" else cell.value for row in sheet.rows for cell in row]
+    shown = [f"{cell.value:,}" if cell.data_type == "n" else unescape(cell.value) for row in sheet.rows for cell in row]
     same(shown, said)
     assert all(cell.data_type in "sn" for row in sheet.rows for cell in row)
     lines = [json.loads(line)["text"] for line in convert(made, "chunks").decode().splitlines()]
@@ -216,6 +217,11 @@ def letters(text: str) -> str:
 LEFT_TO_RIGHT = [
     one for one in labelled() if not re.search("[\u0590-\u07ff\u202e]", one[1]) and one[0] != "vertical_text"
 ]
+
+
+def turned(text: str) -> str:
+    """Signs that readers mirror beside letters from right to left."""
+    return text.translate(str.maketrans("([{<", ")]}>"))
 
 
 def test_searchable_pdf_as_pdfium_reads_it(tmp_path: Path):
