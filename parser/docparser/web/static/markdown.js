@@ -32,7 +32,6 @@ export async function render(entry, pictures) {
   for (const part of parts(entry, pictures)) {
     const piece = document.createDocumentFragment();
     piece.append(...written(part, formulas, pictures));
-    if (part.kind !== "picture") finish(piece, pictures, part.now ?? ((path) => path));
     for (const element of piece.children) element.dataset.block = part.index;
     fragment.append(piece);
   }
@@ -44,11 +43,11 @@ export async function render(entry, pictures) {
 function written(part, formulas, pictures) {
   switch (part.kind) {
     case "markdown":
-      return sanitised(reader.render(formulas.takeOut(part.text))).childNodes;
+      return finished(sanitised(reader.render(formulas.takeOut(part.text))), pictures).childNodes;
     case "html":
-      return withFormulas(sanitised(part.text), formulas).childNodes;
+      return withFormulas(finished(sanitised(part.text), pictures, part.now), formulas).childNodes;
     case "chart":
-      return [table(part.rows, formulas)];
+      return finished(table(part.rows, formulas), pictures).childNodes;
     case "picture":
       return [picture(pictures[part.path])];
   }
@@ -82,12 +81,12 @@ function picture(address) {
 }
 
 function table(rows, formulas) {
-  const whole = document.createElement("table");
+  const root = document.createDocumentFragment();
+  const whole = root.appendChild(document.createElement("table"));
   for (const [at, cells] of rows.entries()) {
-    const row = whole.insertRow();
-    row.append(...cells.map((cell) => element(at ? "td" : "th", formulas.takeOut(cell))));
+    whole.insertRow().append(...cells.map((cell) => element(at ? "td" : "th", formulas.takeOut(cell))));
   }
-  return whole;
+  return root;
 }
 
 function sanitised(html) {
@@ -102,7 +101,9 @@ function withFormulas(root, formulas) {
   return root;
 }
 
-function finish(piece, pictures, now) {
+/** `piece` with our pictures, safe links and bounded tables. Until then it belongs to the sanitiser's document, where
+ * nothing is loaded. `now`: a picture's path -> the one that it has now. */
+function finished(piece, pictures, now = (path) => path) {
   for (const element of piece.querySelectorAll('[title="\ue002centre"]')) {
     element.removeAttribute("title");
     element.classList.add("center");
@@ -128,11 +129,11 @@ function finish(piece, pictures, now) {
   }
   cutSpans(piece);
   for (const table of piece.querySelectorAll("table")) {
-    const box = document.createElement("div");
-    box.className = "tablebox";
+    const box = Object.assign(document.createElement("div"), { className: "tablebox" });
     table.replaceWith(box);
     box.append(table);
   }
+  return piece;
 }
 
 /** The document's headings stand below the page's own two, for those who go by headings, and no level is left out. */
