@@ -32,7 +32,7 @@ def page_of(
     doubtful: dict[int, float | None] | None = None,
     **pruned: Any,
 ) -> str:
-    """``text``: what a VLM that writes Markdown reads in place of the second block; then the picture is not named as
+    """``text``: what a VLM that writes Markdown reads, all of it in the second block; then the picture is not named as
     that of a block. ``outlines``: polygons of blocks by their index; ``doubtful``: confidences of those that are, by
     their index. ``pruned``: further keys of the page's prunedResult."""
     blocks: list[dict[str, Any]] = [
@@ -41,7 +41,8 @@ def page_of(
     ]
     said: dict[str, Any] = {"text": TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "picture": PICTURE}
     if text is not None:
-        blocks[1]["block_content"] = text
+        for index, block in enumerate(blocks):
+            block["block_content"] = text if index == 1 else ""
         said = {"text": text}
         pruned = {"model_settings": {"prompt_label": "document"}, **pruned}
     for index, confidence in (doubtful or {}).items():
