@@ -82,7 +82,7 @@ class PageWork:
         blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}])]
         entry: dict[str, Any] = {
             "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks, **said.get("pruned", {})},
-            "markdown": {"text": said["text"], "images": {"imgs/a.jpg": self._picture}},
+            "markdown": {"text": said["text"], "images": {said.get("picture", "imgs/a.jpg"): self._picture}},
         }
         if task.options.answer.visualize:
             entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}

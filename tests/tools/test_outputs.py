@@ -48,8 +48,10 @@ def test_spreadsheet(results):
 
 def test_the_service_writes_the_same_spreadsheet(results):
     records = sorted((results / ".parse/pages").glob("*.json"))
-    texts = [json.loads(record.read_bytes())["markdown"]["text"] for record in records]
-    answer = {"layoutParsingResults": [{"markdown": {"text": text, "images": {}}} for text in texts]}
+    entries = [json.loads(record.read_bytes()) for record in records]
+    for entry in entries:
+        entry["markdown"]["images"] = {}
+    answer = {"layoutParsingResults": entries}
     service = workbook.render(ResultDocument.from_answer("book.pdf", answer))
     ours, theirs = (openpyxl.load_workbook(book) for book in (results / "book.xlsx", io.BytesIO(service)))
     assert ours.sheetnames == theirs.sheetnames and len(ours.sheetnames) == 3
@@ -77,13 +79,14 @@ def test_the_service_writes_the_same_word_file(results):
     answer = {
         "layoutParsingResults": [
             {
+                "prunedResult": record["prunedResult"],
                 "markdown": {
                     "text": record["markdown"]["text"],
                     "images": {
                         name: base64.b64encode((results / name).read_bytes()).decode()
                         for name in record["markdown"]["images"].values()
                     },
-                }
+                },
             }
             for record in records
         ]

@@ -19,9 +19,10 @@ BLOCKS = [
     ),
     ("image", [10, 94, 50, 130], ""),
 ]
+PICTURE = "imgs/img_in_image_box_10_94_50_130.jpg"
 TEXT = (
     "# Wells of the Lower Valley\n\n{}\n\n{}\n\n"
-    '<div style="text-align: center;"><img src="imgs/a.jpg" alt="Well"></div>'
+    f'<div style="text-align: center;"><img src="{PICTURE}" alt="Well"></div>'
 )
 
 
@@ -31,12 +32,19 @@ def page_of(
     doubtful: dict[int, float | None] | None = None,
     **pruned: Any,
 ) -> str:
-    """``outlines``: polygons of blocks by their index; ``doubtful``: confidences of those that are, by their index.
-    ``pruned``: further keys of the page's prunedResult."""
+    """``text``: what a VLM that writes Markdown reads, all of it in the second block; then the picture is not named as
+    that of a block. ``outlines``: polygons of blocks by their index; ``doubtful``: confidences of those that are, by
+    their index. ``pruned``: further keys of the page's prunedResult."""
     blocks: list[dict[str, Any]] = [
         {"block_label": label, "block_bbox": box, "block_content": content, "block_polygon_points": outline}
         for (label, box, content), outline in zip(BLOCKS, map((outlines or {}).get, range(len(BLOCKS))), strict=True)
     ]
+    said: dict[str, Any] = {"text": TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "picture": PICTURE}
+    if text is not None:
+        for index, block in enumerate(blocks):
+            block["block_content"] = text if index == 1 else ""
+        said = {"text": text}
+        pruned = {"model_settings": {"prompt_label": "document"}, **pruned}
     for index, confidence in (doubtful or {}).items():
         blocks[index] |= {"confidence": confidence, "doubtful": True}
-    return json.dumps({"text": text or TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "blocks": blocks, "pruned": pruned})
+    return json.dumps({**said, "blocks": blocks, "pruned": pruned})

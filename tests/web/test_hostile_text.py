@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import random
 
 import pytest
@@ -36,9 +37,24 @@ GROWTH = """async ({ piece, bound }) => {
 BOUND = 24
 CUT = """async (html) => {
     const { render } = await import("/ui/markdown.js");
-    const root = await render(html, {});
+    const block = { block_label: "table", block_content: html, block_bbox: [0, 0, 9, 9] };
+    const entry = { prunedResult: { parsing_res_list: [block] }, markdown: { text: html } };
+    const root = await render(entry, {});
     return [...root.querySelectorAll("td")].map((cell) => [cell.rowSpan, cell.colSpan]);
 }"""
+
+# What the page shows of blocks of text, each with the number of its block.
+SHOW = """async (blocks) => {
+    const { render } = await import("/ui/markdown.js");
+    const block_bbox = [0, 0, 9, 9];
+    const listed = blocks.map(([label, text]) => ({ block_label: label, block_content: text, block_bbox }));
+    const root = await render({ prunedResult: { parsing_res_list: listed }, markdown: { text: "" } }, {});
+    const inside = [...root.querySelectorAll("*")].map((element) => element.localName);
+    return [[...root.children].map((element) => [Number(element.dataset.block), element.textContent]), inside];
+}"""
+PRINTED = """from tests.jobs.test_printed_text import labelled
+answer = labelled()
+"""
 
 # The same of the service's own code.
 SCAN_BY_SERVICE = """
@@ -50,6 +66,21 @@ CUT_BY_SERVICE = """
 from docparser.convert.html_tables import read_tables
 answer = [[cell.rows, cell.columns] for cell in read_tables(given)[0].cells]
 """
+
+
+def test_text_is_shown_as_it_was_printed(site):
+    blocks = by_service(PRINTED)
+    assert len(blocks) >= 20
+    shown, elements = site.open().evaluate(SHOW, blocks)
+    assert [(number, text) for number, text in shown] == [(number, text) for number, (_, text) in enumerate(blocks)]
+    assert set(elements) <= {"p", "div", "pre", "h1", "h2", "h3", "h4", "h5", "h6"}
+
+
+def test_tables_show_what_was_printed_in_cells(site):
+    texts = [text for _, text in by_service(PRINTED)]
+    rows = "".join(f"<tr><td>{html.escape(text)}</td></tr>" for text in texts)
+    (_, shown), *_ = site.open().evaluate(SHOW, [["table", f"<table>{rows}</table>"]])[0]
+    assert shown == "".join(texts)
 
 
 def test_formulas_are_those_of_the_service(site):

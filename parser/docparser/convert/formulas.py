@@ -21,6 +21,7 @@ DISPLAY_MARKS = {"$$": "$$", "\\[": "\\]"}
 DISPLAY_OPENS = re.compile(r"\$\$|\\\[")
 INLINE_OPENS = re.compile(r"(?<![\\$\w])\$|\\\(")
 DIGIT_OR_DOLLAR = re.compile(r"[\d$]")  # after a closing sign: then it is a price's
+PRICE = re.compile(r"[0-9]")  # after an opening sign; if a blank stands before the closing one, that opens a formula
 # Tells a formula from prices: "$5 and $10" has no formula, "$ x $" and "$n^2$" are formulas.
 MATHEMATICAL = re.compile(r"[\\^_={}+<>|*/]|^\s*[A-Za-z]\s*$")
 LONGEST_IN_DOLLARS = 2000  # characters
@@ -84,6 +85,8 @@ def inline_formulas(text: str) -> Iterator[Formula]:
 
 def _between_dollars(text: str, begin: int, end: int) -> bool:
     if end - begin > LONGEST_IN_DOLLARS or DIGIT_OR_DOLLAR.match(text, end + 1):
+        return False
+    if PRICE.match(text, begin) and text[end - 1] == " ":
         return False
     return MATHEMATICAL.search(text[begin:end]) is not None
 

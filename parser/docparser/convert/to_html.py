@@ -142,10 +142,9 @@ def _table(table: Table, formulas: Formulas) -> str:
 
 
 def _cell(cell: Cell, formulas: Formulas) -> str:
-    tag = "th" if cell.header else "td"
-    spans = (f' rowspan="{cell.rows}"' if cell.rows > 1 else "") + (
-        f' colspan="{cell.columns}"' if cell.columns > 1 else ""
-    )
+    covers = {"rowspan": cell.rows, "colspan": cell.columns}
+    spans = "".join(f' {name}="{count}"' for name, count in covers.items() if count > 1)
     text = _text(cell.text, formulas).replace("\n", "<br>")
     text = PICTURE.sub(lambda match: f'<img src="{html.escape(html.unescape(match[1]))}" alt="Image">', text)
+    tag = "th" if cell.header else "td"
     return f"<{tag}{spans}>{text}</{tag}>"

@@ -23,6 +23,7 @@ MAX_DIGITS = 15  # Excel keeps no more of a number
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
 # XML 1.0 allows no other control characters, and a workbook is XML.
 NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+LIKE_ESCAPES = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")  # programs read _x0041_ as "A" (ECMA-376 part 1, 22.9.2.19)
 MAX_TEXT = 32_767  # characters of a cell, by Excel's limits
 MAX_ROWS, MAX_COLUMNS = 1_048_576, 16_384
 MIN_WIDTH, MAX_WIDTH = 8, 60  # of a column, in characters
@@ -73,7 +74,7 @@ def write_cell(target: SheetCell, text: str) -> None:
         target.value = float(plain) if decimals else int(plain)
         target.number_format = ("#,##0" if match[2] else "0") + ("." + "0" * decimals if decimals else "")
         return
-    target.value = text
+    target.value = LIKE_ESCAPES.sub("_x005F_", text)
     target.data_type = "s"  # after the value: openpyxl takes "=..." for a formula and "#N/A" for an error
     target.quotePrefix = text.startswith(FORMULA_SIGNS)
 

@@ -95,7 +95,10 @@ class _Reader(HTMLParser):
 def target(data: bytes) -> None:
     choices = Choices(data)
     pages = [page_of(choices) for _ in range(1 + choices.below(2))]
-    entries = [{"markdown": {"text": page.text, "images": dict(page.pictures)}} for page in pages]
+    entries: list[dict] = [{"markdown": {"text": page.text, "images": dict(page.pictures)}} for page in pages]
+    for entry in entries:
+        if choices.chance(2):
+            entry["prunedResult"] = pruned_of(choices)
     document = ResultDocument.from_answer(choices.text(longest=60), {"layoutParsingResults": entries})
     written = "".join(to_html.pieces(document))
     reader = _Reader()
@@ -109,6 +112,17 @@ def target(data: bytes) -> None:
 def page_of(choices: Choices) -> ResultPage:
     names = ("imgs/a.jpg", "imgs/b.png", choices.text(longest=30))
     return ResultPage(choices.text(WORDS), {choices.one(names): PICTURE for _ in range(choices.below(3))})
+
+
+def pruned_of(choices: Choices) -> dict:
+    """Of a page whose blocks are hostile, of a VLM that writes Markdown or one that does not."""
+    labels = ("text", "doc_title", "table", "chart", "image", "figure_title", "algorithm", "content", "display_formula")
+    blocks = [
+        {"block_label": choices.one(labels), "block_content": choices.text(WORDS), "block_bbox": [0, 0, 9, 9]}
+        for _ in range(choices.below(4))
+    ]
+    settings = {"prompt_label": choices.one(("ocr", "document")), "format_block_content": choices.chance(2)}
+    return {"parsing_res_list": blocks, "model_settings": settings}
 
 
 def check_archive(document: ResultDocument) -> None:

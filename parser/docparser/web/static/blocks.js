@@ -84,24 +84,11 @@ function isBox(points, [left, top, right, bottom]) {
   return !points || (points.length === 4 && points.every(([x, y]) => [left, right].includes(x) && [top, bottom].includes(y)));
 }
 
-const letters = (text) => text.replace(/<[^<>]*>/g, "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "").slice(0, 60);
-
-/** Marks each top-level piece of `article` with its block, by comparing their words; both are in reading order. */
-export function match(article, pruned) {
-  const blocks = pruned.parsing_res_list.map((block) => ({ text: letters(block.block_content ?? ""), kind: kind(block.block_label) }));
-  let from = 0;
-  for (const element of article.children) {
-    const text = letters(element.textContent);
-    const picture = !text && element.querySelector("img");
-    const index = blocks.findIndex((block, at) => at >= from && (picture
-      ? block.kind === "picture"
-      : text && block.text && (block.text.startsWith(text) || text.startsWith(block.text))));
-    if (index >= 0) {
-      element.dataset.block = index;
-      const block = pruned.parsing_res_list[index];
-      if (block.doubtful) (element.matches("ul, ol") && element.querySelector("li") || element).prepend(mark(block));
-      from = index + 1;
-    }
+/** A sign before what is doubtful in `article`, whose pieces say their blocks. */
+export function markDoubtful(article, pruned) {
+  for (const [index, block] of pruned.parsing_res_list.entries()) {
+    const element = block.doubtful && article.querySelector(`[data-block="${index}"]`);
+    if (element) (element.matches("ul, ol") && element.querySelector("li") || element).prepend(mark(block));
   }
 }
 
@@ -120,9 +107,9 @@ export function link(sheet, article, choose) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const light = (index, on, scroll) => {
     for (const [root, selector] of [[sheet, `.box[data-index="${index}"]`], [article, `[data-block="${index}"]`]]) {
-      for (const element of root.querySelectorAll(selector)) {
+      for (const [at, element] of root.querySelectorAll(selector).entries()) {
         element.dataset.lit = on;
-        if (on && root === scroll) element.scrollIntoView({ block: "nearest", behavior: calm.matches ? "instant" : "smooth" });
+        if (on && root === scroll && !at) element.scrollIntoView({ block: "nearest", behavior: calm.matches ? "instant" : "smooth" });
       }
     }
   };

@@ -54,5 +54,7 @@ export function* inlineFormulas(text) {
   }
 }
 
+// A price's dollar is followed by a digit; if a blank stands before the next dollar, that one opens a formula.
 const betweenDollars = (text, begin, end) =>
-  end - begin <= LONGEST_IN_DOLLARS && !/[\d$]/.test(text[end + 1] ?? "") && MATHEMATICAL.test(text.slice(begin, end));
+  end - begin <= LONGEST_IN_DOLLARS && !/[\d$]/.test(text[end + 1] ?? "") &&
+  !(/[0-9]/.test(text[begin]) && text[end - 1] === " ") && MATHEMATICAL.test(text.slice(begin, end));

@@ -27,7 +27,7 @@ export class Reading {
     new ResizeObserver(() => this.#reach()).observe(by("text"));
   }
 
-  /** `fragment` is `markdown` as elements. */
+  /** `fragment` is the page as elements. */
   show(fragment, markdown) {
     this.#markdown = markdown;
     by("text").replaceChildren(fragment);

@@ -97,7 +97,7 @@ export class Viewer {
       if (signal.aborted) return;
       if (report?.error) return this.#broken({ says: ofKind("failed", report.error.kind, "failed"), words: report.error.message });
       const pictures = Object.fromEntries(Object.entries(entry.markdown.images ?? {}).map(([path, url]) => [path, api.picture(url)]));
-      const fragment = await render(entry.markdown.text, pictures);
+      const fragment = await render(entry, pictures);
       if (signal.aborted) return;
       this.#show(entry, fragment);
       this.#credit(models);
@@ -113,7 +113,7 @@ export class Viewer {
     const outlines = blocks.spotted(entry.prunedResult);
     by("sheet").replaceChildren(image, ...blocks.boxes(entry.prunedResult), ...(outlines ? [outlines] : []));
     this.#reading.show(fragment, entry.markdown.text);
-    blocks.match(by("text"), entry.prunedResult);
+    blocks.markDoubtful(by("text"), entry.prunedResult);
     for (const pane of document.querySelectorAll(".scroll")) pane.scrollTop = 0;
   }
 

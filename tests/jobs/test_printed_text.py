@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the VLM read comes out of every format as it was read, whatever signs are in it.
+
+Texts of Markdown, HTML, LaTeX, spreadsheets and bidirectional scripts are made from a seed. PRINTED_TEXTS says how many
+(150).
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import unicodedata
+from collections.abc import Callable, Iterable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import docx
+import openpyxl
+import pypdfium2
+import pytest
+from openpyxl.utils.escape import unescape
+from PIL import Image
+
+from docparser.convert.document import ResultDocument, Source
+from docparser.convert.format_names import Format
+from docparser.convert.formats import convert
+from docparser.convert.formulas import Formulas
+from docparser.convert.parts import CAPTIONS, TITLES
+from tests.support.system_packages import needs
+
+COUNT = int(os.environ.get("PRINTED_TEXTS", "150"))
+ON_A_PAGE = 25
+LABELS = ("text", "doc_title", "paragraph_title", "abstract_title", "figure_title", "table_title", "chart_title",
+          "vision_footnote", "reference_content", "reference", "abstract", "content", "algorithm", "vertical_text",
+          "seal", "formula", "display_formula", "inline_formula", "ocr", "table")  # fmt: skip
+PRINTED = (
+    "List<String>", "<name>", "<b>not bold</b>", "</div>", "<!-- seen -->", "<script>alert(1)</script>", "<table>",
+    "<img src=x>", "&amp;", "&lt;", "&#65;", "&copy", "a < b > c", "]]>", "<?php", "2*3*4", "__init__", "_x_", "**",
+    "***", "---", "# 12", "## a", "+ 5 degrees", "- 5", "* a", "> 50 percent", "C:\\new\\_folder", "\\*", "\\#",
+    "1984. It was",
+    "7.", "3)", "12. twelve", "`code`", "```", "~~gone~~", "~", "[a](b)", "![a](b)", "[1]: http://a.example/", "[x]",
+    "| a | b |", "|---|", "====", "http://a.example/?a=1&b=2", "<http://a.example>", "\\alpha", "x_1", "\\frac{a}{b}",
+    "{", "}", "^2", "\\begin{x}", "$5", "$6", "100 %", "=1+1", "+5", "-2+3", "@x", "'quoted'", "#N/A", "007", "1,234",
+    "_x0041_", "=HYPERLINK(\"a\")", "\u202egpj.exe\u202c", "\u200fabc\u200e", "\u05d0\u05d1 12 \u05d2", "\u0627\u0644",
+    "中文。", "é", "“q”", "word", "Mill", "and", "of 12", ".", ";", ":", "!", "?", "%", "\"", "'", "&", "<", ">", "/",
+)  # fmt: skip
+BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def texts(count: int) -> list[str]:
+    """Those that hold formulas are left out: these are more than text."""
+    draw, made = random.Random(33), []
+    while len(made) < count:
+        text = " ".join(draw.choices(PRINTED, k=draw.randint(1, 7)))
+        if Formulas().take_out(text) == text and not re.match(r"</?(?:div|table)\b", text):
+            made.append(text)
+    return made
+
+
+def block(label: str, content: str, row: int) -> dict[str, Any]:
+    return {"block_label": label, "block_content": content, "block_bbox": [40, 40 * row + 4, 960, 40 * row + 34]}
+
+
+def page(blocks: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """An entry, with the Markdown that the words alone would be."""
+    listed = [block(label, content, row) for row, (label, content) in enumerate(blocks)]
+    return {
+        "prunedResult": {"parsing_res_list": listed, "width": 1000, "height": 40 * len(listed) + 40},
+        "markdown": {"text": "\n\n".join(one["block_content"] for one in listed), "images": {}},
+    }
+
+
+def pages(blocks: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [page(blocks[at : at + ON_A_PAGE]) for at in range(0, len(blocks), ON_A_PAGE)]
+
+
+def document(entries: list[dict[str, Any]]) -> ResultDocument:
+    return ResultDocument.from_answer("signs.pdf", {"layoutParsingResults": entries})
+
+
+def labelled(beside: str = "") -> list[tuple[str, str]]:
+    return [(LABELS[number % len(LABELS)], text + beside) for number, text in enumerate(texts(COUNT))]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+class Reader(HTMLParser):
+    """The texts of a page's elements."""
+
+    BLOCKS = ("p", "div", "pre", "td", "th", *(f"h{level}" for level in range(1, 7)))
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[str] = []
+        self._in_math = False
+        self._tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._tags.add(tag)
+        self._in_math = self._in_math or tag == "math"
+        if tag in self.BLOCKS:
+            self.found.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_math = self._in_math and tag != "math"
+
+    def handle_data(self, data: str) -> None:
+        if self.found and not self._in_math:
+            self.found[-1] += data
+
+    @property
+    def tags(self) -> set[str]:
+        return self._tags
+
+
+def read_html(written: bytes) -> Reader:
+    reader = Reader()
+    reader.feed(written.decode().partition("<body>")[2])
+    reader.close()
+    return reader
+
+
+def same(found: Iterable[str], expected: Iterable[str], clean: Callable[[str], str] = one_line) -> None:
+    found, expected = [text for text in map(clean, found) if text], [clean(text) for text in expected]
+    assert found == expected
+
+
+def test_html():
+    blocks = labelled()
+    reader = read_html(convert(document(pages(blocks)), "html"))
+    same(reader.found, (text for _, text in blocks))
+    assert reader.tags <= {"p", "div", "pre", "hr", "h1", "h2", "h3", "h4", "h5", "h6"}
+
+
+def test_html_beside_a_formula():
+    blocks = labelled(" with $x^2$")
+    reader = read_html(convert(document(pages(blocks)), "html"))
+    same(reader.found, (text.removesuffix(" $x^2$") for _, text in blocks))
+    assert "math" in reader.tags
+
+
+def word_paragraphs(written: bytes) -> list[str]:
+    return [paragraph.text for paragraph in docx.Document(io.BytesIO(written)).paragraphs]
+
+
+def test_word():
+    blocks = labelled()
+    written = convert(document(pages(blocks)), "docx")
+    same(word_paragraphs(written), (text for _, text in blocks))
+    styles = {paragraph.style.name for paragraph in docx.Document(io.BytesIO(written)).paragraphs if paragraph.style}
+    assert all(style == "Normal" or style.startswith("Heading") for style in styles), "no list numbers anew"
+
+
+def test_word_beside_a_formula():
+    blocks = labelled(" with $x^2$")
+    same(word_paragraphs(convert(document(pages(blocks)), "docx")), (text.removesuffix(" $x^2$") for _, text in blocks))
+
+
+def test_chunks():
+    blocks = labelled()
+    titles, said = [], []
+    for line in convert(document(pages(blocks)), "chunks").decode().splitlines():
+        chunk = json.loads(line)
+        said += chunk["text"].split("\n\n") if chunk["kind"] != "heading" else []
+        titles += chunk["headings"]
+    same(said, (text for label, text in blocks if label not in TITLES))
+    assert {one_line(text) for label, text in blocks if label in TITLES} == set(titles)
+
+
+def cells() -> tuple[list[str], list[dict[str, Any]]]:
+    """Tables of three columns, as PaddleX writes them: cells are escaped."""
+    said = texts(COUNT - COUNT % 3)
+    rows = ["".join(f"<td>{html.escape(text)}</td>" for text in said[at : at + 3]) for at in range(0, len(said), 3)]
+    return said, [page([("table", f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")])]
+
+
+def test_tables_of_all_formats():
+    said, entries = cells()
+    made = document(entries)
+    same(read_html(convert(made, "html")).found, said)
+    (table,) = docx.Document(io.BytesIO(convert(made, "docx"))).tables
+    same((cell.text for row in table.rows for cell in row.cells), said)
+    (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(made, "xlsx"))).worksheets
+    shown = [f"{cell.value:,}" if cell.data_type == "n" else unescape(cell.value) for row in sheet.rows for cell in row]
+    same(shown, said)
+    assert all(cell.data_type in "sn" for row in sheet.rows for cell in row)
+    lines = [json.loads(line)["text"] for line in convert(made, "chunks").decode().splitlines()]
+    rows = [re.split(r" (?<!\\)\| ", row[2:-2]) for row in "\n".join(lines).splitlines() if row[:2] == "| "]
+    assert {one_line(text).replace("|", "\\|") for text in said} <= {text for row in rows for text in row}
+
+
+def searchable(tmp_path: Path, blocks: list[tuple[str, str]]) -> bytes:
+    """Of white pictures, so that no ink tells where the lines are."""
+    entries = pages(blocks)
+    sizes = [(int(entry["prunedResult"]["width"]), int(entry["prunedResult"]["height"])) for entry in entries]
+    first, *rest = [Image.new("L", size, 255) for size in sizes]
+    first.save(tmp_path / "signs.tif", save_all=True, append_images=rest)
+    made = ResultDocument("signs", document(entries).pages, {"layoutParsingResults": entries},
+                          Source(tmp_path / "signs.tif", "TIFF"))  # fmt: skip
+    return convert(made, "pdf")
+
+
+def letters(text: str) -> str:
+    """Without blanks, for a layer's lines are broken; and without what tells the direction of writing, which readers
+    of PDFs use and leave out."""
+    return "".join(BIDI.sub("", unicodedata.normalize("NFKC", text)).split())
+
+
+LEFT_TO_RIGHT = [
+    one for one in labelled() if not re.search("[\u0590-\u07ff\u202e]", one[1]) and one[0] != "vertical_text"
+]
+
+
+def turned(text: str) -> str:
+    """Signs that readers mirror beside letters from right to left."""
+    return text.translate(str.maketrans("([{<", ")]}>"))
+
+
+def test_searchable_pdf_as_pdfium_reads_it(tmp_path: Path):
+    found = "".join(
+        view.get_textpage().get_text_bounded() for view in pypdfium2.PdfDocument(searchable(tmp_path, LEFT_TO_RIGHT))
+    )
+    assert letters(found) == letters("".join(text for _, text in LEFT_TO_RIGHT))
+
+
+def test_searchable_pdf_has_every_letter_of_any_direction(tmp_path: Path):
+    views = pypdfium2.PdfDocument(searchable(tmp_path, labelled()))
+    found = "".join(view.get_textpage().get_text_bounded() for view in views)
+    assert sorted(turned(letters(found))) == sorted(turned(letters("".join(text for _, text in labelled()))))
+
+
+@needs("poppler-utils")
+def test_searchable_pdf_as_poppler_reads_it(tmp_path: Path):
+    (tmp_path / "signs.pdf").write_bytes(searchable(tmp_path, LEFT_TO_RIGHT))
+    words = ["pdftotext", "-raw", str(tmp_path / "signs.pdf"), "-"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert letters(found) == letters("".join(text for _, text in LEFT_TO_RIGHT))
+
+
+@needs("libreoffice-writer-nogui")
+def test_word_as_libreoffice_reads_it(tmp_path: Path):
+    blocks = labelled()
+    (tmp_path / "signs.docx").write_bytes(convert(document(pages(blocks)), "docx"))
+    home = f"-env:UserInstallation=file://{tmp_path}/home"
+    words = ["soffice", home, "--headless", "--convert-to", "txt:Text (encoded):UTF8", "--outdir", str(tmp_path)]
+    done = subprocess.run(
+        [*words, str(tmp_path / "signs.docx")], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert (tmp_path / "signs.txt").is_file(), done.stdout + done.stderr
+    same((tmp_path / "signs.txt").read_text("utf-8-sig").split("\n"), (text for _, text in blocks))
+
+
+LEASE = ("7. The tenant pays.", "8. The landlord mends.", "9. Both sign.", "12. Twelve", "13. Thirteen", "3) three",
+         "1984. It was", "- 5 degrees", "+ 5 degrees")  # fmt: skip
+
+
+@pytest.mark.parametrize("format", ["html", "docx"])
+def test_printed_numbers_stay(format: Format):
+    written = convert(document([page([("text", "\n".join(LEASE)), ("text", LEASE[0])])]), format)
+    said = read_html(written).found if format == "html" else word_paragraphs(written)
+    same(said, [*LEASE, LEASE[0]])
+
+
+def test_a_vlm_that_was_asked_for_markdown_is_read_as_markdown():
+    entry = page([("text", "The **mean**:\n\n7. seven\n9. nine"), ("table", "| a<br> | b |\n|---|---|\n| 1 | 2 |")])
+    entry["prunedResult"]["model_settings"] = {"prompt_label": "document"}
+    written = convert(document([entry]), "html").decode()
+    assert "<strong>mean</strong>" in written and '<li value="7">' in written and '<li value="9">' in written
+    said = word_paragraphs(convert(document([entry]), "docx"))
+    assert [text for text in said if text] == ["The mean:", "7. seven", "9. nine"]
+    (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(document([entry]), "xlsx"))).worksheets
+    assert [[cell.value for cell in row] for row in sheet.rows] == [["a", "b"], [1, 2]]
+
+
+def test_what_formatted_blocks_have_around_them_is_no_text():
+    blocks = [("paragraph_title", "## # 12"), ("figure_title", '<div style="text-align: center;"><b> a</div>\n')]
+    entry = page(blocks)
+    entry["prunedResult"]["model_settings"] = {"format_block_content": True}
+    same(read_html(convert(document([entry]), "html")).found, ["# 12", "<b> a"])
+    assert set(CAPTIONS) >= {"figure_title"}
