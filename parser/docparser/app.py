@@ -25,7 +25,6 @@ from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
 from docparser.http.jobs import events, results, routes
-from docparser.jobs.callbacks.sender import CallbackMetrics
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -56,7 +55,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     allowance = Allowance(keys, ledger_of(settings), client_metrics)
     audit = AuditLog(settings.audit_log)
     admission = Admission(keys, Origins.of(settings), allowance, audit, client_metrics)
-    jobs = JobService(settings, service, readiness, allowance, audit, model, CallbackMetrics(metrics.registry))
+    jobs = JobService(settings, service, readiness, allowance, audit, model, metrics.registry)
     offload = Offload(settings, answers.JOBS)
 
     @contextlib.asynccontextmanager

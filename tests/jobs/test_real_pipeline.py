@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 import subprocess
 import sys
+import threading
+import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -18,6 +22,7 @@ from tests.support.jobs import JOBS, JobsParser
 from tests.support.paths import DATA
 from tests.support.processes import child_environment
 from tests.support.simulated_vlm import SimulatedVlm, default_answer, image_of, prompt_of
+from tests.support.wait import WAIT_S
 
 HANDBOOK = DATA / "handbook.pdf"
 
@@ -38,6 +43,7 @@ def parser(tmp_path_factory):
     vlm = SimulatedVlm()
     vlm.answer = answer
     parser = JobsParser(folder, vlm.port, ("-m", "docparser"))
+    parser.data = folder / "data"
     yield parser.wait()
     parser.end()
     vlm.close()
@@ -79,3 +85,60 @@ def test_the_job_is_what_layout_parsing_gives(parser, options):
     assert normal(together) == normal(direct)
     assert len(lines) == 3 and {len(line["layoutParsingResults"][0]["markdown"]["images"]) for line in lines} == {1}
     assert parser.client.delete(f"{JOBS}/{job_id}?purge=true").status_code == 200
+
+
+class Replacing(threading.Thread):
+    """Writes ``content`` over the first file ``name`` of a page of the job that appears."""
+
+    def __init__(self, folder: Path, name: str, content: bytes) -> None:
+        super().__init__()
+        self.replaced: Path | None = None
+        self._folder, self._name, self._content = folder, name, content
+
+    def run(self) -> None:
+        end = time.monotonic() + WAIT_S
+        while self.replaced is None and time.monotonic() < end:
+            for path in self._folder.glob(f"pages/0*/{self._name}"):
+                path.write_bytes(self._content)
+                self.replaced = path
+                return
+            time.sleep(0.002)
+
+
+class Evil:
+    """Runs code where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self._mark,)
+
+
+@pytest.mark.parametrize("name", ["frozen.json", "frozen-0000.png"])
+def test_a_page_that_was_exchanged_is_read_again_and_runs_nothing(parser, tmp_path, name):
+    mark = tmp_path / "ran"
+    job_id = parser.job(HANDBOOK.read_bytes(), optionalPayload=json.dumps({"restructurePages": True}))
+    replacing = Replacing(parser.data / "jobs" / job_id, name, pickle.dumps(Evil(mark)))
+    replacing.start()
+    state = parser.ended(job_id)
+    replacing.join()
+    assert replacing.replaced is not None and not mark.exists()
+    assert state["state"] == "done" and state["extractProgress"]["extractedPages"] == 3
+    pages = [line["layoutParsingResults"][0] for line in parser.lines(state["resultUrl"]["jsonUrl"])]
+    assert all(page["markdown"]["text"] for page in pages)
+    assert "is not what was written" in parser.log.read_text()
+    assert parser.metrics()["docparser_damaged_pages_total"] >= 1
+
+
+def test_a_picture_that_was_exchanged_is_not_given_out(parser):
+    job_id = parser.job(HANDBOOK.read_bytes())
+    lines = parser.lines(parser.ended(job_id)["resultUrl"]["jsonUrl"])
+    (address,) = lines[0]["layoutParsingResults"][0]["markdown"]["images"].values()
+    assert httpx.get(address, trust_env=False).status_code == 200
+    (path,) = (parser.data / "jobs" / job_id / "pages").glob(f"000001-*/{address.rsplit('/', 1)[1]}")
+    path.write_bytes(b"another picture")
+    refused = httpx.get(address, trust_env=False)
+    assert refused.status_code == 500 and "not what was written" in refused.json()["msg"]
+    failed = parser.state(job_id)["docparser"]["failedPages"]
+    assert [(page["page"], page["kind"]) for page in failed] == [(1, "damaged")]

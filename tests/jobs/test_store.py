@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +20,7 @@ from docparser.errors import (
     StorageUnavailable,
 )
 from docparser.jobs.links import Links
+from docparser.jobs.pages import frozen_of
 from docparser.jobs.storage import repair, retention
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.job_folders import JobFolders
@@ -155,6 +157,46 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     place.queue.damaged(job_id, 1, "damaged")
     assert place.store.retry(job_id, "") == 1
     assert [page for _, page in place.work()] == [1]
+
+
+def test_every_file_of_a_page_is_checked(place):
+    job_id = place.submit()
+    place.work()
+    name, sha256, _ = place.files.keep_page(job_id, 2, {"number": 2}, {"a.jpg": b"picture", "frozen.json": b"{}"})
+    page, files = place.files.read_page(job_id, name, sha256)
+    assert page["number"] == 2 and files == {"a.jpg": b"picture", "frozen.json": b"{}"}
+    content = place.files.read_page_file(job_id, name, "page.json")
+    place.files.remove_page(job_id, name)
+    place.files.write_page(job_id, name, {"a.jpg": b"picture", "frozen.json": b"{ }"}, content)
+    with pytest.raises(StorageDamaged, match=r"frozen\.json .* not what was written"):
+        place.files.read_page(job_id, name, sha256)
+    assert place.files.page_file(job_id, name, sha256, "a.jpg") == b"picture"
+    with pytest.raises(FileNotFoundError):
+        place.files.page_file(job_id, name, sha256, "b.jpg")
+    with pytest.raises(StorageDamaged, match="not what was written"):
+        place.files.check_copies(name, page, _copies(place, frozen=b"other"))
+    place.files.check_copies(name, page, _copies(place, frozen=b"{}"))
+
+
+def _copies(place, frozen: bytes) -> dict:
+    contents = {"a.jpg": b"picture", "frozen.json": frozen}
+    paths = {name: place.root / name for name in contents}
+    for name, path in paths.items():
+        path.write_bytes(contents[name])
+    return paths
+
+
+def test_a_page_of_an_older_release_is_readable_and_its_pickle_is_not_read(place):
+    """Its page.json has a list of names."""
+    job_id = place.submit()
+    place.work()
+    content = json.dumps({"number": 2, "files": ["a.jpg", "frozen"]}).encode()
+    place.files.write_page(job_id, "000002-0123456789abcdef", {"a.jpg": b"p", "frozen": b"\x80"}, content)
+    page, files = place.files.read_page(job_id, "000002-0123456789abcdef", None)
+    assert page["number"] == 2 and files["a.jpg"] == b"p"
+    assert place.files.page_file(job_id, "000002-0123456789abcdef", None, "a.jpg") == b"p"
+    with pytest.raises(StorageDamaged, match="older release"):
+        frozen_of(files)
 
 
 def test_a_full_disk_is_named_and_what_was_there_stays(tmp_path):

@@ -21,6 +21,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import VlmUnavailable
 from docparser.jobs import runner as runner_module
+from docparser.jobs.damage import Damage
 from docparser.jobs.runner import JobRunner
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.suspects import ABSENCES, SUSPECT
@@ -88,7 +89,8 @@ def test_the_guilty_page_ends_and_the_others_are_parsed(tmp_path: Path, monkeypa
         anyone = Allowance(
             KeyRing(), UsageLedger(place.files.root / "usage.sqlite3"), ClientMetrics(CollectorRegistry())
         )
-        runner = JobRunner(settings, service, Ready(), place.store, place.queue, place.files, retention, anyone)
+        damage = Damage(place.queue, CollectorRegistry())
+        runner = JobRunner(settings, service, Ready(), place.store, place.queue, place.files, retention, anyone, damage)
         runner.start()
         for _ in itertools.count():
             if place.store.job(job_id).state.ended:

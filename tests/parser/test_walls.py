@@ -81,7 +81,6 @@ ALLOWED: dict[str, set[str]] = {
         "http.chat",
         "http.jobs",
         "jobs",
-        "jobs.callbacks",
         "models",
         "parsing",
         "sandbox",

@@ -15,10 +15,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from docparser.errors import StorageDamaged
 from docparser.parsing.page_report import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
-FROZEN = "frozen"
+FROZEN = "frozen"  # how the names of a page's files begin that wait for joining, see page.stored
+FROZEN_PAGE = "frozen.json"  # older releases kept a pickle, which nothing reads any more
 Address = Callable[[str], str]
 
 
@@ -36,8 +38,15 @@ def pack(outcome: PageOutcome, number: int, models: dict) -> tuple[dict[str, Any
     }
     files = _take_pictures(page["entry"], number)
     if parsed.frozen is not None:
-        files[FROZEN] = parsed.frozen
+        files |= parsed.frozen
     return page, files
+
+
+def frozen_of(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Those of a page's files that joining needs. Raises StorageDamaged if an older release kept the page."""
+    if FROZEN_PAGE not in files:
+        raise StorageDamaged("the stored page is of an older release and cannot be joined; it can be retried")
+    return {name: content for name, content in files.items() if name.startswith(FROZEN)}
 
 
 def repack(page: dict[str, Any], text: bytes, files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:

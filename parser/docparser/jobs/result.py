@@ -8,15 +8,16 @@ A failed page keeps its place with an empty entry; the reason is under ``docpars
 from __future__ import annotations
 
 import json
+import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from docparser.errors import StorageDamaged
+from docparser.jobs.damage import Damage
 from docparser.jobs.pages import with_addresses
 from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
 from docparser.jobs.storage.files import JobFiles
-from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.states import Counts, Job, JobState, Step, StepState
 from docparser.parsing.page_report import ERROR_KINDS
 from docparser.parsing.result import EMPTY_ENTRY
@@ -61,9 +62,9 @@ def describe_told(job: Job, told: Told | None) -> dict[str, Any] | None:
 
 
 class Results:
-    def __init__(self, files: JobFiles, queue: StepQueue) -> None:
+    def __init__(self, files: JobFiles, damage: Damage) -> None:
         self._files = files
-        self._queue = queue
+        self._damage = damage
 
     def lines(self, job: Job, steps: list[Step], address: Address, models: dict) -> Iterator[bytes]:
         """The JSONL, line by line: the pages that have ended, in order."""
@@ -75,8 +76,10 @@ class Results:
                     result["dataInfo"], info = info, None
                 yield json.dumps({"result": result}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
-    def page(self, job: Job, step: Step, address: Address, models: dict) -> dict[str, Any]:
-        """The ``result`` of one page that has ended."""
+    def page(
+        self, job: Job, step: Step, address: Address, models: dict, copies: dict[str, pathlib.Path] | None = None
+    ) -> dict[str, Any]:
+        """The ``result`` of one page that has ended. ``copies``: its files, where they are used too."""
         report: dict[str, Any] = {"page": step.number}
         entry = json.loads(EMPTY_ENTRY)
         error: dict[str, str | None] | None = {
@@ -87,8 +90,10 @@ class Results:
             assert step.folder is not None, "the store records the folder with the state"
             try:
                 stored = self._files.page(job.id, step.folder, step.sha256)
+                if copies is not None:
+                    self._files.check_copies(step.folder, stored, copies)
             except StorageDamaged as exc:
-                self._queue.damaged(job.id, step.number, str(exc))
+                self._damage.found(job.id, step.number, str(exc))
                 error = {"kind": "damaged", "message": str(exc)}
             else:
                 entry = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))

@@ -19,12 +19,21 @@ from pydantic import ValidationError
 from docparser.clients.allowance import Allowance
 from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
-from docparser.errors import DataDirFull, InvalidJob, NotReady, ParserError, StorageUnavailable, VlmUnavailable
+from docparser.errors import (
+    DataDirFull,
+    InvalidJob,
+    NotReady,
+    ParserError,
+    StorageDamaged,
+    StorageUnavailable,
+    VlmUnavailable,
+)
 from docparser.jobs import pages
+from docparser.jobs.damage import Damage
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.retention import Retention
-from docparser.jobs.storage.states import JOINING, OPENING
+from docparser.jobs.storage.states import JOINING, OPENING, Step
 from docparser.jobs.storage.store import JobStore
 from docparser.jobs.submission import select_pages
 from docparser.jobs.suspects import ABSENCES, Suspects
@@ -62,8 +71,10 @@ class JobRunner:
         files: JobFiles,
         retention: Retention,
         allowance: Allowance,
+        damage: Damage,
     ) -> None:
         self._service = service
+        self._damage = damage
         self._readiness = readiness
         self._store = store
         self._queue = queue
@@ -261,8 +272,12 @@ class JobRunner:
 
     async def _join(self, claim: Claim, options: ParseOptions) -> None:
         steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]
-        read = [self._files.read_page(claim.job.id, folder, step.sha256) for step, folder in steps]
-        texts, notes = await self._service.join([files[pages.FROZEN] for _, files in read], options, self._flow(claim))
+        read, damaged = await asyncio.to_thread(self._read, claim, steps)
+        if damaged:
+            await asyncio.to_thread(self._damage.before_joining, claim, damaged)
+            return
+        frozen = [pages.frozen_of(files) for _, files in read]
+        texts, notes = await self._service.join(frozen, options, self._flow(claim))
         for place, note in notes:
             read[place][0]["notes"].append(note)
         records = {}
@@ -273,6 +288,24 @@ class JobRunner:
         await asyncio.to_thread(self._queue.joined, claim, records)
         for _, folder in steps:
             self._files.remove_page(claim.job.id, folder)
+
+    def _read(
+        self, claim: Claim, steps: list[tuple[Step, str]]
+    ) -> tuple[list[tuple[dict[str, Any], dict[str, bytes]]], dict[int, str]]:
+        """The finished pages and their files, and why some cannot be joined, by number; what is left of those is
+        removed."""
+        read, damaged = [], {}
+        for step, folder in steps:
+            try:
+                page, files = self._files.read_page(claim.job.id, folder, step.sha256)
+                pages.frozen_of(files)
+            except StorageDamaged as exc:
+                damaged[step.number] = str(exc)
+                self._files.check()  # a place that is away is no damage
+                self._files.remove_page(claim.job.id, folder)
+            else:
+                read.append((page, files))
+        return read, damaged
 
     @contextlib.asynccontextmanager
     async def _document(self, claim: Claim) -> AsyncIterator[Document]:

@@ -10,6 +10,7 @@ import secrets
 import time
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
 from docparser.clients.allowance import Allowance
@@ -18,6 +19,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidJob, InvalidRequest, NotReady, OutcomeUnknown, StorageDamaged, StorageUnavailable
 from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
 from docparser.jobs.changes import Changes
+from docparser.jobs.damage import Damage
 from docparser.jobs.links import Links
 from docparser.jobs.result import Results, callback_body
 from docparser.jobs.runner import JobRunner
@@ -54,7 +56,7 @@ class JobService:
         allowance: Allowance,
         audit: AuditLog,
         model: ServedModel,
-        callback_metrics: CallbackMetrics,
+        registry: CollectorRegistry,
     ) -> None:
         """Opens the data directory. Raises StorageUnavailable, DataDirFull, NotReady if it cannot be used, or if
         callbacks are allowed and cannot be signed."""
@@ -82,7 +84,8 @@ class JobService:
         self._database, self._processes, self.keeper = opened.database, opened.processes, opened.keeper
         self.store = JobStore(self._database, QueueLimits(settings.max_queued_pages, settings.max_queued_jobs))
         self.queue = StepQueue(self._database, self._processes)
-        self.results = Results(self.files, self.queue)
+        self.damage = Damage(self.queue, registry)
+        self.results = Results(self.files, self.damage)
         self.changes = Changes(self._database)
         retention = Retention(
             self._database,
@@ -91,9 +94,12 @@ class JobService:
             most_bytes=int(settings.job_keep_gib * 2**30),
             removed=lambda job_id: audit.record("job.removed", job=job_id, reason="retention"),
         )
-        self.runner = JobRunner(settings, service, readiness, self.store, self.queue, self.files, retention, allowance)
+        self.runner = JobRunner(
+            settings, service, readiness, self.store, self.queue, self.files, retention, allowance, self.damage
+        )
         self.callbacks = CallbackQueue(self._database, self._processes)
-        self.sender = CallbackSender(settings, self.callbacks, self.files, self._callback_body, audit, callback_metrics)
+        told = CallbackMetrics(registry)
+        self.sender = CallbackSender(settings, self.callbacks, self.files, self._callback_body, audit, told)
         readiness.add_condition("jobs", self.keeper.words)
         self._watch: asyncio.Task[None] | None = None
 

@@ -36,7 +36,7 @@ def freeze(
     answers: Answers,
     certainties: dict[int, Certainty],
 ) -> dict[str, Any]:
-    """The page as built-in types and PIL images, which can be pickled and unpickled without Paddle. Its blocks have no
+    """The page as built-in types, numbers of numpy and PIL images (``page.stored``), without Paddle. Its blocks have no
     text; their answers are read when it is thawed. ``found``: PaddleX's fields of the page but for its blocks;
     ``figures``: the pictures on it."""
     plain = {field: value.json["res"] if isinstance(value, BaseResult) else value for field, value in found.items()}

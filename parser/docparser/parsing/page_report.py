@@ -21,6 +21,7 @@ ERROR_KINDS = {
     "WorkerLost": "worker_lost",
     "InternalError": "internal",
     "QuotaExceeded": "quota",
+    "StorageDamaged": "damaged",
 }
 
 

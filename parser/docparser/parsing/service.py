@@ -126,7 +126,7 @@ class ParseService:
         return await self._pages.count(document, flow)
 
     async def join(
-        self, frozen: list[bytes], options: ParseOptions, flow: Flow
+        self, frozen: list[dict[str, bytes]], options: ParseOptions, flow: Flow
     ) -> tuple[list[bytes], list[tuple[int, dict]]]:
         """PaddleOCR's steps across pages (``restructurePages``), over ``ParsedPage.frozen`` of each page in order.
 

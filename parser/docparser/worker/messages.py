@@ -31,10 +31,10 @@ class ParsePage:
 
 @dataclasses.dataclass(frozen=True)
 class ParsedPage:
-    """``entry`` is the page's part of ``layoutParsingResults`` as JSON; with ``frozen`` (pickled), it has no text until
-    all pages of the document are joined. ``width`` and ``height`` are the page's pixels; ``blocks_answered`` and
-    ``notes`` report the VLM's work, and so do ``tokens``, of its prompts and of its texts; ``seconds`` is the wall time
-    of each stage."""
+    """``entry`` is the page's part of ``layoutParsingResults`` as JSON; with ``frozen`` (files of ``page.stored``), it
+    has no text until all pages of the document are joined. ``width`` and ``height`` are the page's pixels;
+    ``blocks_answered`` and ``notes`` report the VLM's work, and so do ``tokens``, of its prompts and of its texts;
+    ``seconds`` is the wall time of each stage."""
 
     entry: bytes
     width: int
@@ -42,7 +42,7 @@ class ParsedPage:
     blocks_answered: int
     notes: list[dict]
     seconds: dict[str, float]
-    frozen: bytes | None = None
+    frozen: dict[str, bytes] | None = None
     tokens: tuple[int, int] = (0, 0)
 
 
@@ -50,7 +50,7 @@ class ParsedPage:
 class JoinPages:
     """Answer: the entries' texts as JSON, one per page, of pages that were parsed with ``restructure`` set."""
 
-    frozen: list[bytes]
+    frozen: list[dict[str, bytes]]
     answer: AnswerOptions
     restructure: RestructureOptions
 

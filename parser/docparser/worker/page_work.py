@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, without_pictures
 from docparser.page.reading import PageReader, PageReading
 from docparser.page.run import Cancelled, PageRun
+from docparser.page.stored import stored
 from docparser.page.vlm_calls import read_block
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
@@ -135,7 +135,7 @@ class PageWork:
             if task.options.restructure is None:
                 data = self._read(task, page, entry, run)
             else:
-                frozen = pickle.dumps(page.frozen)
+                frozen = stored(page.frozen)
                 data = to_json(entry)
             clock.lap("write")
         finally:

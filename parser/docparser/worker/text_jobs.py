@@ -23,6 +23,7 @@ from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
 from docparser.page.paddlex_private import restructured
+from docparser.page.stored import restored
 from docparser.worker.messages import SentHead
 from docparser.worker.sent_pages import read_json, request_of
 
@@ -41,9 +42,9 @@ class ReadPage:
 
 @dataclasses.dataclass(frozen=True)
 class JoinFrozen:
-    """Pages that were frozen with their answers; output: an entry in each line."""
+    """The files of pages that were frozen with their answers; output: an entry in each line."""
 
-    pages: list[bytes]
+    pages: list[dict[str, bytes]]
     answer: AnswerOptions
     restructure: RestructureOptions
     max_side: int
@@ -90,7 +91,7 @@ def word_file(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: JoinFrozen = pickle.load(source)
-    pages = [thaw(pickle.loads(frozen), index) for index, frozen in enumerate(task.pages)]
+    pages = [thaw(restored(files), index) for index, files in enumerate(task.pages)]
     joined = _join(
         [page.result for page in pages], [known for page in pages for known in page.certainties], task.restructure
     )

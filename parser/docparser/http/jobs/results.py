@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.spool import Document
-from docparser.errors import JobNotFound, NoResultYet
+from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
 from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, wait_for
 from docparser.http.jobs.openapi import RESPONSES
 from docparser.http.jobs.requests import JobRoute, identity, jobs_of, result_url
@@ -64,22 +64,25 @@ async def picture(job_id: str, permission: str, number: int, name: str, request:
     """A picture of a page."""
     jobs = jobs_of(request)
     jobs.links.check(job_id, permission)
-    folder = await asyncio.to_thread(_folder, jobs, job_id, number)
-    try:
-        if not NAME.fullmatch(name) or name in (FROZEN, PAGE_FILE):
-            raise FileNotFoundError(name)
-        content = await asyncio.to_thread(jobs.files.read_page_file, job_id, folder, name)
-    except OSError:
-        raise JobNotFound(f"page {number} has no picture {name[:80]!r}") from None
+    content = await asyncio.to_thread(_picture, jobs, job_id, number, name)
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Response(content, media_type=kind, headers=SAFE | {"Cache-Control": "private, max-age=3600"})
 
 
-def _folder(jobs: JobService, job_id: str, number: int) -> str:
-    for step in jobs.store.look(job_id)[2]:
-        if step.number == number and step.folder:
-            return step.folder
-    raise JobNotFound(f"page {number} has no result")
+def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
+    step = next((step for step in jobs.store.look(job_id)[2] if step.number == number), None)
+    if step is None or step.folder is None:
+        raise JobNotFound(f"page {number} has no result")
+    if NAME.fullmatch(name) and not name.startswith(FROZEN) and name != PAGE_FILE:
+        try:
+            return jobs.files.page_file(job_id, step.folder, step.sha256, name)
+        except FileNotFoundError:
+            pass  # said below
+        except StorageDamaged as exc:
+            if step.state is StepState.DONE:
+                jobs.damage.found(job_id, number, str(exc))
+            raise
+    raise JobNotFound(f"page {number} has no picture {name[:80]!r}")
 
 
 @router.get("/{job_id}/pages/{number}", responses=RESPONSES)
@@ -137,13 +140,13 @@ def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict, picture
     yield b'{"result": {"layoutParsingResults": ['
     for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
         numbers.append(step.number)
-        piece = jobs.results.page(job, step, str, models)
+        found = pictures(job.id, step.folder) if step.folder else {}
+        piece = jobs.results.page(job, step, str, models, found)
         entries = (json.dumps(entry, ensure_ascii=False) for entry in piece["layoutParsingResults"])
         yield ((", " if number else "") + ", ".join(entries)).encode("utf-8", "replace")
         reports += [report for report in piece["docparser"]["pages"] if len(report) > 1]
         models = piece["docparser"]["models"]
-        if step.folder:
-            found = pictures(job.id, step.folder)
+        if "error" not in piece["docparser"]["pages"][0]:
             files.update({f"pages/{step.number}/{name}": str(path) for name, path in found.items()})
     report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)

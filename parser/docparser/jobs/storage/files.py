@@ -23,7 +23,7 @@ from docparser.jobs.storage.data_folder import SmallFiles
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")
 PAGE_FILE = "page.json"
-FILES = "files"  # in page.json: the names of the page's further files
+FILES = "files"  # in page.json: the page's further files and their SHA-256; of older releases a list of names
 CANCELLED = "cancelled"
 TOLD = "told-"
 UNSURE = "unsure"
@@ -180,10 +180,10 @@ class JobFiles(abc.ABC):
     ) -> tuple[str, str, int]:
         """Write a finished page with its further ``files``.
 
-        Returns the folder's name, the SHA-256 of ``page.json``, and the bytes of all files.
+        Returns the folder's name, the SHA-256 of ``page.json`` (which has those of the others), and the bytes of all.
         """
         name = f"{number:06d}-{secrets.token_hex(8)}"
-        stored = page | {FILES: sorted(files)}
+        stored = page | {FILES: {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}}
         content = json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         self.write_page(job_id, name, files, content)
         return name, hashlib.sha256(content).hexdigest(), len(content) + sum(map(len, files.values()))
@@ -215,13 +215,48 @@ class JobFiles(abc.ABC):
             raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
 
     def read_page(self, job_id: str, folder: str, sha256: str | None) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """A finished page with its further files. Raises StorageDamaged."""
+        """A finished page with its further files, all checked. Raises StorageDamaged."""
         page = self.page(job_id, folder, sha256)
         try:
-            names = [name for name in self.page_file_names(job_id, folder) if name != PAGE_FILE]
-            return page, {name: self.read_page_file(job_id, folder, name) for name in names}
+            names = self._names_of(job_id, folder, page)
+            return page, {name: self._checked_file(job_id, folder, page, name) for name in names}
         except OSError as exc:
             raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
+
+    def page_file(self, job_id: str, folder: str, sha256: str | None, name: str) -> bytes:
+        """One further file of a finished page, checked. Raises StorageDamaged; FileNotFoundError if it has none of the
+        name."""
+        page = self.page(job_id, folder, sha256)
+        try:
+            if name not in self._names_of(job_id, folder, page):
+                raise FileNotFoundError(name)
+            return self._checked_file(job_id, folder, page, name)
+        except FileNotFoundError:
+            raise
+        except OSError as exc:
+            raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
+
+    def _names_of(self, job_id: str, folder: str, page: dict[str, Any]) -> list[str]:
+        if (known := page.get(FILES)) is not None:
+            return list(known)
+        return [name for name in self.page_file_names(job_id, folder) if name != PAGE_FILE]
+
+    def _checked_file(self, job_id: str, folder: str, page: dict[str, Any], name: str) -> bytes:
+        content = self.read_page_file(job_id, folder, name)
+        _check(folder, page, name, hashlib.sha256(content).hexdigest())
+        return content
+
+    @staticmethod
+    def check_copies(folder: str, page: dict[str, Any], copies: dict[str, Path]) -> None:
+        """Compare a page's further files on the local disk with ``page``. Raises StorageDamaged."""
+        known = page.get(FILES)
+        for name in known if isinstance(known, dict) else ():
+            try:
+                with open(copies[name], "rb") as file:
+                    found = hashlib.file_digest(file, "sha256").hexdigest()
+            except (KeyError, OSError):
+                raise StorageDamaged(f"the stored page {folder} lacks {name}; it can be retried") from None
+            _check(folder, page, name, found)
 
     @abc.abstractmethod
     def pictures(self) -> AbstractContextManager[Pictures]:
@@ -250,3 +285,10 @@ def by_number(folders: Iterator[str]) -> dict[int, list[str]]:
         if match := PAGE_FOLDER.fullmatch(name):
             found.setdefault(int(match[1]), []).append(name)
     return found
+
+
+def _check(folder: str, page: dict[str, Any], name: str, found: str) -> None:
+    """Compare a file's SHA-256 with the one that the page has, if the page is of a release that wrote them."""
+    known = page.get(FILES)
+    if isinstance(known, dict) and known.get(name) != found:
+        raise StorageDamaged(f"{name} of the stored page {folder} is not what was written; it can be retried")

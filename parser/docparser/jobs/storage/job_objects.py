@@ -19,7 +19,7 @@ import contextlib
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -217,7 +217,7 @@ class JobObjects(JobFiles):
         return [entry.key[len(prefix) :] for entry in self._bucket.entries(prefix)]
 
 
-def _further(content: bytes) -> list[str] | None:
+def _further(content: bytes) -> Iterable[str] | None:
     """The names in a page.json; None in one of releases that did not write them. Raises OSError."""
     try:
         return json.loads(content).get(FILES)

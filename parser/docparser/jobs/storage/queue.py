@@ -195,6 +195,27 @@ class StepQueue:
             )
             end_if_finished(connection, job_id)
 
+    def read_again(self, claim: Claim, pages: dict[int, str]) -> None:
+        """Finished pages, by number, that cannot be joined, and why: they wait to be read once more instead of the step
+        that joins. A page that was begun MAX_ATTEMPTS times fails."""
+        with self._database.writing() as connection:
+            if not self._delete_finished_step(connection, claim):
+                return
+            for number, words in pages.items():
+                step = (claim.job.id, number)
+                (attempts,) = connection.execute(
+                    "SELECT attempts FROM steps WHERE job_id = ? AND number = ?", step
+                ).fetchone()
+                if attempts >= MAX_ATTEMPTS:
+                    fail_step(connection, *step, "StorageDamaged", words)
+                else:
+                    connection.execute(
+                        "UPDATE steps SET state = 'queued', process = NULL, folder = NULL, sha256 = NULL, "
+                        "finished = NULL, not_before = 0, changed = ? WHERE job_id = ? AND number = ?",
+                        (tick(connection), *step),
+                    )
+            _advance_job(connection, claim, join=True)
+
     def cancelled(self, claims: list[Claim]) -> list[Claim]:
         """Those of this process's claims whose job was cancelled meanwhile."""
         with self._database.reading() as connection:
