@@ -127,7 +127,7 @@ class ModelSettings(SettingsGroup):
     )
     selftest: bool = Field(
         default=False,
-        description="1: ready only after the VLM gave the values recorded for its weights (docs/check.md#does-it- "
+        description="1: ready only after the VLM gave the values recorded for its weights (docs/check.md#does-it-"
         "compute-what-it-should).",
     )
     vlm_patience_s: float = Field(
