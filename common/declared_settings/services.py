@@ -88,7 +88,8 @@ VLM_SERVER = (
     Whole(
         "VLM_REPLICAS_PER_DIE",
         "1",
-        "Replicas on each die (on CPU: on each set of cores); they share its memory and cache.",
+        "Replicas on each die (on CPU: on each set of cores); they divide its cache and its requests at once. "
+        "The launcher refuses more than the memory holds.",
         least=1,
         most=8,
     ),
@@ -114,7 +115,8 @@ VLM_SERVER = (
         "VLM_GRAPH_MODE",
         "",
         "Ascend: `none`, `piecewise`, `full` or `full_decode_only`; both stacks take `full_and_piecewise` for "
-        "`piecewise`.",
+        "`piecewise`. The last two need `STACK=0.13.0`; a 310P has no graphs. Acceptance measures which is fastest "
+        "(docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="piecewise",
     ),
