@@ -29,12 +29,7 @@ class LocalSettings:
     @classmethod
     def load(cls, env: Mapping[str, str], env_file: Path = ENV_FILE) -> LocalSettings:
         """Merge the file and the environment; raises UsageError for a value that cannot be used, or an unknown name."""
-        text = env_file.read_text(encoding="utf-8") if env_file.is_file() else ""
-        values, malformed = envfile.parse(text)
-        if malformed:
-            line = text.splitlines()[malformed[0] - 1]
-            raise UsageError(f"{env_file.name}, line {malformed[0]}: {line!r} is not KEY=VALUE")
-        merged = {**values, **env}
+        merged = {**envfile.read(env_file, env), **env}
         declared_settings.refuse_unknown(merged)
         vlm_port, parser_port = (
             declared_settings.port(merged, "VLM_PORT"),

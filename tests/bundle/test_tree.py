@@ -87,8 +87,8 @@ def test_every_script_is_executable_and_listed():
 def test_env_example_is_short_and_names_settings_with_their_defaults():
     text = (ROOT / ".env.example").read_text()
     assert len(text.splitlines()) < 40 and "docs/settings.md has all" in text
-    values, malformed = envfile.parse(text)
-    assert malformed == [] and values.keys() <= declared_settings.names()
+    values = envfile.parse(text, {})
+    assert values.keys() <= declared_settings.names()
     for name, value in values.items():
         if name in declared_settings.DECLARED:
             assert value == declared_settings.DECLARED[name].default, name
@@ -107,7 +107,7 @@ def compose_settings() -> set[str]:
 @pytest.mark.parametrize("name", ["docs/settings.md", "docs/zh-CN/settings.md"])
 def test_compose_env_example_and_the_guide_know_the_same_settings(name: str):
     documented = set(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \|", (ROOT / name).read_text(), re.MULTILINE))
-    example = set(envfile.parse((ROOT / ".env.example").read_text())[0])
+    example = set(envfile.parse((ROOT / ".env.example").read_text(), {}))
     of_scripts = {"VLM_IMAGE", "VLM_NEXT_HALF"}  # what scripts/upgrade.sh tells compose
     assert compose_settings() - of_scripts <= documented, "compose reads what the guide does not name"
     assert example <= documented, ".env.example names what the guide does not"
@@ -120,7 +120,7 @@ def test_compose_env_example_and_the_guide_know_the_same_settings(name: str):
 
 def test_documents_name_only_settings_and_scripts_that_exist():
     of_clients = {"PADDLEOCR_BASE_URL"}  # read by PaddleOCR's SDK, not by this bundle
-    known = {*envfile.parse((ROOT / ".env.example").read_text())[0], *of_clients}
+    known = {*envfile.parse((ROOT / ".env.example").read_text(), {}), *of_clients}
     code = "".join(path.read_text() for path in SOURCE) + "".join(
         path.read_text() for path in (ROOT / "config").rglob("*.yaml")
     )
@@ -135,7 +135,7 @@ def test_documents_name_only_settings_and_scripts_that_exist():
 def test_defaults_in_env_example_are_the_codes():
     from bundle.settings import LocalSettings
 
-    values = envfile.parse((ROOT / ".env.example").read_text())[0]
+    values = envfile.parse((ROOT / ".env.example").read_text(), {})
     settings = LocalSettings.load({}, ROOT / "absent")
     assert values["VLM_PORT"] == str(settings.vlm_port) and values["PARSER_PORT"] == str(settings.parser_port)
     assert values["VLM_HOST"] == settings.vlm_host and values["PARSER_BIND"] == settings.parser_host
