@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping
 
 from tool_errors import UsageError
+
+# What Kubernetes and Docker set for a service of the same namespace: NAME_SERVICE_HOST, NAME_PORT=tcp://..., and so on.
+SERVICE_LINK = re.compile(r"\w+_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+LINK_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
 class WrongValue(UsageError):
@@ -55,3 +60,22 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
         return whole(env, name, default, 1, 65535)
     except WrongValue as error:
         raise WrongValue(name, error.value, "a port number from 1 to 65535") from None
+
+
+def unknown(
+    env: Mapping[str, str], prefixes: tuple[str, ...], names: Collection[str], internal: Collection[str] = ()
+) -> list[str]:
+    """A line for each variable with one of ``prefixes`` that is neither in ``names`` nor in ``internal``.
+
+    It ends with the nearest of ``names``, if one is near. What a cluster sets for its services is nobody's setting.
+    """
+    lines = []
+    for name in sorted(env):
+        if not name.startswith(prefixes) or name in names or name in internal:
+            continue
+        if SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and LINK_ADDRESS.match(env[name])):
+            continue
+        near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]}?" if near else "docs/settings.md has all settings"
+        lines.append(f"{name}: unknown; {hint}")
+    return lines

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from env_values import choice
+from declared_settings import choice
 
 from .catalog import DEFAULT_FILE, Catalog
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-HARDWARE = ("cpu", "ascend")
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class WeightSettings:
         layout = env.get("LAYOUT_MODEL_DIR")
         return cls(
             models_dir=(REPOSITORY / (env.get("MODELS_DIR") or "models")).resolve(),
-            hardware=choice(env, "HARDWARE", "ascend", HARDWARE),
+            hardware=choice(env, "HARDWARE"),
             vlm_model=env.get("VLM_MODEL") or None,
             layout_model_dir=REPOSITORY / layout if layout else None,
             models_config=(REPOSITORY / (env.get("MODELS_CONFIG") or DEFAULT_FILE)).resolve(),

@@ -16,6 +16,7 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 import uvicorn  # noqa: E402
 
+from declared_settings import refuse_unknown  # noqa: E402
 from layout_server.app import LayoutService, make_app  # noqa: E402
 from layout_server.device import open_device  # noqa: E402
 from layout_server.model import LayoutModel  # noqa: E402
@@ -28,6 +29,7 @@ log = logging.getLogger("layout_server")
 
 def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    refuse_unknown(os.environ)
     settings = Settings.from_environment(os.environ)
     began = time.monotonic()
     weights = find_layout(settings.weights)

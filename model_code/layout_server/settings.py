@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import env_values
+import declared_settings
 from env_values import WrongValue
 from served_weights.settings import WeightSettings
 
@@ -38,10 +38,10 @@ class Settings:
             weights=WeightSettings.from_environment(env),
             device=device,
             host=env.get("LAYOUT_HOST") or "127.0.0.1",
-            port=env_values.port(env, "LAYOUT_PORT", 8001),
-            most_pages=env_values.whole(env, "LAYOUT_BATCH", 4, 1, 32),
-            wait_s=env_values.whole(env, "LAYOUT_WAIT_MS", 4, 0, 1000) / 1000,
-            most_waiting=env_values.whole(env, "LAYOUT_QUEUE", 128, 1, 4096),
-            memory_share=env_values.number(env, "LAYOUT_MEMORY_SHARE", 0.06, 0.01, 1),
-            threads=env_values.whole(env, "LAYOUT_THREADS", 1, 1, 256),
+            port=declared_settings.port(env, "LAYOUT_PORT"),
+            most_pages=declared_settings.whole(env, "LAYOUT_BATCH"),
+            wait_s=declared_settings.whole(env, "LAYOUT_WAIT_MS") / 1000,
+            most_waiting=declared_settings.whole(env, "LAYOUT_QUEUE"),
+            memory_share=declared_settings.number(env, "LAYOUT_MEMORY_SHARE"),
+            threads=declared_settings.whole(env, "LAYOUT_THREADS"),
         )

@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from declared_settings.services import VLM_ATTENTION, VLM_MEGAPIXELS_IN_FLIGHT
+
 # Names in ``paddleocr_vl.attention.BACKENDS``, here for those who check settings without loading PyTorch.
-ATTENTION = ("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa")
+ATTENTION = VLM_ATTENTION.values
 
 HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?")
 
 # An A0 page at 300 dpi has 139. A pixel takes 4 bytes, 8 while it is decoded: 1.6 GB.
-DEFAULT_MEGAPIXELS = 200
+DEFAULT_MEGAPIXELS = int(VLM_MEGAPIXELS_IN_FLIGHT.default)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import shlex
 import sys
 
 import npu_smi
+from declared_settings import refuse_unknown
 from served_weights.manifest import verify
 from served_weights.vlm import find_vlm
 from tool_errors import UsageError
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> int:
     shown.add_argument("--print-weights", action="store_true", help="print the chosen weights as JSON and end")
     options = parser.parse_args(own)
     try:
+        refuse_unknown(os.environ)
         settings = Settings.from_environment(os.environ)
         serving = Serving.load(settings.weights.models_config)
         weights = find_vlm(settings.weights)

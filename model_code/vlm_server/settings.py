@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import atlas
-import env_values
+import declared_settings
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
 from vlm_models.settings import RequestSettings, VisionSettings
@@ -56,7 +56,7 @@ class Settings:
         Raises UsageError naming the variable, its value and what was expected.
         """
         weights = WeightSettings.from_environment(env)
-        eager = env_values.flag(env, "VLM_ENFORCE_EAGER", "no graph mode")
+        eager = declared_settings.flag(env, "VLM_ENFORCE_EAGER")
         try:
             utilization = float(env["VLM_MEMORY_UTILIZATION"]) if env.get("VLM_MEMORY_UTILIZATION") else None
         except ValueError:
@@ -71,7 +71,7 @@ class Settings:
                 "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu, where VLLM_CPU_KVCACHE_SPACE says how much "
                 "memory is taken; leave it empty"
             )
-        graph_mode = env_values.choice(env, "VLM_GRAPH_MODE", "", GRAPH_MODES)
+        graph_mode = declared_settings.choice(env, "VLM_GRAPH_MODE")
         if graph_mode and weights.hardware == "cpu":
             raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
         product = atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc) if weights.hardware == "ascend" else None
@@ -104,12 +104,12 @@ class Settings:
         return cls(
             weights=weights,
             host=env.get("VLM_HOST") or "127.0.0.1",
-            port=env_values.port(env, "VLM_PORT", 8000),
+            port=declared_settings.port(env, "VLM_PORT"),
             product=product,
             enforce_eager=eager,
             memory_utilization=utilization,
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
-            replicas_per_die=env_values.whole(env, "VLM_REPLICAS_PER_DIE", 1, 1, 8),
+            replicas_per_die=declared_settings.whole(env, "VLM_REPLICAS_PER_DIE"),
             arguments=arguments,
             state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )

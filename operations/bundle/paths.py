@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from bundle import envfile
+from tool_errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
 REQUIREMENTS = CONFIG / "requirements"
 ENV_FILE = ROOT / ".env"
-VALUES = envfile.merged(ENV_FILE)
+try:
+    VALUES = envfile.merged(ENV_FILE)
+except UsageError as error:
+    # Every script reads it while it is imported, and Compose ends too.
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(error.exit_status)
 
 
 def folder(variable: str, default: str) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import env_values
+import declared_settings
 from bundle import envfile
 from bundle.paths import ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 from tool_errors import UsageError
@@ -28,23 +28,19 @@ class LocalSettings:
 
     @classmethod
     def load(cls, env: Mapping[str, str], env_file: Path = ENV_FILE) -> LocalSettings:
-        """Merge the file and the environment; raises UsageError for a value that cannot be used."""
-        text = env_file.read_text(encoding="utf-8") if env_file.is_file() else ""
-        values, malformed = envfile.parse(text)
-        if malformed:
-            line = text.splitlines()[malformed[0] - 1]
-            raise UsageError(f"{env_file.name}, line {malformed[0]}: {line!r} is not KEY=VALUE")
-        merged = {**values, **env}
+        """Merge the file and the environment; raises UsageError for a value that cannot be used, or an unknown name."""
+        merged = {**envfile.read(env_file, env), **env}
+        declared_settings.refuse_unknown(merged)
         vlm_port, parser_port = (
-            env_values.port(merged, "VLM_PORT", 8000),
-            env_values.port(merged, "PARSER_PORT", 8080),
+            declared_settings.port(merged, "VLM_PORT"),
+            declared_settings.port(merged, "PARSER_PORT"),
         )
         if vlm_port == parser_port:
             raise UsageError(f"VLM_PORT and PARSER_PORT are both {vlm_port}; expected two different ports")
         layout = layout_server(merged, taken={vlm_port, parser_port})
         vlm_host = merged.get("VLM_HOST") or "127.0.0.1"
         parser_host = merged.get("PARSER_BIND") or "127.0.0.1"
-        timeout = env_values.whole(merged, "READY_TIMEOUT", 900, 0, 10**6)
+        timeout = declared_settings.whole(merged, "READY_TIMEOUT")
         # The locks of local mode are those of the CPU build, whatever .env says for compose.
         own = {
             "HARDWARE": "cpu",
@@ -79,7 +75,9 @@ class LocalSettings:
     @property
     def programs(self) -> tuple[str, ...]:
         """The services in the order in which they are started."""
-        return ("vlm", "layout", "parser") if env_values.flag(self.values, "LAYOUT_SERVER") else ("vlm", "parser")
+        return (
+            ("vlm", "layout", "parser") if declared_settings.flag(self.values, "LAYOUT_SERVER") else ("vlm", "parser")
+        )
 
     @property
     def layout_health(self) -> str:
@@ -105,9 +103,9 @@ class LocalSettings:
 
 def layout_server(values: Mapping[str, str], taken: set[int]) -> dict[str, dict[str, str]]:
     """The program `layout` with what it and the parser get, where LAYOUT_SERVER asks for it. Raises UsageError."""
-    if not env_values.flag(values, "LAYOUT_SERVER", "a layout server beside the VLM's"):
+    if not declared_settings.flag(values, "LAYOUT_SERVER"):
         return {}
-    if (number := env_values.port(values, "LAYOUT_PORT", 8001)) in taken:
+    if (number := declared_settings.port(values, "LAYOUT_PORT")) in taken:
         raise UsageError(f"LAYOUT_PORT is {number}, which VLM_PORT or PARSER_PORT is too; expected another one")
     url = values.get("LAYOUT_URL") or f"http://127.0.0.1:{number}"
     return {"layout": {"LAYOUT_HOST": "127.0.0.1", "LAYOUT_PORT": str(number), "LAYOUT_URL": url}}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from env_values import flag
+from declared_settings import flag
 from health_probe import probe
 
 TIMEOUT_SECONDS = 10

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from container import supervisord
+from declared_settings import refuse_unknown
+from tool_errors import run
 
 PROGRAMS = ("parser", "guard")
 DEFAULTS = {"PARSER_STOP_SECONDS": "20"}
 
 
 def main() -> None:
+    """Raises UsageError for a name that nothing reads."""
+    refuse_unknown(os.environ)
     supervisord.prepare_logs(PROGRAMS, Path(os.environ["RUN_DIR"]))
     supervisord.become(supervisord.environment(PROGRAMS, DEFAULTS, os.environ))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(main))

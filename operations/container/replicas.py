@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from env_values import whole
+from declared_settings import whole
 from tool_errors import UsageError
 
 DEVICE = re.compile(r"^davinci(\d+)$")
-MOST, MOST_PER_DIE = 64, 8
+MOST = 64
 
 
 def dies(devices: Path = Path("/dev")) -> list[int]:
@@ -22,7 +22,7 @@ def dies(devices: Path = Path("/dev")) -> list[int]:
 
 def per_die(env: Mapping[str, str]) -> int:
     """VLM_REPLICAS_PER_DIE: replicas that share a die, on CPU a core set; 1 by default. Raises WrongValue."""
-    return whole(env, "VLM_REPLICAS_PER_DIE", 1, 1, MOST_PER_DIE)
+    return whole(env, "VLM_REPLICAS_PER_DIE")
 
 
 def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
@@ -31,7 +31,7 @@ def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
 
     Raises UsageError.
     """
-    wanted = whole(env, "VLM_REPLICAS", 1, 1, MOST)
+    wanted = whole(env, "VLM_REPLICAS")
     if env.get("HARDWARE") == "ascend":
         present = len(dies(devices))
         if not present:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from env_values import whole
+from declared_settings import whole
 
 POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 # With the model on a die, the host decodes and resizes crops; more threads than these wait for each other.
@@ -23,7 +23,7 @@ def environment(env: Mapping[str, str], cores: int) -> dict[str, str]:
     (config/models.yaml) unless the environment holds one; more than there are cores is never used.
     """
     if env.get("VLM_THREADS"):
-        return dict.fromkeys(POOLS, str(whole(env, "VLM_THREADS", 1, 1, 1024)))
+        return dict.fromkeys(POOLS, str(whole(env, "VLM_THREADS")))
     if env.get("HARDWARE") == "ascend":
         return dict.fromkeys(POOLS, str(min(cores, MOST_ON_ASCEND)))
     own = dict.fromkeys(POOLS[1:], str(cores))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from container import replicas, status, supervisord
 from container.device_check import check_device
-from env_values import flag
+from declared_settings import flag, refuse_unknown
 from tool_errors import ToolError
 
 FILES = ("vlm", "balancer", "guard")
@@ -37,6 +37,7 @@ DEFAULTS = {
 def main() -> int:
     """Returns a status only where something is wrong."""
     try:
+        refuse_unknown(os.environ)
         layout = LAYOUT if flag(os.environ, "LAYOUT_SERVER") else ()
         supervisord.prepare_logs((*PROGRAMS, *layout), Path(os.environ["RUN_DIR"]))
         count = replicas.count(os.environ)

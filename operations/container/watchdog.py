@@ -20,6 +20,7 @@ from prometheus_client.metrics_core import Metric
 from container import folders, replicas
 from container.metrics import fetch
 from container.replica import processes_of_group, record
+from declared_settings import number, whole
 from health_probe import probe
 from selftest.tiny_image import tiny_request
 
@@ -101,18 +102,18 @@ class Watch:
 
 
 def main() -> None:
-    interval = float(os.environ["WATCHDOG_INTERVAL_S"])
+    interval = number(os.environ, "WATCHDOG_INTERVAL_S")
     watches = [
         Watch(
             index,
             url,
             os.environ["VLM_MODEL_NAME"],
-            float(os.environ["WATCHDOG_TIMEOUT_S"]),
-            int(os.environ["WATCHDOG_FAILURES"]),
+            number(os.environ, "WATCHDOG_TIMEOUT_S"),
+            whole(os.environ, "WATCHDOG_FAILURES"),
         )
         for index, url in enumerate(replicas.urls(os.environ))
     ]
-    log_bytes = int(os.environ["ASCEND_LOG_MIB"]) << 20
+    log_bytes = whole(os.environ, "ASCEND_LOG_MIB") << 20
     while True:
         due = time.monotonic() + interval
         while time.monotonic() < due:

@@ -12,6 +12,7 @@ import tempfile
 import uvicorn
 from pydantic import ValidationError
 
+from declared_settings import unknown
 from docparser.app import create_app
 from docparser.connections.protocol import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavailable
@@ -25,6 +26,9 @@ def main() -> int:
     """Returns 2 if the configuration is wrong or the models cannot be loaded; the supervisor does not restart a process
     that ends so. 1 if PostgreSQL or the bucket stayed away."""
     os.umask(0o077)  # documents and results are for this user alone
+    if found := unknown(os.environ):
+        print("\n".join(f"docparser: {line}" for line in found), file=sys.stderr)
+        return 2
     try:
         settings = Settings()
     except ValidationError as exc:

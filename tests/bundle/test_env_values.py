@@ -55,3 +55,27 @@ def test_another_value_is_refused(kind: str, text: str, expected: str):
 def test_a_flag_says_what_it_does():
     with pytest.raises(WrongValue, match=r"^X is 'on'; expected 1 \(no graph mode\) or 0$"):
         env_values.flag({"X": "on"}, "X", "no graph mode")
+
+
+NAMES = ("PARSER_MAX_BODY_MIB", "PARSER_PORT", "VLM_MODEL", "VLM_PORT", "LAYOUT_BATCH")
+PREFIXES = ("PARSER_", "VLM_", "LAYOUT_")
+
+
+def test_an_unknown_name_is_told_with_the_nearest_one():
+    env = {"PARSER_MAX_BODYMIB": "7", "VLM_MODELL": "", "LAYOUT_ZZZ": "1", "VLM_MODEL": "x", "PATH": "/bin"}
+    assert env_values.unknown(env, PREFIXES, NAMES) == [
+        "LAYOUT_ZZZ: unknown; docs/settings.md has all settings",
+        "PARSER_MAX_BODYMIB: unknown; did you mean PARSER_MAX_BODY_MIB?",
+        "VLM_MODELL: unknown; did you mean VLM_MODEL?",
+    ]
+
+
+def test_names_of_other_programs_and_of_a_clusters_services_are_nobodys_mistake():
+    address = "tcp://10.96.0.7:8080"
+    links = {
+        **{"PARSER_SERVICE_HOST": "10.96.0.7", "PARSER_SERVICE_PORT": "8080", "PARSER_SERVICE_PORT_HTTP": "8080"},
+        **{"VLM_PORT": address, "VLM_UI_PORT": address, "VLM_PORT_8000_TCP": address},
+        **{"VLM_PORT_8000_TCP_PROTO": "tcp", "VLM_PORT_8000_TCP_PORT": "8000", "VLM_PODS_PORT_8000_TCP_ADDR": "::1"},
+    }
+    assert env_values.unknown(links | {"VLLM_USE_V1": "1", "VLM_HANDED": "x"}, PREFIXES, NAMES, {"VLM_HANDED"}) == []
+    assert env_values.unknown({"VLM_UI_PORT": "80"}, PREFIXES, NAMES) != []

@@ -88,9 +88,9 @@ def test_only_another_folder_of_the_bundle_is_taken_over(folders: tuple[Path, Pa
 def test_without_settings_they_are_made_for_the_archives_images(folders: tuple[Path, Path]):
     _, new = folders
     takeover.begin(new, SETTINGS)
-    values, malformed = envfile.parse((new / ".env").read_text())
-    example = envfile.parse((ROOT / ".env.example").read_text())[0]
-    assert malformed == [] and values == {**example, **SETTINGS}
+    values = envfile.parse((new / ".env").read_text(), {})
+    example = envfile.parse((ROOT / ".env.example").read_text(), {})
+    assert values == {**example, **SETTINGS}
     (new / ".env").write_text("STACK=0.11.1\n")
     takeover.begin(new, SETTINGS)
     assert (new / ".env").read_text() == "STACK=0.11.1\n"

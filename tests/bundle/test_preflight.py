@@ -13,7 +13,7 @@ import pytest
 
 import atlas
 from bundle.compose import dies
-from bundle.preflight import engine, host, npu, reach, weights
+from bundle.preflight import engine, host, npu, reach, settings, weights
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
 from npu_smi import Answer
@@ -321,7 +321,7 @@ def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):
 def test_every_check_is_run():
     import bundle.preflight
 
-    modules = (host, npu, engine, reach, weights)
+    modules = (settings, host, npu, engine, reach, weights)
     assert {path.stem for path in Path(bundle.preflight.__file__).parent.glob("*.py")} - {
         "__init__",
         "__main__",

@@ -10,20 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bundle import envfile
 from bundle.environments import uv
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
 from bundle.errors import ParseError
 from bundle.settings import LocalSettings, socket_path
 from tests.support.paths import ROOT
 from tool_errors import UsageError
-
-
-def test_env_file_is_read_as_compose_reads_it():
-    text = "# c\nA=1\nexport B = no\nexport C=two words # note\nD=\"x # y\"\nE='q'\nF=\nG= # n\n"
-    values, malformed = envfile.parse(text)
-    assert values == {"A": "1", "C": "two words", "D": "x # y", "E": "q", "F": "", "G": ""}
-    assert malformed == [3]
 
 
 def test_environment_wins_over_file(tmp_path: Path):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import declared_settings
 from bundle import envfile
 from tests.support.paths import ROOT
 
@@ -83,36 +84,14 @@ def test_every_script_is_executable_and_listed():
         assert path.suffix == ".py" or path.stat().st_mode & 0o111, f"{relative(path)} is not executable"
 
 
-def test_env_example_is_short_and_complete():
+def test_env_example_is_short_and_names_settings_with_their_defaults():
     text = (ROOT / ".env.example").read_text()
-    assert len(text.splitlines()) < 45
-    values, malformed = envfile.parse(text)
-    assert malformed == []
-    read_by_local_mode = set(
-        re.findall(
-            r'(?:get|port|folder|pick)\((?:\w+, )?"([A-Z][A-Z_]+)"',
-            "".join(
-                (ROOT / "operations/bundle" / name).read_text()
-                for name in ("settings.py", "paths.py", "environments/setup.py")
-            ),
-        )
-    )
-    launcher = (ROOT / "model_code/vlm_server/settings.py").read_text()
-    read_by_launcher = set(re.findall(r'env\.get\("([A-Z_]+)"', launcher))
-    internal = {"MODELS_CONFIG", "VLM_URL", "STATE_DIR", "SOC_VERSION"}  # the last is the image's own
-    assert (read_by_local_mode | read_by_launcher) - internal <= set(values)
-    everything = "".join(
-        path.read_text()
-        for folder in ("operations", "model_code/vlm_server", "parser/docparser")
-        for path in (ROOT / folder).rglob("*.py")
-    )
-    unread = [
-        name
-        for name in values
-        if f'"{name}"' not in everything
-        and not (name.startswith("PARSER_") and f"\n    {name.removeprefix('PARSER_').lower()}:" in everything)
-    ]
-    assert unread == [], ".env.example names settings that nothing reads"
+    assert len(text.splitlines()) < 40 and "docs/settings.md has all" in text
+    values = envfile.parse(text, {})
+    assert values.keys() <= declared_settings.names()
+    for name, value in values.items():
+        if name in declared_settings.DECLARED:
+            assert value == declared_settings.DECLARED[name].default, name
 
 
 def compose_settings() -> set[str]:
@@ -128,17 +107,20 @@ def compose_settings() -> set[str]:
 @pytest.mark.parametrize("name", ["docs/settings.md", "docs/zh-CN/settings.md"])
 def test_compose_env_example_and_the_guide_know_the_same_settings(name: str):
     documented = set(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \|", (ROOT / name).read_text(), re.MULTILINE))
-    example = set(envfile.parse((ROOT / ".env.example").read_text())[0])
+    example = set(envfile.parse((ROOT / ".env.example").read_text(), {}))
     of_scripts = {"VLM_IMAGE", "VLM_NEXT_HALF"}  # what scripts/upgrade.sh tells compose
     assert compose_settings() - of_scripts <= documented, "compose reads what the guide does not name"
     assert example <= documented, ".env.example names what the guide does not"
-    local_only = {"VLM_HOST", "VLM_PORT", "LAYOUT_PORT", "READY_TIMEOUT", "ENVS_DIR", "RUN_DIR", "PARSER_DATA_DIR"}
+    local_only = {
+        *("VLM_HOST", "VLM_PORT", "LAYOUT_HOST", "LAYOUT_PORT", "READY_TIMEOUT", "ENVS_DIR", "RUN_DIR"),
+        *("VLM_URL", "PARSER_DATA_DIR", "PARSER_CACHE_DIR", "PARSER_SPOOL_DIR", "PARSER_PUBLISHED_ADDRESS"),
+    }
     assert documented - compose_settings() == local_only, "the guide names what compose does not read"
 
 
 def test_documents_name_only_settings_and_scripts_that_exist():
     of_clients = {"PADDLEOCR_BASE_URL"}  # read by PaddleOCR's SDK, not by this bundle
-    known = {*envfile.parse((ROOT / ".env.example").read_text())[0], *of_clients}
+    known = {*envfile.parse((ROOT / ".env.example").read_text(), {}), *of_clients}
     code = "".join(path.read_text() for path in SOURCE) + "".join(
         path.read_text() for path in (ROOT / "config").rglob("*.yaml")
     )
@@ -153,7 +135,7 @@ def test_documents_name_only_settings_and_scripts_that_exist():
 def test_defaults_in_env_example_are_the_codes():
     from bundle.settings import LocalSettings
 
-    values = envfile.parse((ROOT / ".env.example").read_text())[0]
+    values = envfile.parse((ROOT / ".env.example").read_text(), {})
     settings = LocalSettings.load({}, ROOT / "absent")
     assert values["VLM_PORT"] == str(settings.vlm_port) and values["PARSER_PORT"] == str(settings.parser_port)
     assert values["VLM_HOST"] == settings.vlm_host and values["PARSER_BIND"] == settings.parser_host

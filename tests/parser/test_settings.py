@@ -7,6 +7,7 @@ from collections import Counter
 
 from pydantic_settings import BaseSettings
 
+from docparser.server import main
 from docparser.settings import Settings
 
 
@@ -16,3 +17,11 @@ def test_no_group_hides_what_another_checks():
     checks = {name for group in groups for name in group.__pydantic_decorators__.field_validators}
     defined = Counter(name for group in groups for name in vars(group) if name in checks)
     assert len(groups) > 5 and checks and [name for name, count in defined.items() if count > 1] == []
+
+
+def test_the_service_does_not_start_with_an_unknown_name(monkeypatch, capsys):
+    monkeypatch.setattr("os.umask", lambda mask: mask)
+    monkeypatch.setenv("PARSER_MAX_BODYMIB", "7")
+    assert main() == 2
+    line = "docparser: PARSER_MAX_BODYMIB: unknown; did you mean PARSER_MAX_BODY_MIB?\n"
+    assert capsys.readouterr().err == line

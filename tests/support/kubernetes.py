@@ -108,7 +108,7 @@ def environment(
             continue
         name = source["configMapRef"]["name"]
         data = next(
-            item["data"] for item in objects if item["kind"] == "ConfigMap" and item["metadata"]["name"] == name
+            item.get("data", {}) for item in objects if item["kind"] == "ConfigMap" and item["metadata"]["name"] == name
         )
         found |= data
     own: dict[str, str] = {}

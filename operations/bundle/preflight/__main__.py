@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from bundle.paths import VALUES
-from bundle.preflight import engine, host, npu, reach, weights
+from bundle.preflight import engine, host, npu, reach, settings, weights
 from bundle.preflight.machine import KINDS, Finding, Machine
 
 
@@ -22,7 +22,7 @@ def findings(machine: Machine) -> Iterator[Finding]:
         )
         return
     own = npu.CHECKS if machine.hardware == "ascend" else ()
-    groups = (host.CHECKS, own, engine.CHECKS, reach.CHECKS, weights.CHECKS)
+    groups = (settings.CHECKS, host.CHECKS, own, engine.CHECKS, reach.CHECKS, weights.CHECKS)
     for group in groups:
         for check in group:
             yield from check(machine)

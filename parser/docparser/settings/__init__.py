@@ -20,9 +20,13 @@ class Settings(JobSettings, CallbackSettings, RequestSettings, ClientSettings, P
     """All of them; the groups describe each."""
 
     bind: str = Field(default="127.0.0.1", description="Address to listen on.")
-    port: int = Field(default=8080, ge=1, le=65535)
-    log_level: str = Field(default="info", pattern="^(critical|error|warning|info|debug)$")
-    log_format: str = Field(default="json", pattern="^(json|text)$")
+    port: int = Field(default=8080, ge=1, le=65535, description="Port to listen on.")
+    log_level: str = Field(
+        default="info", pattern="^(critical|error|warning|info|debug)$", description="How much the service's log says."
+    )
+    log_format: str = Field(
+        default="json", pattern="^(json|text)$", description="json: one object a line; text: for reading."
+    )
 
 
 def variable(field: str) -> str:

@@ -16,20 +16,24 @@ HOST = re.compile(r"((\*\.)?[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(:
 class CallbackSettings(SettingsGroup):
     callback_hosts: str = Field(
         default="",
-        description="Hosts that `callbackUrl` may name, like hooks.example.com,*.example.org:8443. Empty: none.",
+        description="Hosts that jobs may send callbacks to (docs/api.md#callbacks), like "
+        "`hooks.example.com,*.example.org:8443`. Empty: none.",
     )
     callback_networks: str = Field(
         default="",
-        description="Networks that are not public, like 10.2.0.0/16, to which those hosts may lead. Empty: none.",
+        description="Networks, not public ones, that those hosts may resolve to, like `10.2.0.0/16`. Empty: none.",
     )
     callback_secrets: str = Field(
         default="",
         repr=False,
-        description="Comma-separated, whsec_<base64 of 24 to 64 bytes>. Each signs every callback; while one takes the "
-        "place of another, both are here.",
+        description="What signs callbacks: `whsec_<base64 of 24 to 64 bytes>`, comma-separated; `echo "
+        '"whsec_$(openssl rand -base64 32)"` makes one. Each signs every callback; while one takes the '
+        "place of another, both are here. Needed with PARSER_CALLBACK_HOSTS.",
     )
     callback_secrets_file: Path | None = Field(
-        default=None, description="The same, one per line; changes count at once."
+        default=None,
+        description="The same in a file, in containers below `/var/lib/paddleocr-vl`, one per line; changes count "
+        "without a restart.",
     )
     callback_timeout_s: float = Field(default=10.0, gt=0, le=300, description="Longest wait for a receiver's answer.")
     callback_pause_s: float = Field(

@@ -15,31 +15,41 @@ class ClientSettings(SettingsGroup):
     published_address: str = Field(
         default="", description="Address that clients reach this service at, where it is not PARSER_BIND (containers)."
     )
-    auth: str = Field(default="keys", pattern="^(keys|off)$", description="off: no keys, at any address.")
+    auth: str = Field(
+        default="keys",
+        pattern="^(keys|off)$",
+        description="`off`: no keys at any address, for a proxy that checks them.",
+    )
     api_keys: str = Field(
         default="",
         repr=False,
-        description="Comma-separated entries, sha256:<hex> and attributes (docs/api.md). `python -m docparser.api_keys "
-        "make` makes a key, and keeps its entry in PARSER_DATA_DIR/api_keys, where it is found without this setting.",
+        description="Entries of keys, comma-separated; a command keeps them in a file instead (docs/secure.md#keys-"
+        "quotas-and-the-audit-log). Keys are needed if PARSER_BIND is not loopback.",
     )
     api_keys_file: Path | None = Field(default=None, description="The same, one per line; changes count at once.")
     allowed_hosts: str = Field(
         default="",
-        description="Names under which this service may be asked, like ocr.example.org,*.lan; `*`: any. Numeric "
-        "addresses, this machine's names and PUBLIC_URL's always may.",
+        description="Names under which clients reach the parser, comma-separated; `*.example.org` means all names "
+        "below it, `*` any. Numeric addresses, `localhost`, the service's name in compose and the name in "
+        "PUBLIC_URL always work; other names get 421.",
     )
     allowed_origins: str = Field(
         default="",
-        description="Origins of web pages that may call this service, like https://app.example.org. Its own may.",
+        description="Web pages of other origins that may call the parser, like `https://app.example.org`; others get "
+        "403 for every write.",
     )
     audit_log: str = Field(
-        default="log", description="log: lines of the service's log; stdout; off; or the path of a file."
+        default="log",
+        description="Where the audit log goes: `log` (lines of the service's log), `stdout`, `off`, or a file, in "
+        "containers below `/var/lib/paddleocr-vl`.",
     )
     url_hosts: str = Field(
         default="",
         description="Hosts that `file` may be a URL of, like files.example.com,*.example.org:8443. Empty: none.",
     )
-    url_timeout_s: float = Field(default=60.0, gt=0)
+    url_timeout_s: float = Field(
+        default=60.0, gt=0, description="Longest time for fetching a document that `file` is the URL of."
+    )
 
     @field_validator("allowed_hosts", "allowed_origins")
     @classmethod

@@ -13,24 +13,26 @@ from docparser.settings.base import SettingsGroup
 class JobSettings(SettingsGroup):
     data_dir: Path = Field(
         default=Path(".run/data"),
-        description="Jobs, their documents and results. On a local disk; any number of parsers may share it.",
+        description="Jobs, their documents and results, on a local disk; any number of parsers may share it. Local "
+        "mode: RUN_DIR/data.",
     )
     database_url: str = Field(
         default="",
         pattern=r"^(postgres(ql)?://\S+)?$",
         repr=False,
-        description="PostgreSQL for jobs of parsers on several machines; they share PARSER_DATA_DIR, or a bucket.",
+        description="`postgresql://...`: the queue of several nodes (docs/several-nodes.md), which share "
+        "PARSER_DATA_DIR, or a bucket.",
     )
     storage_url: str = Field(
         default="",
         pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?)?$",
-        description="s3://bucket/prefix for documents and results of these parsers, in place of PARSER_DATA_DIR.",
+        description="`s3://bucket/prefix` for documents and results of several nodes, in place of PARSER_DATA_DIR.",
     )
     public_url: str = Field(
         default="",
         pattern=r"^(https?://[^\s?#]+)?$",
         validation_alias=AliasChoices("PUBLIC_URL", "public_url"),
-        description="Address of this service for its clients, where a proxy is in front; default: as the request says.",
+        description="The service's address as clients see it, behind a proxy; empty: as the request says.",
     )
     job_keep_hours: float = Field(default=72.0, gt=0, description="How long an ended job is kept.")
     job_keep_gib: float = Field(
@@ -45,5 +47,6 @@ class JobSettings(SettingsGroup):
     job_vlm_away_minutes: float = Field(
         default=0.0,
         ge=0,
-        description="Submissions get 503 once the VLM has been away for so long; 0: they are kept, and wait for it.",
+        description="Once the VLM has been away for so many minutes, submissions of jobs get 503 until it is back; 0: "
+        "jobs are accepted and wait. Most clients show only their own time-out while a job waits.",
     )

@@ -15,32 +15,44 @@ from tool_errors import UsageError
 
 
 class ModelSettings(SettingsGroup):
-    vlm_url: str = Field(default="http://127.0.0.1:8000/v1", validation_alias=AliasChoices("VLM_URL", "vlm_url"))
+    vlm_url: str = Field(
+        default="http://127.0.0.1:8000/v1",
+        validation_alias=AliasChoices("VLM_URL", "vlm_url"),
+        description="API root of the VLM server; fixed in containers.",
+    )
     vlm_further_urls: str = Field(
         default="",
         validation_alias=AliasChoices("VLM_FURTHER_URLS", "vlm_further_urls"),
-        description="API roots of more VLM servers with the same weights, with commas between; where no balancer is.",
+        description="API roots of more VLM servers with the same weights, with commas between, where no balancer "
+        "stands in front of them (docs/corpus.md).",
     )
     vlm_min_replicas: int = Field(
         default=1,
         ge=1,
         validation_alias=AliasChoices("VLM_MIN_REPLICAS", "vlm_min_replicas"),
-        description="Ready only while so many replicas of the VLM answer, where its container says how many there are.",
+        description="`/health/ready` is 503 while fewer replicas of the VLM answer, where its container says how many "
+        "there are.",
     )
     layout_model_dir: Path | None = Field(
-        default=None, validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir")
+        default=None,
+        validation_alias=AliasChoices("LAYOUT_MODEL_DIR", "layout_model_dir"),
+        description="Folder of the layout model; default: the one that belongs to the VLM.",
     )
     layout_engine: str = Field(
         default="auto",
         pattern="^(auto|openvino|paddle)$",
         validation_alias=AliasChoices("LAYOUT_ENGINE", "layout_engine"),
-        description="What runs the layout model. auto: OpenVINO, or Paddle for a model that OpenVINO cannot run.",
+        description="What runs the layout model: `openvino` (a third of the processor time), `paddle`, or `auto`: "
+        "OpenVINO, and Paddle for a model that OpenVINO cannot run. The first start with a model makes "
+        "its graph, compares it with Paddle (18 s of processor time, 1.6 GiB of memory) and keeps it in "
+        "PARSER_CACHE_DIR; `/health/ready` tells the engine.",
     )
     layout_url: str = Field(
         default="",
         pattern=r"^(http://[^\s/?#@]+(/[^\s?#]*)?)?$",
         validation_alias=AliasChoices("LAYOUT_URL", "layout_url"),
-        description="The layout server, like http://127.0.0.1:8001; LAYOUT_ENGINE goes on while it is away.",
+        description="Where the parser asks the layout server: `http://vlm:8001` in containers; local mode sets it "
+        "itself. Empty, or while it is away: LAYOUT_ENGINE.",
     )
     layout_timeout_s: float = Field(
         default=10.0,
@@ -48,10 +60,21 @@ class ModelSettings(SettingsGroup):
         le=600,
         description="Longest wait for the layout server, then the CPU finds a page's layout.",
     )
-    models_dir: Path = Field(default=Path("models"), validation_alias=AliasChoices("MODELS_DIR", "models_dir"))
-    vlm_model: str | None = Field(default=None, validation_alias=AliasChoices("VLM_MODEL", "vlm_model"))
+    models_dir: Path = Field(
+        default=Path("models"),
+        validation_alias=AliasChoices("MODELS_DIR", "models_dir"),
+        description="Folder of the weights.",
+    )
+    vlm_model: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("VLM_MODEL", "vlm_model"),
+        description="A name of models.yaml, or a folder under MODELS_DIR.",
+    )
     hardware: str = Field(
-        default="cpu", pattern="^(cpu|ascend)$", validation_alias=AliasChoices("HARDWARE", "hardware")
+        default="cpu",
+        pattern="^(cpu|ascend)$",
+        validation_alias=AliasChoices("HARDWARE", "hardware"),
+        description="Demo weights are used on cpu only.",
     )
     models_config: Path = Field(
         default=REPOSITORY / "config" / "models.yaml", description="Tells which folder a name in VLM_MODEL means."
@@ -62,7 +85,9 @@ class ModelSettings(SettingsGroup):
         description="The VLM's name at its server; default: as models.yaml serves VLM_MODEL.",
     )
     strict_model: bool = Field(
-        default=False, description="Jobs that ask for another version than the served one are refused, not noted."
+        default=False,
+        description="1: jobs that ask for another version than the served one get 400; else the served one reads them "
+        "and the answer names it (docs/weights.md#versions-of-paddleocr-vl).",
     )
     pipeline_config: Path | None = Field(
         default=None, description="PaddleX's pipeline; default: the file that models.yaml names for VLM_MODEL."
@@ -77,7 +102,9 @@ class ModelSettings(SettingsGroup):
     vlm_queue_target_s: float = Field(
         default=5.0, gt=0, description="More crops are sent as long as the first token comes within this time."
     )
-    vlm_connect_timeout_s: float = Field(default=3.0, gt=0)
+    vlm_connect_timeout_s: float = Field(
+        default=3.0, gt=0, description="Longest wait for a connection to the VLM server."
+    )
     vlm_timeout_s: float = Field(
         default=300.0,
         gt=0,
@@ -85,8 +112,8 @@ class ModelSettings(SettingsGroup):
     )
     confidence: bool = Field(
         default=False,
-        description="Ask the VLM how sure it is of each token; blocks then say `confidence` and `doubtful`. That"
-        " takes some of the VLM server's throughput.",
+        description="1: answers say how sure the VLM was of each block (docs/api.md#confidence). On CPU it takes 5 % "
+        "of the throughput (docs/benchmarks.md#confidence).",
     )
     doubtful_below: float = Field(
         default=0.9, ge=0, le=1, description="Blocks with a lower confidence are marked as doubtful; 0 marks none."
@@ -94,12 +121,14 @@ class ModelSettings(SettingsGroup):
     small_print: str = Field(
         default="auto",
         pattern="^(auto|on|off)$",
-        description="Blocks of text are read in bands of a few lines, and tables by their cells, for a VLM that loses"
-        " its place in long print. auto: where the demo weights serve.",
+        description="`on`: blocks of text are read in bands of a few lines, and tables by their cells, for a VLM that "
+        "loses its place in long print; `off`: a block is one request; `auto`: on where the demo weights "
+        "serve (docs/decisions/0304-small-print-for-the-demo.md).",
     )
     selftest: bool = Field(
         default=False,
-        description="Ready only after the VLM has given the values recorded for its weights (scripts/selftest.sh).",
+        description="1: ready only after the VLM gave the values recorded for its weights (docs/check.md#does-it-"
+        "compute-what-it-should).",
     )
     vlm_patience_s: float = Field(
         default=5.0, ge=0, description="How long a VLM that is away is tried again, before 503."

@@ -13,10 +13,14 @@ class RequestSettings(SettingsGroup):
 
     trusted_proxies: str = Field(
         default="",
-        description="Addresses or networks of proxies, like 127.0.0.1,10.2.0.0/16, whose X-Forwarded-For says who the "
-        "client is. Others' counts for nothing.",
+        description="Addresses or networks of proxies, like `127.0.0.1,10.2.0.0/16`, whose `X-Forwarded-For` says who "
+        "the client is (docs/secure.md#tls-in-front). Others' counts for nothing.",
     )
-    max_connections: int = Field(default=1024, ge=2, description="Open connections; more are answered 503 or 429.")
+    max_connections: int = Field(
+        default=1024,
+        ge=2,
+        description="Open connections; one client may have half of them. More get 503, for one client's half 429.",
+    )
     header_timeout_s: float = Field(
         default=15.0, gt=0, le=3600, description="Longest time for a request's head, and until a first byte comes."
     )
@@ -30,14 +34,15 @@ class RequestSettings(SettingsGroup):
     max_event_streams: int = Field(default=256, ge=1, description="Clients that follow a job's events; more get 429.")
 
     # Limits of a request.
-    max_body_mib: int = Field(default=256, ge=1)
+    max_body_mib: int = Field(default=256, ge=1, description="Largest body of one request, in MiB; beyond it 413.")
     max_requests: int = Field(
         default=256, ge=1, description="Parsing requests at once; more are told to come back (429)."
     )
     max_bodies_mib: int = Field(
         default=1024,
         ge=1,
-        description="Bodies of all requests together, as they arrive, and what their JSON takes in memory.",
+        description="Bodies of all requests together, as they arrive, and what their JSON takes in memory; one client "
+        "may have half.",
     )
     request_timeout_s: float = Field(
         default=3600.0, gt=0, description="Longest time for one request, and for its body to arrive."

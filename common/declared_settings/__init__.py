@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of all that is not the parser, as a table that the code reads; the parser's are docparser.settings.
+
+docs/settings.md and settings.schema.json are written from both (CONTRIBUTING.md). Standard library only.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import env_values
+from tool_errors import UsageError
+
+from .deployment import BUCKET, BUILDS, CORPUS, LOCAL_MODE, PARSER_CONTAINER
+from .kinds import Choice, Flag, Number, Port, Setting, Whole
+from .services import ADDRESSES, HARDWARE_AND_WEIGHTS, LAYOUT, VLM_SERVER
+
+SCHEMA = Path(__file__).parent / "settings.schema.json"
+DECLARED: dict[str, Setting] = {
+    setting.name: setting
+    for group in (
+        *(HARDWARE_AND_WEIGHTS, VLM_SERVER, LAYOUT, ADDRESSES),
+        *(PARSER_CONTAINER, BUCKET, CORPUS, BUILDS, LOCAL_MODE),
+    )
+    for setting in group
+}
+# Names with our prefixes that programs of the bundle hand to each other, or read as clients; no settings of a service.
+BETWEEN_PROGRAMS = frozenset(
+    {
+        *("VLM_REPLICA_PORT", "VLM_MAX_NUM_SEQS", "VLM_SERVED_NAMES", "VLM_FAMILY", "VLM_PODS", "VLM_MOST_PODS"),
+        *("VLM_HALF", "VLM_NEXT_HALF", "VLM_IMAGE", "VLM_ENVIRONMENT", "PARSER_STOP_SECONDS", "CORPUS_OUTCOME_FD"),
+        *("VLM_API_KEY", "PARSER_API_KEY"),  # of scripts/selftest.sh and of clients
+    }
+)
+PREFIXES = ("PARSER_", "VLM_", "LAYOUT_", "CORPUS_", "WATCHDOG_")
+
+Kind = TypeVar("Kind", bound=Setting)
+
+
+def flag(env: Mapping[str, str], name: str) -> bool:
+    """Raises WrongValue, as the others do."""
+    return env_values.flag(env, name, _declared(name, Flag).does)
+
+
+def choice(env: Mapping[str, str], name: str) -> str:
+    setting = _declared(name, Choice)
+    return env_values.choice(env, name, setting.default, setting.values)
+
+
+def whole(env: Mapping[str, str], name: str) -> int:
+    """The least value where nothing is said and there is no default."""
+    setting = _declared(name, Whole)
+    return env_values.whole(env, name, int(setting.default or setting.least), setting.least, setting.most)
+
+
+def number(env: Mapping[str, str], name: str) -> float:
+    setting = _declared(name, Number)
+    return env_values.number(env, name, float(setting.default or setting.least), setting.least, setting.most)
+
+
+def port(env: Mapping[str, str], name: str) -> int:
+    return env_values.port(env, name, int(_declared(name, Port).default))
+
+
+def check(env: Mapping[str, str], name: str) -> None:
+    """Raises WrongValue for a value that the kind of the setting does not allow; any text is allowed to a text."""
+    readers = {Flag: flag, Choice: choice, Whole: whole, Number: number, Port: port}
+    if reader := readers.get(type(DECLARED[name])):
+        reader(env, name)
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """Names of all settings, the parser's too."""
+    return frozenset(json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"])
+
+
+def unknown(env: Mapping[str, str]) -> list[str]:
+    """A line for each variable of ``env`` with a prefix of ours that nothing reads."""
+    return env_values.unknown(env, PREFIXES, names(), BETWEEN_PROGRAMS)
+
+
+def refuse_unknown(env: Mapping[str, str]) -> None:
+    """Raises UsageError for what `unknown` finds."""
+    if found := unknown(env):
+        raise UsageError("\n".join(found))
+
+
+def _declared(name: str, kind: type[Kind]) -> Kind:
+    setting = DECLARED[name]
+    if not isinstance(setting, kind):
+        raise TypeError(f"{name} is a {type(setting).__name__}, not a {kind.__name__}")
+    return setting

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the weights, the VLM's container, the layout server in it, and where the parser listens."""
+
+from __future__ import annotations
+
+from .kinds import Choice, Flag, Number, Port, Setting, Whole
+
+# Read by the plugin, which has errors of its own.
+VLM_MEGAPIXELS_IN_FLIGHT = Whole(
+    "VLM_MEGAPIXELS_IN_FLIGHT",
+    "200",
+    "Millions of pixels of decoded images that a replica's API server holds at once; a pixel takes 8 "
+    "bytes at most. Requests beyond it wait 30 s and then get 503, and the parser sends them again; an A0 "
+    "page at 300 dpi has 139.",
+    least=1,
+    most=999_999,
+    unit="million pixels",
+)
+VLM_ATTENTION = Choice(
+    "VLM_ATTENTION",
+    "",
+    "Attention of the vision tower, for diagnosis: `cpu-bf16`, `flash`, `npu-fusion`, `npu-atb` or `sdpa`.",
+    values=("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa"),
+    shown="the fastest for the device",
+)
+HARDWARE_AND_WEIGHTS = (
+    Choice(
+        "HARDWARE",
+        "ascend",
+        "`ascend` or `cpu`: selects the VLM's Dockerfile and its fragment in `config/compose`; the parser's "
+        "image is the same for both.",
+        values=("cpu", "ascend"),
+    ),
+    Setting(
+        "STACK",
+        "0.11.1",
+        "Pinned versions, a file of `config/stacks`; with `HARDWARE=cpu` on aarch64 only 0.13.0 runs, since "
+        "vLLM's CPU wheel of 0.11.1 needs glibc 2.38 there.",
+    ),
+    Choice(
+        "ATLAS",
+        "a3",
+        "The kind of the node's dies: `a3`, `a2` or `310p` (vllm-ascend calls 310P experimental). It chooses "
+        "the base image, the kernels and the dies files; `common/atlas.py` has the table.",
+        values=("a3", "a2", "310p"),
+    ),
+    Setting(
+        "NPU_IDS",
+        "",
+        "Dies to use; empty: all of such a server; `present`: those that were there when `select_npus.sh` "
+        "(docs/mend.md#a-die-is-missing) last looked.",
+    ),
+    Setting(
+        "ASCEND_GID",
+        "1000",
+        "Number of the group `HwHiAiUser`.",
+    ),
+    Setting(
+        "MODELS_DIR",
+        "./models",
+        "Weights, mounted read-only; everyone must be able to read them (`chmod -R a+rX`).",
+    ),
+    Setting(
+        "VLM_MODEL",
+        "",
+        "A model of `config/models.yaml`, or a folder under MODELS_DIR. Empty: the newest PaddleOCR-VL that "
+        "is there; without one, on CPU the demo weights.",
+    ),
+    Setting(
+        "LAYOUT_MODEL_DIR",
+        "",
+        "The layout model; in containers a folder below `/models`; without effect for a VLM that reads whole pages.",
+    ),
+    Setting(
+        "MODELS_CONFIG",
+        "config/models.yaml",
+        "Which models are served, and how; in containers a file inside them.",
+    ),
+)
+VLM_SERVER = (
+    Whole(
+        "VLM_REPLICAS",
+        "",
+        "How many dies to use; empty: all of NPU_IDS. On CPU: how many sets of cores; empty: 1.",
+        least=1,
+        most=64,
+    ),
+    Whole(
+        "VLM_REPLICAS_PER_DIE",
+        "1",
+        "Replicas on each die (on CPU: on each set of cores); they divide its cache and its requests at once. "
+        "The launcher refuses more than the memory holds.",
+        least=1,
+        most=8,
+    ),
+    Setting(
+        "VLM_CORES",
+        "auto",
+        "Cores of the replicas: `auto` (near the die where `npu-smi info -t topo` names them, else equal "
+        "shares), `none`, or a list for each die, like `0-39;40-79`.",
+    ),
+    Whole(
+        "VLM_THREADS",
+        "",
+        "Threads of each library's pool in a replica; empty: on Ascend its cores, at most 8; on CPU its cores.",
+        least=1,
+        most=1024,
+    ),
+    Setting(
+        "VLM_ARGS",
+        "",
+        "Further arguments of `vllm serve`, written as in a shell; they win over `config/models.yaml`.",
+    ),
+    Choice(
+        "VLM_GRAPH_MODE",
+        "",
+        "Ascend: `none`, `piecewise`, `full` or `full_decode_only`; both stacks take `full_and_piecewise` for "
+        "`piecewise`. The last two need `STACK=0.13.0`; a 310P has no graphs. Acceptance measures which is fastest "
+        "(docs/check.md#the-first-hour-on-a-node).",
+        values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
+        shown="piecewise",
+    ),
+    Flag(
+        "VLM_ENFORCE_EAGER",
+        "",
+        "1: no graph mode.",
+        does="no graph mode",
+    ),
+    Setting(
+        "VLM_MEMORY_UTILIZATION",
+        "",
+        "Ascend: share of a die's memory that vLLM plans with, all replicas of the die together; the vision "
+        "tower works in the rest.",
+        shown="0.8",
+        allowed="above 0, below 1",
+    ),
+    Whole(
+        "VLM_PATCHES_PER_PASS",
+        "",
+        "Patches that go through the vision tower at once; fewer take less memory.",
+        least=1,
+        unit="patches",
+        shown="from the cache or memory there is",
+    ),
+    VLM_MEGAPIXELS_IN_FLIGHT,
+    Setting(
+        "VLM_MEDIA_HOSTS",
+        "",
+        "Hosts, with blanks between them, from which the VLM server fetches images and videos whose http(s) "
+        "address a chat request gives; no redirects, 64 MB and 30 s at most. Addresses of other hosts are "
+        "refused.",
+        shown="none",
+    ),
+    VLM_ATTENTION,
+    Number(
+        "WATCHDOG_INTERVAL_S",
+        "10",
+        "Seconds between two probes of the replicas.",
+        least=0.01,
+        most=3600,
+        unit="s",
+    ),
+    Number(
+        "WATCHDOG_TIMEOUT_S",
+        "30",
+        "Seconds that a probe may take.",
+        least=0.01,
+        most=3600,
+        unit="s",
+    ),
+    Whole(
+        "WATCHDOG_FAILURES",
+        "3",
+        "So many failed probes in a row, with no work done meanwhile, and a replica is killed.",
+        least=1,
+        most=1000,
+    ),
+    Whole(
+        "ASCEND_LOG_MIB",
+        "1024",
+        "MiB of CANN's logs that are kept.",
+        least=0,
+        most=10**6,
+        unit="MiB",
+    ),
+    Setting(
+        "VLM_MEM_LIMIT",
+        "",
+        "Memory limit of the VLM container, all replicas together.",
+        shown="12g, Ascend 128g",
+    ),
+    Whole(
+        "VLM_PIDS_LIMIT",
+        "8192",
+        "Threads and processes of the VLM container; `compose.yaml` has the arithmetic.",
+        least=1,
+    ),
+    Setting(
+        "NPU_EXPORTER_IMAGE",
+        "npu-exporter:v7.3.0",
+        "Image of npu-exporter (config/grafana/README.md), which starts with its profile alone.",
+    ),
+    Port(
+        "NPU_EXPORTER_PORT",
+        "8082",
+        "Port on loopback at which npu-exporter is published.",
+    ),
+)
+LAYOUT = (
+    Flag(
+        "LAYOUT_SERVER",
+        "",
+        "1: a layout server (docs/layout-server.md) beside the VLM's replicas.",
+        does="a layout server beside the VLM's",
+    ),
+    Setting(
+        "LAYOUT_DEVICE",
+        "cpu",
+        "What it runs on: `cpu`, `npu`, or one die like `npu:3`, counted among those that the container has.",
+        allowed="`cpu`, `npu`, `npu:N`",
+    ),
+    Port(
+        "LAYOUT_PORT",
+        "8001",
+        "Local mode: the port that it listens on.",
+    ),
+    Whole(
+        "LAYOUT_BATCH",
+        "4",
+        "Pages of one call at most.",
+        least=1,
+        most=32,
+        unit="pages",
+    ),
+    Whole(
+        "LAYOUT_WAIT_MS",
+        "4",
+        "How long a page waits for others to be computed with.",
+        least=0,
+        most=1000,
+        unit="ms",
+    ),
+    Whole(
+        "LAYOUT_QUEUE",
+        "128",
+        "Pages that wait at the layout server at most; the parser's CPU takes those beyond.",
+        least=1,
+        most=4096,
+        unit="pages",
+    ),
+    Number(
+        "LAYOUT_MEMORY_SHARE",
+        "0.06",
+        "The most that it takes of its die's memory; VLM_MEMORY_UTILIZATION must leave it free.",
+        least=0.01,
+        most=1,
+    ),
+    Whole(
+        "LAYOUT_THREADS",
+        "1",
+        "The layout server's threads on a CPU.",
+        least=1,
+        most=256,
+    ),
+)
+ADDRESSES = (
+    Setting(
+        "PARSER_BIND",
+        "127.0.0.1",
+        "Address at which the parser is published.",
+    ),
+    Port(
+        "PARSER_PORT",
+        "8080",
+        "Port at which the parser is published.",
+    ),
+)
