@@ -14,7 +14,7 @@ from tests.support import env_texts
 from tests.support.paths import ROOT
 from tool_errors import UsageError
 
-ENV = {"HOME": "/home/operator", "SET": "s", "EMPTY": ""}
+ENV = {"HOME": "/users/operator", "SET": "s", "EMPTY": ""}
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ ENV = {"HOME": "/home/operator", "SET": "s", "EMPTY": ""}
         *(('A="a\nb"', "a\nb"), (r'A="a\nb\t\\"', "a\nb\t\\"), (r"A='a\nb'", r"a\nb"), (r"A='it\'s'", "it's")),
         *((r'A="say \"x\""', 'say "x"'), (r'A="\$HOME"', "$HOME"), (r'A="\0101\x\09"', r"A\x\09")),
         # Variables.
-        *(("A=$HOME/models", "/home/operator/models"), ('A="${HOME}/m"', "/home/operator/m"), ("A=$UNSET/x", "/x")),
+        *(("A=$HOME/models", "/users/operator/models"), ('A="${HOME}/m"', "/users/operator/m"), ("A=$UNSET/x", "/x")),
         *(("A=$$HOME", "$HOME"), ("A=5$ $5", "5$ $5"), ("B=b\nA=$B${B}", "bb"), ("SET=mine\nA=$SET", "s")),
         *(("A=${EMPTY:-d}", "d"), ("A=${EMPTY-d}", ""), ("A=${UNSET-d}", "d"), ("A=${SET:-d}", "s")),
         *(("A=${SET:+w}", "w"), ("A=${EMPTY:+w}", ""), ("A=${EMPTY+w}", "w"), ("A=${UNSET+w}", "")),
         *(("A=${SET:?no}", "s"), ("A=${EMPTY?no}", ""), ("A=${SET:-${UNSET?no}}", "s")),
-        *(("A=${UNSET:-${SET}/$HOME}/x", "s//home/operator/x"), ("A=${UNSET:-a{b}c} ${SET:-d}", "a{b}c s")),
+        *(("A=${UNSET:-${SET}/$HOME}/x", "s//users/operator/x"), ("A=${UNSET:-a{b}c} ${SET:-d}", "a{b}c s")),
     ],
 )
 def test_a_value(text: str, value: str):
@@ -50,7 +50,7 @@ def test_a_value(text: str, value: str):
         ("=1", ".env, line 1: '=1' is not KEY=VALUE"),
         ('A="x\ny\nB=1', '.env, line 1: the quote " is not closed'),
         ("A='a\nb'\nB=${\n", ".env, line 3: ${ begins no variable"),
-        ("A=${UNSET:?set it to $HOME}", ".env, line 1: UNSET is required: set it to /home/operator"),
+        ("A=${UNSET:?set it to $HOME}", ".env, line 1: UNSET is required: set it to /users/operator"),
         ("A=${EMPTY:?}", ".env, line 1: EMPTY is required"),
     ],
 )
@@ -61,7 +61,7 @@ def test_what_compose_refuses_is_refused_with_its_line(text: str, message: str):
 
 
 def test_a_name_alone_takes_the_environments_value():
-    assert envfile.parse("HOME\nexport SET\nUNSET\n", ENV) == {"HOME": "/home/operator", "SET": "s"}
+    assert envfile.parse("HOME\nexport SET\nUNSET\n", ENV) == {"HOME": "/users/operator", "SET": "s"}
 
 
 def test_the_environment_wins(tmp_path: Path, monkeypatch):

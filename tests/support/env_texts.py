@@ -12,7 +12,7 @@ from pathlib import Path
 from bundle import envfile
 from tool_errors import UsageError
 
-ENVIRONMENT = {"HOME": "/home/operator", "SET": "from the shell", "EMPTY": ""}
+ENVIRONMENT = {"HOME": "/users/operator", "SET": "from the shell", "EMPTY": ""}
 NAMES = ("A", "B", "C_1", *ENVIRONMENT)
 NAME = ("A", "B", "C_1", "UNSET", *ENVIRONMENT)
 WORDS = ("x", "two words", "models", "/", "#", " ", "\t", ".", ":", "=", "é", "0", "-", "+", "?", "}", "{", "$", " #")
