@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from base64 import b64decode
 from io import BytesIO
@@ -18,6 +19,7 @@ import pypdfium2
 import pytest
 
 from docparser.convert.format_names import FORMATS
+from docparser.jobs.links import PREFIX, sign
 from tests.support.jobs import JOBS
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
@@ -317,3 +319,24 @@ def test_behind_a_proxy_with_keys(start):
     assert parser.client.get(f"{JOBS}/{job_id}").status_code == 404
     assert parser.client.get(f"{JOBS}/batch/b").status_code == 404
     assert inside.split("/")[8] not in parser.log.read_text()
+
+
+def test_what_an_address_opens_lives_no_longer_than_it(parser):
+    """Else an address that was seen once would open the result as long as the job is kept."""
+    job_id = parser.job(pdf(1))
+    parser.ended(job_id)
+    key, end = (parser.log.parent / "data" / "links.key").read_bytes(), int(time.time()) + 60
+    permission = f"{end}-{sign(key, job_id, end)}"
+    found = httpx.get(f"{parser.url}{PREFIX}/{job_id}/{permission}/result.jsonl", trust_env=False)
+    assert found.status_code == 200 and found.headers["cache-control"] == "no-store"
+    addresses = re.findall(rf"{parser.url}{PREFIX}/[0-9a-f]+/[^\"]+", found.text)
+    assert addresses and all(f"/{permission}/" in address for address in addresses)
+    picture = httpx.get(addresses[0], trust_env=False)
+    kept = re.fullmatch(r"private, max-age=(\d+)", picture.headers["cache-control"])
+    assert picture.status_code == 200 and kept and int(kept[1]) <= 60
+
+
+def test_what_a_key_opens_is_kept_nowhere(parser):
+    job_id = parser.job(pdf(1))
+    parser.ended(job_id)
+    assert parser.client.get(f"{JOBS}/{job_id}/pages/1").headers["cache-control"] == "no-store"

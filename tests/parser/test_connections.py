@@ -14,11 +14,13 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from pydantic import ValidationError
 
+from docparser.clients.shares import network_of
 from docparser.connections.transport import CountedTransport
 from docparser.settings import Settings
 from tests.support import samples
@@ -116,6 +118,65 @@ def test_many_idle_and_trickling_connections_keep_nobody_else_out(parser):
                     told[status] = words["msg"]
         assert "PARSER_MAX_CONNECTIONS" in told[429]
     good_work(parser, OTHER)
+
+
+@pytest.mark.parametrize("addresses", [2, 200])
+@pytest.mark.parametrize("begun", [b"", b"GET /health HTTP/1.1\r\nX: "], ids=["nothing", "part of a head"])
+def test_connections_without_a_head_from_many_addresses_keep_nobody_out(parser, addresses, begun):
+    """They are more than all places, and go when others come, the oldest first."""
+    with contextlib.ExitStack() as stack:
+        opened = [
+            stack.enter_context(connect(parser, f"127.0.1.{1 + number % addresses}", begun)) for number in range(200)
+        ]
+        for address in (OTHER, "127.0.0.1"):
+            began = time.monotonic()
+            assert ask(parser, address, "GET", "/health")[0] == 200
+            assert time.monotonic() - began < 1
+        good_work(parser, OTHER)
+        assert any(select.select([one], [], [], 0)[0] for one in opened)
+
+
+def test_connections_at_work_stay_and_this_machine_has_places_of_its_own(parser):
+    """Bodies that come slowly take all places; who is refused is told so, but a probe from here is answered."""
+    with contextlib.ExitStack() as stack:
+        for number in range(80):
+            stack.enter_context(connect(parser, f"127.0.2.{1 + number % 3}", TRICKLED))
+        for _ in range(20):  # while heads are not read yet, others take their places
+            status, words = ask(parser, OTHER, "GET", "/health")
+            if status == 503:
+                break
+            stack.enter_context(connect(parser, "127.0.2.4", TRICKLED))
+            time.sleep(0.1)
+        assert status == 503 and b"80 connections" in words
+        assert ask(parser, "127.0.0.1", "GET", "/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::1"),
+        ("", ""),
+        ("a name", "a name"),
+    ],
+)
+def test_who_is_one_client(address, client):
+    assert network_of(address) == client
+
+
+def test_a_refused_client_that_is_silent_gives_its_place_back_soon(parser):
+    """Not after the 30 s of one that goes on sending. Who sends to what is gone is reset."""
+    with connect(parser, STRANGER, b"NONSENSE\r\n\r\n") as connection:
+        assert answer(connection)[0] == 400
+        time.sleep(5)
+        with pytest.raises(ConnectionError):
+            for _ in range(20):
+                connection.send(b"a")
+                time.sleep(0.1)
 
 
 def test_a_head_or_body_that_does_not_come_is_408(parser):

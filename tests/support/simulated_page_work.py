@@ -23,11 +23,13 @@ from typing import Any
 
 from PIL import Image
 
+from docparser.contract.schemas import RestructureRequest
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, InternalError
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TEXT
+from docparser.worker import sent_pages
 from docparser.worker.messages import CountPages, JoinClientPages, ParsedPage, ParsePage
 
 BLOCK = {"block_label": "text", "block_bbox": [10, 10, 90, 40], "block_id": 0, "block_order": 1}
@@ -37,6 +39,12 @@ def picture() -> str:
     with io.BytesIO() as buffer:
         Image.new("RGB", (100, 140), "white").save(buffer, "JPEG")
         return base64.b64encode(buffer.getvalue()).decode()
+
+
+def joined(request: RestructureRequest) -> list[dict]:
+    lists = [page.prunedResult["parsing_res_list"] for page in request.pages]
+    texts = ["\n\n".join(block["block_content"] for block in blocks) for blocks in lists]
+    return [{"markdown": {"text": text, "images": {}}} for text in texts]
 
 
 class PageWork:
@@ -67,10 +75,8 @@ class PageWork:
             with self._lock:
                 return self._reader.count_pages(task.document)
         if isinstance(task, JoinClientPages):
-            texts = [
-                "\n\n".join(block["block_content"] for block in page["parsing_res_list"]) for page, _ in task.pages
-            ]
-            return [json.dumps({"markdown": {"text": text, "images": {}}}).encode() for text in texts]
+            head, entries = sent_pages.answer(task.body, task.most, joined)
+            return [json.dumps(line).encode() for line in (dataclasses.asdict(head), *entries)]
         assert isinstance(task, ParsePage)
         on_waiting()
         reply = self._ask(number, task.request_id, f"{task.request_id} page {task.index + 1}")

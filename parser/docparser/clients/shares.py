@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 from collections import Counter
 from collections.abc import Iterator
 
 from docparser.errors import TooBusy
+
+PREFIX_V6 = 64  # bits; a subscriber has at least such a network, and 2^64 addresses in it (RFC 6177, RFC 7421)
 
 
 class Shares:
@@ -37,6 +40,19 @@ class Shares:
         self._by_client[client] -= amount
         if not self._by_client[client]:
             del self._by_client[client]
+
+
+def network_of(address: str) -> str:
+    """Who counts as one client: an IPv4 address, also one that is written as IPv6; of IPv6 the network of 64 bits."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return address if found.is_loopback else str(ipaddress.ip_network((found, PREFIX_V6), strict=False))
 
 
 class ConcurrencyLimit:

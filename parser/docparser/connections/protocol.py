@@ -61,6 +61,7 @@ class Pace:
 
 
 LINGER_S = 30.0  # how long a refused client may go on sending
+SILENCE_S = 2.0  # after so long without a byte it has seen the answer, or never will
 
 
 def bounded_protocol(settings: Settings) -> type[BoundedProtocol]:
@@ -92,6 +93,7 @@ class BoundedProtocol(H11Protocol):
         self._arriving = Pace(settings.least_rate, settings.stall_timeout_s)
         self._leaving = Pace(settings.least_rate, settings.stall_timeout_s)
         self._lingers_until: float | None = None
+        self._heard = self._idle_since = self.loop.time()
         self._thrown_away = 0  # bytes
         refusal = self.registry.enter(self, self.client[0] if self.client else "", self.loop)
         if refusal is not None:
@@ -104,6 +106,7 @@ class BoundedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._lingers_until is not None:
             self._thrown_away += len(data)
+            self._heard = self.loop.time()
             if self._thrown_away > 2 * self._settings.max_body_mib << 20:
                 self.transport.abort()
             return
@@ -123,7 +126,8 @@ class BoundedProtocol(H11Protocol):
         elif self._leaving.too_slow(now, transport.delivered):
             return transport.reset()
         if self._lingers_until is not None:
-            if now > self._lingers_until:
+            silent = transport.pending == 0 and now - self._heard > SILENCE_S
+            if silent or now > self._lingers_until:
                 transport.abort()
             return None
         if transport.is_closing():
@@ -178,13 +182,32 @@ class BoundedProtocol(H11Protocol):
         return True
 
     def _linger(self) -> None:
-        self._lingers_until = self.loop.time() + LINGER_S
+        self._heard = self.loop.time()
+        self._lingers_until = self._heard + LINGER_S
         self._unset_keepalive_if_required()
         self.flow.resume_reading()
         if not self.transport.is_closing():
             self.transport.write_eof()
 
+    @property
+    def waiting(self) -> tuple[int, float] | None:
+        if self._lingers_until is not None:
+            return 0, self._lingers_until - LINGER_S
+        if self._head_since is not None:
+            return 0, self._head_since
+        if self.cycle is not None and self.cycle.response_complete:
+            return 1, self._idle_since
+        return None
+
+    @property
+    def unread(self) -> bool:
+        return self._lingers_until is None and self.transport.unread > 0
+
+    def cut(self) -> None:
+        self.transport.abort()
+
     def on_response_complete(self) -> None:
+        self._idle_since = self.loop.time()
         if self._lingers_until is None and self.cycle.more_body and not self.transport.is_closing():
             self._linger()
         if self._lingers_until is None:

@@ -8,13 +8,27 @@ import dataclasses
 import ipaddress
 from typing import Protocol
 
-from docparser.clients.shares import Shares
+from docparser.clients.shares import Shares, network_of
 from docparser.settings import Settings
 
 REFUSED_AT_ONCE = 64  # connections beyond the bound that are told why; further ones are cut off
+KEPT = 16  # places beyond the bound for this machine itself, from which probes come
+LOCAL = ("127.0.0.1", "::1")
 
 
 class Watched(Protocol):
+    @property
+    def waiting(self) -> tuple[int, float] | None:
+        """0 if a head is to come, or nothing but the end; 1 between two requests; and since when, in the loop's time.
+        None while a request is at work."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether its client has sent something that was not read yet: many come in one turn of the loop."""
+
+    def cut(self) -> None:
+        """Ends the connection at once."""
+
     def look(self, now: float) -> None:
         """Ends the connection if it is late; ``now`` is the loop's time."""
 
@@ -32,22 +46,30 @@ class ConnectionRegistry:
         self.settings = settings
         self._shares = Shares(settings.max_connections)
         self._proxies = [ipaddress.ip_network(entry) for entry in settings.trusted_proxy_list]
-        self._open: dict[Watched, str] = {}
+        self._open: dict[Watched, str | None] = {}  # None: it has one of the places that are kept
         self._refused: set[Watched] = set()
         times = (settings.header_timeout_s, settings.stall_timeout_s)
         self._tick_s = min(1.0, *(time / 4 for time in times))
         self._clock: asyncio.TimerHandle | None = None
 
     def enter(self, connection: Watched, address: str, loop: asyncio.AbstractEventLoop) -> Refusal | None:
-        """Why the connection may not stay, or None; ``leave`` undoes either. No words beyond REFUSED_AT_ONCE."""
-        client = "" if self._is_proxy(address) else address
+        """Why the connection may not stay, or None; ``leave`` undoes either. No words beyond REFUSED_AT_ONCE.
+
+        Where all places are taken, the connection that has waited longest for its client makes room.
+        """
+        client = "" if self._is_proxy(address) else network_of(address)
         shares = self._shares
+        if shares.taken >= shares.most:
+            self._make_room(kept=False)
         bound = shares.bound(client) if client else (shares.most if shares.taken >= shares.most else None)
         if self._clock is None:
             self._clock = loop.call_later(self._tick_s, self._look, loop)
         if bound is None:
             shares.take(client)
             self._open[connection] = client
+            return None
+        if client in LOCAL and self._has_kept_place():
+            self._open[connection] = None
             return None
         if len(self._refused) >= REFUSED_AT_ONCE:
             return Refusal(503, "")
@@ -62,8 +84,34 @@ class ConnectionRegistry:
 
     def leave(self, connection: Watched) -> None:
         self._refused.discard(connection)
-        if connection in self._open:
-            self._shares.give_back(self._open.pop(connection))
+        if connection in self._open and (client := self._open.pop(connection)) is not None:
+            self._shares.give_back(client)
+
+    def _has_kept_place(self) -> bool:
+        def full() -> bool:
+            return list(self._open.values()).count(None) >= KEPT
+
+        if full():
+            self._make_room(kept=True)
+        return not full()
+
+    def _make_room(self, *, kept: bool) -> None:
+        """End a connection that waits, if there is one: first those that never sent a whole head. A proxy may be about
+        to send a request where it has sent others, so such connections of it stay."""
+        waiting = [
+            (since, connection)
+            for connection, client in self._open.items()
+            if (client is None) == kept
+            and (since := connection.waiting) is not None
+            and (since[0] == 0 or client != "")
+        ]
+        in_order = [connection for _, connection in sorted(waiting, key=lambda entry: entry[0])]
+        first = next(
+            (connection for connection in in_order if not connection.unread), in_order[0] if in_order else None
+        )
+        if first is not None:
+            self.leave(first)
+            first.cut()
 
     def _is_proxy(self, address: str) -> bool:
         try:

@@ -60,5 +60,13 @@ class CountedTransport:
             fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, queued)
         return self._written - self.pending - queued[0]
 
+    @property
+    def unread(self) -> int:
+        """Bytes that the client has sent and nobody has read (FIONREAD, tcp(7))."""
+        waiting = array.array("i", [0])
+        with contextlib.suppress(OSError, ValueError):  # as above
+            fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.FIONREAD, waiting)
+        return waiting[0]
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from docparser.clients.shares import ConcurrencyLimit
+from docparser.clients.shares import ConcurrencyLimit, network_of
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
 from docparser.http.admission import Admission, shown_path
 from docparser.http.bodies import Arriving, Bodies, Body
@@ -44,13 +44,13 @@ def client_of(request: Request) -> str:
     if key:
         return str(key)
     token = hashlib.sha256(request.headers.get("authorization", "").encode()).hexdigest()[:12]
-    return f"{request.client.host if request.client else ''} {token}"
+    return f"{network_of(request.client.host) if request.client else ''} {token}"
 
 
 def holder_of(scope: Scope) -> str:
     """The client whose share of places and bytes a request takes: the id of its key, else its address. The token that
     it may send without keys does not count: it can be made up anew for each request."""
-    return str(scope["state"]["key_id"] or (scope["client"][0] if scope.get("client") else ""))
+    return str(scope["state"]["key_id"] or (network_of(scope["client"][0]) if scope.get("client") else ""))
 
 
 def pages_of(request: Request) -> Callable[[int], None]:

@@ -76,17 +76,24 @@ class Links:
     def path(self, job_id: str, name: str) -> str:
         """The address below the service's root of what ``name`` says: ``result.jsonl``, ``pages/3/picture.jpg``."""
         expires = (int(time.time() + self._lifetime_s) // STEP_S + 1) * STEP_S
-        return f"{PREFIX}/{job_id}/{expires}-{sign(self._keys.newest(), job_id, expires)}/{name}"
+        return self.path_with(f"{expires}-{sign(self._keys.newest(), job_id, expires)}", job_id, name)
 
-    def check(self, job_id: str, permission: str) -> None:
-        """Raises LinkExpired."""
+    @staticmethod
+    def path_with(permission: str, job_id: str, name: str) -> str:
+        """The same with a permission that was given before: what an address opens must not live longer than it."""
+        return f"{PREFIX}/{job_id}/{permission}/{name}"
+
+    def check(self, job_id: str, permission: str) -> int:
+        """The seconds that the permission has left. Raises LinkExpired."""
         match = PERMISSION.fullmatch(permission)
         if not match or not self._signed(match[2], job_id, int(match[1])):
             raise LinkExpired(
                 "This service did not make this address, or it was changed; ask for the job's state to get it anew."
             )
-        if int(match[1]) < time.time():
+        left = int(match[1]) - time.time()
+        if left < 0:
             raise LinkExpired("This address has expired; ask for the job's state to get a new one.")
+        return int(left)
 
     def _signed(self, signature: str, job_id: str, expires: int) -> bool:
         # All keys are compared, so the time says nothing about which one fits.

@@ -19,7 +19,8 @@ class RequestSettings(SettingsGroup):
     max_connections: int = Field(
         default=1024,
         ge=2,
-        description="Open connections; one client may have half of them. More get 503, for one client's half 429.",
+        description="Open connections; one client (an IPv4 address, an IPv6 /64) may have half of them. At the bound "
+        "the one that has waited longest for its client ends; if none waits, more get 503. One client's half: 429.",
     )
     header_timeout_s: float = Field(
         default=15.0, gt=0, le=3600, description="Longest time for a request's head, and until a first byte comes."

@@ -4,18 +4,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
 
 from docparser.contract import strict_json
-from docparser.contract.schemas import RestructureRequest, describe_error, describe_errors, json_error
-from docparser.errors import BodyTooComplex, DocumentTooLarge, InvalidRequest
+from docparser.contract.schemas import RestructureRequest, describe_error, describe_errors, json_error, log_id_of
+from docparser.errors import BodyTooComplex, DocumentTooLarge, InvalidRequest, ParserError
+from docparser.worker.messages import SentHead
 
 PAGE_VALUES = 20_000  # on average over its pages; the layout model finds 300 blocks, each stands twice with 30 values
 
 
-def read_json(body: bytes, most: int) -> Any:
+def answer(body: bytes, most: int, join: Callable[[RestructureRequest], list[dict]]) -> tuple[SentHead, list[dict]]:
+    """What ``body`` says of itself, and the entries that ``join`` makes of its pages, which may be ``most``."""
+    log_id = None
+    try:
+        data = _read(body, most)
+        log_id = log_id_of(data)
+        return SentHead(log_id), join(_request_of(data, most))
+    except ParserError as exc:
+        return SentHead(log_id, type(exc).__name__, str(exc)), []
+
+
+def _read(body: bytes, most: int) -> Any:
     """``most``: pages that it may have. Raises InvalidRequest, BodyTooComplex."""
     try:
         return strict_json.loads(body, most * PAGE_VALUES)
@@ -25,7 +38,7 @@ def read_json(body: bytes, most: int) -> Any:
         raise InvalidRequest(describe_error(json_error(exc.msg, exc.pos))) from None
 
 
-def request_of(data: Any, most: int) -> RestructureRequest:
+def _request_of(data: Any, most: int) -> RestructureRequest:
     """Raises InvalidRequest, DocumentTooLarge."""
     try:
         request = RestructureRequest.model_validate(data)

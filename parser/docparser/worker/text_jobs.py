@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from docparser.contract.options import AnswerOptions, RestructureOptions, answer_options, restructure_options
-from docparser.contract.schemas import RestructureRequest, log_id_of
-from docparser.errors import InvalidRequest, ParserError
+from docparser.contract.schemas import RestructureRequest
+from docparser.errors import InvalidRequest
 from docparser.page import certainty
 from docparser.page.certainty import Certainty
 from docparser.page.early_text import PagePart
@@ -24,8 +24,7 @@ from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
 from docparser.page.paddlex_private import restructured
 from docparser.page.stored import restored
-from docparser.worker.messages import SentHead
-from docparser.worker.sent_pages import read_json, request_of
+from docparser.worker import sent_pages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,16 +101,8 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: JoinSent = pickle.load(source)
-    log_id = None
-    try:
-        data = read_json(task.body, task.most)
-        log_id = log_id_of(data)
-        entries = _sent_entries(request_of(data, task.most), task.max_side)
-    except ParserError as exc:
-        sink.write(to_json(dataclasses.asdict(SentHead(log_id, type(exc).__name__, str(exc)))))
-        return
-    sink.write(to_json(dataclasses.asdict(SentHead(log_id))) + b"\n")
-    _write(sink, entries)
+    head, entries = sent_pages.answer(task.body, task.most, lambda request: _sent_entries(request, task.max_side))
+    _write(sink, [dataclasses.asdict(head), *entries])
 
 
 def _sent_entries(request: RestructureRequest, max_side: int) -> list[dict]:

@@ -19,7 +19,7 @@ from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
 from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, wait_for
 from docparser.http.jobs.openapi import RESPONSES
-from docparser.http.jobs.requests import JobRoute, identity, jobs_of, result_url
+from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.jobs.links import PREFIX
 from docparser.jobs.pages import FROZEN, NAME
 from docparser.jobs.result import data_info
@@ -41,32 +41,29 @@ CONVERTING: dict[int | str, dict[str, Any]] = {
 SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
+KEPT_S = 3600  # how long a browser may keep a picture, if its address lives that long
+
+
 @signed.get("/{job_id}/{permission}/result.jsonl", responses=RESPONSES)
 async def jsonl(job_id: str, permission: str, request: Request) -> Response:
     """The pages that have ended, one per line; `docparser.partial` says whether the job still runs."""
     jobs = jobs_of(request)
     jobs.links.check(job_id, permission)
     job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
-    return StreamingResponse(
-        _lines(jobs, request, job, steps, await request.app.state.readiness.models_in_use()),
-        media_type="application/x-ndjson",
-        headers=SAFE,
-    )
-
-
-def _lines(jobs: JobService, request: Request, job: Job, steps: list[Step], models: dict) -> Iterator[bytes]:
-    base = result_url(request, job.id, "")
-    return jobs.results.lines(job, steps, lambda name: base + name, models)
+    base = base_url(request) + jobs.links.path_with(permission, job_id, "")
+    models = await request.app.state.readiness.models_in_use()
+    lines = jobs.results.lines(job, steps, lambda name: base + name, models)
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=SAFE | {"Cache-Control": "no-store"})
 
 
 @signed.get("/{job_id}/{permission}/pages/{number}/{name}", responses=RESPONSES)
 async def picture(job_id: str, permission: str, number: int, name: str, request: Request) -> Response:
     """A picture of a page."""
     jobs = jobs_of(request)
-    jobs.links.check(job_id, permission)
+    left = jobs.links.check(job_id, permission)
     content = await asyncio.to_thread(_picture, jobs, job_id, number, name)
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Response(content, media_type=kind, headers=SAFE | {"Cache-Control": "private, max-age=3600"})
+    return Response(content, media_type=kind, headers=SAFE | {"Cache-Control": f"private, max-age={min(left, KEPT_S)}"})
 
 
 def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
@@ -93,8 +90,11 @@ async def page(job_id: str, number: int, request: Request) -> Response:
     step = next((step for step in steps if step.number == number), None)
     if step is None or step.state not in (StepState.DONE, StepState.FAILED):
         raise NoResultYet(f"page {number} of this job has no result" + ("" if job.state.ended else " yet"))
-    lines = _lines(jobs, request, job, [step], await request.app.state.readiness.models_in_use())
-    return Response(await asyncio.to_thread(lambda: b"".join(lines)), media_type="application/json", headers=SAFE)
+    base = result_url(request, job.id, "")
+    models = await request.app.state.readiness.models_in_use()
+    lines = jobs.results.lines(job, [step], lambda name: base + name, models)
+    content = await asyncio.to_thread(lambda: b"".join(lines))
+    return Response(content, media_type="application/json", headers=SAFE | {"Cache-Control": "no-store"})
 
 
 @router.get("/{job_id}/result", responses=CONVERTING)
