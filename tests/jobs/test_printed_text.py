@@ -221,7 +221,7 @@ LEFT_TO_RIGHT = [
 
 def turned(text: str) -> str:
     """Signs that readers mirror beside letters from right to left."""
-    return text.translate(str.maketrans("([{<", ")]}>"))
+    return text.translate(str.maketrans("([{<“", ")]}>”"))
 
 
 def test_searchable_pdf_as_pdfium_reads_it(tmp_path: Path):
