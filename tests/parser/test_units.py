@@ -78,12 +78,12 @@ class TestWeights:
         assert find_layout_model(settings).path == inside
 
     def test_an_image_may_carry_it(self, tmp_path, monkeypatch):
-        carried = self.put(tmp_path / "image" / "PP-DocLayoutV3")
+        carried = self.put(tmp_path / "image" / "PP-DocLayoutV2")
         monkeypatch.setattr(layout, "CARRIED", Path(carried).parent)
         self.put(tmp_path / "demo" / "PP-DocLayoutV2")
         assert find_layout_model(Settings(models_dir=tmp_path)).path == carried
-        assert not find_layout_model(Settings(models_dir=tmp_path, hardware="ascend")).demo
-        beside = self.put(tmp_path / "PP-DocLayoutV3")
+        assert not find_layout_model(Settings(models_dir=tmp_path, hardware="ascend", vlm_model="PaddleOCR-VL")).demo
+        beside = self.put(tmp_path / "PP-DocLayoutV2")
         assert find_layout_model(Settings(models_dir=tmp_path)).path == beside
 
     def test_the_demo_never_serves_on_ascend(self, tmp_path):
