@@ -23,7 +23,7 @@ from tests.support.wait import wait_for
 START_S = 1500  # two busy cores are slow
 STACKS = ("vlm", "vlm-0.13")
 LINES = 3  # of blocks that the demo weights read whole
-ACCEPTED_ERROR = 0.05
+ACCEPTED_ERROR = 0.02
 
 
 def answers(url: str, process: Process) -> bool:
@@ -108,7 +108,7 @@ def test_a_block_is_one_request(parser: str, vlm: RecordingProxy, name: str):
     for request in vlm.requests:
         assert request["mm_processor_kwargs"] == {"min_pixels": 112_896, "max_pixels": 1_003_520}
         assert request["temperature"] == 0 and image_url(request).startswith("data:image/jpeg;base64,")
-    assert answer["result"]["docparser"]["pages"][0].get("error") is None
+    assert answer["result"]["docparser"]["pages"] == [], "nothing is wrong with any page or block"
 
 
 @pytest.mark.parametrize("name", ["letter", "report"])
@@ -119,6 +119,9 @@ def test_blocks_of_a_few_lines_are_read(parser: str, vlm: RecordingProxy, name: 
     expected = [block for block in page["blocks"] if block["label"] in ("text", "doc_title", "paragraph_title")]
     short = [squeeze(block["text"]) for block in expected if len(block["text"]) < 70 * LINES]
     found = [squeeze(block["block_content"]) for block in blocks]
-    rates = [min(error_rate(text, true) for text in found) for true in short]
+    # Parts of a paragraph in two columns are one text.
+    rates = [
+        0.0 if any(true in text for text in found) else min(error_rate(text, true) for text in found) for true in short
+    ]
     print(f"{name}: {len(short)} blocks, errors {[f'{rate:.1%}' for rate in rates]}")
-    assert len(short) >= 3 and sum(rates) / len(rates) <= ACCEPTED_ERROR
+    assert len(short) >= 8 and sum(rate <= ACCEPTED_ERROR for rate in rates) >= 0.9 * len(rates)
