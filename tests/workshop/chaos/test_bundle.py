@@ -27,7 +27,7 @@ from tests.support.engine import base_image, daemon
 from tests.support.paths import ROOT
 from tests.support.processes import gone
 
-MINUTES = float(os.environ.get("CHAOS_MINUTES") or 5)
+MINUTES = float(os.environ.get("CHAOS_MINUTES") or 2)
 SEED = os.environ.get("CHAOS_SEED") or "7"
 OUT = ROOT / ".run/chaos"
 # Bringing the bundle up, reading undisturbed, waiting for what was accepted, and settling.
