@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,9 +23,7 @@ from planted_faults.faults import FAULTS, Fault
 from tool_errors import ToolError, UsageError
 
 ENOUGH = 17
-ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs").resolve()
-# Folders that our packages are imported from. In PYTHONPATH they come before the editable installs of ROOT.
-BASES = ("common", "operations", "model_code", "parser")
+# Folder -> a package in it, by which it is seen where an environment imports from.
 PACKAGES = {"common": "npu_smi", "operations": "bundle", "model_code": "vlm_models", "parser": "docparser"}
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 LONGEST_S = 900
@@ -33,7 +31,7 @@ LONGEST_S = 900
 
 @contextmanager
 def scratch_tree() -> Iterator[Path]:
-    """A checkout of HEAD that is removed at the end."""
+    """A checkout of HEAD, which is removed at the end with its environments."""
     with tempfile.TemporaryDirectory(prefix="planted-") as name:
         tree = Path(name) / "tree"
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), "HEAD"], cwd=ROOT, check=True)
@@ -46,13 +44,17 @@ def scratch_tree() -> Iterator[Path]:
 class Judge:
     def __init__(self, tree: Path) -> None:
         self.tree = tree
-        self._env = {
-            **os.environ,
-            "ENVS_DIR": str(ENVIRONMENTS),
-            "PYTHONPATH": os.pathsep.join(str(tree / base) for base in BASES),
-            # A compiled file counts as current while size and second of its source are the same.
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        # A compiled file counts as current while size and second of its source are the same.
+        self._env = {key: value for key, value in os.environ.items() if key not in ("ENVS_DIR", "PYTHONPATH")}
+        self._env["PYTHONDONTWRITEBYTECODE"] = "1"
+
+    def make_environments(self, names: Iterable[str]) -> None:
+        """In the tree, of the same libraries. Not ROOT's: there the editable installs lead to ROOT's packages, in every
+        service that a test starts, and scripts under test would install the tree's packages over them."""
+        command = ["scripts/setup_env.sh", *sorted(set(names))]
+        done = subprocess.run(command, cwd=self.tree, env=self._env, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ToolError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
     def check_imports(self, fault: Fault) -> None:
         """Raises ToolError where the environment imports the fault's file from elsewhere, so that nobody would see
@@ -89,9 +91,7 @@ class Judge:
             file.write_text(sound, encoding="utf-8")
 
     def _python(self, fault: Fault, *words: str) -> subprocess.CompletedProcess[str]:
-        python = ENVIRONMENTS / fault.environment / "bin/python"
-        if not python.exists():
-            raise ToolError(f"{python} is missing; make it with: scripts/setup_env.sh {fault.environment}")
+        python = self.tree / ".venvs" / fault.environment / "bin/python"
         return subprocess.run(
             [str(python), *words],
             cwd=self.tree,
@@ -119,6 +119,7 @@ def main(words: list[str]) -> int:
         faults, found = chosen(options.names), 0
         with scratch_tree() as tree:
             judge = Judge(tree)
+            judge.make_environments(name for fault in faults for name in (fault.environment, *fault.also))
             for fault in faults:
                 began = time.monotonic()
                 test = judge.judge(fault)
