@@ -63,7 +63,7 @@ class Judge:
         code = f"import importlib.util as u; print(u.find_spec({package!r}).origin)"
         done = self._python(fault, "-c", code)
         if done.returncode or not Path(done.stdout.strip()).is_relative_to(self.tree):
-            raise ToolError(f"{fault.name}: {package} comes from elsewhere: {done.stdout.strip()}{done.stderr[-500:]}")
+            raise ToolError(f"{package} comes from elsewhere: {done.stdout.strip()}{done.stderr[-500:]}")
 
     def failing_test(self, fault: Fault) -> str | None:
         """The first test of the fault's that fails now; None where all pass."""
@@ -72,18 +72,18 @@ class Judge:
             return None
         named = FAILED.search(done.stdout)
         if done.returncode != 1 or named is None:
-            raise ToolError(f"{fault.name}: pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr}")
+            raise ToolError(f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr}")
         return named[1]
 
     def judge(self, fault: Fault) -> str | None:
         """The test that finds the fault, None without one. Raises ToolError where it cannot be judged."""
         self.check_imports(fault)
         if failing := self.failing_test(fault):
-            raise ToolError(f"{fault.name}: {failing} fails without the fault")
+            raise ToolError(f"{failing} fails without the fault")
         file = self.tree / fault.file
         sound = file.read_text(encoding="utf-8")
         if (count := sound.count(fault.text)) != 1:
-            raise ToolError(f"{fault.name}: {fault.text!r} stands {count} times in {fault.file}; expected once")
+            raise ToolError(f"{fault.text!r} stands {count} times in {fault.file}; expected once")
         file.write_text(sound.replace(fault.text, fault.replacement), encoding="utf-8")
         try:
             return self.failing_test(fault)
@@ -116,19 +116,26 @@ def main(words: list[str]) -> int:
     parser.add_argument("names", metavar="NAME", nargs="*", help="of faults.py; all without one")
     options = parser.parse_args(words)
     try:
-        faults, found = chosen(options.names), 0
+        faults, found, unjudged = chosen(options.names), 0, []
         with scratch_tree() as tree:
             judge = Judge(tree)
             judge.make_environments(name for fault in faults for name in (fault.environment, *fault.also))
             for fault in faults:
                 began = time.monotonic()
-                test = judge.judge(fault)
+                try:
+                    test = judge.judge(fault)
+                except (ToolError, subprocess.TimeoutExpired) as error:
+                    unjudged.append(fault.name)
+                    print(f"{fault.name:28} NOT JUDGED: {error}", flush=True)
+                    continue
                 found += test is not None
                 print(f"{fault.name:28} {test or 'NOT FOUND'} ({time.monotonic() - began:.0f} s)", flush=True)
-    except (ToolError, subprocess.TimeoutExpired) as error:
+    except ToolError as error:
         print(f"planted_faults: {error}", file=sys.stderr)
         return 2
     print(f"{found} of {len(faults)} found")
+    if unjudged:
+        return 2
     return 0 if found >= min(ENOUGH, len(faults)) else 1
 
 
