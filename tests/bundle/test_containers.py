@@ -392,7 +392,7 @@ def test_the_guard_answers_each_event_and_ends_who_started_it():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=child_environment("PYTHONUNBUFFERED"),
+        env=child_environment(),
     ) as starter:
         assert starter.stdin and starter.stdout and starter.stderr
         said = b""

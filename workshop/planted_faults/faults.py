@@ -60,11 +60,11 @@ FAULTS = (
         ("tests/bundle/test_preflight.py",),
     ),
     Fault(
-        # supervisord never learns that the guard listens, and no program's end ends the container.
-        "guard-not-flushed",
+        # A program has given up, and the container goes on without it.
+        "guard-ends-itself",
         "operations/container/guard.py",
-        'sys.stdout.write("READY\\n")\n        sys.stdout.flush()',
-        'sys.stdout.write("READY\\n")',
+        "os.kill(os.getppid(), signal.SIGTERM)",
+        "os.kill(os.getpid(), signal.SIGTERM)",
         "tools",
         ("tests/bundle/test_containers.py",),
     ),
