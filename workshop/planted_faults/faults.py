@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of faults. Each changes what a user could notice, and was chosen from the code before its tests were read.
 
-`tests` are paths of the default tier (tests/runner/groups.py), those that judge the file.
+`tests` are paths of the default tier (tests/runner/groups.py), those that judge the file, and options of pytest that
+save time.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ FAULTS = (
         "range(first, end + 1)",
         "range(first, max(end, first + 1))",
         "parser",
-        ("tests/jobs/test_store.py",),
+        ("tests/jobs/test_store.py", "-k", "not postgresql"),
     ),
     Fault(
         # A client's short job waits for all pages of the long one before it.
@@ -109,7 +110,7 @@ FAULTS = (
         "ORDER BY f.turns, f.flow, j.turns, j.created",
         "ORDER BY f.turns, f.flow, j.created, j.turns",
         "parser",
-        ("tests/jobs/test_store.py",),
+        ("tests/jobs/test_store.py", "-k", "not postgresql"),
     ),
     Fault(
         # A page whose worker died goes behind all that wait.
@@ -170,7 +171,7 @@ FAULTS = (
         "if covered > MAX_COVERED:",
         "if covered < 0:",
         "parser",
-        ("tests/jobs/test_convert.py",),
+        ("tests/jobs/test_convert.py", "tests/parser/test_formulas.py"),
     ),
     Fault(
         # Uploads that come at once exceed the quota of bytes together.
