@@ -394,33 +394,33 @@ def test_the_guard_answers_each_event_and_ends_who_started_it():
         stderr=subprocess.PIPE,
         env=child_environment(),
     ) as starter:
-        assert starter.stdin and starter.stdout and starter.stderr
-        said = b""
+        events, answers, errors = starter.stdin, starter.stdout, starter.stderr
+        assert events and answers and errors
+        said, descriptor = b"", answers.fileno()
 
         def hear(expected: bytes) -> None:
             nonlocal said
             while expected not in said:
-                assert select.select([starter.stdout], [], [], 60)[0], f"{said!r} came, and no {expected!r}"
-                piece = os.read(starter.stdout.fileno(), 4096)
+                assert select.select([descriptor], [], [], 60)[0], f"{said!r} came, and no {expected!r}"
+                piece = os.read(descriptor, 4096)
                 assert piece, f"the guard ended after {said!r}"
                 said += piece
             said = said.partition(expected)[2]
 
-        def tell(payload: str) -> None:
-            header = f"ver:3.0 eventname:PROCESS_STATE_EXITED len:{len(payload)}\n"
-            starter.stdin.write((header + payload).encode())
-            starter.stdin.flush()
+        def event(payload: str) -> bytes:
+            return f"ver:3.0 eventname:PROCESS_STATE_EXITED len:{len(payload)}\n{payload}".encode()
 
         try:
             for expected in (0, 1):
                 hear(b"READY\n")
                 assert starter.poll() is None
-                tell(f"processname:vlm-0 groupname:vlm from_state:RUNNING expected:{expected} pid:7\n")
+                events.write(event(f"processname:vlm-0 groupname:vlm from_state:RUNNING expected:{expected} pid:7\n"))
+                events.flush()
                 hear(b"RESULT 2\nOK")
             assert starter.wait(60) == -signal.SIGTERM
         finally:
-            starter.stdin.close()  # the guard ends
-        assert b"vlm-0 has given up: ending the container" in starter.stderr.read()
+            events.close()  # the guard ends
+        assert b"vlm-0 has given up: ending the container" in errors.read()
 
 
 @pytest.mark.parametrize(

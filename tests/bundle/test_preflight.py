@@ -51,6 +51,7 @@ class Node(Machine):
             ("docker", "info"): f"{folder}\n",
             ("docker", "image"): '{"paddleocr-vl.soc": "ascend910_9391"}\n',
         }
+        self.npu: dict[tuple[str, ...], Answer]
         self.npu = {("info",): Answer(0, (SAMPLES / f"{sample}.txt").read_text())} if sample else {}
         model = folder / "models/PaddleOCR-VL"
         (model / layout.DEFAULT).mkdir(parents=True)
