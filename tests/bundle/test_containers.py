@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +24,7 @@ import npu_smi
 from container import balancer, layout, metrics, parser, replica, replicas, supervisord, vlm, watchdog
 from container.guard import given_up, pairs
 from tests.support.paths import ROOT
+from tests.support.processes import child_environment
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 from tool_errors import UsageError
 
@@ -341,6 +345,35 @@ def test_a_replica_that_hangs_before_its_first_probe_is_killed(watched):
     assert killed == [(4242, watchdog.signal.SIGKILL)]
 
 
+@pytest.mark.server
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_health_probe_asks_the_service_itself(status: int):
+    """A proxy that the environment names stands between a machine and others, not between its own services."""
+
+    class Service(SimulatedServer):
+        def handler(self) -> type[JsonHandler]:
+            class Handler(JsonHandler):
+                def do_GET(self) -> None:
+                    self.text(status, "the service's own words")
+
+            return Handler
+
+    service = Service()
+    try:
+        done = subprocess.run(
+            [sys.executable, ROOT / "common/health_probe.py", f"http://127.0.0.1:{service.port}/health"],
+            # Nobody listens on port 1.
+            env=child_environment("no_proxy", "NO_PROXY", http_proxy="http://127.0.0.1:1"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        service.close()
+    assert done.returncode == (0 if status == 200 else 1), done.stderr
+    assert "the service's own words" in (done.stdout if status == 200 else done.stderr)
+
+
 def test_the_guard_tells_giving_up_from_a_retry():
     assert given_up("PROCESS_STATE_FATAL", {})
     assert given_up(
@@ -349,6 +382,45 @@ def test_the_guard_tells_giving_up_from_a_retry():
     optional = pairs("processname:layout groupname:layout from_state:RUNNING expected:1 pid:7")
     assert not given_up("PROCESS_STATE_EXITED", optional) and not given_up("PROCESS_STATE_FATAL", optional)
     assert not given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 from_state:RUNNING expected:0 pid:7"))
+
+
+def test_the_guard_answers_each_event_and_ends_who_started_it():
+    """As supervisord sees it, which sends an event to a listener only once that has said READY."""
+    with subprocess.Popen(
+        # The shell stands for supervisord.
+        ["sh", "-c", f"{sys.executable} -m container.guard; exit 7"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=child_environment(),
+    ) as starter:
+        events, answers, errors = starter.stdin, starter.stdout, starter.stderr
+        assert events and answers and errors
+        said, descriptor = b"", answers.fileno()
+
+        def hear(expected: bytes) -> None:
+            nonlocal said
+            while expected not in said:
+                assert select.select([descriptor], [], [], 60)[0], f"{said!r} came, and no {expected!r}"
+                piece = os.read(descriptor, 4096)
+                assert piece, f"the guard ended after {said!r}"
+                said += piece
+            said = said.partition(expected)[2]
+
+        def event(payload: str) -> bytes:
+            return f"ver:3.0 eventname:PROCESS_STATE_EXITED len:{len(payload)}\n{payload}".encode()
+
+        try:
+            for expected in (0, 1):
+                hear(b"READY\n")
+                assert starter.poll() is None
+                events.write(event(f"processname:vlm-0 groupname:vlm from_state:RUNNING expected:{expected} pid:7\n"))
+                events.flush()
+                hear(b"RESULT 2\nOK")
+            assert starter.wait(60) == -signal.SIGTERM
+        finally:
+            events.close()  # the guard ends
+        assert b"vlm-0 has given up: ending the container" in errors.read()
 
 
 @pytest.mark.parametrize(
@@ -361,6 +433,17 @@ def test_npu_smi(name: str, generation: str, count: int, memory: int):
     assert report.dies[-1].memory_total == memory and all(die.healthy for die in report.dies)
     assert report.version.startswith("25.2.")
     assert [die.number for die in report.dies] == list(range(count))
+
+
+def test_the_memory_of_the_smallest_die_in_bytes(monkeypatch: pytest.MonkeyPatch):
+    """npu-smi's MB are of 2**20 bytes: 65536 of them are the 64 GiB of a die."""
+    text = (SAMPLES / "a3.txt").read_text()
+    monkeypatch.setattr(npu_smi, "ask", lambda *words: npu_smi.Answer(0, text))
+    assert npu_smi.least_memory() == 64 * 2**30
+    text = text.replace("/ 65536", "/ 32768", 1)
+    assert npu_smi.least_memory() == 32 * 2**30
+    text = ""
+    assert npu_smi.least_memory() is None
 
 
 def test_processes_on_dies_are_seen():

@@ -51,6 +51,7 @@ class Node(Machine):
             ("docker", "info"): f"{folder}\n",
             ("docker", "image"): '{"paddleocr-vl.soc": "ascend910_9391"}\n',
         }
+        self.npu: dict[tuple[str, ...], Answer]
         self.npu = {("info",): Answer(0, (SAMPLES / f"{sample}.txt").read_text())} if sample else {}
         model = folder / "models/PaddleOCR-VL"
         (model / layout.DEFAULT).mkdir(parents=True)
@@ -65,6 +66,14 @@ class Node(Machine):
     def change(self, old: str, new: str) -> None:
         """Let npu-smi info say something else at one place."""
         self.npu["info",] = Answer(0, self.npu["info",].text.replace(old, new, 1))
+
+    def occupy(self, npu: int, chip: int) -> None:
+        """Let npu-smi info list a process of somebody else."""
+        table = (
+            "| NPU     Chip              | Process id    | Process name             | Process memory(MB)      |\n"
+            f"| {npu}       {chip}                 | 2161          | python3                  | 2900     |\n"
+        )
+        self.npu["info",] = Answer(0, self.npu["info",].text + table)
 
     def put(self, name: str, text: str) -> None:
         self.path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -257,6 +266,8 @@ def test_a_machine_without_npu(tmp_path: Path):
             "WARN",
             "die 0 holds memory",
         ),
+        (lambda node: node.occupy(0, 0), "free dies", "WARN", "a process runs on NPU 0 chip 0"),
+        (lambda node: node.occupy(0, 1), "free dies", "WARN", "a process runs on NPU 0 chip 1"),
     ],
 )
 def test_each_trouble_is_named(tmp_path: Path, change, check: str, level: str, words: str):

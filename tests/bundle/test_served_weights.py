@@ -162,6 +162,20 @@ def test_weights_are_hashed_once_and_watched_from_first_use(tmp_path: Path, caps
         verify(folder, state)
 
 
+def test_a_file_whose_bytes_change_in_place_is_hashed_again(tmp_path: Path):
+    """Its name, its size and its inode stay: only the time says that it is another one."""
+    folder, state = make_weights(tmp_path / "w"), tmp_path / "state"
+    write(folder)
+    verify(folder, state)
+    with (folder / "model.safetensors").open("r+b") as stream:
+        stream.seek(-1, 2)
+        (last,) = stream.read()
+        stream.seek(-1, 2)
+        stream.write(bytes([last ^ 1]))
+    with pytest.raises(WeightsError, match=r"model\.safetensors is damaged"):
+        verify(folder, state)
+
+
 @pytest.fixture
 def catalog(tmp_path: Path) -> str:
     """A models.yaml with two models, whose folders have other names."""

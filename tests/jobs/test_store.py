@@ -44,6 +44,11 @@ def test_clients_and_their_jobs_take_turns(place):
     assert [page for job, page in order if job == long] == [1, 2, 3, 4]
 
 
+def test_the_jobs_of_one_client_take_turns_too(place):
+    long, short = place.submit(4, "one"), place.submit(2, "one")
+    assert [job for job, _ in place.work()] == [long, short, long, short, long, long]
+
+
 def test_a_client_that_comes_later_gets_no_credit_for_the_time_before(place):
     first = place.submit(20, "first")
     for _ in range(10):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import io
 import json
 import select
 import socket
@@ -21,6 +22,7 @@ import pytest
 from pydantic import ValidationError
 
 from docparser.clients.shares import network_of
+from docparser.connections.protocol import error_answer
 from docparser.connections.transport import CountedTransport
 from docparser.settings import Settings
 from tests.support import samples
@@ -177,6 +179,17 @@ def test_a_refused_client_that_is_silent_gives_its_place_back_soon(parser):
             for _ in range(20):
                 connection.send(b"a")
                 time.sleep(0.1)
+
+
+@pytest.mark.parametrize(("status", "again"), [(429, "10"), (503, "10"), (408, None), (413, None)])
+def test_who_came_at_a_bad_time_is_told_when_to_come_again(status, again):
+    """Of connections, where no application writes the answer."""
+    head, _, body = error_answer(status, "why").partition(b"\r\n\r\n")
+    line, _, lines = head.partition(b"\r\n")
+    headers = http.client.parse_headers(io.BytesIO(lines))
+    assert line.split()[1] == b"%d" % status and headers["Connection"] == "close"
+    assert headers["Retry-After"] == again and int(headers["Content-Length"]) == len(body)
+    assert json.loads(body)["error"]["message"] == "why"
 
 
 def test_a_head_or_body_that_does_not_come_is_408(parser):

@@ -46,8 +46,10 @@ def crash(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def crash_when_used(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
-    """Crash in a child that has done a job before; in a new one, write what the input was."""
+    """Crash over half an answer in a child that has done a job before; in a new one, write what the input was."""
     if vars(crash_when_used).get("used"):
+        sink.write(b"half an answer, longer than the whole one")
+        sink.flush()
         ctypes.string_at(8)
     sink.write(source.read())
 

@@ -66,7 +66,7 @@ class Room:
 ROOMS = (
     Room("tools", ("common", "operations/bundle", "operations/container"), without=(DECODE_INPUTS, *WITH_NUMPY)),
     Room("tools", ("scripts",), ("scripts",)),
-    Room("tools", ("workshop/chaos", "workshop/chaos_bundle.py", "workshop/pdf_file.py")),
+    Room("tools", ("workshop/chaos", "workshop/chaos_bundle.py", "workshop/pdf_file.py", "workshop/planted_faults")),
     Room("client", ("operations/batch",)),
     Room("corpus", ("operations/corpus", "workshop/benchmarks/bench_corpus.py", *CORPUS_SUPPORT)),
     Room(
