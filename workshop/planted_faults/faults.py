@@ -93,7 +93,7 @@ FAULTS = (
         "errors.DataDirFull: 507",
         "errors.DataDirFull: 500",
         "parser",
-        ("tests/jobs/test_missing.py", "tests/jobs/test_storage_away.py"),
+        ("tests/jobs/test_api.py",),
     ),
     Fault(
         "last-page-of-a-range",
