@@ -22,7 +22,9 @@ INLINE = re.compile(r"(?<![\\$\w])\$([^$\n]{1,2000}?)\$(?![\d$])|\\\((.+?)\\\)")
 def inline_by_expression(text: str) -> list[tuple[int, int, str]]:
     found, at = [], 0
     while match := INLINE.search(text, at):
-        if match[1] is not None and not MATHEMATICAL.search(match[1]):
+        inside = match[1]
+        price = inside is not None and inside[0].isdecimal() and inside[-1] == " "  # "$6 and $x$"
+        if inside is not None and (price or not MATHEMATICAL.search(inside)):
             at = match.start() + 1
             continue
         found.append((match.start(), match.end(), match[1] or match[2]))

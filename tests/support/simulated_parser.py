@@ -15,6 +15,8 @@ HELLO = {
     "prunedResult": {"parsing_res_list": []},
     "markdown": {"text": "Hello ![](imgs/a.jpg)", "images": {"imgs/a.jpg": "QUJD"}},
 }
+# Every block of the real one has these.
+BLOCK = {"block_label": "text", "block_content": "", "block_bbox": [10, 10, 90, 40]}
 
 
 class SimulatedParser(SimulatedServer):
@@ -80,7 +82,7 @@ class SimulatedParser(SimulatedServer):
         result = self.result(number, body)
         for entry in result["layoutParsingResults"]:
             listed = [
-                {"block_id": index, "block_label": "text", "confidence": confidence, "doubtful": confidence != 1}
+                BLOCK | {"block_id": index, "confidence": confidence, "doubtful": confidence != 1}
                 for index, confidence in enumerate(self.doubts.get(number, []))
             ]
             if listed:
