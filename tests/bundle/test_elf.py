@@ -7,7 +7,6 @@ import _ctypes
 import ctypes
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from bundle.environments import elf
+from tests.support.system_packages import needs
 from tool_errors import EnvironmentSetupError
 
 needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the functions are code for x86-64")
-needs_compiler = pytest.mark.skipif(
-    not all(map(shutil.which, ("gcc", "nm", "objdump"))), reason="gcc or binutils is missing; apt-get install gcc"
-)
+needs_compiler = needs("gcc", "binutils")
 
 
 def run(code: str, *words: str) -> subprocess.CompletedProcess[str]:

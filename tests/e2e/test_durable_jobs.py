@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.local_mode import LocalMode
 from tests.support.paths import DATA, python_of
+from tests.support.system_packages import needs
 from tests.support.texts import distance
 
 ENVIRONMENT = python_of("parser").parent
@@ -112,6 +113,7 @@ def test_the_command_line(local: LocalMode, tmp_path: Path):
     check_equal([page["markdownText"] for page in pages], parsed_directly(local.parser_url, "handbook.pdf")[1:])
 
 
+@needs("curl")
 def test_parse_prints_markdown(local: LocalMode, tmp_path: Path):
     text = run(["curl", "-sfF", f"file=@{DATA / 'report.png'}", f"{local.parser_url}/parse"], tmp_path)
     check_equal([text], parsed_directly(local.parser_url, "report.png"))

@@ -68,7 +68,7 @@ GROUPS = {
         Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
         Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm")),
         Group("bundle", "tools", ("tests/bundle", "tests/runner"), some_need=("haproxy", *COMPILER)),
-        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser")),
+        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser"), some_need=("curl",)),
         # README's commands in a minimal root that is made for them.
         Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
@@ -100,7 +100,9 @@ GROUPS = {
         # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
         Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
         # Without pytest's capture: they take minutes, and each stage says what it took.
-        Group("images", "tools", ("tests/images/cpu",), engine=True, options=("-s", "-v")),
+        Group(
+            "images", "tools", ("tests/images/cpu",), some_need=("curl", "openssl"), engine=True, options=("-s", "-v")
+        ),
         Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
         # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
         Group(

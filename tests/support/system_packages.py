@@ -13,21 +13,26 @@ from pathlib import Path
 import pytest
 
 FILE = Path(__file__).resolve().parents[1] / "system_packages.txt"
-# Programs of a minimal Debian and of README's first command.
+# Programs of a minimal Debian, of README's first command, and of a container engine that answers.
 ALWAYS_THERE = frozenset(
-    "apt-get bash cat chmod chroot cp dash date df dpkg dpkg-deb echo env false find git grep head id kill ldconfig ldd"
-    " ln ls mkdir mknod mount mv nice nproc prlimit ps python3 python3.11 rm sed setpriv sh sleep stat tail tar taskset"
-    " test timeout touch tr true umount uname unshare wc xargs".split()
+    "apt-get bash cat chmod chroot cp dash date df docker dpkg dpkg-deb dpkg-query echo env false find git grep head id"
+    " kill ldconfig ldd ln ls mkdir mkfs.ext4 mknod mount mv nice nproc nsenter prlimit ps python3 python3.11 rm sed"
+    " setpriv sh sleep stat tail tar taskset test timeout touch tr true truncate umount uname unshare wc xargs".split()
 )
 SYSTEM = ("/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/")
 # Where Debian keeps programs for root, which are not on everybody's PATH.
 SBIN = "/usr/sbin:/sbin"
 
 
-def signs() -> dict[str, str]:
-    """Package -> the program, or the pattern of files, that shows that it is installed."""
+def programs() -> dict[str, list[str]]:
+    """Package -> the program, or the pattern of files, that shows that it is installed; and its further programs."""
     lines = (line.partition("#")[0].split() for line in FILE.read_text().splitlines())
-    return {words[0]: words[1] for words in lines if words}
+    return {words[0]: words[1:] for words in lines if words}
+
+
+def signs() -> dict[str, str]:
+    """Package -> what shows that it is installed."""
+    return {package: words[0] for package, words in programs().items()}
 
 
 def found(sign: str) -> str | None:
@@ -58,8 +63,8 @@ def refuse_unnamed_programs() -> None:
     packages = os.environ.get("TEST_PACKAGES")
     if packages is None:
         return
-    known = signs()
-    named = {found(known[package]) for package in packages.split()}
+    known = programs()
+    named = {found(program) for package in packages.split() for program in known[package]}
 
     def look(event: str, arguments: tuple[object, ...]) -> None:
         if event == "subprocess.Popen":
