@@ -94,7 +94,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def try_mode(mode: str, env: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
     """The finding of one mode; what goes wrong with it is a finding too."""
     own = {**env, "VLM_GRAPH_MODE": mode, "VLM_HOST": "127.0.0.1", "VLM_PORT": str(PORT)}
-    speed, text, problem, began, started = {}, "", "", time.monotonic(), None
+    speed: dict[str, float] = {}
+    text, problem, began, started = "", "", time.monotonic(), None
     command = [sys.executable, "-m", "vlm_server"]
     process = subprocess.Popen(command, env=own, stdout=sys.stderr, start_new_session=True)
     try:

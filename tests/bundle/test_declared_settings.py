@@ -52,7 +52,8 @@ def test_a_value_beyond_the_bounds_is_refused(setting):
 
 
 def test_the_launcher_knows_every_graph_mode_of_the_table():
-    assert tuple(GRAPH_MODES) == declared_settings.DECLARED["VLM_GRAPH_MODE"].values
+    setting = declared_settings.DECLARED["VLM_GRAPH_MODE"]
+    assert isinstance(setting, Choice) and tuple(GRAPH_MODES) == setting.values
 
 
 def test_local_mode_does_not_start_with_an_unknown_name(tmp_path):

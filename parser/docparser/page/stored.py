@@ -31,7 +31,7 @@ def stored(frozen: dict[str, Any]) -> dict[str, bytes]:
 
 def restored(files: dict[str, bytes]) -> dict[str, Any]:
     """The page from all its files; what ``stored`` was given, to the last bit. Belongs into a child process."""
-    pictures = []
+    pictures: list[Image.Image] = []
     while (content := files.get(PICTURE.format(len(pictures)))) is not None:
         picture = Image.open(io.BytesIO(content), formats=("PNG",))
         picture.load()

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from paddle_program.files import model_checksum
 class Die:
     """``engine`` answers a page's arrays; ``page_s`` is what every page takes."""
 
-    def __init__(self, engine: Callable[[list[np.ndarray]], list[np.ndarray]], page_s: float) -> None:
+    def __init__(self, engine: Callable[[Sequence[np.ndarray]], list[np.ndarray]], page_s: float) -> None:
         self._engine, self._page_s, self._lock = engine, page_s, threading.Lock()
         self._answers: dict[int, bytes] = {}
 
@@ -82,7 +82,10 @@ def main(words: list[str]) -> None:
     offline.prepare(settings)
     from docparser.page.layout_model import openvino_engine
 
-    die = Die(openvino_engine(settings, options.model_dir), options.page_ms / 1000)
+    engine = openvino_engine(settings, options.model_dir)
+    if engine is None:
+        raise SystemExit(f"{options.model_dir}: OpenVINO cannot run this model; the log says why")
+    die = Die(engine, options.page_ms / 1000)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(die, model_checksum(options.model_dir)))
     server.daemon_threads = True
     print(f"ready {server.server_address[1]}", flush=True)
