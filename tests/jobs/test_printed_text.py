@@ -55,7 +55,8 @@ BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 def texts(count: int) -> list[str]:
     """Those that hold formulas are left out: these are more than text."""
-    draw, made = random.Random(33), []
+    draw = random.Random(33)
+    made: list[str] = []
     while len(made) < count:
         text = " ".join(draw.choices(PRINTED, k=draw.randint(1, 7)))
         if Formulas().take_out(text) == text and not re.match(r"</?(?:div|table)\b", text):
@@ -166,7 +167,8 @@ def test_word_beside_a_formula():
 
 def test_chunks():
     blocks = labelled()
-    titles, said = [], []
+    titles: list[str] = []
+    said: list[str] = []
     for line in convert(document(pages(blocks)), "chunks").decode().splitlines():
         chunk = json.loads(line)
         said += chunk["text"].split("\n\n") if chunk["kind"] != "heading" else []

@@ -43,7 +43,6 @@ def parser(tmp_path_factory):
     vlm = SimulatedVlm()
     vlm.answer = answer
     parser = JobsParser(folder, vlm.port, ("-m", "docparser"))
-    parser.data = folder / "data"
     yield parser.wait()
     parser.end()
     vlm.close()
@@ -119,7 +118,7 @@ class Evil:
 def test_a_page_that_was_exchanged_is_read_again_and_runs_nothing(parser, tmp_path, name):
     mark = tmp_path / "ran"
     job_id = parser.job(HANDBOOK.read_bytes(), optionalPayload=json.dumps({"restructurePages": True}))
-    replacing = Replacing(parser.data / "jobs" / job_id, name, pickle.dumps(Evil(mark)))
+    replacing = Replacing(parser.log.parent / "data/jobs" / job_id, name, pickle.dumps(Evil(mark)))
     replacing.start()
     state = parser.ended(job_id)
     replacing.join()
@@ -136,7 +135,7 @@ def test_a_picture_that_was_exchanged_is_not_given_out(parser):
     lines = parser.lines(parser.ended(job_id)["resultUrl"]["jsonUrl"])
     (address,) = lines[0]["layoutParsingResults"][0]["markdown"]["images"].values()
     assert httpx.get(address, trust_env=False).status_code == 200
-    (path,) = (parser.data / "jobs" / job_id / "pages").glob(f"000001-*/{address.rsplit('/', 1)[1]}")
+    (path,) = (parser.log.parent / "data/jobs" / job_id / "pages").glob(f"000001-*/{address.rsplit('/', 1)[1]}")
     path.write_bytes(b"another picture")
     refused = httpx.get(address, trust_env=False)
     assert refused.status_code == 500 and "not what was written" in refused.json()["msg"]

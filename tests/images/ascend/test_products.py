@@ -15,7 +15,7 @@ from tests.images.ascend.test_kernels import KERNELS, MORE_KERNELS, for_device
 # What a worker compares with its device, by product and stack.
 DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.13.0": "A2"}, "310p": {"0.11.1": "_310P", "0.13.0": "_310P"}}
 # Upstream's own operators for A2; it has none for a 310P.
-OPERATORS = {
+OPERATORS: dict[str, dict[str, set[str]]] = {
     "a2": {
         "0.11.1": {"grouped_matmul_swiglu_quant_weight_nz_tensor_list"},
         "0.13.0": {

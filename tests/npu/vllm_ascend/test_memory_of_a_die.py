@@ -102,4 +102,5 @@ def test_a_divided_share_leaves_the_later_ones_without(start):
     from vllm.v1.core import kv_cache_utils
 
     with pytest.raises(ValueError, match="No available memory for the cache blocks"):
-        kv_cache_utils.check_enough_kv_cache_memory(types.SimpleNamespace(), {"a": object()}, 0)
+        nothing: Any = types.SimpleNamespace()
+        kv_cache_utils.check_enough_kv_cache_memory(nothing, {"a": nothing}, 0)
