@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -35,7 +37,7 @@ def test_ratios_of_ours_with_a_layout_server():
 def test_a_simulated_die_asks_the_model_once_for_a_page():
     asked: list[np.ndarray] = []
 
-    def engine(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    def engine(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         asked.append(arrays[1])
         return [np.ones((1, 8), np.float32), np.ones(1, np.int32)]
 

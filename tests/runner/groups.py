@@ -67,7 +67,7 @@ GROUPS = {
         ),
         Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
         Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm")),
-        Group("bundle", "tools", ("tests/bundle", "tests/runner"), some_need=("haproxy", *COMPILER)),
+        Group("bundle", "tools", ("tests/bundle", "tests/runner"), some_need=("haproxy", "openssl", *COMPILER)),
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser"), some_need=("curl",)),
         # README's commands in a minimal root that is made for them.
         Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
