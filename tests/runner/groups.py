@@ -122,6 +122,7 @@ GROUPS = {
             ("tests/workshop/demo_training",),
             also=("reference",),
             packages=DRAWING + BROWSER,
+            some_need=READERS,
             options=("--ignore=tests/workshop/demo_training/vlm",),
         ),
         Group("chaos", "tools", ("tests/workshop/chaos/test_judge.py",)),

@@ -15,13 +15,14 @@ from safetensors.torch import load_file
 from demo_training.vlm.config import DemoConfig
 from demo_training.vlm.export import export
 from demo_training.vlm.model import DemoModel
+from tests.support.processes import child_environment
 
 DEMO = Path(__file__).resolve().parents[4] / "models" / "demo" / "PaddleOCR-VL"
 
 
 def run(module: str, *arguments: object) -> None:
     command = [sys.executable, "-m", f"demo_training.vlm.{module}", *map(str, arguments)]
-    subprocess.run(command, check=True, timeout=900)
+    subprocess.run(command, env=child_environment(), check=True, timeout=900)
 
 
 def test_smoke(tmp_path):
@@ -50,7 +51,7 @@ def test_smoke(tmp_path):
 
 def test_stages_of_another_schedule_are_refused(tmp_path):
     command = [sys.executable, "-m", "demo_training.vlm.train", "--out", tmp_path / "out", "--stages", "print"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=300)
     assert result.returncode == 2 and "--stages print: expected of letters, line" in result.stderr
     assert not (tmp_path / "out").exists()
 
