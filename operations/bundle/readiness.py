@@ -19,6 +19,8 @@ ENGINE_ERROR = re.compile(
 # The line by which a service of ours says why it ends.
 LAST_WORDS = re.compile(r"docparser: |vlm_server: |error: ")
 LOG_LINES = 400
+# vLLM colours the names of its processes also where it writes to a file.
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 ERROR_MESSAGE = re.compile(r'"errorMsg": ?"([^"]+)')
 
 
@@ -66,7 +68,7 @@ def likely_cause(lines: Iterable[str]) -> str:
 
     At most 300 characters.
     """
-    kept = [line.strip() for line in lines if line.strip()]
+    kept = [bare for line in lines if (bare := COLOUR.sub("", line).strip())]
     if found := next(filter(None, map(ENGINE_ERROR.match, kept)), None):
         return found["cause"][:300]
     words = [line for line in kept if LAST_WORDS.match(line)]

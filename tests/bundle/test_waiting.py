@@ -32,6 +32,11 @@ ENGINE = """\
         ("(EngineCore_DP0 pid=2) OSError: [Errno 28] No space left\n" + ENGINE, "OSError: [Errno 28] No space left"),
         ("(Worker_TP0 pid=2) ValueError: no such die\nRuntimeError: see above", "ValueError: no such die"),
         (
+            "\x1b[1;36m(EngineCore_DP0 pid=2)\x1b[0;0m OSError: [Errno 30] Read-only file system\n"
+            "\x1b[1;36m(APIServer pid=1)\x1b[0;0m RuntimeError: See root cause above.",
+            "OSError: [Errno 30] Read-only file system",
+        ),
+        (
             "docparser: no worker could be started: why\nBrokenPipeError: [Errno 32]",
             "docparser: no worker could be started: why",
         ),

@@ -23,8 +23,8 @@ from docparser.jobs.links import PREFIX, sign
 from tests.support.jobs import JOBS
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
+from tests.support.samples import PICTURE_NAME, image
 from tests.support.samples import blank_pages as pdf
-from tests.support.samples import image
 from tests.support.wait import wait_for
 
 
@@ -38,7 +38,7 @@ def test_a_job_from_submission_to_result(parser):
     assert second["docparser"]["pages"] == [{"page": 3}] and second["docparser"]["partial"] is False
     assert second["docparser"]["models"]["vlm"]["model"] == state["docparser"]["model"] == "PaddleOCR-VL-0.9B"
     (page,) = second["layoutParsingResults"]
-    assert page["markdown"]["text"] == f'job-{job_id} page 3 <img src="page_0003_a.jpg">'
+    assert page["markdown"]["text"] == f'job-{job_id} page 3 <img src="page_0003_{PICTURE_NAME}">'
     for url in (page["inputImage"], *page["outputImages"].values(), *page["markdown"]["images"].values()):
         picture = httpx.get(url, trust_env=False)
         assert picture.headers["content-type"] == "image/jpeg" and picture.content.startswith(b"\xff\xd8")
@@ -175,10 +175,10 @@ def test_results_in_other_formats(parser):
         name: parser.client.get(f"{JOBS}/{job_id}/result?format={name}") for name in ("md", "html", "zip", "json")
     }
     assert all(answer.status_code == 200 for answer in answers.values())
-    assert answers["md"].text.count("page_0001_a.jpg") == 1 and "page 2" in answers["md"].text
+    assert answers["md"].text.count(f"page_0001_{PICTURE_NAME}") == 1 and "page 2" in answers["md"].text
     assert "data:image/jpeg;base64," in answers["html"].text
     names = zipfile.ZipFile(BytesIO(answers["zip"].content)).namelist()
-    assert {"a.md", "a.html", "a.json", "page_0001_a.jpg", "page_0002_a.jpg"} == set(names)
+    assert {"a.md", "a.html", "a.json", *(f"page_{n:04}_{PICTURE_NAME}" for n in (1, 2))} == set(names)
     assert len(answers["json"].json()["layoutParsingResults"]) == 2
     assert parser.client.get(f"{JOBS}/{job_id}/result?format=exe").status_code == 400
 

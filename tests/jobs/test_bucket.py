@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
@@ -111,8 +112,9 @@ def test_a_page_counts_with_its_page_json_and_not_before(files, s3, bucket, monk
 def test_pages_are_read_as_they_were_written(files):
     files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
     folder, sha256, size = files.keep_page(JOB, 7, {"text": "ü"}, {"a.jpg": b"xy"})
-    assert files.read_page(JOB, folder, sha256) == ({"text": "ü", "files": ["a.jpg"]}, {"a.jpg": b"xy"})
-    assert size == len('{"text":"ü","files":["a.jpg"]}'.encode()) + 2
+    kept = {"a.jpg": hashlib.sha256(b"xy").hexdigest()}
+    assert files.read_page(JOB, folder, sha256) == ({"text": "ü", "files": kept}, {"a.jpg": b"xy"})
+    assert size == len(f'{{"text":"ü","files":{{"a.jpg":"{kept["a.jpg"]}"}}}}'.encode()) + 2
     assert files.page_folders(JOB) == {7: [folder]}
     with files.pictures() as pictures:
         found = pictures(JOB, folder)

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import statistics
-import subprocess
 import time
 import zipfile
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ import httpx
 import pytest
 
 from tests.support.jobs import JOBS, JobsParser, Start
+from tests.support.processes import command_line
 from tests.support.samples import blank_pages
 from tests.support.wait import wait_for
 
@@ -114,10 +114,8 @@ def test_the_service_answers_while_hostile_documents_are_converted(bounded):
 
 
 def zygote_of(parser: JobsParser) -> int:
-    found = subprocess.run(
-        ["ps", "--ppid", str(parser.process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=True
-    ).stdout
-    return next(int(line.split()[0]) for line in found.splitlines() if "docparser.sandbox.zygote" in line)
+    found = Path(f"/proc/{parser.process.pid}/task/{parser.process.pid}/children").read_text().split()
+    return next(int(child) for child in found if b"docparser.sandbox.zygote" in command_line(int(child)))
 
 
 def zygote_children(parser: JobsParser) -> list[int]:

@@ -112,6 +112,14 @@ def test_files_of_the_system_that_tests_name_come_from_a_package():
     assert strays == set()
 
 
+def test_the_runner_needs_no_package_of_python():
+    """It makes the environments that have them."""
+    command = [sys.executable, "-S", "-m", "tests.runner", "-h"]
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "operations", ROOT / "common")))
+    done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 ASKED = [
     (["tools", "bundle", "-k", "damaged"], {"bundle", "tools"}, ["-k", "damaged"]),
     (["bundle"], {"bundle"}, []),

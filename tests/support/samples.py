@@ -11,6 +11,8 @@ import zlib
 from PIL import Image
 
 PAGE = (1240, 1754)
+# The picture of a simulated page (simulated_page_work.py), named as PaddleX names that of a block.
+PICTURE_NAME = "img_in_image_box_10_50_90_130.jpg"
 
 
 def encode(data: bytes) -> str:

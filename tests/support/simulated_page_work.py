@@ -31,8 +31,10 @@ from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TEXT
 from docparser.worker import sent_pages
 from docparser.worker.messages import CountPages, JoinClientPages, ParsedPage, ParsePage
+from tests.support.samples import PICTURE_NAME
 
 BLOCK = {"block_label": "text", "block_bbox": [10, 10, 90, 40], "block_id": 0, "block_order": 1}
+PICTURE = {"block_label": "image", "block_bbox": [10, 50, 90, 130], "block_id": 1, "block_content": ""}
 
 
 def picture() -> str:
@@ -84,11 +86,11 @@ class PageWork:
             raise Abandoned("cancelled")
         text = reply.text
         notes = [dataclasses.asdict(reply.note) | {"block_id": 0}] if reply.note else []
-        said: dict[str, Any] = json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/a.jpg">'}
-        blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}])]
+        said: dict[str, Any] = json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/{PICTURE_NAME}">'}
+        blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}, PICTURE])]
         entry: dict[str, Any] = {
             "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks, **said.get("pruned", {})},
-            "markdown": {"text": said["text"], "images": {said.get("picture", "imgs/a.jpg"): self._picture}},
+            "markdown": {"text": said["text"], "images": {said.get("picture", f"imgs/{PICTURE_NAME}"): self._picture}},
         }
         if task.options.answer.visualize:
             entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}

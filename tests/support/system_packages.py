@@ -12,8 +12,10 @@ import sys
 import types
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 FILE, CONFTEST = TESTS / "system_packages.txt", TESTS / "conftest.py"
@@ -52,6 +54,8 @@ def missing(packages: Iterable[str]) -> list[str]:
 
 def needs(*packages: str) -> pytest.MarkDecorator:
     """The mark of a test that is skipped where one of the packages is not installed."""
+    import pytest  # the runner reads this module too, with a Python that has no packages
+
     lacking = missing(packages)
     return pytest.mark.skipif(bool(lacking), reason=f"needs {' '.join(lacking)} (apt-get install)")
 
