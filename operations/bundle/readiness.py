@@ -64,13 +64,24 @@ def said(detail: str) -> str:
 
 def likely_cause(lines: Iterable[str]) -> str:
     """Return the log line that most likely says what went wrong: the first error of vLLM's engine, since what ends
-    after it only points there; else a service's own last words, the last line with `error` in it, or the last one.
+    after it only points there; else a service's own last words, the last line with `error` in it, or the last one. A line
+    that tells of an error as JSON counts as last words.
 
     At most 300 characters.
     """
-    kept = [bare for line in lines if (bare := COLOUR.sub("", line).strip())]
+    kept = list(filter(None, map(_plain, lines)))
     if found := next(filter(None, map(ENGINE_ERROR.match, kept)), None):
         return found["cause"][:300]
     words = [line for line in kept if LAST_WORDS.match(line)]
     marked = [line for line in kept if "error" in line.lower()]
     return (words or marked or kept or ["no output"])[-1][-300:]
+
+
+def _plain(line: str) -> str:
+    """A log's line without colours; of our services' JSON the message, after "error: " where it tells of one."""
+    line = COLOUR.sub("", line).strip()
+    try:
+        said = json.loads(line)
+        return f"error: {said['message']}" if said["level"] in ("error", "critical") else said["message"]
+    except (ValueError, KeyError, TypeError):
+        return line

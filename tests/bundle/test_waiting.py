@@ -40,6 +40,11 @@ ENGINE = """\
             "docparser: no worker could be started: why\nBrokenPipeError: [Errno 32]",
             "docparser: no worker could be started: why",
         ),
+        (
+            '{"level": "error", "logger": "uvicorn.error", "message": "address already in use"}\n'
+            '{"level": "info", "logger": "uvicorn.error", "message": "Application shutdown complete."}',
+            "error: address already in use",
+        ),
         ("one\nan Error in two\nthree", "an Error in two"),
         ("one\n\n two \n", "two"),
         ("", "no output"),

@@ -16,6 +16,7 @@ from paddleocr._api_client.client import PaddleOCRClient
 from paddleocr._api_client.errors import AuthError, InvalidRequestError, JobFailedError, RateLimitError
 from paddleocr._api_client.models import PaddleOCRVLOptions
 
+from tests.support.samples import PICTURE_NAME
 from tests.support.samples import blank_pages as pdf
 
 
@@ -40,7 +41,7 @@ def test_a_file_from_submission_to_saved_pictures(client, file, tmp_path):
     folder.mkdir()
     client.save_document_parsing_result_resources(result, str(folder))
     assert {path.name for path in folder.iterdir()} == {
-        f"page_000{page}_{name}.jpg" for page in (1, 3) for name in ("a", "layout_det_res")
+        f"page_000{page}_{name}" for page in (1, 3) for name in (PICTURE_NAME, "layout_det_res.jpg")
     }
     for page in result.pages:
         assert all(name in page.markdown_text for name in page.markdown_images)

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.support.jobs import JOBS, JobsParser, Start
-from tests.support.processes import command_line
+from tests.support.processes import children
 from tests.support.samples import blank_pages
 from tests.support.wait import wait_for
 
@@ -114,8 +114,8 @@ def test_the_service_answers_while_hostile_documents_are_converted(bounded):
 
 
 def zygote_of(parser: JobsParser) -> int:
-    found = Path(f"/proc/{parser.process.pid}/task/{parser.process.pid}/children").read_text().split()
-    return next(int(child) for child in found if b"docparser.sandbox.zygote" in command_line(int(child)))
+    (zygote,) = children(parser.process.pid, b"docparser.sandbox.zygote")
+    return zygote
 
 
 def zygote_children(parser: JobsParser) -> list[int]:

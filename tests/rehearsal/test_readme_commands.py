@@ -45,6 +45,16 @@ def tell(ran: Ran, what: str) -> None:
     print(f"{what}: {ran.seconds:.0f} s, {ran.bytes / 2**30:.1f} GiB, status {ran.status}\n{ran.stderr}")
 
 
+def the_cause_of_an_engines_end_is_told(root: BareRoot) -> None:
+    """vLLM's processes talk through /dev/shm."""
+    without = f"mount -t tmpfs -o ro none /dev/shm; {first_command()}; status=$?; umount /dev/shm; exit $status"
+    ran = root.run(without, cwd="/srv/bundle")
+    tell(ran, "without /dev/shm")
+    last = ran.stderr.splitlines()[-1]
+    assert ran.status == 4 and re.search(r"vlm ended while starting \(status \d+\): \w*(Error|Exception)", last), last
+    assert "See root cause above" not in last
+
+
 def test_root_on_a_bare_machine(root: BareRoot):
     root.clone("/srv/bundle")
     refused = root.run(f"{first_command()} --no-install", cwd="/srv/bundle")
@@ -56,6 +66,7 @@ def test_root_on_a_bare_machine(root: BareRoot):
     assert ran.status == 0 and TITLE in ran.stdout
     down = root.run("scripts/run_demo.sh --down", cwd="/srv/bundle")
     assert down.status == 0 and not root.processes()
+    the_cause_of_an_engines_end_is_told(root)
     tests = "scripts/test.sh" if os.environ.get("REHEARSAL") == "whole" else "scripts/test.sh unit"
     ran = root.run(tests, cwd="/srv/bundle", timeout=3600)
     tell(ran, tests)
@@ -77,12 +88,3 @@ def test_a_plain_user_in_a_folder_with_a_hard_name(root: BareRoot):
     assert second.status == 0 and TITLE in second.stdout
     down = root.run("scripts/run_demo.sh --down", user=USER, cwd=HARD_PATH)
     assert down.status == 0 and not root.processes()
-
-
-def test_an_engine_that_cannot_start_is_told_with_its_cause(root: BareRoot):
-    """vLLM's processes talk through /dev/shm."""
-    root.clone("/srv/bundle")
-    ran = root.run(f"mount -t tmpfs -o ro none /dev/shm; {first_command()}", cwd="/srv/bundle")
-    tell(ran, "without /dev/shm")
-    assert ran.status == 4 and "See root cause above" not in ran.stderr.splitlines()[-1], ran.stderr
-    assert re.search(r"vlm ended while starting \(status \d+\): \w*(Error|Exception)", ran.stderr.splitlines()[-1])

@@ -51,14 +51,15 @@ def free_port() -> int:
         return trial.getsockname()[1]
 
 
-def children(pid: int) -> list[int]:
-    """Worker processes of a service. Python's resource tracker is a child as well, and left out."""
+def children(pid: int, words: bytes = b"spawn_main") -> list[int]:
+    """Children with `words` in their command line: by default the workers of a service, without Python's resource
+    tracker, which is a child as well."""
     found: list[int] = []
     # A thread or a child may end between the listing and the reading.
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found += map(int, (task / "children").read_text().split())
-    return [child for child in found if b"spawn_main" in command_line(child)]
+    return [child for child in found if words in command_line(child)]
 
 
 def command_line(pid: int) -> bytes:
