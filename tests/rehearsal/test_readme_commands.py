@@ -43,6 +43,8 @@ def root(tmp_path: Path) -> Iterator[BareRoot]:
 
 def tell(ran: Ran, what: str) -> None:
     print(f"{what}: {ran.seconds:.0f} s, {ran.bytes / 2**30:.1f} GiB, status {ran.status}\n{ran.stderr}")
+    if ran.status:
+        print(ran.stdout)
 
 
 def the_cause_of_an_engines_end_is_told(root: BareRoot) -> None:
