@@ -64,8 +64,8 @@ def said(detail: str) -> str:
 
 def likely_cause(lines: Iterable[str]) -> str:
     """Return the log line that most likely says what went wrong: the first error of vLLM's engine, since what ends
-    after it only points there; else a service's own last words, the last line with `error` in it, or the last one. A line
-    that tells of an error as JSON counts as last words.
+    after it only points there; else a service's own last words (a line that tells of an error as JSON is one too), the
+    last line with `error` in it, or the last one.
 
     At most 300 characters.
     """

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bundle.compose import containers as containers_module
 from bundle.demo import arguments, mode
 from bundle.settings import LocalSettings
-from tool_errors import ServiceError
+from tool_errors import ServiceError, UsageError
 
 
 class SimulatedServices:
@@ -94,3 +96,20 @@ def test_hardware_that_is_not_there_is_not_tried(
     monkeypatch.setattr(containers_module, "has_device", lambda: device)
     monkeypatch.setattr(containers_module, "engine_answers", lambda: True)
     assert containers_module.Containers(LocalSettings.load({})).suits_this_machine() is expected
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_without_docker_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, down: bool):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    containers = containers_module.Containers(LocalSettings.load({}))
+    with pytest.raises(UsageError, match="no container engine with Compose v2 answers"):
+        containers.down() if down else containers.check()
+    containers.undo()
+
+
+def test_a_call_that_started_nothing_takes_nothing_down(monkeypatch: pytest.MonkeyPatch):
+    """Someone's containers run, and the call was interrupted before it looked."""
+    containers, called = containers_module.Containers(LocalSettings.load({})), []
+    monkeypatch.setattr(containers, "_compose", lambda *words, **_: called.append(words))
+    containers.undo()
+    assert called == []

@@ -86,7 +86,9 @@ class PageWork:
             raise Abandoned("cancelled")
         text = reply.text
         notes = [dataclasses.asdict(reply.note) | {"block_id": 0}] if reply.note else []
-        said: dict[str, Any] = json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/{PICTURE_NAME}">'}
+        said: dict[str, Any] = (
+            json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/{PICTURE_NAME}">'}
+        )
         blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}, PICTURE])]
         entry: dict[str, Any] = {
             "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks, **said.get("pruned", {})},

@@ -31,6 +31,15 @@ def engine_answers() -> bool:
     )
 
 
+def check_engine() -> None:
+    """Raise UsageError if no container engine with Compose v2 can be reached."""
+    if not engine_answers():
+        raise UsageError(
+            "--mode docker: no container engine with Compose v2 answers here (docker info, docker compose version); "
+            "start it, or use --mode local"
+        )
+
+
 def has_device(device: Path = Path("/dev/davinci_manager")) -> bool:
     """Tell whether this machine has an NPU's driver."""
     return device.exists()
@@ -47,7 +56,7 @@ class Containers:
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
         self._env = {**os.environ, "HARDWARE": hardware(VALUES)}
-        self._before: set[str] = set()
+        self._before: set[str] | None = None  # the services that ran when `start` was called
 
     def _compose(self, *words: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
         """Run `docker compose WORDS`; its output is returned, or goes to our stderr."""
@@ -71,11 +80,7 @@ class Containers:
 
     def check(self) -> None:
         """Raise UsageError for an engine that does not answer, or settings that compose refuses."""
-        if not engine_answers():
-            raise UsageError(
-                "--mode docker: no container engine with Compose v2 answers here (docker info, docker compose "
-                "version); start it, or use --mode local"
-            )
+        check_engine()
         answer = self._compose("config", "--quiet")
         if answer.returncode:
             raise UsageError(f"docker compose: {answer.stdout.strip().splitlines()[-1]}")
@@ -146,6 +151,8 @@ class Containers:
 
     def undo(self) -> None:
         """Stop what this call started."""
+        if self._before is None:
+            return
         started = [service for service in SERVICES if service not in self._before]
         if len(started) == len(SERVICES):
             self._compose("down")
@@ -153,7 +160,11 @@ class Containers:
             self._compose("rm", "--stop", "--force", *started)
 
     def down(self) -> bool:
-        """Remove the containers, whoever started them; returns whether there were any. Volumes and images stay."""
+        """Remove the containers, whoever started them; returns whether there were any. Volumes and images stay.
+
+        Raises UsageError for an engine that does not answer.
+        """
+        check_engine()
         if not self.exist():
             return False
         with step("stopping the containers"):
