@@ -36,7 +36,7 @@ def test_a_corpus_in_a_bucket_is_parsed_by_the_pods_of_a_ray_cluster(
     found = one(objects, "RayCluster", "corpus")
     (group,) = found["spec"]["workerGroupSpecs"]
     group["rayStartParams"]["num-cpus"] = CORES
-    cluster.objects = [*cluster.objects, kuberay.head_service(found)]
+    cluster.objects = [*cluster.objects, one(objects, "ConfigMap", "corpus-settings"), kuberay.head_service(found)]
     for parser in cluster.of("parser"):  # the corpus needs none, and this machine's memory is small
         parser.remove()
     with stage("the head and nodes of the Ray cluster"):

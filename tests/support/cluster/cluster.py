@@ -44,6 +44,7 @@ class Cluster:
         self._states = States(docker, namespace)
         self._claims, self._secrets = claims, secrets
         self._network = f"{namespace}-pods"
+        self._clear()  # what an earlier run left that was killed
         docker("network", "create", self._network)
         self.gateway: str = json.loads(docker("network", "inspect", self._network).stdout)[0]["IPAM"]["Config"][0][
             "Gateway"
@@ -150,6 +151,12 @@ class Cluster:
         for pod in self.pods:
             if not pod.ended:
                 pod.remove()
+        self._clear()
+
+    def _clear(self) -> None:
+        left = self._docker("ps", "--all", "--quiet", "--filter", f"network={self._network}").stdout.split()
+        if left:
+            self._docker("rm", "--force", *left)
         self._docker("network", "rm", self._network, check=False)
 
     def _roll(self, item: Facts, seconds: float) -> None:

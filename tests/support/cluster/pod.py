@@ -74,11 +74,15 @@ class Pod:
                 *(*before, given["image"], *after),
             ]
 
-        for given in spec.get("initContainers", ()):
-            docker("run", "--rm", *words(given), timeout=INIT_S)
-        for given in spec["containers"]:
-            own = f"{name}-{given['name']}"
-            self.containers[given["name"]] = Container(given, own, self.address, docker, states, words(given))
+        try:
+            for given in spec.get("initContainers", ()):
+                docker("run", "--rm", *words(given), timeout=INIT_S)
+            for given in spec["containers"]:
+                own = f"{name}-{given['name']}"
+                self.containers[given["name"]] = Container(given, own, self.address, docker, states, words(given))
+        except BaseException:
+            self.remove()
+            raise
         self._begin(self._watch)
 
     @property
