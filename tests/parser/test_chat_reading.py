@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docparser.errors import InternalError, PageTimeout, ParserError
-from docparser.http.chat.reading import Arrived, Reading
+from docparser.http.chat.reading import Arrived, ChatReading
 from docparser.parsing.document_pages import Early
 from docparser.parsing.page_report import PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult
@@ -46,7 +46,7 @@ class Document:
         return asyncio.run(self._read())
 
     async def _read(self) -> tuple[str, ParserError | None]:
-        reading, texts = Reading(self.work, joined=False, limit_s=60), []
+        reading, texts = ChatReading(self.work, joined=False, limit_s=60), []
         try:
             async for text in reading.texts():
                 texts.append(text)

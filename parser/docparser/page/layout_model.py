@@ -84,7 +84,7 @@ class LayoutModel:
 
     def find(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> LayoutAnalysisResult:
         """``page``: uint8 ``[height, width, 3]``, blue first; ``options``: keywords of ``contract.options``. The
-        result's ``boxes`` are in reading order. Raises Cancelled."""
+        result's ``boxes`` are in reading order. Raises PageCancelled."""
         began = time.monotonic()
         read, arrays = self._prepared(page)
         found = self._on_server(arrays, run)

@@ -44,4 +44,4 @@ class PageReader(Protocol):
 
     def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
         """One page, uint8 ``[height, width, 3]``, blue first, with the keywords of ``contract.options``. Leaves the
-        CPU to others while the VLM reads. Raises InvalidRequest, VlmUnavailable, Cancelled."""
+        CPU to others while the VLM reads. Raises InvalidRequest, VlmUnavailable, PageCancelled."""

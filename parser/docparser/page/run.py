@@ -21,11 +21,11 @@ if TYPE_CHECKING:  # it loads PaddleX
 Replies = Mapping[int, Reply]  # by the numbers of the blocks
 
 
-class Cancelled(Exception):
+class PageCancelled(Exception):
     """Nobody waits for this page any more."""
 
 
-class Listener(Protocol):
+class PageListener(Protocol):
     """Is told of a page while it is read."""
 
     def laid_out(self, blocks: Blocks, settings: dict[str, Any], width: int) -> None:
@@ -48,7 +48,7 @@ class PageRun:
         request_id: str,
         without_cpu: Callable[[], AbstractContextManager[None]],
         read_block: ReadBlock = read_block,
-        listener: Listener | None = None,
+        listener: PageListener | None = None,
     ) -> None:
         """``request_id`` goes to the VLM with each call."""
         self.request_id, self.without_cpu = request_id, without_cpu
@@ -60,7 +60,7 @@ class PageRun:
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
-        """The page then ends with Cancelled."""
+        """The page then ends with PageCancelled."""
         self._cancelled.set()
         self.child.cancel()
         self.end_calls()
@@ -70,9 +70,9 @@ class PageRun:
         return self._cancelled.is_set()
 
     def check(self) -> None:
-        """Raises Cancelled."""
+        """Raises PageCancelled."""
         if self.cancelled:
-            raise Cancelled
+            raise PageCancelled
 
     def calling(self, call: Future[Reply]) -> Future[Reply]:
         """``call`` ends when this page is cancelled."""
@@ -87,7 +87,7 @@ class PageRun:
             call.cancel()
 
     def replies(self, calls: Mapping[int, Future[Reply]]) -> dict[int, Reply]:
-        """Wait for all calls. The first exception of one is raised. Raises Cancelled."""
+        """Wait for all calls. The first exception of one is raised. Raises PageCancelled."""
         began = time.monotonic()
         with self.without_cpu():
             failed = self._wait(calls)

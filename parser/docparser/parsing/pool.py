@@ -34,7 +34,7 @@ class State(enum.Enum):
     BROKEN = "its models cannot be loaded"
 
 
-class Listener(Protocol):
+class PoolListener(Protocol):
     """Gets the pool's events, in the service's event loop."""
 
     def on_message(self, worker: PooledWorker, message: object) -> None:
@@ -82,7 +82,7 @@ class WorkerPool:
         self.when_given_up: Callable[[], None] = lambda: None
         self.workers = [PooledWorker(number) for number in range(settings.workers)]
 
-    def start(self, listener: Listener) -> None:
+    def start(self, listener: PoolListener) -> None:
         """Call it in the event loop that the listener is to be called in."""
         self._loop = asyncio.get_running_loop()
         self._threads = [
@@ -165,7 +165,7 @@ class WorkerPool:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(method, *args)
 
-    def _keep_alive(self, worker: PooledWorker, listener: Listener) -> None:
+    def _keep_alive(self, worker: PooledWorker, listener: PoolListener) -> None:
         """Body of a worker's thread: starts the process, reads its messages, and starts it again when it ends."""
         failures = 0
         while not self._closing.is_set():
@@ -206,7 +206,7 @@ class WorkerPool:
                     self._notify(listener.on_no_worker_left)
                 self._closing.wait(pause)
 
-    def _listen(self, worker: PooledWorker, process: WorkerProcess, listener: Listener) -> None:
+    def _listen(self, worker: PooledWorker, process: WorkerProcess, listener: PoolListener) -> None:
         """Pass the process's messages on until it ends."""
         try:
             while True:

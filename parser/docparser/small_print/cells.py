@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 
 from docparser.page.question import TEXT_PROMPT, Question
 from docparser.small_print import bands, grid
-from docparser.small_print.grid import Box, Cell, Grid
+from docparser.small_print.grid import Grid, GridCell, PixelBox
 
 X_HEIGHT = 22.0  # px that the print of a line is enlarged to
 MARGIN = 0.5  # lines of print, of paper around a line
@@ -45,7 +45,7 @@ class Cells:
         return "".join("".join(row) + "<nl>" for row in marks)
 
 
-def _mark(cell: Cell, row: int, column: int, text: str) -> str:
+def _mark(cell: GridCell, row: int, column: int, text: str) -> str:
     if row > cell.row:
         return "<xcel>" if column > cell.column else "<ucel>"
     if column > cell.column:
@@ -76,7 +76,7 @@ def straightened(image: Image.Image) -> Image.Image:
     return bands.turned(image, bands.rise(np.abs(np.diff(grey, axis=0)) > EDGE, STEP))
 
 
-def _about(question: Question, image: Image.Image, found: Grid, cell: Cell, line: Box) -> Question:
+def _about(question: Question, image: Image.Image, found: Grid, cell: GridCell, line: PixelBox) -> Question:
     height = max(found.line, line.bottom - line.top)
     picture = _cut(image, cell.area, line, round(MARGIN * height))
     scale = max(1.0, X_HEIGHT / (bands.X_HEIGHT_OF_LINE * height))
@@ -84,7 +84,7 @@ def _about(question: Question, image: Image.Image, found: Grid, cell: Cell, line
     return dataclasses.replace(bands.with_picture(question, picture, least), prompt=TEXT_PROMPT)
 
 
-def _cut(image: Image.Image, area: Box, line: Box, margin: int) -> Image.Image:
+def _cut(image: Image.Image, area: PixelBox, line: PixelBox, margin: int) -> Image.Image:
     """A line of print on its paper, with paper around it; dark on light, whatever it was."""
     paper = np.median(np.asarray(image.crop(area)), axis=(0, 1)).astype(int)
     box = (

@@ -30,7 +30,7 @@ ONE_LINE = 1.5  # lines of print: ink that is no higher is one line
 SPECK = 5  # px of ink that are no print
 
 
-class Box(NamedTuple):
+class PixelBox(NamedTuple):
     """Pixels; right and bottom are exclusive."""
 
     left: int
@@ -40,7 +40,7 @@ class Box(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class GridCell:
     """A cell at ``row`` and ``column``, over ``rows`` and ``columns``; ``area`` is inside its rules. ``lines`` are the
     boxes of the ink of its lines of print, from top to bottom."""
 
@@ -48,8 +48,8 @@ class Cell:
     column: int
     rows: int
     columns: int
-    area: Box
-    lines: tuple[Box, ...]
+    area: PixelBox
+    lines: tuple[PixelBox, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Grid:
     rows: int
     columns: int
     line: float
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _columns_of(row: list[Piece], edges: list[Edge]) -> set[int]:
 
 def _cells(
     table: _Table, rows: list[Body], spans: list[list[Span]], edges: list[Edge], sides: tuple[int, int]
-) -> list[Cell]:
+) -> list[GridCell]:
     lefts = [sides[0], *(edge.rule[1] for edge in edges)]
     rights = [*(edge.rule[0] for edge in edges), sides[1]]
     taken: set[tuple[int, int]] = set()
@@ -205,8 +205,8 @@ def _cells(
             ):
                 last += 1
                 taken.add((last, first))
-            area = Box(left, rows[number][0], right, rows[last][1])
-            cells.append(Cell(number, first, last - number + 1, end - first, area, _ink(table, area)))
+            area = PixelBox(left, rows[number][0], right, rows[last][1])
+            cells.append(GridCell(number, first, last - number + 1, end - first, area, _ink(table, area)))
     return cells
 
 
@@ -220,7 +220,7 @@ def _open_below(table: _Table, sides: Body, row: Body, below: Body) -> bool:
     return bool(rule.mean() >= rules.ACROSS and marked[sides[0] + 1 : sides[1] - 1].mean() < BARE)
 
 
-def _ink(table: _Table, area: Box) -> tuple[Box, ...]:
+def _ink(table: _Table, area: PixelBox) -> tuple[PixelBox, ...]:
     """The boxes of the lines of print in a cell, against the cell's own paper."""
     picture = table.image[area.top : area.bottom, area.left : area.right]
     if not picture.size:
@@ -236,5 +236,7 @@ def _ink(table: _Table, area: Box) -> tuple[Box, ...]:
     boxes = []
     for top, bottom in lines:
         inked = np.flatnonzero(ink[top:bottom].any(axis=0))
-        boxes.append(Box(area.left + int(inked[0]), area.top + top, area.left + int(inked[-1]) + 1, area.top + bottom))
+        boxes.append(
+            PixelBox(area.left + int(inked[0]), area.top + top, area.left + int(inked[-1]) + 1, area.top + bottom)
+        )
     return tuple(boxes)

@@ -26,7 +26,7 @@ PLACE = re.compile(rf"\({NUMBER},{NUMBER}\)[ ]{{0,3}},[ ]{{0,3}}\({NUMBER},{NUMB
 
 
 @dataclasses.dataclass(frozen=True)
-class Block:
+class WholePageBlock:
     """``label`` is one of the layout classes. ``box`` is that of the page where the answer does not say it.
     ``title_level``: 1 for what Markdown calls ``##``, of paragraph titles."""
 
@@ -41,17 +41,17 @@ class Block:
         return {**fields, "group_id": None, "polygon_points": None, "image": None}
 
 
-def blocks_of(markdown: str, page: Box) -> list[Block]:
+def blocks_of(markdown: str, page: Box) -> list[WholePageBlock]:
     """In reading order. Each has the box of the page, since Markdown says no places."""
     return list(_blocks(_bare(markdown), page))
 
 
-def formula_of(latex: str, page: Box) -> list[Block]:
+def formula_of(latex: str, page: Box) -> list[WholePageBlock]:
     """The answer of a page that is one formula, whose signs it may leave out."""
     text = _bare(latex)
     if not text:
         return []
-    return [Block("display_formula", text if text.startswith(SIGNS) else f"$${text}$$", page)]
+    return [WholePageBlock("display_formula", text if text.startswith(SIGNS) else f"$${text}$$", page)]
 
 
 def _bare(answer: str) -> str:
@@ -61,7 +61,7 @@ def _bare(answer: str) -> str:
     return fenced[1].strip() if fenced else text
 
 
-def _blocks(markdown: str, page: Box) -> Iterator[Block]:
+def _blocks(markdown: str, page: Box) -> Iterator[WholePageBlock]:
     at = 0
     for piece in PIECES.finditer(markdown):
         yield from _paragraphs(markdown[at : piece.start()], page)
@@ -71,22 +71,24 @@ def _blocks(markdown: str, page: Box) -> Iterator[Block]:
             title = heading.strip("# \t").strip()
             if title:
                 yield (
-                    Block("doc_title", title, page) if level == 1 else Block("paragraph_title", title, page, level - 1)
+                    WholePageBlock("doc_title", title, page)
+                    if level == 1
+                    else WholePageBlock("paragraph_title", title, page, level - 1)
                 )
         elif piece["table"] or piece["pipes"]:
-            yield Block("table", piece[0].strip(), page)
+            yield WholePageBlock("table", piece[0].strip(), page)
         else:
-            yield Block("display_formula" if piece["formula"] else "algorithm", piece[0].strip(), page)
+            yield WholePageBlock("display_formula" if piece["formula"] else "algorithm", piece[0].strip(), page)
     yield from _paragraphs(markdown[at:], page)
 
 
-def _paragraphs(text: str, page: Box) -> Iterator[Block]:
+def _paragraphs(text: str, page: Box) -> Iterator[WholePageBlock]:
     for paragraph in BLANK.split(text):
         if paragraph.strip():
-            yield Block("text", paragraph.strip("\n").rstrip(), page)
+            yield WholePageBlock("text", paragraph.strip("\n").rstrip(), page)
 
 
-def texts_of(answer: str, ends: int, size: tuple[int, int]) -> tuple[list[Block], str | None]:
+def texts_of(answer: str, ends: int, size: tuple[int, int]) -> tuple[list[WholePageBlock], str | None]:
     """The texts with their boxes on a page of ``size``, width and height in pixels; and what was wrong with the places,
     in words, or None.
 
@@ -94,7 +96,7 @@ def texts_of(answer: str, ends: int, size: tuple[int, int]) -> tuple[list[Block]
     A text without a place, or with one that covers nothing of the page, gets the box of the page: no text is lost.
     """
     page = (0, 0, *size)
-    blocks: list[Block] = []
+    blocks: list[WholePageBlock] = []
     cut = placeless = textless = at = 0
     for place in PLACE.finditer(answer):
         text, at = answer[at : place.start()].strip(), place.end()
@@ -105,10 +107,10 @@ def texts_of(answer: str, ends: int, size: tuple[int, int]) -> tuple[list[Block]
         box = _box_of(corners, ends, size)
         cut += box is not None and not all(0 <= corner <= ends for corner in corners)
         placeless += box is None
-        blocks.append(Block("text", text, box or page))
+        blocks.append(WholePageBlock("text", text, box or page))
     if rest := answer[at:].strip():
         placeless += 1
-        blocks.append(Block("text", rest, page))
+        blocks.append(WholePageBlock("text", rest, page))
     troubles = [
         (placeless, "without a place on the page, so with the box of the page"),
         (cut, "whose places reach beyond the page, and were cut to it"),

@@ -20,7 +20,7 @@ from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE
 from docparser.weights import pipeline_file, served_model
-from docparser.whole_page.blocks import Block, blocks_of, formula_of, texts_of
+from docparser.whole_page.blocks import WholePageBlock, blocks_of, formula_of, texts_of
 from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
 
 QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
@@ -92,7 +92,7 @@ class WholePageReader:
         whole = Certainty.of(dataclasses.replace(reply, note=None), self._doubtful_below)
         return [*[whole] * (blocks - 1), Certainty.of(reply, self._doubtful_below)]
 
-    def _blocks(self, task: str, reply: Reply, size: tuple[int, int]) -> tuple[list[Block], str | None]:
+    def _blocks(self, task: str, reply: Reply, size: tuple[int, int]) -> tuple[list[WholePageBlock], str | None]:
         """The answer's blocks, and what is wrong with their places."""
         if task == SPOTTING:
             return texts_of(reply.text, self._recipe.places, size)
@@ -126,14 +126,14 @@ def settings_of(task: str, predict: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def spotting_of(blocks: list[Block]) -> dict[str, list]:
+def spotting_of(blocks: list[WholePageBlock]) -> dict[str, list]:
     """``spotting_res`` as PaddleOCR-VL-1.5 gives it: each text with its four corners, clockwise from the upper left."""
     boxes = [block.box for block in blocks]
     corners = [[[left, top], [right, top], [right, bottom], [left, bottom]] for left, top, right, bottom in boxes]
     return {"rec_polys": corners, "rec_texts": [block.content for block in blocks]}
 
 
-def drawn(image: np.ndarray, blocks: list[Block]) -> dict[str, Picture]:
+def drawn(image: np.ndarray, blocks: list[WholePageBlock]) -> dict[str, Picture]:
     """The page with the boxes of its blocks, under PaddleX's name for that picture."""
     page, (height, width) = image.copy(), image.shape[:2]
     thickness = max(1, max(height, width) // 800)

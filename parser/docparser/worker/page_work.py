@@ -18,7 +18,7 @@ from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, without_pictures
 from docparser.page.reading import PageReader, PageReading
-from docparser.page.run import Cancelled, PageRun
+from docparser.page.run import PageCancelled, PageRun
 from docparser.page.stored import stored
 from docparser.page.vlm_calls import read_block
 from docparser.sandbox.pool import Cancelled as ChildCancelled
@@ -114,7 +114,7 @@ class PageWork:
         except ParserError:
             raise
         except Exception as exc:  # of PaddleX, too: when the request has ended, the document's file is gone
-            if isinstance(exc, Cancelled) or run.cancelled:
+            if isinstance(exc, PageCancelled) or run.cancelled:
                 raise Abandoned("Nobody waits for this page any more.") from None
             raise
         finally:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from docparser.whole_page.blocks import Block, blocks_of, formula_of, texts_of
+from docparser.whole_page.blocks import WholePageBlock, blocks_of, formula_of, texts_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
@@ -38,7 +38,7 @@ def target(data: bytes) -> None:
         check(blocks, text, size)
 
 
-def check(blocks: list[Block], text: str, size: tuple[int, int]) -> None:
+def check(blocks: list[WholePageBlock], text: str, size: tuple[int, int]) -> None:
     for block in blocks:
         left, top, right, bottom = block.box
         if not (0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]):

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from docparser.errors import VlmUnavailable
-from docparser.page.run import Cancelled, PageRun, Replies
+from docparser.page.run import PageCancelled, PageRun, Replies
 from docparser.page.vlm_calls import VlmCalls
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
@@ -129,7 +129,7 @@ def test_a_page_that_nobody_waits_for_ends(listens: bool):
     run.listener = Listener() if listens else None
     waiting = {0: run.calling(calls.start("page-b0", lambda block: block.one({}, TEXT)))}
     threading.Timer(0.05, run.cancel).start()
-    with pytest.raises(Cancelled):
+    with pytest.raises(PageCancelled):
         run.replies(waiting)
     assert silent.ended.wait(10), "the call has ended, too"
     assert cpu.held and run.child.cancelled

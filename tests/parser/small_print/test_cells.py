@@ -18,7 +18,7 @@ from docparser.page.question import Question
 from docparser.small_print import cells
 from docparser.small_print.bands import picture_of
 from docparser.small_print.cells import Cells
-from docparser.small_print.grid import Box, Cell, Grid
+from docparser.small_print.grid import Grid, GridCell, PixelBox
 from docparser.small_print.reading import one
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
@@ -27,7 +27,7 @@ from tests.support.simulated_vlm import image_of, prompt_of
 from tests.support.wait import wait_for
 
 ROWS = [["Item", "Price", "Notes"], ["Pen", "", "very fine"], ["Notebooks", "12.50", "ruled"]]
-NOWHERE = Box(0, 0, 9, 9)
+NOWHERE = PixelBox(0, 0, 9, 9)
 
 
 def table(size: int = 20, head: str = "white") -> Image.Image:
@@ -94,7 +94,7 @@ def test_no_grid_no_cells():
 
 def made(rows: int, columns: int, *placed: tuple[int, int, int, int, int]) -> Cells:
     """Cells at (row, column) over (rows, columns) with a number of lines."""
-    given = tuple(Cell(*place[:4], NOWHERE, (NOWHERE,) * place[4]) for place in placed)
+    given = tuple(GridCell(*place[:4], NOWHERE, (NOWHERE,) * place[4]) for place in placed)
     line = question(Image.new("RGB", (9, 9)))
     return Cells(Grid(rows, columns, 20.0, given), [line] * sum(place[4] for place in placed))
 

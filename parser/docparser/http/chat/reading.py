@@ -66,7 +66,7 @@ class _End:
     error: ParserError | None = None
 
 
-class Reading:
+class ChatReading:
     """Begins the work at once; ``close`` ends it and leaves nothing behind. Belongs to one event loop."""
 
     def __init__(self, work: Work, *, joined: bool, limit_s: float) -> None:

@@ -17,7 +17,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
 from docparser.http.answers import CLIENT_GONE, wait_for
 from docparser.http.chat.completion import Completion, event
-from docparser.http.chat.reading import Arrived, Reading
+from docparser.http.chat.reading import Arrived, ChatReading
 from docparser.http.errors import SafeJSON, openai_error, status_of
 from docparser.http.gate import client_of, pages_of
 from docparser.http.strict_reading import StrictRoute, body_of, field
@@ -106,7 +106,7 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
         except (InvalidRequest, InvalidDocument) as exc:
             raise type(exc)(str(exc).replace("file:", f"{where}:", 1)) from None
 
-    document = Reading(work, joined=options.restructurePages, limit_s=state.settings.request_timeout_s)
+    document = ChatReading(work, joined=options.restructurePages, limit_s=state.settings.request_timeout_s)
     answer = None
     try:
         answer = await wait_for(request, _answer(body, request, document))
@@ -116,7 +116,7 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     return answer or Response(status_code=CLIENT_GONE)
 
 
-async def _answer(body: ChatRequest, request: Request, document: Reading) -> Response:
+async def _answer(body: ChatRequest, request: Request, document: ChatReading) -> Response:
     """The completion, or its chunks as soon as there is a first text: what fails before that has a status of its own.
     Raises ParserError."""
     completion = Completion(body.model)
@@ -146,7 +146,7 @@ async def _answer(body: ChatRequest, request: Request, document: Reading) -> Res
     return _Chunks(document, chunks())
 
 
-async def _report(body: ChatRequest, request: Request, document: Reading) -> dict[str, Any]:
+async def _report(body: ChatRequest, request: Request, document: ChatReading) -> dict[str, Any]:
     """``docparser`` of the answer."""
     report = document.result.report(await request.app.state.readiness.models_in_use())
     told = [*report.get("notes", ()), *body.notes()]
@@ -156,7 +156,7 @@ async def _report(body: ChatRequest, request: Request, document: Reading) -> dic
 class _Chunks(StreamingResponse):
     """Ends the work when it ends, also where the client leaves."""
 
-    def __init__(self, document: Reading, chunks: AsyncIterator[bytes]) -> None:
+    def __init__(self, document: ChatReading, chunks: AsyncIterator[bytes]) -> None:
         super().__init__(chunks, media_type="text/event-stream", headers=HEADERS)
         self._document = document
 

@@ -167,10 +167,6 @@ class JobStore:
         pending, active = jobs.get(JobState.PENDING, 0), jobs.get(JobState.RUNNING, 0)
         return Load(pending, active, queued, running, finished, window_s)
 
-    def add_bytes(self, job_id: str, size: int) -> None:
-        with self._database.writing() as connection:
-            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (size, job_id))
-
     def _check_room(self, connection: Transaction) -> None:
         (jobs,) = connection.execute(f"SELECT count(*) FROM jobs WHERE {IS_ACTIVE}").fetchone()
         if jobs >= self._limits.jobs:
