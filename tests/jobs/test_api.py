@@ -220,6 +220,26 @@ def test_chunks_and_word_files_of_a_job_and_of_an_upload(parser):
         assert answer.status_code == 400 and "chunkTokens" in answer.json()["msg"]
 
 
+def test_escaped_markdown_of_a_job_and_of_an_upload(parser):
+    job_id = parser.job(pdf(1))
+    parser.ended(job_id)
+    address = f"{JOBS}/{job_id}/result"
+    for begin, get in (
+        ("page_0001_", lambda query: parser.client.get(address, params=query)),
+        ("imgs/", lambda query: parser.client.post("/parse", params=query, files={"file": ("a.pdf", pdf(1))})),
+    ):
+        placed = f'<div style="text-align: center;"><img src="{begin}{PICTURE_NAME}"'
+        for format in ("md", "zip"):
+            query = {"format": format, "escapeMarkdown": "true"}
+            escaped, plain = get(query), get({"format": format})
+            assert escaped.status_code == plain.status_code == 200
+            texts = [answer.content for answer in (escaped, plain)]
+            if format == "zip":
+                texts = [zipfile.ZipFile(BytesIO(content)).read("a.md") for content in texts]
+            assert [placed.encode() in text for text in texts] == [True, False]
+    assert get({"escapeMarkdown": "perhaps"}).status_code == 422
+
+
 def test_a_pdf_that_cannot_be_changed_is_refused_in_this_format_alone(parser):
     """PDFium believes the number of pages that the file says; qpdf counts them."""
     odd = pdf(2).replace(b"/Count 2", b"/Count 3")

@@ -28,10 +28,10 @@ from openpyxl.utils.escape import unescape
 from PIL import Image
 
 from docparser.convert.document import ResultDocument, Source
-from docparser.convert.format_names import Format
+from docparser.convert.format_names import Format, How
 from docparser.convert.formats import convert
 from docparser.convert.formulas import Formulas
-from docparser.convert.parts import CAPTIONS, TITLES
+from docparser.convert.parts import CAPTIONS, TITLES, markdown_html
 from tests.support.system_packages import needs
 
 COUNT = int(os.environ.get("PRINTED_TEXTS", "150"))
@@ -50,6 +50,8 @@ PRINTED = (
     "_x0041_", "=HYPERLINK(\"a\")", "\u202egpj.exe\u202c", "\u200fabc\u200e", "\u05d0\u05d1 12 \u05d2", "\u0627\u0644",
     "中文。", "é", "“q”", "word", "Mill", "and", "of 12", ".", ";", ":", "!", "?", "%", "\"", "'", "&", "<", ">", "/",
 )  # fmt: skip
+LEASE = ("7. The tenant pays.", "8. The landlord mends.", "9. Both sign.", "12. Twelve", "13. Thirteen", "3) three",
+         "1984. It was", "- 5 degrees", "+ 5 degrees")  # fmt: skip
 BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -146,6 +148,35 @@ def test_html_beside_a_formula():
     reader = read_html(convert(document(pages(blocks)), "html"))
     same(reader.found, (text.removesuffix(" $x^2$") for _, text in blocks))
     assert "math" in reader.tags
+
+
+def escaped(entries: list[dict[str, Any]]) -> str:
+    return convert(document(entries), "md", How(escape_markdown=True)).decode()
+
+
+def test_escaped_markdown_as_a_reader_of_markdown_shows_it():
+    blocks = labelled()
+    reader = read_html(b"<body>" + markdown_html(escaped(pages(blocks))).encode())
+    same(reader.found, (text for _, text in blocks))
+    assert reader.tags <= {"p", "h1", "h2", "h3", "h4", "h5", "h6"}
+
+
+def test_escaped_markdown_keeps_formulas_tables_and_pictures():
+    said, entries = cells()
+    same(read_html(b"<body>" + markdown_html(escaped(entries)).encode()).found, said)
+    assert escaped([page([("text", "a_b with $x^2_i$"), ("display_formula", "$$y_1$$")])]) == (
+        "a\\_b with $x^2_i$\n\n$$y_1$$\n"
+    )
+    entry = page([("image", ""), ("text", "2*3*4")])
+    entry["markdown"]["images"] = {"imgs/img_in_image_box_40_4_960_34.jpg": "MTIz"}
+    assert '<img src="imgs/img_in_image_box_40_4_960_34.jpg"' in escaped([entry])
+
+
+@pytest.mark.parametrize("line", [*LEASE, "# a", "a #", "a ##", "#", "+", "1) x", "12345678901. x", "-", "=="])
+def test_no_line_begins_or_ends_as_markup(line: str):
+    for label in ("text", "paragraph_title"):
+        said = escaped([page([(label, line)])])
+        same(read_html(b"<body>" + markdown_html(said).encode()).found, [line])
 
 
 def word_paragraphs(written: bytes) -> list[str]:
@@ -258,10 +289,6 @@ def test_word_as_libreoffice_reads_it(tmp_path: Path):
     )
     assert (tmp_path / "signs.txt").is_file(), done.stdout + done.stderr
     same((tmp_path / "signs.txt").read_text("utf-8-sig").split("\n"), (text for _, text in blocks))
-
-
-LEASE = ("7. The tenant pays.", "8. The landlord mends.", "9. Both sign.", "12. Twelve", "13. Thirteen", "3) three",
-         "1984. It was", "- 5 degrees", "+ 5 degrees")  # fmt: skip
 
 
 @pytest.mark.parametrize("format", ["html", "docx"])

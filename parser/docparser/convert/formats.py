@@ -8,11 +8,11 @@ import dataclasses
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from docparser.convert import chunks, searchable_pdf, to_html, word, workbook
+from docparser.convert import chunks, searchable_pdf, to_html, to_markdown, word, workbook
 from docparser.convert.document import ResultDocument, Source
 from docparser.convert.format_names import AS_USUAL, PAGE_BREAK, Format, How
 from docparser.convert.parts import plain_tables
@@ -20,6 +20,8 @@ from docparser.convert.safe_text import is_safe_path
 from docparser.convert.searchable_pdf import UneditablePdf
 from docparser.convert.table_joins import joined_pages
 from docparser.errors import UnreadableText
+
+Writer = Callable[[ResultDocument, BinaryIO], None]
 
 
 def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> bytes:
@@ -35,7 +37,11 @@ def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = A
         return
     if how.join_tables:
         document = dataclasses.replace(document, pages=list(joined_pages(document.pages)))
-    writers = {"md": _markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf, "zip": _zip}
+    markdown = _escaped_markdown if how.escape_markdown else _markdown
+    if format == "zip":
+        _zip(document, sink, markdown)
+        return
+    writers = {"md": markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf}
     writers[format](document, sink)
 
 
@@ -46,8 +52,16 @@ def _entries(document: ResultDocument) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
-    for number, page in enumerate(document.pages):
-        sink.write(((PAGE_BREAK if number else "") + page.text.strip()).encode("utf-8", "replace"))
+    _write_pages((page.text.strip() for page in document.pages), sink)
+
+
+def _escaped_markdown(document: ResultDocument, sink: BinaryIO) -> None:
+    _write_pages(map(to_markdown.page_markdown, document.pages), sink)
+
+
+def _write_pages(texts: Iterable[str], sink: BinaryIO) -> None:
+    for number, text in enumerate(texts):
+        sink.write(((PAGE_BREAK if number else "") + text).encode("utf-8", "replace"))
     sink.write(b"\n")
 
 
@@ -75,7 +89,7 @@ def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
     searchable_pdf.write(document.source, pages, sink)
 
 
-def _zip(document: ResultDocument, sink: BinaryIO) -> None:
+def _zip(document: ResultDocument, sink: BinaryIO, markdown: Writer) -> None:
     """Markdown with its pictures, JSON, HTML, and a workbook if there are tables.
 
     A picture is left out if its path leads out of the archive or means something else on another system, or if an
@@ -83,7 +97,7 @@ def _zip(document: ResultDocument, sink: BinaryIO) -> None:
     """
     with contextlib.closing(zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED)) as archive:
         names = [f"{document.stem}.{format}" for format in ("md", "json", "html")]
-        for name, part in zip(names, (_markdown, _json, _html), strict=True):
+        for name, part in zip(names, (markdown, _json, _html), strict=True):
             with archive.open(name, "w", force_zip64=True) as entry:
                 part(document, entry)  # type: ignore[arg-type]  # a file to write to, though no BinaryIO
         if any(any(plain_tables(page.parts)) for page in document.pages):

@@ -125,6 +125,15 @@ class Formulas:
 
         return MARK.sub(signed, text)
 
+    def put_back_markdown(self, text: str) -> str:
+        """With each formula between the dollars that readers of Markdown take for its signs."""
+
+        def signed(match: re.Match[str]) -> str:
+            latex, display = self._of(match)
+            return f"$${latex}$$" if display else f"${latex}$"
+
+        return MARK.sub(signed, text)
+
     def find(self, number: str) -> tuple[str, bool]:
         """The LaTeX of the formula with this number in its mark, and whether it stands on a line of its own."""
         return self._found[int(number)] if len(number) < 10 and int(number) < len(self._found) else ("", False)

@@ -113,10 +113,9 @@ def _part(part: Part, formulas: Formulas) -> str:
     if part.markdown:
         return markdown_html(formulas.take_out(part.text))
     if part.table is not None:
-        return _table(part.table, formulas)
+        return table_html(part.table, formulas)
     if part.picture:
-        path = html.escape(part.picture)
-        return f'<div style="text-align: center;"><img src="{path}" alt="Image" width="{part.share}%"></div>'
+        return picture_html(part)
     lines = [line.strip() for line in _text(part.text, formulas).split("\n") if line.strip()]
     if part.level:
         return f"<h{part.level}>{' '.join(lines)}</h{part.level}>"
@@ -134,7 +133,13 @@ def _text(text: str, formulas: Formulas) -> str:
     return html.escape(formulas.take_out(text), quote=False)
 
 
-def _table(table: Table, formulas: Formulas) -> str:
+def picture_html(part: Part) -> str:
+    path = html.escape(part.picture)
+    return f'<div style="text-align: center;"><img src="{path}" alt="Image" width="{part.share}%"></div>'
+
+
+def table_html(table: Table, formulas: Formulas) -> str:
+    """With marks in place of formulas; without empty lines, which would end it in Markdown."""
     rows: list[list[str]] = [[] for _ in range(table.height)]
     for cell in table.cells:
         rows[cell.row].append(_cell(cell, formulas))

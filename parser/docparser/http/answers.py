@@ -40,6 +40,14 @@ ChunkTokens = Annotated[
     int,
     Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
 ]
+EscapeMarkdown = Annotated[
+    bool,
+    Query(
+        alias="escapeMarkdown",
+        description="Whether signs that were printed, as in `<name>` or `2*3*4`, are escaped in Markdown (format=md "
+        "and zip). PaddleOCR's own Markdown escapes nothing.",
+    ),
+]
 
 
 async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T | None:

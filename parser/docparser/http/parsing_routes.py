@@ -18,7 +18,7 @@ from docparser.contract.schemas import ParseOptions, ParseRequest, describe_erro
 from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
-from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, json_answer, wait_for
+from docparser.http.answers import CLIENT_GONE, ChunkTokens, EscapeMarkdown, converted, json_answer, wait_for
 from docparser.http.errors import new_log_id
 from docparser.http.gate import client_of, pages_of
 from docparser.http.strict_reading import LONGEST_TEXT, StrictRoute, body_of, field, form_of, says_json
@@ -127,10 +127,17 @@ NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "
 
 
 @form_router.post("/parse", responses=FORMAT_RESPONSES, openapi_extra=FORM_BODY, response_class=Response)
-async def parse(request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS) -> Response:
+async def parse(
+    request: Request,
+    format: Format = "md",
+    chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
+    escape_markdown: EscapeMarkdown = False,
+) -> Response:
     """Parses one file. `curl -sF file=@page.png http://127.0.0.1:8080/parse` prints its Markdown."""
     request.state.log_id = new_log_id()
-    async with _upload(request, format) as (name, options, document):
+    # Escaped Markdown is written from the blocks, which have no paths of pictures.
+    pictures = format in WITH_PICTURES or escape_markdown
+    async with _upload(request, pictures) as (name, options, document):
         parse = request.app.state.service.parse
         parsing = parse(document, options, request_id.get(), client_of(request), pages_of(request))
         result = await wait_for(request, parsing)
@@ -141,7 +148,7 @@ async def parse(request: Request, format: Format = "md", chunk_tokens: ChunkToke
             return json_answer(result, request.state.log_id, models, NO_SNIFFING)
         try:
             _, pieces = result.body(request.state.log_id, models)
-            how = How(chunk_tokens, options.mergeTables)
+            how = How(chunk_tokens, options.mergeTables, escape_markdown)
             work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, document, how, download=False)
             answer = await wait_for(request, work)
         finally:
@@ -150,7 +157,7 @@ async def parse(request: Request, format: Format = "md", chunk_tokens: ChunkToke
 
 
 @contextlib.asynccontextmanager
-async def _upload(request: Request, format: Format) -> AsyncIterator[tuple[str, ParseOptions, Document]]:
+async def _upload(request: Request, pictures: bool) -> AsyncIterator[tuple[str, ParseOptions, Document]]:
     """The file's name, the options, and the document, which exists as long as the context. Raises InvalidRequest."""
     async with contextlib.AsyncExitStack() as stack:
         async with form_of(request, max_fields=10) as form:
@@ -159,7 +166,7 @@ async def _upload(request: Request, format: Format) -> AsyncIterator[tuple[str, 
                 raise InvalidRequest(
                     "file: missing; send multipart/form-data with a part `file`, like curl -F file=@page.png"
                 )
-            defaults = {"visualize": False, "returnMarkdownImages": format in WITH_PICTURES}
+            defaults = {"visualize": False, "returnMarkdownImages": pictures}
             try:
                 options = ParseOptions.model_validate(defaults | _options(form))
             except ValidationError as exc:

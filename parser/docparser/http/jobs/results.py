@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
-from docparser.http.answers import CLIENT_GONE, ChunkTokens, converted, wait_for
+from docparser.http.answers import CLIENT_GONE, ChunkTokens, EscapeMarkdown, converted, wait_for
 from docparser.http.jobs.openapi import RESPONSES
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.jobs.links import PREFIX
@@ -99,14 +99,18 @@ async def page(job_id: str, number: int, request: Request) -> Response:
 
 @router.get("/{job_id}/result", responses=CONVERTING)
 async def result(
-    job_id: str, request: Request, format: Format = "md", chunk_tokens: ChunkTokens = DEFAULT_TOKENS
+    job_id: str,
+    request: Request,
+    format: Format = "md",
+    chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
+    escape_markdown: EscapeMarkdown = False,
 ) -> Response:
     """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, chunks, zip."""
     jobs = jobs_of(request)
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
-    how = How(chunk_tokens, job.options.get("mergeTables") is not False)
+    how = How(chunk_tokens, job.options.get("mergeTables") is not False, escape_markdown)
     models = await request.app.state.readiness.models_in_use()
 
     async def convert() -> Response:
