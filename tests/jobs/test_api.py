@@ -220,6 +220,12 @@ def test_chunks_and_word_files_of_a_job_and_of_an_upload(parser):
         assert answer.status_code == 400 and "chunkTokens" in answer.json()["msg"]
 
 
+def test_a_disk_without_room_is_507_and_names_the_setting(start):
+    parser = start.parser(PARSER_MIN_FREE_MIB="1000000000").wait("/health")
+    refused = parser.submit(pdf(1))
+    assert refused.status_code == 507 and "PARSER_MIN_FREE_MIB" in refused.json()["msg"]
+
+
 def test_escaped_markdown_of_a_job_and_of_an_upload(parser):
     job_id = parser.job(pdf(1))
     parser.ended(job_id)

@@ -83,3 +83,9 @@ def test_base64_may_have_line_breaks_and_a_data_prefix(service):
 def test_nothing_stays_on_disk(service):
     service.page(samples.image())
     assert not list((service.log.parent / "spool").glob("*"))
+
+
+def test_without_layout_detection_the_page_is_one_block_of_its_own_size(service):
+    page = service.page(samples.image(size=(300, 200)), useLayoutDetection=False)
+    (block,) = page["prunedResult"]["parsing_res_list"]
+    assert block["block_bbox"] == [0, 0, 300, 200]

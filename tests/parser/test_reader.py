@@ -6,6 +6,7 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import io
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pikepdf
 import pytest
 from PIL import Image
 
@@ -106,6 +108,32 @@ def test_a_chain_of_tiff_directories_is_followed_no_further_than_pages_are_allow
         make_reader(max_pages=10).count_pages(document)
     with pytest.raises(DocumentTooLarge, match="2001 pages or more"):
         make_reader().count_pages(document)
+
+
+def test_what_is_filled_into_a_form_is_drawn(make_reader, keep):
+    """The field has no appearance of its own, as some programs leave it (ISO 32000-2, 12.7.3.3)."""
+    with pikepdf.new() as pdf, io.BytesIO() as buffer:
+        page = pdf.add_blank_page(page_size=(200, 100)).obj
+        field = pdf.make_indirect(
+            pikepdf.Dictionary(
+                Type=pikepdf.Name.Annot,
+                Subtype=pikepdf.Name.Widget,
+                FT=pikepdf.Name.Tx,
+                T="name",
+                V="MMMMMMMM",
+                DA="/Helv 20 Tf 0 g",
+                Rect=[20, 30, 180, 70],
+                F=4,
+            )
+        )
+        page.Annots = [field]
+        font = pikepdf.Dictionary(Type=pikepdf.Name.Font, Subtype=pikepdf.Name.Type1, BaseFont=pikepdf.Name.Helvetica)
+        pdf.Root.AcroForm = pikepdf.Dictionary(
+            Fields=[field], NeedAppearances=True, DA="/Helv 20 Tf 0 g", DR={"/Font": {"/Helv": font}}
+        )
+        pdf.save(buffer)
+        drawn = make_reader().read_page(keep(buffer.getvalue()), 0)
+    assert (drawn < 128).sum() > 500, "black letters"
 
 
 def test_memory_is_bounded(make_reader, keep):
