@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that end a command with one line on stderr, and the exit status of each kind. Standard library only.
+"""The errors that end a command with one line on stderr, the exit status of each kind, and where settings are set.
+Standard library only.
 
 Every command of the project uses these kinds: scripts, launcher, self-test, and the tools on transformers and vLLM.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 FAILED = 1  # the command did its work, and its verdict is no
 INTERRUPTED = 130
 # What Ctrl-C prints for a command that continues with what an earlier call has finished.
 RESUMABLE = "interrupted; run the same command again to go on"
+# Whoever starts a service says there where its settings are set: ".env beside compose.yaml", a ConfigMap.
+SETTINGS_PLACE = "SETTINGS_PLACE"
+SETTING = re.compile(r"\b(?:PARSER|VLM|LAYOUT|CORPUS)_[A-Z][A-Z0-9_]*\b")
 
 
 class ToolError(Exception):
@@ -45,6 +51,15 @@ class DeviceError(ToolError):
     exit_status = 4
 
 
+def with_place(message: str, env: Mapping[str, str] = os.environ) -> str:
+    """``message``, and at its end where the settings that it names are set, if it names any and the place is known."""
+    names, place = dict.fromkeys(SETTING.findall(message)), env.get(SETTINGS_PLACE)
+    if not names or not place:
+        return message
+    verb = "is" if len(names) == 1 else "are"
+    return f"{message.rstrip().removesuffix('.')}. {' and '.join(names)} {verb} set in {place}."
+
+
 def run(command: Callable[[], int | None], interrupted: str = "interrupted") -> int:
     """Call a command and return its exit status; None counts as 0.
 
@@ -53,7 +68,7 @@ def run(command: Callable[[], int | None], interrupted: str = "interrupted") -> 
     try:
         return command() or 0
     except ToolError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {with_place(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)

@@ -13,7 +13,7 @@ import npu_smi
 from declared_settings import refuse_unknown
 from served_weights.manifest import verify
 from served_weights.vlm import find_vlm
-from tool_errors import UsageError
+from tool_errors import UsageError, with_place
 
 from .banner import choice, demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
         told = {"VLM_SERVED_NAMES": ",".join(served_names(command)), "VLM_FAMILY": family}
         os.execve(command[0], command, env | told)
     except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {with_place(str(error))}", file=sys.stderr)
     except FileNotFoundError as error:
         print(f"error: {error.filename} is missing; run scripts/setup_env.sh vlm", file=sys.stderr)
     return 2

@@ -44,6 +44,7 @@ class LocalSettings:
         # The locks of local mode are those of the CPU build, whatever .env says for compose.
         own = {
             "HARDWARE": "cpu",
+            "SETTINGS_PLACE": ".env of the checkout, or the environment of run_demo.sh",
             "VLM_HOST": vlm_host,
             "VLM_PORT": str(vlm_port),
             "PARSER_BIND": parser_host,

@@ -20,6 +20,7 @@ from docparser.logs import configure_logging
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings, variable
 from docparser.weights import find_layout_model, reads_whole_pages
+from tool_errors import with_place
 
 
 def main() -> int:
@@ -27,16 +28,15 @@ def main() -> int:
     that ends so. 1 if PostgreSQL or the bucket stayed away."""
     os.umask(0o077)  # documents and results are for this user alone
     if found := unknown(os.environ):
-        print("\n".join(f"docparser: {line}" for line in found), file=sys.stderr)
+        print("\n".join(f"docparser: {with_place(line)}" for line in found), file=sys.stderr)
         return 2
     try:
         settings = Settings()
     except ValidationError as exc:
         # A default that is derived from a wrong setting would be reported a second time.
         for error in (error for error in exc.errors() if error["type"] != "default_factory_not_called"):
-            print(
-                f"docparser: {variable(str(error['loc'][0]))}: {error['msg']}; got {error['input']!r}", file=sys.stderr
-            )
+            words = f"{variable(str(error['loc'][0]))}: {error['msg']}; got {error['input']!r}"
+            print(f"docparser: {with_place(words)}", file=sys.stderr)
         return 2
     try:
         if not reads_whole_pages(settings):
@@ -44,7 +44,7 @@ def main() -> int:
             _check_layout_engine(settings)
         app = create_app(settings)
     except (NotReady, StorageUnavailable, DataDirFull) as exc:
-        print(f"docparser: {exc}", file=sys.stderr)
+        print(f"docparser: {with_place(str(exc))}", file=sys.stderr)
         return 1 if isinstance(exc, StorageAway) else 2
     configure_logging(settings.log_level, settings.log_format)
     _raise_descriptors()

@@ -29,6 +29,7 @@ from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import JobState
 from docparser.jobs.submission import select_pages
 from tests.support.job_place import Place
+from tests.support.wait import wait_for
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(open_plac
     lost = first.claim()
     assert second.queue.reclaim() == 0  # it lives
     first.die()
-    assert second.queue.reclaim() == 1
+    wait_for(lambda: second.queue.reclaim() == 1)  # PostgreSQL notices the end of a session by and by
     assert [page for _, page in second.work()] == [lost.number, 3]
     job, counts, _, _ = second.store.look(job_id)
     assert job.state is JobState.DONE and counts.done == 3
@@ -78,7 +79,7 @@ def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place):
         assert place.claim().number == 1
         place.die()
         place = open_place()
-        assert place.queue.reclaim() == 1
+        wait_for(lambda: place.queue.reclaim() == 1)
     assert place.try_claim() is None
     assert place.store.job(job_id).state is JobState.FAILED
 

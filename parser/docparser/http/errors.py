@@ -23,6 +23,7 @@ from starlette.types import Scope
 
 from docparser import errors
 from docparser.contract.schemas import describe_errors, log_id_of
+from tool_errors import with_place
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ def early_response(
     scope: Scope, status: int, message: str, headers: dict | None = None, more: dict | None = None
 ) -> JSONResponse:
     """An error before a route is asked. Whoever still sends a body is not heard, so the connection ends."""
+    message = with_place(message)
     more = fields_of(scope["path"], status, message) | (more or {})
     return error_response(status, message, None, {"Connection": "close", **(headers or {})}, more)
 
@@ -152,11 +154,11 @@ def status_of(kind: type[errors.ParserError], path: str) -> int:
 
 
 async def on_parser_error(request: Request, exc: errors.ParserError) -> JSONResponse:
-    path = request.url.path
+    path, words = request.url.path, with_place(str(exc))
     status = status_of(type(exc), path)
     headers, more = extras(exc, status)
-    more = fields_of(path, status, str(exc)) | (more or {})
-    return error_response(status, str(exc), getattr(request.state, "log_id", None), headers, more)
+    more = fields_of(path, status, words) | (more or {})
+    return error_response(status, words, getattr(request.state, "log_id", None), headers, more)
 
 
 def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None, dict[str, Any] | None]:

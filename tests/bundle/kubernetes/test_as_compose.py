@@ -33,6 +33,14 @@ DIFFERENCES: dict[tuple[str, str], tuple[Any, Any, str]] = {
         "none",
         "the kubelet binds pods to cores; a share of a pod's own would be too few",
     ),
+    **{
+        (service, "env SETTINGS_PLACE"): (
+            ".env beside compose.yaml",
+            f"{service}.env of the overlay (ConfigMap {service}-settings)",
+            "each says where its own are set",
+        )
+        for service in ("vlm", "parser")
+    },
     ("parser", "env PARSER_WORKERS"): (None, "4", "it would count the cores of a node that it shares"),
     ("parser", "env PARSER_PUBLISHED_ADDRESS"): ("127.0.0.1", "0.0.0.0", "the cluster reaches it: keys are needed"),
     ("parser", "env PARSER_ALLOWED_HOSTS"): ("parser,", PARSER_NAMES, "the service's names in a cluster"),
