@@ -79,7 +79,7 @@ def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place):
         assert place.claim().number == 1
         place.die()
         place = open_place()
-        wait_for(lambda: place.queue.reclaim() == 1)
+        wait_for(lambda queue=place.queue: queue.reclaim() == 1)
     assert place.try_claim() is None
     assert place.store.job(job_id).state is JobState.FAILED
 
