@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import importlib.metadata
 
+import pytest
+
 from docparser.contract.schemas import OutputOptions
 from docparser.settings import Settings
 from tests.support.parser_process import LIMITS
@@ -52,3 +54,9 @@ def test_the_names_are_those_that_are_accepted(service):
         refused = service.client.post("/api/v2/ocr/jobs", data={"model": name}, files={"file": ("a", b"")})
         assert refused.json()["msg"].startswith("file: the document is empty"), "the name was accepted"
     assert names["openai"][0] in names["jobs"]
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready"])
+def test_load_balancers_may_ask_by_head(service, path):
+    answer = service.client.head(path)
+    assert answer.status_code == 200 and answer.content == b""

@@ -35,11 +35,13 @@ LIMITS = {
 }
 
 
+@router.head("/health", include_in_schema=False)  # load balancers ask so
 @router.get("/health")
 async def health() -> dict:
     return {"logId": new_log_id(), "errorCode": 0, "errorMsg": "Healthy"}
 
 
+@router.head("/health/ready", include_in_schema=False)
 @router.get("/health/ready", responses={503: {"description": "errorMsg says which model is not there, and why."}})
 async def ready(request: Request) -> JSONResponse:
     """Whether the layout model is loaded and the VLM server reads a tiny image, and which weights both use."""
