@@ -4,6 +4,7 @@
 import * as api from "./api.js";
 import { Documents } from "./documents.js";
 import * as downloads from "./downloads.js";
+import { filesOf } from "./dropped.js";
 import { failure, showIn } from "./failures.js";
 import * as key from "./key.js";
 import * as languages from "./languages.js";
@@ -36,6 +37,7 @@ function refresh() {
 
 function choose(entry) {
   viewer.open(entry);
+  documents.read(entry);
   refresh();
 }
 
@@ -50,7 +52,7 @@ async function take(files) {
   const troubles = [];
   for (const file of files) {
     try {
-      choose(await documents.add(file, settings));
+      await documents.add(file, settings); // the first is shown; nobody is taken away from what he reads
     } catch (error) {
       troubles.push(failure(error, file.name));
     }
@@ -76,8 +78,9 @@ addEventListener("drop", (event) => {
   event.preventDefault();
   depth = 0;
   curtain(false);
-  take([...event.dataTransfer.files]);
+  filesOf(event.dataTransfer).then(take).catch(problem);
 });
+addEventListener("paste", ({ clipboardData }) => clipboardData.files.length && take([...clipboardData.files]));
 
 /** A click handler whose errors are shown to the user. */
 function onClick(id, action) {
@@ -90,7 +93,7 @@ function onClick(id, action) {
 onClick("cancel", (entry) => api.cancel(entry.id));
 onClick("retry", async (entry) => {
   await api.retry(entry.id);
-  documents.follow(entry).catch(problem);
+  documents.read(entry, true);
 });
 onClick("remove", async (entry) => {
   await api.remove(entry.id).catch((error) => {
@@ -120,6 +123,9 @@ async function capacity() {
   setTimeout(capacity, CAPACITY_MS);
 }
 
+// Streams are few (documents.js): a tab that nobody sees has none.
+document.addEventListener("visibilitychange", () => documents.read(document.visibilityState === "visible" ? viewer.entry : null));
+
 refresh();
-documents.restore().catch(problem);
+documents.restore();
 capacity();

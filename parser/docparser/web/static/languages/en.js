@@ -18,7 +18,7 @@ export default {
 
   documents: "Documents",
   "drop.lead": "Drop a PDF or image",
-  "drop.hint": "or choose a file; several are fine",
+  "drop.hint": "or choose files. Folders and pasted pictures are fine too",
   "drop.curtain": "Drop to parse",
   options: "Options",
   "options.pages": "Pages",

@@ -18,7 +18,7 @@ export default {
 
   documents: "文档",
   "drop.lead": "拖入 PDF 或图片",
-  "drop.hint": "或选择文件，可多选",
+  "drop.hint": "或选择文件，可多选；也可拖入文件夹、粘贴截图",
   "drop.curtain": "松开即可解析",
   options: "选项",
   "options.pages": "页码",

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of what was dropped: those of folders too, without what systems leave in folders.
+
+const LEFT_BY_SYSTEMS = /^(\..*|Thumbs\.db|desktop\.ini)$/i;
+
+/** `transfer` can be asked only while it is dropped, so that is done before anything is awaited. */
+export async function filesOf(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  if (!entries.some((entry) => entry.isDirectory)) return [...transfer.files];
+  return (await Promise.all(entries.map(inside))).flat();
+}
+
+async function inside(entry) {
+  if (LEFT_BY_SYSTEMS.test(entry.name)) return [];
+  if (entry.isFile) return [await new Promise((done, failed) => entry.file(done, failed))];
+  const reader = entry.createReader();
+  const found = [];
+  // A browser gives a hundred at a time.
+  for (let some; (some = await new Promise((done, failed) => reader.readEntries(done, failed))).length; ) found.push(...some);
+  found.sort((one, other) => (one.name < other.name ? -1 : 1));
+  return (await Promise.all(found.map(inside))).flat();
+}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of documents, all at work at once: a browser opens six connections to a host, and the page needs some."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.web.pages import WAIT_MS
+
+COUNT = 45
+
+
+def copies(file, folder: Path, count: int) -> list[str]:
+    """One document under several names."""
+    folder.mkdir(parents=True)
+    names = [folder / f"scan_{number:02}.pdf" for number in range(1, count + 1)]
+    for name in names:
+        shutil.copyfile(file(), name)
+    return [str(name) for name in names]
+
+
+def listed(page: Page) -> list[str]:
+    return page.locator("#documents .file").all_inner_texts()
+
+
+def test_more_documents_at_work_than_a_browser_has_connections(site, vlm, file, tmp_path):
+    page = site.open()
+    with vlm.holding():
+        page.set_input_files("#files", copies(file, tmp_path / "many", COUNT))
+        expect(page.locator("#documents li")).to_have_count(COUNT, timeout=WAIT_MS)
+        assert len(set(listed(page))) == COUNT
+        expect(page.locator("#name")).to_have_text("scan_01.pdf")
+        page.locator("#documents button").first.click()
+        expect(page.locator("#name")).to_have_text(f"scan_{COUNT}.pdf")
+        page.locator("#cancel").click()
+        expect(page.locator("#state")).to_have_text("cancelled")
+        page.reload()
+        expect(page.locator("#documents li")).to_have_count(COUNT)
+        expect(page.locator("#capacity")).to_contain_text("pages in work")
+    expect(page.locator("#documents progress:visible")).to_have_count(0, timeout=WAIT_MS)
+    page.locator("#documents button").last.click()
+    expect(page.locator("#text table")).to_be_visible()
+
+
+def test_tabs_share_their_documents(site, file, tmp_path):
+    first = site.open()
+    first.set_input_files("#files", copies(file, tmp_path / "first", 2))
+    expect(first.locator("#documents li")).to_have_count(2)
+    second = first.context.new_page()
+    second.goto(first.url)
+    expect(second.locator("#documents li")).to_have_count(2)
+    second.set_input_files("#files", copies(file, tmp_path / "second", 1))
+    expect(second.locator("#documents li")).to_have_count(3)
+    expect(first.locator("#documents li")).to_have_count(3)
+    first.set_input_files("#files", copies(file, tmp_path / "third", 1))
+    expect(second.locator("#documents li")).to_have_count(4)
+    expect(second.locator("#documents progress:visible")).to_have_count(0)
+    second.locator("#remove").click()
+    expect(first.locator("#documents li")).to_have_count(3)
+    assert len(json.loads(first.evaluate("localStorage['docparser.jobs']"))) == 3
+
+
+def test_a_folder_is_dropped_with_the_folders_in_it(site, file, tmp_path):
+    page = site.open()
+    copies(file, tmp_path / "archive", 2)
+    copies(file, tmp_path / "archive/older", 1)
+    (tmp_path / "archive/.DS_Store").write_bytes(b"x")
+    (tmp_path / "archive/older/scan_01.pdf").rename(tmp_path / "archive/older/inner.pdf")
+    devtools = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(tmp_path / "archive")], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 300, "data": data})
+    expect(page.locator("#documents li")).to_have_count(3)
+    assert sorted(listed(page)) == ["inner.pdf", "scan_01.pdf", "scan_02.pdf"]
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_a_picture_is_pasted(site):
+    page = site.open()
+    page.evaluate(
+        """async () => {
+        const canvas = Object.assign(document.createElement("canvas"), { width: 60, height: 40 });
+        const blob = await new Promise((done) => canvas.toBlob(done));
+        const clipboardData = new DataTransfer();
+        clipboardData.items.add(new File([blob], "image.png", { type: "image/png" }));
+        document.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+    }"""
+    )
+    expect(page.locator("#name")).to_have_text("image.png")
