@@ -10,6 +10,8 @@ import json
 import tracemalloc
 
 import pytest
+from fastapi import Request
+from starlette.datastructures import UploadFile
 
 from docparser.clients.shares import ConcurrencyLimit, Shares
 from docparser.connections.protocol import Pace
@@ -17,6 +19,7 @@ from docparser.contract import long_member
 from docparser.documents.intake import decode, decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
 from docparser.http.bodies import Bodies, Body
+from docparser.http.strict_reading import file_name, form_of
 from docparser.settings import Settings
 
 MIB = 1 << 20
@@ -220,3 +223,40 @@ class TestLongMember:
             head, data = (text[:6], text[6:]) if text.startswith("data") else ("", text)
             decode_into(file, [head.encode() + data.encode()[:4], data.encode()[4:]])
         assert str(whole.value).partition("(")[0] == str(parts.value).partition("(")[0]
+
+
+@pytest.mark.parametrize(
+    ("disposition", "name"),
+    [
+        (b'form-data; name="file"; filename="a b.png"', "a b.png"),
+        ('form-data; name="file"; filename="发票.png"'.encode(), "发票.png"),
+        ('form-data; name="file"; filename="发票.png"'.encode("gbk"), "发票.png"),
+        ('form-data; name="file"; filename="café.png"'.encode("latin-1"), "café.png"),
+        (b"form-data; name=\"file\"; filename*=utf-8''%E5%8F%91.png", "发.png"),
+        (b"form-data; name=\"file\"; filename*=GBK''%B7%A2.png", "发.png"),
+        (b'form-data; name="file"; filename="_.png"; filename*=utf-8\'\'%E5%8F%91.png', "发.png"),
+        (b'form-data; name="file"; filename="=?utf-8?B?5Y+RLnBuZw==?="', "发.png"),
+        (b'form-data; name="file"; filename="=?gb2312?B?t6IucG5n?="', "发.png"),
+        (b'form-data; name="file"; filename="=?nonsense?B?t6IucG5n?="', "=?nonsense?B?t6IucG5n?="),
+        (b'form-data; name="file"; filename="a\\"b;c.png"', 'a"b;c.png'),
+        (b'form-data; name="file"; filename=""', ""),
+        (b'form-data; name="text"', None),
+        (b"", None),
+    ],
+)
+def test_names_of_files_are_read_in_every_form_that_clients_send(disposition: bytes, name: str | None):
+    assert file_name(disposition) == name
+
+
+def test_a_part_with_any_of_these_is_a_file_of_that_name():
+    async def names(head: bytes) -> list[str | None]:
+        body = b"--x\r\nContent-Disposition: form-data; " + head + b"\r\n\r\n\xff\xd8\r\n--x--\r\n"
+        scope = {"type": "http", "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
+        request = Request(scope, Pieces(body))
+        async with form_of(request, max_fields=5) as form:
+            return [file.filename for file in form.values() if isinstance(file, UploadFile)]
+
+    assert asyncio.run(names(b"name=\"file\"; filename*=utf-8''%E5%8F%91%22%5C.png")) == ['发"\\.png']
+    assert asyncio.run(names('name="file"; filename="发.png"'.encode("gbk"))) == ["发.png"]
+    with pytest.raises(InvalidRequest, match="'file' is not UTF-8: .*; a file needs a filename"):
+        asyncio.run(names(b'name="file"'))

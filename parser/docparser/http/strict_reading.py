@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import email.errors
+import email.header
 import email.message
+import email.utils
 import mmap
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any, BinaryIO, ClassVar, TypeVar
 
@@ -25,11 +29,21 @@ from docparser.http.bodies import IN_MEMORY, Body
 LONGEST_TEXT = 1 << 20  # bytes
 AT_ONCE = 1 << 16  # bytes of JSON that are read in the event loop; more would keep other requests waiting
 TYPE = b"multipart/form-data"
+ENCODED_WORD = re.compile(r"=\?[^?]+\?[bqBQ]\?[^?]*\?=")  # RFC 2047
 T = TypeVar("T")
 
 
 class _Parser(MultiPartParser):
-    """Starlette's, which takes a text for Latin-1 where it is not what the form says, or says nothing."""
+    """Starlette's, which knows names of files in UTF-8 only, and takes a text for Latin-1 where it is not what the form
+    says, or says nothing."""
+
+    def on_headers_finished(self) -> None:
+        part = self._current_part
+        name = file_name(part.content_disposition or b"")
+        if name is not None:  # of two, the second counts
+            quoted = name.replace("\\", "\\\\").replace('"', '\\"').encode("utf-8", "replace")
+            part.content_disposition = (part.content_disposition or b"") + b'; filename="%b"' % quoted
+        super().on_headers_finished()
 
     def on_part_end(self) -> None:
         part = self._current_part
@@ -37,8 +51,31 @@ class _Parser(MultiPartParser):
             try:
                 bytes(part.data).decode()
             except UnicodeDecodeError as exc:
-                raise MultiPartException(f"the text of {part.field_name[:40]!r} is not UTF-8: {exc.reason}") from None
+                raise MultiPartException(
+                    f"the text of {part.field_name[:40]!r} is not UTF-8: {exc.reason}; a file needs a filename"
+                ) from None
         super().on_part_end()
+
+
+def file_name(disposition: bytes) -> str | None:
+    """The name that a part's Content-Disposition gives its file, None if it gives none: by ``filename*`` alone (urllib3
+    1.24), as encoded words (.NET), or as bytes, of which old Windows programs send GBK."""
+    header = email.message.Message()
+    header["content-disposition"] = disposition.decode("latin-1").replace("\r", " ").replace("\n", " ")
+    names = [value for key, value in header.get_params([], "content-disposition") if key == "filename"]
+    extended = [value for value in names if isinstance(value, tuple)]
+    if extended:
+        return email.utils.collapse_rfc2231_value(extended[-1])
+    if not names:
+        return None
+    name = str(names[-1])
+    if ENCODED_WORD.search(name):
+        with contextlib.suppress(LookupError, ValueError, email.errors.HeaderParseError):
+            return str(email.header.make_header(email.header.decode_header(name)))
+    for charset in ("utf-8", "gbk"):
+        with contextlib.suppress(UnicodeError):
+            return name.encode("latin-1").decode(charset)
+    return name
 
 
 @contextlib.asynccontextmanager
