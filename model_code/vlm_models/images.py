@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from file_types import IMAGES, format_of
+from file_types import format_of
 
+IMAGES = ("PNG", "JPEG", "TIFF", "BMP", "WEBP")  # Pillow's names of the formats that clients send
 # Above this an image is refused before it is unpacked (an A0 page at 300 dpi has 139 million).
 MAX_SOURCE_PIXELS = 150_000_000
 

@@ -32,6 +32,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
     Raises ToolError.
     """
     from . import report
+    from .inputs import collect
     from .local_parsers import LocalParsers
     from .pages import PageCutter
     from .parsers import Parser
@@ -42,9 +43,10 @@ async def parse_folder(options: argparse.Namespace) -> int:
 
     display, reader = Display(Counts()), PageCutter()
     states: list[DocumentState] = []
+    documents, left_out = collect(options.inputs, options.out)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(reader.close)
-        works, states = await survey(options, display, reader)
+        works, states = await survey(options, documents, display, reader)
         counts = display.counts
         display.say(f"{len(states)} documents, {counts.total} pages; {counts.left} pages to parse")
         try:
@@ -67,8 +69,8 @@ async def parse_folder(options: argparse.Namespace) -> int:
         finally:
             display.stop()
             if states:
-                display.summary(states)
-                report.write(options.out, states)
+                display.summary(states, left_out)
+                report.write(options.out, states, left_out)
     return 1 if any(state.trouble for state in states) else 0
 
 

@@ -12,7 +12,7 @@ from bundle.errors import ParseError
 from . import files
 from .outputs.picture_pdf import as_jpeg
 from .pages import Page
-from .state import DocumentState, Doubt, Trouble
+from .state import DocumentState, Doubt, Note, Trouble
 
 DRAWING = "layout_det_res"  # PaddleX's name of the page with its layout boxes
 
@@ -40,6 +40,7 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
         record = {"page": number, "prunedResult": entry["prunedResult"], "markdown": {"text": text, "images": images}}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
+    state.tell(number, [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []])
     blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
     if page.points:
         record["points"] = page.points

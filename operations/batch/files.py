@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bundle.files import whole, write
+from bundle.files import as_json, printable, stem, whole, write
 
-__all__ = ["read_json", "whole", "write", "write_json"]
+__all__ = ["printable", "read_json", "stem", "whole", "write", "write_json"]
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as one line of JSON."""
-    write(path, (json.dumps(value, ensure_ascii=False) + "\n").encode())
+    write(path, as_json(value))
 
 
 def read_json(path: Path) -> Any:

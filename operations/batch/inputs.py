@@ -8,8 +8,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from file_types import SUFFIXES
+from file_types import HEAD_BYTES, SUFFIXES, format_of, refusal
 from tool_errors import UsageError
+
+from . import files
 
 
 @dataclass(frozen=True)
@@ -21,21 +23,46 @@ class Document:
 
     @property
     def stem(self) -> str:
-        return self.path.stem
+        return files.stem(self.path)
 
 
-def is_document(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and path.is_file() and not path.name.startswith(".")
+@dataclass(frozen=True)
+class LeftOut:
+    """A file of a folder or pattern that is not parsed, and why."""
+
+    name: Path
+    reason: str
 
 
-def in_folder(folder: Path, out: Path) -> list[Document]:
-    """Return every document below a folder, except hidden ones and results of earlier runs."""
+Found = list[Document | LeftOut]
+
+
+def sorted_out(path: Path, name: Path) -> Document | LeftOut:
+    """A document by its name's ending; else why it is none."""
+    if path.name.startswith("."):
+        return LeftOut(name, "is hidden")
+    if not path.is_file():
+        return LeftOut(name, "is no file")
+    if path.suffix.lower() in SUFFIXES:
+        return Document(path, name)
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+    except OSError as error:
+        return LeftOut(name, f"cannot be read ({error.strerror})")
+    if format := format_of(head):
+        return LeftOut(name, f"is a {format} by its content, not by its name's ending; name this file itself")
+    return LeftOut(name, refusal(head))
+
+
+def in_folder(folder: Path, out: Path) -> Found:
+    """Return every file below a folder, except hidden folders and results of earlier runs."""
     found = []
-    for place, folders, files in os.walk(folder):
+    for place, folders, names in os.walk(folder):
         here = Path(place)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and (here / name).resolve() != out)
-        found += [here / name for name in sorted(files) if is_document(here / name)]
-    return [Document(path, path.relative_to(folder)) for path in found]
+        found += [here / name for name in sorted(names)]
+    return [sorted_out(path, path.relative_to(folder)) for path in found]
 
 
 def fixed_part(pattern: str) -> Path:
@@ -45,10 +72,10 @@ def fixed_part(pattern: str) -> Path:
     return Path(*parts[:count])
 
 
-def expand(word: str, out: Path) -> list[Document]:
-    """Return the documents of one word of the command line: a file, a folder, or a pattern like 'in/**/*.pdf'.
+def expand(word: str, out: Path) -> Found:
+    """Return what one word of the command line names: a file, a folder, or a pattern like 'in/**/*.pdf'.
 
-    Raises UsageError if there are none.
+    Raises UsageError if there is no document.
     """
     path = Path(word)
     if path.is_file():
@@ -58,26 +85,30 @@ def expand(word: str, out: Path) -> list[Document]:
     elif glob.has_magic(word):
         base = fixed_part(word)
         paths = map(Path, sorted(glob.glob(word, recursive=True)))
-        found = [Document(path, path.relative_to(base)) for path in paths if is_document(path)]
+        found = [sorted_out(path, path.relative_to(base)) for path in paths if not path.is_dir()]
     else:
         raise UsageError(f"{word}: no such file or folder")
-    if not found:
+    if not any(isinstance(one, Document) for one in found):
         raise UsageError(f"{word}: holds no document; expected files that end in {', '.join(SUFFIXES)}")
     return found
 
 
-def collect(words: list[str], out: Path) -> list[Document]:
-    """Return all documents, each once.
+def collect(words: list[str], out: Path) -> tuple[list[Document], list[LeftOut]]:
+    """Return all documents, each once, and the files that are left out.
 
     Raises UsageError if two different ones would have the same folder of results.
     """
     by_name: dict[Path, Document] = {}
+    left_out: dict[Path, LeftOut] = {}
     for word in words:
         for document in expand(word, out.resolve()):
+            if isinstance(document, LeftOut):
+                left_out[document.name] = document
+                continue
             other = by_name.setdefault(document.name, document)
             if other.path.resolve() != document.path.resolve():
                 raise UsageError(
                     f"{document.path} and {other.path} would both be written to {out / document.name}; "
                     "name the folder that holds both, or use two calls with different --out folders"
                 )
-    return list(by_name.values())
+    return list(by_name.values()), list(left_out.values())

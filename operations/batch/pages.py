@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """One page of a document at a time, as the bytes that are sent: a PDF of one page, or an image.
 
-PDFium and Pillow's multi-page files are not safe to use from several threads: everything here runs in one thread of
-its own (`PageCutter.thread`).
+What a page is, the parser's own code says (docparser.opening). PDFium and Pillow's multi-page files are not safe to use
+from several threads: everything here runs in one thread of its own (`PageCutter.thread`).
 """
 
 from __future__ import annotations
 
 import io
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pypdfium2
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from pypdfium2 import PdfiumError
 
 from bundle.errors import ParseError
-from file_types import HEAD_BYTES, IMAGE, PDF, SUPPORTED, format_of
+from docparser.opening import Unreadable, pdfs, pictures
+from file_types import HEAD_BYTES, IMAGE, PDF, format_of, refusal
+
+from .state import Note
 
 # PDFium keeps what it has read of a document; opening it anew now and then keeps memory flat on long ones.
 REOPEN_AFTER = 50
@@ -48,25 +52,39 @@ class PageCutter:
 
     def count(self, path: Path) -> int:
         """How many pages a document has; an image has one, a TIFF may have more."""
-        if kind(path) == "PDF":
+        format = kind(path)
+        if format == "PDF":
             return len(self._open(path))
-        with opened_image(path) as image:
-            return getattr(image, "n_frames", 1)
+        try:
+            with pictures.opened(path, format) as image:
+                return sum(1 for _ in pictures.page_frames(image))
+        except Unreadable as error:
+            raise ParseError(f"the {format} {error}") from error
+        except pictures.DECODE_ERRORS as error:
+            raise ParseError(f"the {format} is damaged ({error})") from error
+
+    def notes(self, path: Path) -> list[Note]:
+        """What is to be said of a document that no single page of it tells."""
+        count = pdfs.attachments(self._open(path)) if kind(path) == "PDF" else 0
+        return [Note(pdfs.ATTACHMENTS, pdfs.attached(count))] if count else []
 
     def read(self, path: Path, number: int) -> Page:
         """Page `number`, counted from 1."""
-        if kind(path) == "PDF":
+        format = kind(path)
+        if format == "PDF":
             return self._cut_page(path, number)
-        with opened_image(path) as image:
-            if getattr(image, "n_frames", 1) == 1:
-                return Page(path.read_bytes(), IMAGE)
-            try:
-                image.seek(number - 1)
-                buffer = io.BytesIO()
-                image.save(buffer, "PNG")
-            except (OSError, ValueError, EOFError) as error:
-                raise ParseError(f"page {number} of the TIFF is damaged ({error})") from error
-            return Page(buffer.getvalue(), IMAGE)
+        if format != "TIFF" or self.count(path) == 1:
+            return Page(path.read_bytes(), IMAGE)
+        try:
+            picture = pictures.read(path, format, number - 1)
+        except Unreadable as error:
+            raise ParseError(f"page {number} of the TIFF {error}") from error
+        plain, size = picture.plain(), picture.square_size(math.inf, math.inf)
+        if size != plain.size:
+            plain = (plain.convert("L") if plain.mode == "1" else plain).resize(size, Image.Resampling.BICUBIC)
+        buffer = io.BytesIO()
+        plain.save(buffer, "PNG")
+        return Page(buffer.getvalue(), IMAGE)
 
     def _cut_page(self, path: Path, number: int) -> Page:
         pdf = self._open(path)
@@ -89,16 +107,16 @@ class PageCutter:
         return Page(buffer.getvalue(), PDF, size)
 
     def _open(self, path: Path) -> pypdfium2.PdfDocument:
-        if self._path != path:
+        if self._path != path or self._pdf is None:
             self._close_pdf()
             try:
-                pdf = pypdfium2.PdfDocument(path)
+                pdf = pdfs.open_pdf(path)
                 if pdf.get_formtype():
                     pdf.init_forms()
+            except Unreadable as error:
+                raise ParseError(f"the PDF {error}") from error
             except PdfiumError as error:
-                locked = "password" in str(error).lower()
-                cure = "is encrypted; remove its password first" if locked else "is damaged or has no pages"
-                raise ParseError(f"the PDF {cure}") from error
+                raise ParseError("the PDF is damaged or has no pages") from error
             self._path, self._pdf = path, pdf
         return self._pdf
 
@@ -117,13 +135,5 @@ def kind(path: Path) -> str:
         raise ParseError(f"cannot be read ({error.strerror})") from error
     found = format_of(head)
     if found is None:
-        what = "is empty" if not head else "has an unknown format"
-        raise ParseError(f"{what}; expected {SUPPORTED}")
+        raise ParseError(refusal(head))
     return found
-
-
-def opened_image(path: Path) -> Image.Image:
-    try:
-        return Image.open(path)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise ParseError(f"the image cannot be read ({error})") from error

@@ -12,10 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from .files import printable
+from .inputs import LeftOut
 from .state import DocumentState, Doubt
 
 EVERY_S = 15.0  # a line this often where stderr is no terminal
 ROWS = 40
+MOST_KINDS = 10
 
 
 @dataclass
@@ -86,7 +89,7 @@ class Display:
         rate = worked / max(1e-3, time.monotonic() - self._began)
         return f"{rate:.2f} pages/s, {duration(self.counts.left / rate)} left" if rate else ""
 
-    def summary(self, states: Sequence[DocumentState]) -> None:
+    def summary(self, states: Sequence[DocumentState], left_out: Sequence[LeftOut]) -> None:
         """Print the final table to stdout: every page that is missing or incomplete, and why; then the counts."""
         console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
         rows = [(state.document.name, trouble) for state in states for trouble in state.trouble]
@@ -94,15 +97,21 @@ class Display:
             table = Table("document", "page", "", "why", title="not complete", title_justify="left")
             for name, trouble in rows[:ROWS]:
                 page = str(trouble.page) if trouble.page else "all"
-                table.add_row(str(name), page, "missing" if trouble.lost else "incomplete", trouble.reason)
+                table.add_row(printable(name), page, "missing" if trouble.lost else "incomplete", trouble.reason)
             console.print(table, markup=False)
             if len(rows) > ROWS:
                 console.print(f"... and {len(rows) - ROWS} more; report.json has them all", markup=False)
         doubts = [(state.document.name, page, found) for state in states for page, found in state.doubts.items()]
         for name, number, found in doubts[:ROWS]:
-            console.print(f"doubtful: {name}, page {number}: {', '.join(map(told, found))}", markup=False)
+            console.print(f"doubtful: {printable(name)}, page {number}: {', '.join(map(told, found))}", markup=False)
         if len(doubts) > ROWS:
             console.print(f"... and {len(doubts) - ROWS} more pages; report.json has them all", markup=False)
+        notes = [(state.document.name, page, note) for state in states for page, found in state.notes.items()
+                 for note in found]  # fmt: skip
+        for name, number, note in notes[:ROWS]:
+            console.print(f"note: {printable(name)}, page {number}: {note.message}", markup=False)
+        if len(notes) > ROWS:
+            console.print(f"... and {len(notes) - ROWS} more notes; report.json has them all", markup=False)
         seconds = time.monotonic() - self._began
         counts = self.counts
         whole = sum(not state.trouble for state in states)
@@ -110,9 +119,17 @@ class Display:
             f"{whole} of {len(states)} documents complete. Pages: {counts.parsed} parsed in {duration(seconds)}, "
             f"{counts.earlier} earlier, {sum(trouble.lost for _, trouble in rows)} missing, "
             f"{sum(not trouble.lost for _, trouble in rows)} incomplete."
-            + (f" Doubtful blocks: {sum(len(found) for _, _, found in doubts)}." if doubts else ""),
+            + (f" Doubtful blocks: {sum(len(found) for _, _, found in doubts)}." if doubts else "")
+            + (f" Left out: {suffixes(left_out)}; report.json says why." if left_out else ""),
             markup=False,
         )
+
+
+def suffixes(left_out: Sequence[LeftOut]) -> str:
+    """How many files, and their names' endings: `3 files (.gif, .heic)`."""
+    kinds = sorted({printable(one.name.suffix.lower()) or "no ending" for one in left_out})
+    shown = ", ".join(kinds[:MOST_KINDS]) + (", ..." if len(kinds) > MOST_KINDS else "")
+    return f"{len(left_out)} file{'s' if len(left_out) > 1 else ''} ({shown})"
 
 
 def told(doubt: Doubt) -> str:

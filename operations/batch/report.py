@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report.json`: every document with its pages, what is missing or incomplete, and doubtful blocks."""
+"""`report.json`: every document with its pages, what is missing or incomplete, doubtful blocks and notes; and the
+files that were left out."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ import dataclasses
 from pathlib import Path
 
 from . import files
+from .inputs import LeftOut
 from .state import DocumentState
 
 
-def write(out: Path, states: list[DocumentState]) -> None:
+def write(out: Path, states: list[DocumentState], left_out: list[LeftOut]) -> None:
     """Write the report to the folder `out`."""
     documents = [
         {
@@ -21,7 +23,11 @@ def write(out: Path, states: list[DocumentState]) -> None:
             "doubtful": [
                 {"page": page, **dataclasses.asdict(doubt)} for page, found in state.doubts.items() for doubt in found
             ],
+            "notes": [
+                {"page": page, **dataclasses.asdict(note)} for page, found in state.notes.items() for note in found
+            ],
         }
         for state in states
     ]
-    files.write_json(out / "report.json", {"documents": documents})
+    others = [{"file": str(one.name), "reason": one.reason} for one in left_out]
+    files.write_json(out / "report.json", {"documents": documents, "left_out": others})

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +151,9 @@ class Run:
     async def _done(self, task: PageTask, trouble: Trouble | None, *, parsed: bool) -> None:
         work, counts = task.work, self.display.counts
         if trouble is not None:
-            work.state.note(trouble)
+            # The parser got the page alone, as page 1.
+            reason = re.sub(r"\bpage 1\b", f"page {task.number}", trouble.reason)
+            work.state.note(dataclasses.replace(trouble, reason=reason))
         else:
             work.state.clear(task.number)
         counts.parsed += parsed

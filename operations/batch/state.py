@@ -38,6 +38,14 @@ class Doubt:
     confidence: float | None
 
 
+@dataclass(frozen=True)
+class Note:
+    """What the reader of a document has to say of a page; nothing is missing for that."""
+
+    kind: str
+    message: str
+
+
 class DocumentState:
     """The state of one document below `out`. Results of another file or of other options are discarded."""
 
@@ -56,6 +64,7 @@ class DocumentState:
         self.count: int | None = known.get("pages")
         self.written: list[str] = known.get("written", [])
         self._doubts = {int(page): [Doubt(*one) for one in found] for page, found in known.get("doubts", {}).items()}
+        self._notes = {int(page): [Note(*one) for one in found] for page, found in known.get("notes", {}).items()}
         self._trouble = {int(page): Trouble(int(page), *words) for page, words in known.get("trouble", {}).items()}
 
     def start(self, count: int) -> None:
@@ -110,6 +119,18 @@ class DocumentState:
                 del self._doubts[page]
             self._save()
 
+    @property
+    def notes(self) -> dict[int, list[Note]]:
+        """The notes of each page that has some, pages in order."""
+        return {page: self._notes[page] for page in sorted(self._notes)}
+
+    def tell(self, page: int, notes: list[Note]) -> None:
+        """Keep what is to be said of a page, in place of the same kinds from before."""
+        kept = [note for note in self._notes.get(page, []) if note.kind not in {new.kind for new in notes}]
+        if notes and kept + notes != self._notes.get(page):
+            self._notes[page] = kept + notes
+            self._save()
+
     def note(self, trouble: Trouble) -> None:
         """Keep what is wrong with a page."""
         self._trouble[trouble.page] = trouble
@@ -130,6 +151,7 @@ class DocumentState:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         trouble = {str(one.page): [one.reason, one.lost] for one in self.trouble}
         doubts = {str(page): [astuple(one) for one in found] for page, found in self.doubts.items()}
+        notes = {str(page): [astuple(one) for one in found] for page, found in self.notes.items()}
         files.write_json(
             self._file,
             {
@@ -138,6 +160,7 @@ class DocumentState:
                 "written": self.written,
                 "trouble": trouble,
                 "doubts": doubts,
+                "notes": notes,
             },
         )
 

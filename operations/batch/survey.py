@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 
 from bundle.errors import ParseError
 
-from .inputs import collect
+from .inputs import Document
 from .pages import PageCutter
 from .progress import Display
 from .run import Work
@@ -16,7 +17,7 @@ from .state import DocumentState, Trouble
 
 
 async def survey(
-    options: argparse.Namespace, display: Display, reader: PageCutter
+    options: argparse.Namespace, documents: Sequence[Document], display: Display, reader: PageCutter
 ) -> tuple[list[Work], list[DocumentState]]:
     """Count the pages of every document and find out what earlier runs left to do.
 
@@ -24,7 +25,7 @@ async def survey(
     """
     loop, drawing = asyncio.get_running_loop(), "layout" in options.formats
     works, states = [], []
-    for document in collect(options.inputs, options.out):
+    for document in documents:
         state = DocumentState(document, options.out, options.options)
         states.append(state)
         count = state.count
@@ -32,6 +33,7 @@ async def survey(
             try:
                 count = await loop.run_in_executor(reader.thread, reader.count, document.path)
                 state.start(count)
+                state.tell(1, await loop.run_in_executor(reader.thread, reader.notes, document.path))
             except ParseError as error:
                 state.note(Trouble(0, str(error)))
                 continue

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write files that appear whole or not at all, whenever the program is ended."""
+"""Write files that appear whole or not at all, whenever the program is ended; names as file systems take them."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+LONGEST_STEM = 200  # bytes, of the 255 that a name may have: an ending follows, and in a picture's name its place
+_count = itertools.count()
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path`; rename it to `path` at the end, remove it if writing fails."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{os.getpid()}-{next(_count)}.part")  # shorter than any name that is taken
     try:
         yield part
         part.replace(path)
@@ -24,3 +30,19 @@ def write(path: Path, data: bytes) -> None:
     """Replace the content of `path` by `data` in one step."""
     with whole(path) as part:
         part.write_bytes(data)
+
+
+def stem(path: Path) -> str:
+    """A file's name without its last suffix, cut where no ending would fit any more."""
+    name = os.fsencode(path.stem)
+    return path.stem if len(name) <= LONGEST_STEM else name[:LONGEST_STEM].decode("utf-8", "ignore")
+
+
+def as_json(value: Any, indent: int | None = None) -> bytes:
+    """JSON, also of names that are not UTF-8: their bytes are escaped."""
+    return (json.dumps(value, ensure_ascii=False, indent=indent) + "\n").encode("utf-8", "backslashreplace")
+
+
+def printable(name: str | Path) -> str:
+    """A name for the screen; bytes that are not UTF-8 are escaped."""
+    return str(name).encode("utf-8", "backslashreplace").decode()

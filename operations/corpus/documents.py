@@ -14,6 +14,7 @@ from file_types import SUFFIXES
 from .places import Place
 
 STATE = "_corpus/"  # below the place of the outputs: what is done, what is not, parts of what is at work
+LONGEST_NAME = 200  # bytes
 TABLE = "corpus.parquet/"  # below the place of the outputs: a Parquet file for each document
 
 
@@ -71,6 +72,18 @@ def listed(place: Place, made_with: dict[str, Any], out: str = "") -> Iterator[D
         if hidden or not entry.name.lower().endswith(SUFFIXES) or (out and entry.name.startswith(out)):
             continue
         yield Document(entry.name, entry.size, version(entry.size, entry.changed, made_with))
+
+
+def unfit(name: str) -> str:
+    """Why a document cannot be parsed for its name alone; "" if it can: rows are UTF-8, and records and tables have
+    longer names than their documents."""
+    try:
+        lengths = [len(part.encode()) for part in name.split("/")]
+    except UnicodeEncodeError:
+        return "its name is not UTF-8; rename it"
+    if max(lengths) > LONGEST_NAME:
+        return f"a part of its name has more than {LONGEST_NAME} bytes; shorten it"
+    return ""
 
 
 def version(size: int, changed: float, made_with: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document as Spooled
 from docparser.errors import ParserError, StorageUnavailable
-from file_types import HEAD_BYTES, SUPPORTED, format_of
+from file_types import HEAD_BYTES, format_of, refusal
 
 from . import records
 from .documents import Document, parts_of, split
@@ -89,7 +89,7 @@ def format_at(path: Path) -> str:
         head = file.read(HEAD_BYTES)
     found = format_of(head)
     if found is None:
-        raise Unreadable(f"it {'has an unknown format' if head else 'is empty'}; expected {SUPPORTED}")
+        raise Unreadable(f"it {refusal(head)}")
     return found
 
 

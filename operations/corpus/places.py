@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -121,7 +122,7 @@ class _Part:
 
     def __init__(self, place: FolderPlace, path: Path) -> None:
         self._place, self._path = place, path
-        self._part = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}{HIDDEN_PART}")
+        self._part = path.with_name(f".{os.uname().nodename}.{os.getpid()}.{threading.get_ident()}{HIDDEN_PART}")
 
     def __enter__(self) -> Path:
         try:

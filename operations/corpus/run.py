@@ -8,7 +8,9 @@ Ray. So memory depends on the number of pages at work, not on the corpus.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,7 +20,7 @@ import ray.data
 
 from . import attempts, records
 from .assembling import from_parts, remove_parts
-from .documents import Document
+from .documents import Document, unfit
 from .job import Job
 from .opening import Opener
 from .progress import Progress
@@ -143,6 +145,12 @@ def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple
         if document.key in done:
             earlier += 1
         elif document.key in aside and not again:
+            kept_aside += 1
+        elif reason := unfit(document.name):
+            # Its own name is no name for a record.
+            digest = hashlib.sha256(os.fsencode(document.name)).hexdigest()
+            known_by = Document(f"names/{digest}", document.size, document.version)
+            records.keep(out, known_by, Outcome(document.name, reason=reason))
             kept_aside += 1
         else:
             if document.key in aside:

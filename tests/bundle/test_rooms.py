@@ -22,7 +22,7 @@ PACKAGES = {
     "common": set(),
     "bundle": {"common"},
     "container": {"common"},
-    # Of the parser only what turns Markdown into tables and workbooks, see CONVERTERS.
+    # Of the parser only what opens documents and what writes results, see FROM_PARSER.
     "batch": {"bundle", "common", "docparser"},
     # Outputs are written by the batch tool's code, pages are read by the parser's.
     "corpus": {"batch", "bundle", "common", "docparser"},
@@ -35,7 +35,7 @@ PACKAGES = {
     # Made, measures or judged something: nobody imports it, see SHIPPED.
     "workshop": {"bundle", "common", "docparser", "reference", "vlm_models", "vlm_server"},
 }
-CONVERTERS = "docparser.convert."
+FROM_PARSER = ("docparser.convert.", "docparser.opening")
 # Room of operations/bundle -> the rooms that it may import. Every room may import the modules at the top of the package
 # that are no commands; no room imports a command.
 ROOMS = {
@@ -54,7 +54,6 @@ ROOMS = {
 COMMANDS = {"launch", "selftest", "status", "wheels"}
 # What a node runs needs Python's standard library only. These files run in an environment of their own.
 LIBRARIES = {
-    "operations/bundle/demo/decode_inputs.py": {"PIL", "pypdfium2"},
     "operations/container/metrics.py": {"prometheus_client"},
     "operations/container/watchdog.py": {"prometheus_client"},
     # Runs in the environment tools, which scripts/audit_requirements.sh makes.
@@ -126,10 +125,10 @@ def test_packages_import_each_other_along_the_list():
     assert wrong == set()
 
 
-def test_batch_takes_only_converters_from_the_parser():
+def test_batch_takes_only_openers_and_converters_from_the_parser():
     theirs = {other for name in modules() if package(name) == "batch" for other in imports(name)}
     of_parser = {name for name in theirs if package(name) == "docparser"}
-    assert of_parser and all(name.startswith(CONVERTERS) for name in of_parser)
+    assert of_parser and all(name.startswith(FROM_PARSER) for name in of_parser)
 
 
 def test_nothing_that_ships_names_the_workshop():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from corpus.job import Job
 from corpus.page_service import PageRead
 from corpus.places import FolderPlace, Place, open_place
 from corpus.records import Outcome
+from corpus.run import left_to_do
 from docparser.errors import StorageUnavailable
 from tests.support.s3 import BucketServer
 from tests.support.swift import SwiftServer
@@ -49,6 +51,18 @@ def test_objects_come_and_go(place: Place, tmp_path: Path) -> None:
     place.delete("c.txt")
     place.delete_all("a/")
     assert list(place.entries()) == []
+
+
+@pytest.mark.parametrize("name", [b"a/gbk\xb7\xa2.pdf", "发".encode() * 80 + b".pdf"], ids=["gbk", "long"])
+def test_a_name_that_no_record_can_have_is_set_aside_and_ends_nothing(tmp_path: Path, name: bytes) -> None:
+    job = Job(str(tmp_path / "in"), str(tmp_path / "out"), ("http://a/v1",), {}, {}, (), {}, False, 16, 5.0, 1)
+    documents = [Document(os.fsdecode(name), 7, "0123456789ab"), Document("b.pdf", 7, "0123456789ab")]
+    for _ in range(2):
+        left, done, aside = left_to_do(job, iter(documents), again=False)
+        assert left == documents[1:] and (done, aside) == (0, 1)
+    (kept,) = records.keys(job.output(), records.ASIDE)
+    told = json.loads(job.output().get(f"{records.ASIDE}{kept}{records.END}") or b"")
+    assert told["document"] == documents[0].name and "its name" in told["reason"]
 
 
 @pytest.mark.server

@@ -46,12 +46,11 @@ def _still_works(service):
         ("http://127.0.0.1:9/page.png", ("file", "URL", "base64")),
         ("file:///etc/passwd", ("file", "URL")),
         (samples.encode(b"hello, world"), ("file", "PNG, JPEG")),
-        (samples.encode(b"GIF89a" + b"\0" * 50), ("file", "expected PNG")),
-        (samples.encode(b"PK\3\4" + b"\0" * 50), ("file", "expected PNG")),
-        (samples.encode(PNG[: len(PNG) // 2]), ("file", "PNG", "truncated or damaged")),
+        (samples.encode(b"GIF89a" + b"\0" * 50), ("file", "GIF")),
+        (samples.encode(b"PK\3\4" + b"\0" * 50), ("file", "ZIP archive", "unpack")),
         (samples.encode(PNG[:8]), ("file", "PNG")),
         (samples.encode(PNG[:30]), ("file", "PNG")),
-        (samples.encode(JPEG[: len(JPEG) // 2]), ("file", "JPEG", "truncated or damaged")),
+        (samples.encode(JPEG[: JPEG.index(b"\xff\xda") + 4]), ("file", "JPEG", "damaged")),
         (samples.encode(JPEG[:20]), ("file", "JPEG")),
         (samples.encode(b"II*\0" + b"\xff" * 100), ("file", "TIFF")),
         (samples.encode(b"BM" + b"\xff" * 100), ("file", "BMP")),
@@ -93,7 +92,7 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(service):
 
 def test_one_bad_page_names_itself_and_does_not_take_the_others(service):
     pages = base64.b64decode(samples.tiff((50, 50), (50, 50)))
-    response = service.parse(samples.encode(pages[:-1000]), visualize=False)
+    response = service.parse(samples.encode(pages[:-7500]), visualize=False)  # all of its 50 x 50 pixels
     assert response.status_code == 200
     first, second = response.json()["result"]["layoutParsingResults"]
     assert first["markdown"]["text"] and not second["markdown"]["text"]
@@ -102,6 +101,15 @@ def test_one_bad_page_names_itself_and_does_not_take_the_others(service):
     (page,) = report["pages"]
     assert report["partial"] is True and page["page"] == 2 and page["error"]["kind"] == "invalid"
     assert "page 2 of the TIFF" in page["error"]["message"] and "truncated" in page["error"]["message"]
+
+
+def test_a_page_whose_end_is_missing_is_read_and_says_so(service):
+    pages = base64.b64decode(samples.tiff((50, 50), (50, 50)))
+    result = service.parse(samples.encode(pages[:-1000]), visualize=False).json()["result"]
+    assert all(page["markdown"]["text"] for page in result["layoutParsingResults"])
+    (page,) = result["docparser"]["pages"]
+    assert not result["docparser"]["partial"] and page["page"] == 2 and set(page) == {"page", "notes"}
+    assert page["notes"][0]["kind"] == "cut_short" and "page 2 of the TIFF" in page["notes"][0]["message"]
 
 
 def test_a_pdf_that_ends_its_process_at_once_costs_nobody_else_anything(service):

@@ -40,7 +40,7 @@ def test_what_it_says(service):
 
 def test_the_formats_are_those_that_are_accepted(service):
     formats = service.client.get("/capabilities").json()["result"]["formats"]
-    assert formats["documents"] == ["PDF", "PNG", "JPEG", "TIFF", "BMP", "WEBP"]
+    assert formats["documents"] == ["PDF", "PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000", "AVIF", "PPM"]
     described = service.client.get("/openapi.json").json()["paths"]["/parse"]["post"]["parameters"][0]["schema"]["enum"]
     assert formats["answers"] == described
     schema = OutputOptions.model_json_schema()["properties"]["outputFormats"]["anyOf"][0]["items"]

@@ -103,20 +103,20 @@ def test_a_page_of_a_pdf_is_sent_while_the_next_is_read(client, vlm):
 
     def one_after_the_other(request: dict, number: int) -> Any:
         text = answer(request, number)
-        if "320 x" in text:
+        if "672 x" in text:
             first_is_here.wait(60)
         return text
 
     vlm.answer = one_after_the_other
-    data = samples.pdf((595, 842), (200, 842))
+    data = samples.pdf((595, 842), (420, 842))
     stream = client.chat.completions.create(model=MODEL, messages=turn(file(data)), stream=True)
     pieces = []
     for chunk in stream:
         if content := chunk.choices[0].delta.content:
-            assert first_is_here.is_set() or "320 x" not in content
+            assert first_is_here.is_set() or "672 x" not in content
             first_is_here.set()
             pieces.append(content)
-    assert "320 x" in "".join(pieces)
+    assert "672 x" in "".join(pieces)
 
 
 def test_pages_that_are_joined_come_at_the_end(client, service):
@@ -154,11 +154,11 @@ def test_a_page_that_failed_is_named(client, vlm):
     answer = vlm.answer
 
     def refuses_narrow_pages(request: dict, number: int) -> Any:
-        return (400, "too narrow") if "320 x" in answer(request, number) else answer(request, number)
+        return (400, "too narrow") if "672 x" in answer(request, number) else answer(request, number)
 
     vlm.answer = refuses_narrow_pages
     vlm.finish_reason = "length"
-    parts = turn(file(samples.pdf((200, 842), (595, 842))))
+    parts = turn(file(samples.pdf((420, 842), (595, 842))))
     *_, last = client.chat.completions.create(model=MODEL, messages=parts, stream=True)
     report = last.model_extra["docparser"]
     assert last.choices[0].finish_reason == "length" and report["partial"]
@@ -171,12 +171,12 @@ def test_what_fails_amid_a_stream_is_said_in_it(client, service, vlm, own_vlm):
 
     def hold_narrow_pages(request: dict, number: int) -> Any:
         text = answer(request, number)
-        if "320 x" in text:
+        if "672 x" in text:
             holding.wait(60)
         return text
 
     vlm.answer = hold_narrow_pages
-    parts = turn(file(samples.pdf((595, 842), (200, 842))))
+    parts = turn(file(samples.pdf((595, 842), (420, 842))))
     stream = client.chat.completions.create(model=MODEL, messages=parts, stream=True)
     with pytest.raises(openai.APIError, match="cannot be reached") as caught:
         for chunk in stream:
@@ -198,13 +198,13 @@ def test_a_client_that_leaves(service, vlm, streams: bool):
 
     def hold(request: dict, number: int) -> Any:
         text = answer(request, number)
-        if not streams or "320 x" in text:
+        if not streams or "672 x" in text:
             release.wait(60)
         return text
 
     vlm.answer = hold
     before = service.metrics().get('docparser_pages_total{outcome="abandoned"}', 0)
-    body = {"model": MODEL, "messages": turn(file(samples.pdf((595, 842), (200, 842)))), "stream": True}
+    body = {"model": MODEL, "messages": turn(file(samples.pdf((595, 842), (420, 842)))), "stream": True}
     try:
         leaving = httpx.Client(base_url=service.url, trust_env=False, timeout=60 if streams else 1)
         with leaving, contextlib.suppress(httpx.ReadTimeout), leaving.stream("POST", CHAT, json=body) as response:

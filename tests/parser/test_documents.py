@@ -56,11 +56,11 @@ def test_all_pages_of_a_tiff(service):
 
 @pytest.mark.parametrize("file_type", [0, None])
 def test_all_pages_of_a_pdf_in_order(service, file_type):
-    file = samples.pdf((595, 842), (842, 595), (300, 400))
+    file = samples.pdf((595, 842), (842, 595), (595, 700))
     result = service.parse(file, fileType=file_type, visualize=False).json()["result"]
-    sizes = [{"width": 1190, "height": 1684}, {"width": 1684, "height": 1190}, {"width": 600, "height": 800}]
+    sizes = [{"width": 1190, "height": 1684}, {"width": 1684, "height": 1190}, {"width": 1190, "height": 1400}]
     assert result["dataInfo"] == {"type": "pdf", "numPages": 3, "pages": sizes}
-    assert [page["prunedResult"]["width"] for page in result["layoutParsingResults"]] == [1190, 1684, 600]
+    assert [page["prunedResult"]["width"] for page in result["layoutParsingResults"]] == [1190, 1684, 1190]
 
 
 def test_a_huge_pdf_page_is_rendered_at_a_lower_scale(service):

@@ -8,14 +8,18 @@ import json
 import pytest
 
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
+from docparser.jobs.pages import pack
 from docparser.parsing import result as results
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
 from docparser.worker.messages import ParsedPage
 
 
-def parsed(index: int, answered: int = 3, notes: tuple[dict, ...] = ()) -> PageOutcome:
-    return PageOutcome(index, parsed=ParsedPage(b"{}", 100 + index, 200, answered, list(notes), {}))
+def parsed(
+    index: int, answered: int = 3, notes: tuple[dict, ...] = (), remarks: tuple[dict[str, str], ...] = ()
+) -> PageOutcome:
+    page = ParsedPage(b"{}", 100 + index, 200, answered, list(notes), {}, remarks=list(remarks))
+    return PageOutcome(index, parsed=page)
 
 
 REFUSED = {"block_id": 1, "kind": "refused", "message": "aspect ratio"}
@@ -31,6 +35,15 @@ class TestReport:
         assert report.as_dict() == {"partial": False, "pages": []}
         sizes = [{"width": 100, "height": 200}, {"width": 101, "height": 200}]
         assert report.data_info() == {"type": "pdf", "numPages": 2, "pages": sizes}
+
+    def test_what_a_page_is_like_is_told_and_makes_nothing_partial(self):
+        remark = {"kind": "blank", "message": "one tone all over"}
+        report = DocumentReport("PDF", 2)
+        report.add(parsed(0, answered=0))
+        report.add(parsed(1, answered=0, remarks=(remark,)))
+        report.check()
+        assert report.as_dict() == {"partial": False, "pages": [{"page": 2, "notes": [remark]}]}
+        assert pack(parsed(1, remarks=(remark,)), 2, {})[0]["remarks"] == [remark], "jobs keep it"
 
     def test_pages_and_blocks_that_are_missing_are_named(self):
         report = DocumentReport("TIFF", 3)

@@ -163,12 +163,15 @@ def test_pages_of_a_big_tiff(tmp_path):
     assert path.read_bytes()[:4] == b"II+\0"
     reader = DocumentReader(DocumentLimits.of(Settings()))
     document = Document(str(path), check_type(path.read_bytes(), 1))
-    assert reader.count_pages(document) == 2 and reader.read_page(document, 1).shape == (20, 30, 3)
+    assert reader.count_pages(document) == 2 and reader.read_page(document, 1).pixels.shape == (20, 30, 3)
 
 
 def test_pdf_pages_are_rendered_at_the_operators_scale_within_bounds():
     limits = DocumentLimits.of(Settings(max_pdf_page_pixels=40_000_000, pdf_scale=2.0))
     assert render_scale(595, 842, limits) == 2.0
+    assert render_scale(59.5, 84.2, limits, unit=10.0) == pytest.approx(20.0)
+    assert render_scale(595, 842, limits, at_least=300 / 72) == 300 / 72
+    assert 100 * render_scale(100, 140, limits) == pytest.approx(1000), "a page of a few points is large enough to read"
     assert (20_000 * render_scale(20_000, 20_000, limits)) ** 2 == pytest.approx(40_000_000)
     assert 200_000 * render_scale(200_000, 1, limits) == pytest.approx(LONGEST_SIDE)
     with pytest.raises(ValueError, match="0 x 5 points"):

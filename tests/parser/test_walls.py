@@ -30,10 +30,11 @@ ALLOWED: dict[str, set[str]] = {
     "clients": {"errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "contract": set(),
-    "convert": {"errors"},  # of it only what its job in a child process may say
+    "opening": set(),
+    "convert": {"errors", "opening"},  # of it only what its job in a child process may say
     "sandbox": {"errors", "settings"},
     "outbound": set(),
-    "documents": {"errors", "outbound", "settings"},
+    "documents": {"errors", "opening", "outbound", "settings"},
     "layout.operators": set(),
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings"},
@@ -109,7 +110,7 @@ OUTSIDE: dict[str, set[str]] = {
     "httpx": set(),
     "requests": set(),
 }
-# The batch tool uses `convert` without the service, in an environment that lacks everything else.
+# The batch tool uses `convert` and `opening` without the service, in an environment that lacks everything else.
 CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2"}
 
 Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names
@@ -169,8 +170,8 @@ def wrong_libraries(tree: Tree) -> list[str]:
         for library in sorted({target[1:].partition(".")[0] for target in targets if target[0] == "/"}):
             if here not in OUTSIDE.get(library, {here}):
                 wrong.append(f"{module} imports {library}: {here} may not")
-            if here == "convert" and library not in CONVERT_NEEDS | sys.stdlib_module_names:
-                wrong.append(f"{module} imports {library}: convert needs {', '.join(sorted(CONVERT_NEEDS))} only")
+            if here in ("convert", "opening") and library not in CONVERT_NEEDS | sys.stdlib_module_names:
+                wrong.append(f"{module} imports {library}: {here} needs {', '.join(sorted(CONVERT_NEEDS))} only")
     return wrong
 
 

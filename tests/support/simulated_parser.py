@@ -24,7 +24,7 @@ class SimulatedParser(SimulatedServer):
 
     - `script[number]`: what happens to a page: statuses and `"drop"` (the connection ends), one for each try; then the
       page is answered;
-    - `always`: a status that every page gets;
+    - `always`: a status that every page gets; `says`: the words that come with it;
     - `notes`: numbers of pages in which one block was not read;
     - `doubts`: confidences of blocks that are doubtful, by the page's number; None of a text that was cut;
     - `together`: answers wait until so many pages were here at once; `most`: all answers but so many wait until it is
@@ -37,6 +37,7 @@ class SimulatedParser(SimulatedServer):
     def __init__(self, port: int = 0) -> None:
         self.script: dict[int, list] = {}
         self.always: int | None = None
+        self.says = ""
         self.notes: set[int] = set()
         self.doubts: dict[int, list[float | None]] = {}
         self.together = 1
@@ -78,7 +79,7 @@ class SimulatedParser(SimulatedServer):
         if event == "drop":
             return None
         if event:
-            return event, {"logId": "x", "errorCode": event, "errorMsg": f"file: told to answer {event}"}
+            return event, {"logId": "x", "errorCode": event, "errorMsg": self.says or f"file: told to answer {event}"}
         result = self.result(number, body)
         for entry in result["layoutParsingResults"]:
             listed = [

@@ -41,7 +41,7 @@ def configured_parser(port: int, behaviour: str) -> SimulatedParser:
 
 
 def decode(words: list[str]) -> None:
-    """In place of decode_inputs.py: a file that holds the word `broken` is broken."""
+    """In place of docparser.documents.check: a file that holds the word `broken` is broken."""
     paths = [word.partition("=")[2] for word in words]
     for path in paths:
         if b"broken" in Path(path).read_bytes():
@@ -61,7 +61,7 @@ def main(words: list[str]) -> None:
     elif words[:2] == ["-m", "docparser"]:
         serve("parser")
     elif words[0] == "-I":
-        decode(words[2:])
+        decode(words[3:])
     else:
         sys.exit(f"simulated_services: unexpected {words}")
 

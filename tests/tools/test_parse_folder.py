@@ -136,7 +136,52 @@ def test_unreadable_documents_do_not_stop_the_others(parse, archive, parser):
     (archive / "word.pdf").write_bytes(b"PK\3\4")
     done = parse("in")
     assert done.returncode == 1 and "3 of 6 documents complete" in done.stdout
-    assert "is damaged or has no pages" in done.stdout and "is empty" in done.stdout and "unknown format" in done.stdout
+    assert "is damaged or has no pages" in done.stdout and "is empty" in done.stdout and "a ZIP archive" in done.stdout
+
+
+def test_every_file_of_a_folder_is_accounted_for(parse, archive, parser):
+    (archive / "photo.heic").write_bytes(b"\0\0\0\x20ftypheic")
+    (archive / "scan.dat").write_bytes((archive / "scans/book.png").read_bytes())
+    (archive / ".hidden.png").write_bytes(b"")
+    os.mkfifo(archive / "pipe.pdf")
+    done = parse("in")
+    assert done.returncode == 0 and "Left out: 5 files (.dat, .heic, .pdf, .png, .txt)" in done.stdout.splitlines()[-1]
+    report = json.loads((archive.parent / "out/report.json").read_text())
+    assert len(report["documents"]) == 3
+    assert {one["file"]: one["reason"].partition(";")[0] for one in report["left_out"]} == {
+        "notes.txt": "has an unknown format",
+        "photo.heic": "is a HEIC photo, which is not read",
+        "scan.dat": "is a PNG by its content, not by its name's ending",
+        ".hidden.png": "is hidden",
+        "pipe.pdf": "is no file",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", [b"gbk\xb7\xa2.png", "发".encode() * 80 + b".png", b"x" * 251 + b".png", b"a\nb.png"], ids=range(4)
+)
+def test_names_of_any_bytes_are_parsed(parse, archive, parser, name):
+    source = (archive / "scans/book.png").read_bytes()
+    (archive / os.fsdecode(name)).write_bytes(source)
+    (archive / "z.png").write_bytes(source)
+    assert parse("in", "--formats", "md,json,chunks,docx,pdf").returncode == 0
+    done = parse("in", "--formats", "md,json,chunks,docx,pdf")
+    assert done.returncode == 0 and "5 of 5 documents complete" in done.stdout, done.stdout
+    assert os.fsdecode(name) in {one["document"] for one in report_of(archive)["documents"]}
+    written = sorted(path.suffix for path in (archive.parent / "out" / os.fsdecode(name)).iterdir() if path.is_file())
+    assert written == [".docx", ".json", ".jsonl", ".md", ".pdf"]
+
+
+def report_of(archive: Path) -> dict:
+    return json.loads((archive.parent / "out/report.json").read_text())
+
+
+def test_pages_are_named_by_their_numbers_in_the_document(parse, archive, parser):
+    parser.script, parser.says = {3: [422]}, "file: page 1 of the PDF cannot be rendered"
+    done = parse("in")
+    assert done.returncode == 1
+    (trouble,) = next(one for one in report_of(archive)["documents"] if one["document"] == "book.pdf")["trouble"]
+    assert trouble["page"] == 3 and "page 3 of the PDF cannot be rendered" in trouble["reason"]
 
 
 def test_several_parsers_share_the_pages(parse, archive, parser, tmp_path):

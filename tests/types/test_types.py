@@ -30,8 +30,6 @@ PARSER_BENCHMARKS = (
     "soak_parser",
 )
 
-# Runs in the parser's environment.
-DECODE_INPUTS = "operations/bundle/demo/decode_inputs.py"
 # Files that import NumPy, in a folder whose other files need the standard library only.
 WITH_NUMPY = ("common/layout_wire.py", "common/paddle_program/parameters.py", "common/paddle_program/program.py")
 # Files that import torch, in folders whose other files do not.
@@ -64,7 +62,7 @@ class Room:
 
 
 ROOMS = (
-    Room("tools", ("common", "operations/bundle", "operations/container"), without=(DECODE_INPUTS, *WITH_NUMPY)),
+    Room("tools", ("common", "operations/bundle", "operations/container"), without=WITH_NUMPY),
     Room("tools", ("scripts",), ("scripts",)),
     Room("tools", ("workshop/chaos", "workshop/chaos_bundle.py", "workshop/pdf_file.py", "workshop/planted_faults")),
     Room("client", ("operations/batch",)),
@@ -101,7 +99,7 @@ ROOMS = (
     Room("tools", ("tests/conftest.py", "tests/__init__.py", "tests/runner")),
     Room("tools", ("tests/images",), without=(*WITH_TORCH, "tests/images/nodes")),
     Room("corpus", ("tests/images/nodes",)),
-    Room("parser", ("tests/support", DECODE_INPUTS), without=(*WITH_TORCH, *CORPUS_SUPPORT)),
+    Room("parser", ("tests/support",), without=(*WITH_TORCH, *CORPUS_SUPPORT)),
     Room("parser", ("tests/parser",)),
     Room("parser", ("tests/jobs",)),
     Room("parser", ("tests/api/parser_for_requests.py",)),

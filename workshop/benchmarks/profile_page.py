@@ -131,7 +131,7 @@ class Page:
         """The page's entry; raises AssertionError where a block has no text."""
         from docparser.page.run import PageRun
 
-        image = self._decoder.read_page(self._document, 0)
+        image = self._decoder.read_page(self._document, 0).pixels
         run = PageRun(f"profile-{number}", contextlib.nullcontext)
         read = self._loop.read(image, {"layout_shape_mode": "auto"}, run)
         assert not read.notes, read.notes

@@ -72,8 +72,8 @@ FAULTS = (
     Fault(
         "next-frame-of-a-tiff",
         "operations/batch/pages.py",
-        "image.seek(number - 1)",
-        "image.seek(number)",
+        "pictures.read(path, format, number - 1)",
+        "pictures.read(path, format, number)",
         "client",
         ("tests/tools/test_outputs.py",),
         also=("parser",),

@@ -12,7 +12,7 @@ from ..state import DocumentState, Trouble
 
 def write(state: DocumentState, path: Path) -> bool:
     head = {"file": state.document.path.name, "numPages": state.count}
-    with files.whole(path) as part, part.open("w", encoding="utf-8") as stream:
+    with files.whole(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "pages": [')
         for number, record in enumerate(state.records()):
             if isinstance(record, Trouble):

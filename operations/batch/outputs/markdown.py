@@ -12,7 +12,7 @@ from .pages import pages_of
 
 
 def write(state: DocumentState, path: Path) -> bool:
-    with files.whole(path) as part, part.open("w", encoding="utf-8") as stream:
+    with files.whole(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         for number, page in enumerate(pages_of(state, lost)):
             stream.write(("\n\n" if number else "") + page.text.strip())
         stream.write("\n")

@@ -65,7 +65,7 @@ def parse(document: inputs.Document, pages: int | None, url: str, out: Path, wei
     outputs.write(parsed, document.stem, out)
     say(f"wrote {out / document.stem}.md and .json" + (f", {len(parsed.images)} images" if parsed.images else ""))
     # Bytes, because a locale's encoding may lack what the page holds.
-    sys.stdout.buffer.write(parsed.markdown.encode())
+    sys.stdout.buffer.write(parsed.markdown.encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()
 
 

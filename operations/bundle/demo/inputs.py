@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import file_types
+from bundle import files
 from bundle.environments.setup import ENVIRONMENTS
 from tool_errors import UsageError
 
@@ -22,7 +23,7 @@ class Document:
 
     @property
     def stem(self) -> str:
-        return self.path.stem
+        return files.stem(self.path)
 
     @property
     def file_type(self) -> int:
@@ -45,8 +46,7 @@ def open_documents(paths: list[str]) -> list[Document]:
             raise UsageError(f"{text}: cannot be read ({error.strerror})") from error
         kind = file_types.format_of(head)
         if kind is None:
-            what = "is empty" if not head else "has an unknown format"
-            raise UsageError(f"{text}: {what}; expected {file_types.SUPPORTED}")
+            raise UsageError(f"{text}: {file_types.refusal(head)}")
         documents.append(Document(path, kind))
     refuse_same_names(documents)
     return documents
@@ -65,15 +65,15 @@ def refuse_same_names(documents: list[Document]) -> None:
 
 
 def decode(documents: list[Document]) -> dict[str, int]:
-    """Decode every document once in the parser's environment; returns pages by path.
+    """Read every document once with the parser's own reader, in its environment; returns pages by path.
 
     Raises UsageError for the first one that is broken; nothing has been started by then.
     """
-    script = Path(__file__).with_name("decode_inputs.py")
     command = [
         str(ENVIRONMENTS["parser"].python),
         "-I",
-        str(script),
+        "-m",
+        "docparser.documents.check",
         *(f"{document.kind}={document.path}" for document in documents),
     ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

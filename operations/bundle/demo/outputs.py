@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +62,7 @@ def write(parsed: Parsed, stem: str, out: Path) -> None:
         (out / "images").mkdir(parents=True, exist_ok=True)
         for name, data in parsed.images.items():
             files.write(out / name, data)
-        files.write(out / f"{stem}.json", (json.dumps(parsed.record, ensure_ascii=False, indent=1) + "\n").encode())
-        files.write(out / f"{stem}.md", parsed.markdown.encode())
+        files.write(out / f"{stem}.json", files.as_json(parsed.record, indent=1))
+        files.write(out / f"{stem}.md", parsed.markdown.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from error

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, model_validator
 
+from file_types import SUPPORTED
+
 LABELS = (
     "abstract", "algorithm", "aside_text", "chart", "content", "display_formula", "doc_title",
     "figure_title", "footer", "footer_image", "footnote", "formula_number", "header", "header_image",
@@ -113,7 +115,7 @@ class _LogId(BaseModel):
 
 
 class _File(_LogId):
-    file: str = Field(description="The document in base64: PNG, JPEG, TIFF, BMP, WebP or PDF.")
+    file: str = Field(description=f"The document in base64: {SUPPORTED}.")
     fileType: Literal[0, 1] | None = Field(default=None, description="0: PDF, 1: image; null: told from the content.")
 
 

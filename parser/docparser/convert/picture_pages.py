@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures as pages of a PDF, coded as they came where PDF knows the coding: JPEG, and PNG without transparency.
 
-What else there is keeps its pixels: two colours as fax group 4, others as PNG codes them. WebP and JPEG in TIFF lose
-a little, because their pixels alone would be many times as large: they become JPEG.
+What else there is keeps its pixels: two colours as fax group 4, others as PNG codes them. What came in a coding that
+loses something loses a little more, because the pixels alone would be many times as large: it becomes JPEG.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import io
+import math
 import struct
 from pathlib import Path
-from typing import cast
 
 import pikepdf
 from pikepdf import Array, Dictionary, Name
-from PIL import Image, ImageOps
+from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
-Image.MAX_IMAGE_PIXELS = None  # the pictures were parsed before, within the operator's limit
+from docparser.opening import pictures
 
 PIXELS_AN_INCH = 144  # of a picture that does not say how large it is
 LIKELY_PIXELS_AN_INCH = range(75, 2401)  # 72 is what programs write that do not know
-LONGEST_SIDE = 14_400  # points: readers take no larger page
+SHORTEST_SIDE, LONGEST_SIDE = 3, 14_400  # points: readers take no other pages
 JPEG_QUALITY = 92
-ORIENTATION = 0x0112  # the EXIF tag
+WITH_LOSS = ("JPEG", "WEBP", "JPEG2000", "AVIF")
 # How a stored picture is laid onto the page: from the unit square to width and height, by its EXIF orientation.
 UPRIGHT = {
     1: (1, 0, 0, 1, 0, 0),
@@ -47,72 +47,60 @@ class PicturePage:
     shown: Image.Image
 
 
-def add_picture(pdf: pikepdf.Pdf, path: Path, image: Image.Image, number: int, side: int) -> PicturePage:
-    """Adds a page for frame ``number`` (from 1) of ``image``, which ``path`` holds. Raises what Pillow raises."""
-    image.seek(number - 1)
-    orientation = image.getexif().get(ORIENTATION, 1)
-    turn = UPRIGHT.get(orientation, UPRIGHT[1])
-    stored = _stored(pdf, path, image)
-    pixels = (image.height, image.width) if turn[0] == 0 else image.size
-    width, height = _points(image, pixels)
+def add_picture(pdf: pikepdf.Pdf, path: Path, format: str, number: int, side: int) -> PicturePage:
+    """Adds a page for page ``number`` (from 1) of the picture in ``path``. Raises Unreadable."""
+    picture = pictures.read(path, format, number - 1)
+    plain = picture.plain()
+    upright = picture.square_size(math.inf, math.inf)
+    turn, stored = UPRIGHT.get(picture.turned, UPRIGHT[1]), _as_coded(pdf, path, format, picture)
+    if stored is None:
+        turn, stored = UPRIGHT[1], _coded_anew(pdf, format, picture, plain)
+    width, height = _points(picture.image, upright)
     a, b, c, d, e, f = (factor * (height if place % 2 else width) for place, factor in enumerate(turn))
     page = pdf.add_blank_page(page_size=(width, height))
     page.add_resource(stored, Name.XObject, Name.Picture)
     page.contents_add(b"q %.4f %.4f %.4f %.4f %.4f %.4f cm /Picture Do Q" % (a, b, c, d, e, f))
-    return PicturePage(page, _shown(image, side))
+    scale = min(1.0, side / max(upright))
+    shown = max(1, round(upright[0] * scale)), max(1, round(upright[1] * scale))
+    return PicturePage(page, plain.convert("L").resize(shown, Image.Resampling.BICUBIC, reducing_gap=2.0))
 
 
 def _points(image: Image.Image, pixels: tuple[int, int]) -> tuple[float, float]:
-    said = image.info.get("dpi") or (0, 0)
-    density = float(said[0]) if round(said[0]) in LIKELY_PIXELS_AN_INCH else PIXELS_AN_INCH
-    points = 72 / density
-    points = min(points, LONGEST_SIDE / max(pixels))
-    return pixels[0] * points, pixels[1] * points
+    density = float(max(image.info.get("dpi") or (0, 0)))
+    points = 72 / (density if round(density) in LIKELY_PIXELS_AN_INCH else PIXELS_AN_INCH)
+    points = min(max(points, SHORTEST_SIDE / min(pixels)), LONGEST_SIDE / max(pixels))
+    return max(pixels[0] * points, SHORTEST_SIDE), max(pixels[1] * points, SHORTEST_SIDE)
 
 
-def _shown(image: Image.Image, side: int) -> Image.Image:
-    grey = image.copy() if image.mode in ("L", "RGB") else _plain(image)
-    grey.thumbnail((side, side))
-    return ImageOps.exif_transpose(grey).convert("L")
+def _as_coded(pdf: pikepdf.Pdf, path: Path, format: str, picture: pictures.Picture) -> pikepdf.Stream | None:
+    """The picture as its file codes it, if PDF can hold that."""
+    image = picture.image
+    on_its_side = UPRIGHT.get(picture.turned, UPRIGHT[1])[0] == 0
+    size = (image.height, image.width) if on_its_side else image.size
+    if picture.whole and format == "JPEG" and image.mode in COLOURS:
+        return _jpeg(pdf, path.read_bytes(), size, image.mode, inverted="adobe" in image.info)
+    if picture.whole and format == "PNG":
+        return _png(pdf, path.read_bytes(), size)
+    return None
 
 
-def _stored(pdf: pikepdf.Pdf, path: Path, image: Image.Image) -> pikepdf.Stream:
-    if image.format in ("JPEG", "MPO") and image.mode in COLOURS:
-        return _jpeg(pdf, path.read_bytes(), image)
-    if image.format == "PNG" and (stream := _png(pdf, path.read_bytes(), image.size)):
-        return stream
-    plain = _plain(image)
+def _coded_anew(pdf: pikepdf.Pdf, format: str, picture: pictures.Picture, plain: Image.Image) -> pikepdf.Stream:
     if plain.mode == "1":
         return _fax(pdf, plain)
     buffer = io.BytesIO()
-    if image.format == "WEBP" or image.info.get("compression") == "jpeg":
-        plain.convert("RGB").save(buffer, "JPEG", quality=JPEG_QUALITY)
-        return _jpeg(pdf, buffer.getvalue(), plain.convert("RGB"))
+    if format in WITH_LOSS or picture.image.info.get("compression") == "jpeg":
+        plain.save(buffer, "JPEG", quality=JPEG_QUALITY)
+        return _jpeg(pdf, buffer.getvalue(), plain.size, plain.mode, inverted=False)
     plain.save(buffer, "PNG")
     stream = _png(pdf, buffer.getvalue(), plain.size)
     assert stream is not None, "Pillow writes no interlaced PNG"
     return stream
 
 
-def _plain(image: Image.Image) -> Image.Image:
-    """As 1, L or RGB, on white ground."""
-    if image.has_transparency_data:
-        over = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", over.size, "white"), over).convert("RGB")
-    if image.mode in ("1", "L", "RGB"):
-        return image.copy()
-    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        wide = image.convert("F")
-        _, peak = cast(tuple[float, float], wide.getextrema())
-        full = max(peak, 65535.0) if image.mode != "F" else 1.0 if peak <= 1 else max(peak, 255.0)
-        return wide.point(lambda value: value * (255.0 / full) + 0.0).convert("L")
-    return image.convert("RGB")
-
-
-def _jpeg(pdf: pikepdf.Pdf, data: bytes, image: Image.Image) -> pikepdf.Stream:
-    stream = _picture(pdf, data, image.size, 8, COLOURS[image.mode])
+def _jpeg(pdf: pikepdf.Pdf, data: bytes, size: tuple[int, int], mode: str, *, inverted: bool) -> pikepdf.Stream:
+    stream = _picture(pdf, data, size, 8, COLOURS[mode])
     stream.Filter = Name.DCTDecode
-    if image.mode == "CMYK" and "adobe" in image.info:  # Adobe's hold inverted values
+    if mode == "CMYK" and inverted:  # as Adobe's values are
         stream.Decode = Array([1, 0] * 4)
     return stream
 

@@ -26,6 +26,7 @@ from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes, text_width
 from docparser.convert.picture_pages import add_picture
 from docparser.convert.text_layer import Line, lines_of
+from docparser.opening import Unreadable, pdfs
 
 FONT = Name("/DocparserText")
 SIDE = 1700  # pixels of a page in which its lines are looked for: letters of 10 points are 20 high on A4
@@ -47,7 +48,9 @@ def write(source: Source, pages: Pages, sink: BinaryIO) -> None:
         if source.format == "PDF":
             _from_pdf(source.path, pages, sink)
         else:
-            _from_pictures(source.path, pages, sink)
+            _from_pictures(source, pages, sink)
+    except Unreadable as exc:
+        raise UneditablePdf(f"the {source.format} {exc}") from exc
     except (pikepdf.PdfError, pikepdf.DataDecodingError, pypdfium2.PdfiumError) as exc:
         raise UneditablePdf(f"the PDF is damaged: {exc}") from exc
 
@@ -55,7 +58,7 @@ def write(source: Source, pages: Pages, sink: BinaryIO) -> None:
 def _from_pdf(path: Path, pages: Pages, sink: BinaryIO) -> None:
     with contextlib.ExitStack() as stack:
         pdf = stack.enter_context(pikepdf.open(path, access_mode=pikepdf.AccessMode.stream))
-        view = stack.enter_context(contextlib.closing(pypdfium2.PdfDocument(path)))
+        view = stack.enter_context(contextlib.closing(pdfs.open_pdf(path)))
         if len(pdf.pages) != len(view):
             raise UneditablePdf(f"the PDF is damaged: it has {len(view)} pages or {len(pdf.pages)}")
         font, left_out = _Font(pdf), set(range(len(pdf.pages)))
@@ -72,15 +75,14 @@ def _from_pdf(path: Path, pages: Pages, sink: BinaryIO) -> None:
             pdf.save(sink, stream_decode_level=pikepdf.StreamDecodeLevel.none)  # nobody's streams are unpacked
 
 
-def _from_pictures(path: Path, pages: Pages, sink: BinaryIO) -> None:
+def _from_pictures(source: Source, pages: Pages, sink: BinaryIO) -> None:
     pdf = pikepdf.new()
     font = _Font(pdf)
-    with Image.open(path) as image:
-        for number, pruned in pages:
-            picture = add_picture(pdf, path, image, number, SIDE)
-            _, _, width, height = map(float, picture.page.mediabox)
-            parts = (part for _, part in _parts(pruned, picture.shown, (width, height), AS_IT_IS))
-            _stamp(picture.page, _drawn(parts, AS_IT_IS, font), font)
+    for number, pruned in pages:
+        picture = add_picture(pdf, source.path, source.format, number, SIDE)
+        _, _, width, height = map(float, picture.page.mediabox)
+        parts = (part for _, part in _parts(pruned, picture.shown, (width, height), AS_IT_IS))
+        _stamp(picture.page, _drawn(parts, AS_IT_IS, font), font)
     font.finish()
     pdf.save(sink)
 
@@ -171,8 +173,8 @@ def _numbers(matrix: Matrix) -> bytes:
 
 def _stamp(page: pikepdf.Page, content: bytes, font: _Font) -> None:
     if content:
-        page.contents_add(b"q", prepend=True)  # what the page changes for itself ends before our text
-        page.contents_add(b"Q\n" + content)
+        # Before what the page draws, which then finds and leaves the graphics state as ever, in balance or not.
+        page.contents_add(content + b"\n", prepend=True)
         page.add_resource(font.object, Name.Font, FONT, replace_existing=True)
 
 

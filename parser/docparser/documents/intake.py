@@ -16,7 +16,7 @@ from typing import BinaryIO
 from docparser.documents.spool import Document, disk_errors, filled, spooled
 from docparser.documents.url_source import UrlSource
 from docparser.errors import InvalidDocument, InvalidRequest
-from file_types import HEAD_BYTES, SUPPORTED, format_of
+from file_types import HEAD_BYTES, SUPPORTED, format_of, other_format
 
 FILE_TYPES = {0: "PDF", 1: "image"}
 Field = str | BinaryIO  # the text of a request's ``file``; or what was decoded of it already, because it was long
@@ -76,6 +76,8 @@ def check_type(data: bytes, file_type: int | None) -> str:
     """
     found = format_of(data)
     if found is None:
+        if other := other_format(data):
+            raise InvalidDocument(f"file: {other[0]} is not read here; {other[1]}")
         said = "" if file_type is None else f", although fileType is {file_type} ({FILE_TYPES[file_type]})"
         raise InvalidDocument(f"file: neither an image nor a PDF that this service reads{said}; expected {SUPPORTED}")
     if file_type is not None and (found == "PDF") != (file_type == 0):

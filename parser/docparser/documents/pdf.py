@@ -4,90 +4,159 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import ctypes
 import math
 import os
-from pathlib import Path
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pypdfium2
 from pypdfium2 import PdfiumError
+from pypdfium2 import raw as pdfium
 
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
+from docparser.documents.page import Page, note
 from docparser.documents.spool import Document
 from docparser.errors import DocumentTooLarge, InvalidDocument
+from docparser.opening import Unreadable
+from docparser.opening.pdfs import ATTACHMENTS, UserUnits, attached, attachments, open_pdf
 
 KEPT_OPEN = 4  # several, because the pages of several documents take turns
+LEAST_PIXELS = 1_400_000  # 1000 x 1400: a page of few points may be a whole letter
+SCAN_PIXELS = 9_000_000  # A4 at 300 dpi; finer scans, of two colours mostly, say no more
+SCANNED = 0.25  # of a page's area: where pictures cover as much, they may hold its text
+MOST_LOOKED_AT = 4000  # objects of a page; scans have few, also under the words that some program has found
+STRIP = 0.02  # of a page's area: scanners cut a page into strips; smaller pictures are logos
+
+
+class _Pdf(NamedTuple):
+    pdf: pypdfium2.PdfDocument
+    units: UserUnits
 
 
 class PdfReader:
     """Keeps the last PDFs open, because their next pages usually follow soon."""
 
     def __init__(self) -> None:
-        self._open_pdfs: collections.OrderedDict[str, pypdfium2.PdfDocument] = collections.OrderedDict()
+        self._open_pdfs: collections.OrderedDict[str, _Pdf] = collections.OrderedDict()
 
     def close_deleted(self) -> None:
         """Close the PDFs whose file is gone because their request has ended."""
         for path in [path for path in self._open_pdfs if not os.path.exists(path)]:
-            self._open_pdfs.pop(path).close()
+            self._open_pdfs.pop(path).pdf.close()
 
-    def _open(self, document: Document) -> pypdfium2.PdfDocument:
-        pdf = self._open_pdfs.get(document.path)
-        if pdf is None:
+    def _open(self, document: Document) -> _Pdf:
+        found = self._open_pdfs.get(document.path)
+        if found is None:
             self.close_deleted()
             try:
-                pdf = pypdfium2.PdfDocument(document.path)
+                pdf = open_pdf(document.path)
                 pdf.init_forms()  # without it, the text in form fields would not be drawn
-            except PdfiumError as exc:
-                # PDFium reports an earlier file's error for some files, so its message alone is no proof.
-                if "password" in str(exc).lower() and b"/Encrypt" in Path(document.path).read_bytes():
-                    raise InvalidDocument("file: the PDF is encrypted; remove its password first") from None
+            except Unreadable as exc:
+                raise InvalidDocument(f"file: the PDF {exc}") from None
+            except PdfiumError:
                 raise InvalidDocument("file: the PDF is damaged or has no pages") from None
-            self._open_pdfs[document.path] = pdf
+            found = self._open_pdfs[document.path] = _Pdf(pdf, UserUnits(document.path))
             if len(self._open_pdfs) > KEPT_OPEN:
-                self._open_pdfs.popitem(last=False)[1].close()
+                self._open_pdfs.popitem(last=False)[1].pdf.close()
         self._open_pdfs.move_to_end(document.path)
-        return pdf
+        return found
 
     def count_pages(self, document: Document) -> int:
         """Raises InvalidDocument for a damaged, encrypted or empty PDF."""
-        count = len(self._open(document))
+        count = len(self._open(document).pdf)
         if count < 1:
             raise InvalidDocument("file: the PDF has no pages")
         return count
 
-    def read_page(self, document: Document, index: int, limits: DocumentLimits) -> np.ndarray:
-        """Page ``index`` (from 0) as uint8 ``[height, width, 3]``, blue first, on white ground.
+    def read_page(self, document: Document, index: int, limits: DocumentLimits) -> Page:
+        """Page ``index`` (from 0), on white ground. The first page has a note of files that the PDF carries.
 
         Raises InvalidDocument if the page cannot be rendered, DocumentTooLarge if it holds too much.
         """
-        pdf = self._open(document)
+        pdf, units = self._open(document)
         try:
-            page = pdf[index]
-            try:
-                objects = pypdfium2.raw.FPDFPage_CountObjects(page)
+            with contextlib.closing(pdf[index]) as page:
+                objects = pdfium.FPDFPage_CountObjects(page)
                 if objects > limits.max_pdf_objects:
                     raise DocumentTooLarge(
                         f"file: page {index + 1} has {objects} objects; "
                         f"at most {limits.max_pdf_objects} are allowed (PARSER_MAX_PDF_OBJECTS)"
                     )
                 width, height = page.get_size()
-                bitmap = page.render(scale=render_scale(width, height, limits), prefer_bgrx=False, maybe_alpha=False)
+                scale = render_scale(width, height, limits, at_least=_pixels_a_point(page), unit=units[index])
+                bitmap = page.render(scale=scale, prefer_bgrx=False, maybe_alpha=False)
                 pixels = bitmap.to_numpy()
                 if pixels.ndim == 2 or pixels.shape[2] == 1:
                     pixels = np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
-                return np.array(pixels[:, :, :3], order="C")
-            finally:
-                page.close()
+                return Page(np.array(pixels[:, :, :3], order="C"), _notes(pdf, page, index))
         except (PdfiumError, ValueError, OSError) as exc:
             raise InvalidDocument(f"file: page {index + 1} of the PDF cannot be rendered ({exc})") from None
 
 
-def render_scale(width: float, height: float, limits: DocumentLimits) -> float:
-    """Pixels per point for a page of ``width`` x ``height`` points: PARSER_PDF_SCALE, or less for a large page."""
+def render_scale(
+    width: float, height: float, limits: DocumentLimits, *, at_least: float = 0.0, unit: float = 1.0
+) -> float:
+    """Pixels per unit for a page of ``width`` x ``height`` units, each of ``unit`` points: PARSER_PDF_SCALE for each
+    point; more where a scan on the page has more (``at_least``) or the page would be small; less for a large page."""
     if not (width > 0 and height > 0 and math.isfinite(width * height)):
         raise ValueError(f"its size is {width} x {height} points")
     return min(
-        limits.pdf_scale,
+        max(
+            limits.pdf_scale * unit,
+            min(at_least, math.sqrt(SCAN_PIXELS / (width * height))),
+            math.sqrt(LEAST_PIXELS / (width * height)),
+        ),
         math.sqrt(limits.max_pdf_page_pixels / (width * height)),
         LONGEST_SIDE / max(width, height),
     )
+
+
+def _pixels_a_point(page: pypdfium2.PdfPage) -> float:
+    """Of the finest picture on a page that is covered with pictures; 0 on others."""
+    page_area, covered, finest = math.prod(page.get_size()), 0.0, 0.0
+    for left, bottom, right, top, pixels in _pictures(page):
+        area = (right - left) * (top - bottom)
+        if area >= STRIP * page_area:
+            covered += area
+            finest = max(finest, math.sqrt(pixels / area))
+    return finest if covered >= SCANNED * page_area else 0.0
+
+
+def _pictures(page: pypdfium2.PdfPage) -> Iterator[tuple[float, float, float, float, int]]:
+    """The box of each picture on a page, in units, and its pixels. A scan that some program has stamped lies in a form:
+    that counts as its largest picture."""
+    for index in range(min(pdfium.FPDFPage_CountObjects(page), MOST_LOOKED_AT)):
+        found = pdfium.FPDFPage_GetObject(page, index)
+        kind = pdfium.FPDFPageObj_GetType(found)
+        if kind == pdfium.FPDF_PAGEOBJ_IMAGE:
+            pixels = _size(found)
+        elif kind == pdfium.FPDF_PAGEOBJ_FORM:
+            count = min(pdfium.FPDFFormObj_CountObjects(found), MOST_LOOKED_AT)
+            pixels = max((_size(pdfium.FPDFFormObj_GetObject(found, place)) for place in range(count)), default=0)
+        else:
+            continue
+        box = [ctypes.c_float() for _ in range(4)]
+        if pixels and pdfium.FPDFPageObj_GetBounds(found, *box):
+            left, bottom, right, top = (side.value for side in box)
+            yield left, bottom, right, top, pixels
+
+
+def _size(found: ctypes._Pointer) -> int:
+    """Pixels of a picture; 0 of anything else."""
+    width, height = ctypes.c_uint(), ctypes.c_uint()
+    is_picture = pdfium.FPDFPageObj_GetType(found) == pdfium.FPDF_PAGEOBJ_IMAGE
+    return (
+        width.value * height.value if is_picture and pdfium.FPDFImageObj_GetImagePixelSize(found, width, height) else 0
+    )
+
+
+def _notes(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, index: int) -> list[dict[str, str]]:
+    count = attachments(pdf) if index == 0 else 0
+    for place in range(pdfium.FPDFPage_GetAnnotCount(page)):
+        annotation = pdfium.FPDFPage_GetAnnot(page, place)
+        count += pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_FILEATTACHMENT
+        pdfium.FPDFPage_CloseAnnot(annotation)
+    return [note(ATTACHMENTS, attached(count))] if count else []

@@ -16,6 +16,7 @@ import numpy as np
 
 from docparser import errors
 from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import Page
 from docparser.documents.renderer import Renderer, RendererEnded
 from docparser.documents.spool import Document
 from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InternalError, InvalidDocument, ParserError
@@ -54,11 +55,11 @@ class DocumentReader:
         answer, _ = self._read(document, None, reading or Reading())
         return int(answer["count"])
 
-    def read_page(self, document: Document, index: int, reading: Reading | None = None) -> np.ndarray:
-        """Page ``index`` (from 0) as uint8 ``[height, width, 3]``, blue first. Raises as above."""
-        _, pixels = self._read(document, index, reading or Reading())
+    def read_page(self, document: Document, index: int, reading: Reading | None = None) -> Page:
+        """Page ``index`` (from 0). Raises as above."""
+        answer, pixels = self._read(document, index, reading or Reading())
         assert pixels is not None, "a renderer answers with pixels or an error"
-        return pixels
+        return Page(pixels, answer["notes"])
 
     def close(self) -> None:
         with self._lock:

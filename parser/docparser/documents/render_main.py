@@ -6,7 +6,7 @@ process can be killed: it holds nothing but open documents. It loads no Paddle a
 
 It says ``{}`` when it is ready. It reads one request a line: ``{"path", "format", "index"}``, where ``index`` counts
 from 0 and null asks for the number of pages. It answers ``{"count"}``, ``{"error", "message"}``, or ``{"height",
-"width"}``, as a line, and after the last one the page's ``height * width * 3`` bytes, blue first.
+"width", "notes"}``, as a line, and after the last one the page's ``height * width * 3`` bytes, blue first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import resource
 import sys
 import traceback
 
-import numpy as np
-
 from bounded_child import bound, bound_cpu, confine, end_with_parent
 from docparser.documents.images import count_frames, read_frame
 from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import Page
 from docparser.documents.pdf import PdfReader
 from docparser.documents.spool import Document
 from docparser.errors import DocumentTooLarge, ParserError
@@ -49,8 +48,8 @@ class DocumentDecoder:
             )
         return count
 
-    def read_page(self, document: Document, index: int) -> np.ndarray:
-        """Page ``index`` (from 0) as uint8 ``[height, width, 3]``, blue first. Raises as above."""
+    def read_page(self, document: Document, index: int) -> Page:
+        """Page ``index`` (from 0). Raises as above."""
         if document.format == "PDF":
             return self._pdf.read_page(document, index, self._limits)
         return read_frame(document, index, self._limits)
@@ -68,20 +67,21 @@ def main() -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         bound_cpu(limits.render_timeout_s + GRACE_S)
-        answer, pixels = _answer(decoder, Document(request["path"], request["format"]), request["index"])
+        answer, page = _answer(decoder, Document(request["path"], request["format"]), request["index"])
         with contextlib.suppress(BrokenPipeError):  # the worker is gone; the next read says so
             _write(answers, json.dumps(answer).encode() + b"\n")
-            if pixels is not None:
-                _write(answers, pixels.data)
-        del pixels
+            if page is not None:
+                _write(answers, page.pixels.data)
+        del page
 
 
-def _answer(decoder: DocumentDecoder, document: Document, index: int | None) -> tuple[dict, np.ndarray | None]:
+def _answer(decoder: DocumentDecoder, document: Document, index: int | None) -> tuple[dict, Page | None]:
     try:
         if index is None:
             return {"count": decoder.count_pages(document)}, None
-        pixels = decoder.read_page(document, index)
-        return {"height": pixels.shape[0], "width": pixels.shape[1]}, pixels
+        page = decoder.read_page(document, index)
+        height, width = page.pixels.shape[:2]
+        return {"height": height, "width": width, "notes": page.notes}, page
     except ParserError as exc:
         return {"error": type(exc).__name__, "message": str(exc)}, None
     except MemoryError:

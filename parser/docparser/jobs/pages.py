@@ -33,6 +33,7 @@ def pack(outcome: PageOutcome, number: int, models: dict) -> tuple[dict[str, Any
         "width": parsed.width,
         "height": parsed.height,
         "notes": parsed.notes,
+        "remarks": parsed.remarks,
         "models": models,
         "entry": json.loads(parsed.entry),
     }

@@ -100,10 +100,11 @@ class Results:
                 models, error = stored["models"], None
                 if stored["notes"]:
                     report["blocks"] = stored["notes"]
+                if remarks := stored.get("remarks"):  # older releases kept none
+                    report["notes"] = remarks
         if error:
             report["error"] = error
-        # When the job has ended, only pages with an error or notes are not whole.
-        partial = not job.state.ended or len(report) > 1
+        partial = not job.state.ended or "error" in report or "blocks" in report
         return {
             "layoutParsingResults": [entry],
             "docparser": {"models": models, "partial": partial, "pages": [report]},

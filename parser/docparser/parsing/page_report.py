@@ -53,6 +53,7 @@ class DocumentReport:
         self._sizes = [{"width": 0, "height": 0} for _ in range(count)]
         self._errors: dict[int, ParserError] = {}
         self._notes: dict[int, list[dict]] = {}
+        self._remarks: dict[int, list[dict]] = {}
         self._answered = 0
         self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
 
@@ -67,6 +68,8 @@ class DocumentReport:
         self.tokens = (self.tokens[0] + parsed.tokens[0], self.tokens[1] + parsed.tokens[1])
         if parsed.notes:
             self._notes[outcome.index] = parsed.notes
+        if parsed.remarks:
+            self._remarks[outcome.index] = parsed.remarks
 
     def note(self, index: int, note: dict) -> None:
         """Add a note to a page that was parsed."""
@@ -102,14 +105,16 @@ class DocumentReport:
         return {"type": "image", **sizes[0]}
 
     def as_dict(self) -> dict:
-        """``{partial, pages}``; ``pages`` lists those with an error or notes. Numbers count from 1."""
+        """``{partial, pages}``; ``pages`` lists those of which there is something to say. Numbers count from 1."""
         pages = []
-        for index in sorted(self._errors.keys() | self._notes.keys()):
+        for index in sorted(self._errors.keys() | self._notes.keys() | self._remarks.keys()):
             page: dict = {"page": index + 1}
             if index in self._errors:
                 error = self._errors[index]
                 page["error"] = {"kind": ERROR_KINDS.get(type(error).__name__, "failed"), "message": str(error)}
             if index in self._notes:
                 page["blocks"] = self._notes[index]
+            if index in self._remarks:
+                page["notes"] = self._remarks[index]
             pages.append(page)
         return {"partial": self.partial, "pages": pages}

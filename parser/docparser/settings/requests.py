@@ -53,7 +53,10 @@ class RequestSettings(SettingsGroup):
         default=100_000_000, ge=1, description="Larger images are refused before they are decoded."
     )
     pdf_scale: float = Field(
-        default=2.0, gt=0, le=10, description="Pixels per PDF point; 2.0 is 144 dpi, as in PaddleX."
+        default=2.0,
+        gt=0,
+        le=10,
+        description="Pixels per PDF point; 2.0 is 144 dpi, as in PaddleX. Small pages and scans get more.",
     )
     max_pdf_objects: int = Field(
         default=200_000, ge=1, description="Objects on one PDF page; a page that has more is not rendered."

@@ -34,7 +34,7 @@ class ParsedPage:
     """``entry`` is the page's part of ``layoutParsingResults`` as JSON; with ``frozen`` (files of ``page.stored``), it
     has no text until all pages of the document are joined. ``width`` and ``height`` are the page's pixels;
     ``blocks_answered`` and ``notes`` report the VLM's work, and so do ``tokens``, of its prompts and of its texts;
-    ``seconds`` is the wall time of each stage."""
+    ``seconds`` is the wall time of each stage; ``remarks`` say what the page is like (``documents.page``)."""
 
     entry: bytes
     width: int
@@ -44,6 +44,7 @@ class ParsedPage:
     seconds: dict[str, float]
     frozen: dict[str, bytes] | None = None
     tokens: tuple[int, int] = (0, 0)
+    remarks: list[dict[str, str]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

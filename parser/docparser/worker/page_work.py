@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import remarks as page_remarks
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
 from docparser.layout.served import LayoutServer
@@ -122,7 +123,9 @@ class PageWork:
 
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
-        image = hold.read(lambda how: self._reader.read_page(task.document, task.index, how), lambda: run.cancelled)
+        image, remarks = hold.read(
+            lambda how: self._reader.read_page(task.document, task.index, how), lambda: run.cancelled
+        )
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]
@@ -141,9 +144,10 @@ class PageWork:
         finally:
             self._count(-width * height)
         parse_s = clock.seconds.pop("parse")
+        remarks = remarks + page_remarks(image, read=run.answered > 0)
         blocks_s = max(0.0, parse_s - run.layout_s - run.waited_s)
         clock.seconds |= {"layout": run.layout_s, "vlm": run.waited_s, "blocks": blocks_s}
-        return ParsedPage(data, width, height, run.answered, page.notes, clock.seconds, frozen, run.tokens)
+        return ParsedPage(data, width, height, run.answered, page.notes, clock.seconds, frozen, run.tokens, remarks)
 
     def _early(self, number: int, task: ParsePage, run: PageRun, report: Callable[[object], None]) -> EarlyText:
         what = f"file: page {task.index + 1}: reading the VLM's first answers"

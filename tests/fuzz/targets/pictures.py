@@ -44,9 +44,8 @@ def read(data: bytes, found: str) -> None:
             pdf = PdfReader()
             count = pdf.count_pages(document) if found == "PDF" else count_frames(document, LIMITS)
             for index in range(min(count, 3)):
-                pixels = (
-                    pdf.read_page(document, index, LIMITS) if found == "PDF" else read_frame(document, index, LIMITS)
-                )
+                page = pdf.read_page(document, index, LIMITS) if found == "PDF" else read_frame(document, index, LIMITS)
+                pixels = page.pixels
                 if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
                     raise Broken("a page is uint8 [height, width, 3]")
                 if not pixels.flags.c_contiguous:

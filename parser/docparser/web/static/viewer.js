@@ -101,7 +101,7 @@ export class Viewer {
       if (signal.aborted) return;
       this.#show(entry, fragment);
       this.#credit(models);
-      this.#note(report?.blocks ?? [], blocks.doubts(entry.prunedResult));
+      this.#note(report ?? {}, blocks.doubts(entry.prunedResult));
     } catch (error) {
       if (!signal.aborted) this.#broken(failure(error));
     }
@@ -141,9 +141,9 @@ export class Viewer {
   }
 
   /** Blocks that are not whole, and how many are doubtful. */
-  #note(notes, doubts) {
+  #note({ blocks: notes = [], notes: remarks = [] }, doubts) {
     const number = this.#number;
-    this.#ofPage = [];
+    this.#ofPage = remarks.map(({ kind }) => ({ says: [...ofKind("remark", kind, "other"), { number }] }));
     if (notes.length) {
       const reason = ofKind("noted", notes[0].kind, "other");
       this.#ofPage.push({ says: ["noted", { count: notes.length, number, reason }], words: notes[0].message });

@@ -146,6 +146,12 @@ export default {
   "noted.length": "the text was cut, because it is too long.",
   "noted.place": "the model named places that are not on the page.",
   "noted.other": "the service says why.",
+  "remark.cut_short": "The end of page {number} is missing in the file; what is there was read.",
+  "remark.attachments": "Page {number}: the PDF carries files of its own, which are not read. Take them out and send them.",
+  "remark.long": "Page {number} is very long; small text may be lost. Cut it into pieces.",
+  "remark.blank": "Page {number} is blank.",
+  "remark.dark": "Page {number} is dark all over.",
+  "remark.other": "The service has a note on page {number}.",
 
   "job.failed": "This document could not be parsed.",
   "job.partly": { one: "{count} page could not be parsed.", other: "{count} pages could not be parsed." },

@@ -140,6 +140,12 @@ export default {
   "noted.length": "文本过长，已截断。",
   "noted.place": "模型给出的位置不在页面内。",
   "noted.other": "原因见服务的说明。",
+  "remark.cut_short": "第 {number} 页的文件末尾缺失；已读取现有部分。",
+  "remark.attachments": "第 {number} 页：该 PDF 带有附件，附件未读取。请取出后单独提交。",
+  "remark.long": "第 {number} 页过长，小字可能丢失。请裁成几段。",
+  "remark.blank": "第 {number} 页为空白页。",
+  "remark.dark": "第 {number} 页整页为深色。",
+  "remark.other": "服务对第 {number} 页有说明。",
 
   "job.failed": "此文档无法解析。",
   "job.partly": { other: "{count} 页无法解析。" },

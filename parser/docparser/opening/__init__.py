@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening pictures and PDFs: one reader for the service, its converters and the tools. Pillow, PDFium and qpdf only."""
+
+
+class Unreadable(Exception):
+    """The file cannot be read. The message has no subject, which the caller names: "is damaged (...)"."""

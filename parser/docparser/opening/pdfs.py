@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PDFs as PDFium reads them; what it refuses, qpdf may be able to write anew."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+from decimal import Decimal
+from pathlib import Path
+
+import pypdfium2
+from pypdfium2 import PdfiumError
+from pypdfium2 import raw as pdfium
+
+from docparser.opening import Unreadable
+
+REPAIR_ERRORS = (PdfiumError, OSError, ValueError, RuntimeError)  # RuntimeError: qpdf's own, where pikepdf has none
+USER_UNIT = "/UserUnit"
+# Either stands in every file whose pages have such a key: in the page, or in what may hide a page.
+SIGNS_OF_UNITS = (USER_UNIT.encode(), b"/ObjStm")
+
+
+def open_pdf(path: str | Path) -> pypdfium2.PdfDocument:
+    """Raises Unreadable for a file that is encrypted or damaged."""
+    with contextlib.suppress(PdfiumError):
+        return pypdfium2.PdfDocument(path)
+    import pikepdf  # not at the top: a renderer starts in half the time without it, and few files need it
+
+    # The reason is not PDFium's to say: of some files it reports the error of the file before.
+    try:
+        with pikepdf.open(path) as pdf, io.BytesIO() as anew:
+            pdf.save(anew)
+            return pypdfium2.PdfDocument(anew.getvalue())
+    except pikepdf.PasswordError:
+        raise Unreadable("is encrypted; remove its password first") from None
+    except (pikepdf.PdfError, *REPAIR_ERRORS):
+        raise Unreadable("is damaged or has no pages") from None
+
+
+ATTACHMENTS = "attachments"  # the kind of the note
+
+
+def attachments(pdf: pypdfium2.PdfDocument) -> int:
+    """How many files a PDF carries; a portfolio is little else."""
+    return pdfium.FPDFDoc_GetAttachmentCount(pdf)
+
+
+def attached(count: int) -> str:
+    """The note that says so."""
+    files = "a file" if count == 1 else f"{count} files"
+    return f"the PDF carries {files} of its own, not read here; take them out and send them"
+
+
+class UserUnits:
+    """The size of a unit of each page, in points, which PDFium does not tell (PDF 1.6)."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._units: dict[int, float] = {}
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if all(data.find(sign) < 0 for sign in SIGNS_OF_UNITS):
+                return
+        import pikepdf  # as above
+
+        with contextlib.suppress(pikepdf.PdfError, *REPAIR_ERRORS), pikepdf.open(path) as pdf:
+            for index, page in enumerate(pdf.pages):
+                unit = page.obj.get(USER_UNIT)
+                if isinstance(unit, int | float | Decimal) and unit > 0:
+                    self._units[index] = float(unit)
+
+    def __getitem__(self, index: int) -> float:
+        return self._units.get(index, 1.0)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures and their pages: which frames of a file are pages, and each as it stands upright, with square pixels."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
+
+from docparser.opening import Unreadable
+from docparser.opening.tones import Tones, extrema, strips
+
+# Those who open a picture hold their own limit, with a message that names the setting.
+Image.MAX_IMAGE_PIXELS = None
+
+# Pillow and its decoders raise these for damaged files; most of them are not documented.
+DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError)
+
+# Tags of TIFF 6.0.
+NEW_SUBFILE, SUBFILE, PHOTOMETRIC, ORIENTATION, X_RESOLUTION, Y_RESOLUTION = 254, 255, 262, 274, 282, 283
+REDUCED, MASK = 1, 4  # bits of NewSubfileType
+OLD_REDUCED = 2  # a SubfileType
+TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
+ON_ITS_SIDE = (5, 6, 7, 8)  # orientations
+UNKNOWN_KIND = "is of a kind that is not read here; save it as {} in 8-bit grey or RGB, or as PNG"
+NOT_SQUARE = 1.1  # resolutions that differ by less make no letter unlike itself; 204 x 196 dpi is a usual fax
+MOST_STRETCHED = 5.0  # beyond, the numbers are no resolutions
+
+
+class _File(io.BufferedReader):
+    """Takes memory for what is there. Python's own takes it for what is asked, and a damaged file may ask for
+    gigabytes."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(self._size - self.tell(), 0)
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
+@contextlib.contextmanager
+def opened(path: str | Path, format: str) -> Iterator[Image.Image]:
+    """The picture in a file of this format (Pillow's name), undecoded. Raises Unreadable."""
+    with _File(path) as file:
+        try:
+            image = Image.open(file, formats=[format])
+        except UnidentifiedImageError:
+            raise Unreadable(UNKNOWN_KIND.format(format)) from None
+        except DECODE_ERRORS as exc:
+            raise Unreadable(f"is damaged ({exc})") from None
+        with image:
+            yield image
+
+
+def page_frames(image: Image.Image) -> Iterator[int]:
+    """The frames of a picture that are pages. Only those of a TIFF can be; its reduced copies and masks are none.
+
+    Raises Unreadable, and what Pillow raises.
+    """
+    if image.format != "TIFF":
+        yield 0
+        return
+    found, frame = False, 0
+    with contextlib.suppress(EOFError):
+        while True:  # not `n_frames`, which follows a chain of any length
+            try:
+                image.seek(frame)
+            except SyntaxError:  # Pillow reads no frame like this one, which is no matter if it is no page
+                if _is_page(image):
+                    raise Unreadable(UNKNOWN_KIND.format("TIFF")) from None
+            if _is_page(image):
+                found = True
+                yield frame
+            frame += 1
+    if not found:
+        yield 0
+
+
+def _is_page(image: Image.Image) -> bool:
+    tags = cast(TiffImageFile, image).tag_v2
+    kind, old_kind = tags.get(NEW_SUBFILE, 0), tags.get(SUBFILE)
+    return not (kind & (REDUCED | MASK) or old_kind == OLD_REDUCED or tags.get(PHOTOMETRIC) == TRANSPARENCY_MASK)
+
+
+def _stretch(image: Image.Image) -> float:
+    """How many times as high as wide a pixel is, where a TIFF says so: fax pages may have half the rows."""
+    if image.format != "TIFF":
+        return 1.0
+    tags = cast(TiffImageFile, image).tag_v2
+    try:
+        stretch = float(tags[X_RESOLUTION]) / float(tags[Y_RESOLUTION])
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return 1.0
+    if not NOT_SQUARE < max(stretch, 1 / (stretch or 1)) < MOST_STRETCHED:
+        return 1.0
+    return 1 / stretch if tags.get(ORIENTATION) in ON_ITS_SIDE else stretch
+
+
+class Picture(NamedTuple):
+    """One page. ``image`` is upright and as Pillow decodes it, ``tones`` says what its numbers mean; ``stretch`` is how
+    many times as high as wide a pixel is. ``turned``: the EXIF orientation of the pixels in the file, where Pillow does
+    not turn them while decoding. ``whole`` is False where the end of the file is missing or damaged."""
+
+    image: Image.Image
+    tones: Tones
+    stretch: float
+    turned: int
+    whole: bool
+
+    def strips(self) -> Iterator[tuple[int, Image.Image]]:
+        """The page in 1, L or RGB, on a ground that makes it legible, in strips of whole rows, each with its first row:
+        several copies of a large picture in a wider mode are gigabytes."""
+        top = 0
+        for strip in strips(self.image):
+            yield top, self.tones.plain(strip)
+            top += strip.height
+
+    def plain(self) -> Image.Image:
+        """The page in 1, L or RGB."""
+        strips = list(self.strips())
+        whole = Image.new(strips[0][1].mode, self.image.size)
+        for top, strip in strips:
+            whole.paste(strip, (0, top))
+        return whole
+
+    def square_size(self, most_pixels: float, longest_side: float) -> tuple[int, int]:
+        """The size in square pixels: rows or columns are added, or taken away where there would be too many pixels."""
+        width, height = self.image.size
+        across, along = max(1.0, 1 / self.stretch), max(1.0, self.stretch)
+        if width * across * height * along > most_pixels or max(width * across, height * along) > longest_side:
+            across, along = min(1.0, 1 / self.stretch), min(1.0, self.stretch)
+        return max(1, int(width * across)), max(1, int(height * along))
+
+
+def read(
+    path: str | Path, format: str, index: int, check: Callable[[Image.Image], None] = lambda image: None
+) -> Picture:
+    """Page ``index`` (from 0) of a picture. ``check`` sees it before it is decoded, and may raise.
+
+    A file whose end is missing is read as far as it goes, as browsers do. Raises Unreadable, and what ``check`` raises.
+    """
+    try:
+        return _read(path, format, index, check)
+    except DECODE_ERRORS as exc:
+        reason = exc
+    before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
+    try:
+        picture = _read(path, format, index, check)
+        if any(low < high for low, high in map(extrema, picture.image.split())):  # else nothing was there
+            return picture._replace(whole=False)
+    except DECODE_ERRORS as exc:
+        reason = exc
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
+    raise Unreadable(f"is truncated or damaged ({reason}); save it again with a viewer that shows it")
+
+
+def _read(path: str | Path, format: str, index: int, check: Callable[[Image.Image], None]) -> Picture:
+    with opened(path, format) as image:
+        frame = next(itertools.islice(page_frames(image), index, None), None)
+        if frame is None:
+            raise EOFError("it has no such page")
+        image.seek(frame)
+        check(image)
+        stretch = _stretch(image)
+        image.load()
+        tones = Tones.of(image)
+        turned = image.getexif().get(ORIENTATION, 1)
+        return Picture(ImageOps.exif_transpose(image), tones, stretch, turned, whole=True)

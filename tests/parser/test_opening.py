@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures and PDFs as cameras, scanners, fax machines and libraries write them."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pikepdf
+import pytest
+from PIL import Image, ImageDraw
+from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
+
+from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import Page, remarks
+from docparser.documents.render_main import DocumentDecoder
+from docparser.documents.spool import Document
+from docparser.errors import InvalidDocument
+from docparser.settings import Settings
+from file_types import HEAD_BYTES, format_of
+from tests.support import samples
+
+
+@pytest.fixture
+def pages(tmp_path) -> Callable[[bytes], list[Page]]:
+    """All pages of a document."""
+    decoder = DocumentDecoder(DocumentLimits.of(Settings()))
+
+    def read(data: bytes) -> list[Page]:
+        path = tmp_path / f"document-{random.randrange(1 << 32)}"
+        path.write_bytes(data)
+        format = format_of(data[:HEAD_BYTES])
+        assert format is not None
+        document = Document(str(path), format)
+        return [decoder.read_page(document, index) for index in range(decoder.count_pages(document))]
+
+    return read
+
+
+def drawing(size: tuple[int, int] = (60, 40), ink: int = 0) -> Image.Image:
+    """Grey: ink in the left half, paper in the right."""
+    image = Image.new("L", size, 255 - ink)
+    image.paste(ink, (0, 0, size[0] // 2, size[1]))
+    return image
+
+
+def halves(page: Page) -> tuple[int, int]:
+    """The grey of the left half and of the right."""
+    height, width = page.pixels.shape[:2]
+    return int(page.pixels[height // 2, width // 4, 1]), int(page.pixels[height // 2, width * 3 // 4, 1])
+
+
+def tiff(image: Image.Image, **tags: object) -> bytes:
+    """With these tags, named by their numbers after a t: ``t282=204.0``."""
+    directory = ImageFileDirectory_v2()
+    for name, value in tags.items():
+        directory[int(name[1:])] = value
+    return samples.save(image, "TIFF", tiffinfo=directory)
+
+
+def raw_tiff(
+    width: int, height: int, pixels: bytes, *, bits: int, white_is_zero: bool = False, format: int = 1
+) -> bytes:
+    """One uncompressed strip of grey, as Pillow does not write it."""
+    tags = [(256, 4, width), (257, 4, height), (258, 3, bits), (259, 3, 1), (262, 3, 0 if white_is_zero else 1),
+            (273, 4, 8), (277, 3, 1), (278, 4, height), (279, 4, len(pixels)), (339, 3, format)]  # fmt: skip
+    body = b"".join(tag.to_bytes(2, "little") + kind.to_bytes(2, "little") + (1).to_bytes(4, "little")
+                    + value.to_bytes(4, "little") for tag, kind, value in tags)  # fmt: skip
+    directory = len(tags).to_bytes(2, "little") + body + bytes(4)
+    return b"II*\0" + (8 + len(pixels)).to_bytes(4, "little") + pixels + directory
+
+
+def words_of(kind: str, left: float, right: float, width: int = 60, height: int = 40) -> bytes:
+    return np.repeat([[left, right]], width // 2, axis=1).repeat(height, axis=0).astype(kind).tobytes()
+
+
+def twelve_bits(left: int, right: int) -> bytes:
+    pairs = [(left, left)] * 15 + [(right, right)] * 15
+    return b"".join(((a << 12) | b).to_bytes(3, "big") for a, b in pairs) * 40
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (raw_tiff(60, 40, words_of("<u2", 0, 65535), bits=16), (0, 255)),
+        (raw_tiff(60, 40, words_of("<u2", 65535, 0), bits=16, white_is_zero=True), (0, 255)),
+        (raw_tiff(60, 40, words_of("<u2", 0, 4095), bits=16), (0, 255)),
+        (raw_tiff(60, 40, words_of("<u2", 0x8000, 0xFFFF), bits=16), (127, 255)),
+        (raw_tiff(60, 40, twelve_bits(0, 4095), bits=12), (0, 255)),
+        (raw_tiff(60, 40, words_of("<u4", 0, 2**32 - 1), bits=32), (0, 255)),
+        (raw_tiff(60, 40, words_of("<u4", 2**30, 2**32 - 1), bits=32), (63, 255)),
+        (raw_tiff(60, 40, words_of("<i2", -5, 30000), bits=16, format=2), (0, 233)),
+        (raw_tiff(60, 40, words_of("<f4", 0, 1), bits=32, format=3), (0, 255)),
+        (raw_tiff(60, 40, words_of("<f4", np.inf, 1), bits=32, format=3), (0, 255)),
+        (raw_tiff(60, 40, words_of("<f4", np.nan, 200), bits=32, format=3), (0, 200)),
+        (raw_tiff(60, 40, words_of("u1", 255, 0), bits=8, white_is_zero=True), (0, 255)),
+    ],
+)
+def test_greys_of_any_width_are_shown_from_black_to_white(pages, data, expected):
+    (page,) = pages(data)
+    assert halves(page) == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize("largest", [255, 65535])
+def test_a_palette_of_8_bit_values_is_one(pages, largest):
+    image = Image.new("P", (60, 40), 1)
+    image.paste(2, (0, 0, 30, 40))
+    image.putpalette([0, 0, 0, 255, 255, 255, 60, 60, 60])
+    data = samples.save(image, "TIFF")
+    with Image.open(io.BytesIO(data)) as stored:
+        colours = cast(TiffImageFile, stored).tag_v2[320]
+        coded = b"".join(value.to_bytes(2, "little") for value in colours)
+    assert coded in data and max(colours) > 255
+    if largest == 255:
+        data = data.replace(coded, b"".join((value >> 8).to_bytes(2, "little") for value in colours))
+    (page,) = pages(data)
+    assert halves(page) == (60, 255)
+
+
+@pytest.mark.parametrize(
+    ("resolution", "orientation", "size"),
+    [
+        ((204.0, 98.0), 1, (60, 83)),
+        ((98.0, 204.0), 1, (124, 40)),
+        ((204.0, 98.0), 6, (83, 60)),  # pixels are twice as high as wide before they are turned
+        ((204.0, 196.0), 1, (60, 40)),
+        ((300.0, 1.0), 1, (60, 40)),
+        ((0.0, 98.0), 1, (60, 40)),
+    ],
+)
+def test_pixels_become_square(pages, resolution, orientation, size):
+    data = tiff(drawing(), t282=resolution[0], t283=resolution[1], t296=2, t274=orientation)
+    (page,) = pages(data)
+    assert page.pixels.shape[1::-1] == size
+
+
+def test_reduced_copies_and_masks_of_a_tiff_are_no_pages(pages):
+    frames = []
+    for width, kind in ((20, 1), (60, 0), (30, 1), (60, 4), (50, 2)):
+        frame = drawing((width, 40))
+        frame.encoderinfo = {"tiffinfo": {254: kind}}
+        frames.append(frame)
+    buffer = io.BytesIO()
+    frames[0].save(buffer, "TIFF", save_all=True, append_images=frames[1:], tiffinfo={254: 1})
+    assert [page.pixels.shape[1] for page in pages(buffer.getvalue())] == [60, 50]
+    assert len(pages(tiff(drawing(), t254=1))) == 1, "a file with nothing else"
+
+
+def test_a_second_picture_of_a_camera_and_frames_of_an_animation_are_no_pages(pages):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    buffer = io.BytesIO()
+    drawing().save(buffer, "MPO", save_all=True, append_images=[drawing((20, 10))], exif=exif)
+    (photo,) = pages(buffer.getvalue())
+    assert photo.pixels.shape[1::-1] == (40, 60)
+    for format in ("WEBP", "GIF", "PNG", "AVIF"):
+        frames = [drawing(ink=ink).convert("RGB") for ink in (0, 90)]
+        animation = samples.save(frames[0], format, save_all=True, append_images=frames[1:])
+        (page,) = pages(animation)
+        assert halves(page) == pytest.approx((0, 255), abs=8), format
+
+
+@pytest.mark.parametrize("format", ["GIF", "JPEG2000", "AVIF", "PPM", "PNG", "WEBP", "BMP"])
+def test_every_format_is_told_and_read(pages, format):
+    (page,) = pages(samples.save(drawing((128, 96)).convert("RGB"), format))
+    assert page.pixels.shape == (96, 128, 3) and halves(page) == pytest.approx((0, 255), abs=8) and not page.notes
+
+
+def text(colour: tuple[int, ...], share: float = 0.2) -> Image.Image:
+    image = Image.new("RGBA", (100, 100), (*colour[:3], 0))
+    ImageDraw.Draw(image).rectangle((0, 0, 99, round(100 * share) - 1), fill=colour)
+    return image
+
+
+@pytest.mark.parametrize(
+    ("image", "ground"),
+    [
+        (text((255, 255, 255, 255)), 0),
+        (text((255, 230, 90, 255)), 0),
+        (text((0, 0, 0, 255)), 255),
+        (text((120, 120, 120, 255)), 255),
+        (text((255, 255, 255, 255), share=0.8), 255),  # a white card with transparent corners
+        (Image.new("RGBA", (100, 100), (255, 255, 255, 0)), 255),
+    ],
+)
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "TIFF"])
+def test_transparent_pictures_stand_on_the_ground_that_makes_them_legible(pages, image, ground, format):
+    (page,) = pages(samples.save(image, format, **({"lossless": True} if format == "WEBP" else {})))
+    assert (page.pixels[99, 99] == ground).all()
+
+
+def noise(size: tuple[int, int] = (120, 90)) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(7).integers(0, 255, (*size[::-1], 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [("JPEG", {}), ("JPEG", {"progressive": True}), ("PNG", {}), ("GIF", {}), ("BMP", {}), ("TIFF", {}), ("PPM", {})],
+)
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_picture_whose_end_is_missing_is_read_with_a_note(pages, format, options, share):
+    data = samples.save(noise(), format, **options)
+    (whole,) = pages(data)
+    (cut,) = pages(data[: int(len(data) * share)])
+    assert not whole.notes and [note["kind"] for note in cut.notes] == ["cut_short"]
+    assert cut.pixels.shape == whole.pixels.shape
+    rows = slice(-10, None) if format == "BMP" else slice(10)  # a BMP begins at the foot
+    assert np.abs(cut.pixels[rows].astype(int) - whole.pixels[rows]).mean() < 60
+
+
+@pytest.mark.parametrize(
+    ("image", "read", "kinds"),
+    [
+        (drawing((600, 800)), False, []),
+        (drawing((200, 801)), True, ["long"]),
+        (drawing((801, 200)), True, ["long"]),
+        (Image.new("L", (600, 800), 250), False, ["blank"]),
+        (Image.new("L", (600, 800), 20), False, ["dark"]),
+        (Image.new("L", (600, 800), 250), True, []),
+    ],
+)
+def test_what_a_pages_picture_tells(image, read, kinds):
+    assert [note["kind"] for note in remarks(np.asarray(image.convert("RGB")), read=read)] == kinds
+
+
+def test_a_page_with_one_line_of_text_is_not_blank():
+    page = Image.new("L", (1240, 1754), 255)
+    ImageDraw.Draw(page).text((300, 800), "This page is left blank", fill=0, font_size=24)
+    assert not remarks(np.asarray(page.convert("RGB")), read=False)
+
+
+def test_a_jpeg_without_its_end_mark_is_whole(pages):
+    data = samples.save(noise(), "JPEG")
+    (cut,), (whole,) = pages(data[:-2]), pages(data)
+    assert (cut.pixels == whole.pixels).all() and cut.notes
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "AVIF", "JPEG2000"])
+def test_a_picture_of_which_nothing_is_left_is_refused(pages, format):
+    data = samples.save(noise(), format)
+    begins = {"JPEG": b"\xff\xda", "PNG": b"IDAT"}.get(format)
+    with pytest.raises(InvalidDocument, match=f"file: .*{format} is "):
+        pages(data[: data.index(begins) + 4 if begins else len(data) // 2])
+
+
+def pdf(path: Path, size: tuple[float, float], *, content: bytes = b"", unit: object = None, **save: Any) -> bytes:
+    with pikepdf.new() as document:
+        page = document.add_blank_page(page_size=size)
+        page.contents_add(content)
+        if unit is not None:
+            page.obj.UserUnit = unit
+        document.save(path, **save)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("unit", [1, 10, 72, 0.5])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_page_has_the_same_pixels_in_any_unit(pages, tmp_path, unit, hidden):
+    streams = pikepdf.ObjectStreamMode.generate if hidden else pikepdf.ObjectStreamMode.disable
+    data = pdf(tmp_path / "a", (596 / unit, 842 / unit), unit=unit, object_stream_mode=streams)
+    (page,) = pages(data)
+    assert page.pixels.shape == pytest.approx((1684, 1192, 3), abs=1)
+
+
+@pytest.mark.parametrize("unit", [0, -3, pikepdf.Name("/Large"), pikepdf.Array([10])])
+def test_a_unit_that_is_none_counts_as_a_point(pages, tmp_path, unit):
+    (page,) = pages(pdf(tmp_path / "a", (596, 842), unit=unit))
+    assert page.pixels.shape == (1684, 1192, 3)
+
+
+def scan(path: Path, points: tuple[float, float], pixels: tuple[int, int], strips: int, in_a_form: bool) -> bytes:
+    """A page of grey pictures below each other, that fill it."""
+    with pikepdf.new() as document:
+        page = document.add_blank_page(page_size=points)
+        high = pixels[1] // strips
+        content = []
+        for number in range(strips):
+            picture = pikepdf.Stream(document, bytes([number]) * (pixels[0] * high))
+            picture.Type, picture.Subtype = pikepdf.Name.XObject, pikepdf.Name.Image
+            picture.Width, picture.Height, picture.BitsPerComponent = pixels[0], high, 8
+            picture.ColorSpace = pikepdf.Name.DeviceGray
+            page.add_resource(picture, pikepdf.Name.XObject, pikepdf.Name(f"/P{number}"))
+            place = points[0], points[1] / strips, points[1] / strips * number
+            content.append(b"q %f 0 0 %f 0 %f cm /P%d Do Q" % (*place, number))
+        if in_a_form:
+            form = pikepdf.Stream(document, b"\n".join(content))
+            form.Type, form.Subtype = pikepdf.Name.XObject, pikepdf.Name.Form
+            form.BBox, form.Resources = pikepdf.Array([0, 0, *points]), page.obj.Resources
+            page.obj.Resources = pikepdf.Dictionary(XObject=pikepdf.Dictionary(Form=form))
+            content = [b"/Form Do"]
+        page.contents_add(b"\n".join(content))
+        document.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("points", "pixels", "expected"),
+    [
+        ((144, 204), (1240, 1754), 1240),
+        ((595, 842), (2480, 3504), 2480),
+        ((595, 842), (400, 560), 1190),
+        ((595, 842), (9920, 14016), 2522),  # within the bound for scans
+    ],
+)
+@pytest.mark.parametrize(("strips", "in_a_form"), [(1, False), (8, False), (1, True)])
+def test_a_scan_is_rendered_as_finely_as_it_was_scanned(pages, tmp_path, points, pixels, expected, strips, in_a_form):
+    (page,) = pages(scan(tmp_path / "a", points, pixels, strips, in_a_form))
+    assert page.pixels.shape[1] == pytest.approx(expected, abs=10)
+
+
+def test_a_small_picture_on_a_page_changes_nothing(pages, tmp_path):
+    scan(tmp_path / "a", (40, 40), (2000, 2000), 1, False)
+    with pikepdf.open(tmp_path / "a") as pdf_file:
+        pdf_file.pages[0].obj.MediaBox = pikepdf.Array([0, 0, 596, 842])
+        pdf_file.save(tmp_path / "b")
+    (page,) = pages((tmp_path / "b").read_bytes())
+    assert page.pixels.shape == (1684, 1192, 3)
+
+
+def test_files_that_a_pdf_carries_are_told(pages, tmp_path):
+    with pikepdf.new() as document:
+        for _ in range(2):
+            document.add_blank_page(page_size=(596, 842))
+        document.attachments["a.pdf"] = b"%PDF-"
+        document.save(tmp_path / "a")
+    first, second = pages((tmp_path / "a").read_bytes())
+    (note,) = first.notes
+    assert note["kind"] == "attachments" and "a file" in note["message"] and not second.notes
+
+
+def test_pdfs_that_pdfium_refuses_are_written_anew(pages, tmp_path, monkeypatch):
+    """It opens most damaged files itself, so that it must refuse here."""
+    import pypdfium2
+
+    data, opened = pdf(tmp_path / "a", (596, 842)), pypdfium2.PdfDocument
+
+    def refuse_files(source, *args, **options):
+        if isinstance(source, bytes):
+            return opened(source, *args, **options)
+        raise pypdfium2.PdfiumError("data format error")
+
+    monkeypatch.setattr(pypdfium2, "PdfDocument", refuse_files)
+    (page,) = pages(data)
+    assert page.pixels.shape == (1684, 1192, 3)
+
+
+def test_a_damaged_pdf_after_an_encrypted_one_is_not_called_encrypted(pages, tmp_path):
+    locked = pdf(tmp_path / "a", (596, 842), encryption=pikepdf.Encryption(owner="one", user="two"))
+    for data, reason in ((locked, "is encrypted"), (b"%PDF-1.7\n/Encrypt nothing else", "is damaged")):
+        with pytest.raises(InvalidDocument, match=reason):
+            pages(data)
