@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
-from docparser.documents.spool import Document
+from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
 from file_types import SUPPORTED
 
@@ -29,9 +29,10 @@ class _File(io.BufferedReader):
     """Takes memory for what is there. Python's own takes it for what is asked, and a damaged file may ask for
     gigabytes."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(io.FileIO(path))
-        self._size = os.fstat(self.fileno()).st_size
+    def __init__(self, file: int) -> None:
+        super().__init__(io.FileIO(file, closefd=False))
+        self._size = os.fstat(file).st_size
+        self.seek(0)
 
     def read(self, size: int | None = -1, /) -> bytes:
         left = max(self._size - self.tell(), 0)
@@ -39,9 +40,9 @@ class _File(io.BufferedReader):
 
 
 @contextlib.contextmanager
-def _opened(document: Document) -> Iterator[Image.Image]:
+def _opened(document: OpenDocument) -> Iterator[Image.Image]:
     formats = ["JPEG", "MPO"] if document.format == "JPEG" else [document.format]
-    with _File(document.path) as file:
+    with _File(document.file) as file:
         try:
             image = Image.open(file, formats=formats)
         except UnidentifiedImageError:
@@ -54,7 +55,7 @@ def _opened(document: Document) -> Iterator[Image.Image]:
             yield image
 
 
-def count_frames(document: Document, limits: DocumentLimits) -> int:
+def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:
     """The number of pages of a TIFF, at most one more than are allowed; 1 for any other format. Checks the first page's
     size by its header.
 
@@ -75,7 +76,7 @@ def count_frames(document: Document, limits: DocumentLimits) -> int:
             raise InvalidDocument(f"file: the TIFF is damaged ({exc})") from None
 
 
-def read_frame(document: Document, index: int, limits: DocumentLimits) -> np.ndarray:
+def read_frame(document: OpenDocument, index: int, limits: DocumentLimits) -> np.ndarray:
     """Page ``index`` (from 0) as uint8 ``[height, width, 3]``, blue first, turned upright as EXIF says.
 
     Raises InvalidDocument for a damaged or truncated file, DocumentTooLarge before decoding.

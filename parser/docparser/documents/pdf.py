@@ -4,58 +4,92 @@
 from __future__ import annotations
 
 import collections
+import ctypes
 import math
+import mmap
 import os
-from pathlib import Path
 
 import numpy as np
 import pypdfium2
 from pypdfium2 import PdfiumError
 
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
-from docparser.documents.spool import Document
+from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
 
 KEPT_OPEN = 4  # several, because the pages of several documents take turns
+
+
+class _MappedPdf:
+    """A PDF that PDFium reads where the kernel maps the file, so it is in no memory of this process's own.
+
+    Raises PdfiumError; ValueError for an empty file.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = os.dup(file)
+        try:
+            content = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            self._bytes = np.frombuffer(content, np.uint8)
+            self.document = pypdfium2.PdfDocument(
+                (ctypes.c_ubyte * self._bytes.size).from_address(self._bytes.ctypes.data)
+            )
+            self.document.init_forms()  # without it, the text in form fields would not be drawn
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    @property
+    def deleted(self) -> bool:
+        return os.fstat(self._file).st_nlink == 0
+
+    def close(self) -> None:
+        self.document.close()
+        os.close(self._file)
 
 
 class PdfReader:
     """Keeps the last PDFs open, because their next pages usually follow soon."""
 
     def __init__(self) -> None:
-        self._open_pdfs: collections.OrderedDict[str, pypdfium2.PdfDocument] = collections.OrderedDict()
+        self._open_pdfs: collections.OrderedDict[tuple[int, int], _MappedPdf] = collections.OrderedDict()
 
     def close_deleted(self) -> None:
         """Close the PDFs whose file is gone because their request has ended."""
-        for path in [path for path in self._open_pdfs if not os.path.exists(path)]:
-            self._open_pdfs.pop(path).close()
+        for name in [name for name, pdf in self._open_pdfs.items() if pdf.deleted]:
+            self._open_pdfs.pop(name).close()
 
-    def _open(self, document: Document) -> pypdfium2.PdfDocument:
-        pdf = self._open_pdfs.get(document.path)
+    def _open(self, document: OpenDocument) -> pypdfium2.PdfDocument:
+        state = os.fstat(document.file)
+        name = (state.st_dev, state.st_ino)  # no other file has it while this one is open
+        pdf = self._open_pdfs.get(name)
         if pdf is None:
             self.close_deleted()
-            try:
-                pdf = pypdfium2.PdfDocument(document.path)
-                pdf.init_forms()  # without it, the text in form fields would not be drawn
-            except PdfiumError as exc:
-                # PDFium reports an earlier file's error for some files, so its message alone is no proof.
-                if "password" in str(exc).lower() and b"/Encrypt" in Path(document.path).read_bytes():
-                    raise InvalidDocument("file: the PDF is encrypted; remove its password first") from None
-                raise InvalidDocument("file: the PDF is damaged or has no pages") from None
-            self._open_pdfs[document.path] = pdf
+            pdf = self._mapped(document.file)
+            self._open_pdfs[name] = pdf
             if len(self._open_pdfs) > KEPT_OPEN:
                 self._open_pdfs.popitem(last=False)[1].close()
-        self._open_pdfs.move_to_end(document.path)
-        return pdf
+        self._open_pdfs.move_to_end(name)
+        return pdf.document
 
-    def count_pages(self, document: Document) -> int:
+    @staticmethod
+    def _mapped(file: int) -> _MappedPdf:
+        try:
+            return _MappedPdf(file)
+        except (PdfiumError, ValueError) as exc:
+            # PDFium reports an earlier file's error for some files, so its message alone is no proof.
+            if "password" in str(exc).lower() and mmap.mmap(file, 0, access=mmap.ACCESS_READ).find(b"/Encrypt") >= 0:
+                raise InvalidDocument("file: the PDF is encrypted; remove its password first") from None
+            raise InvalidDocument("file: the PDF is damaged or has no pages") from None
+
+    def count_pages(self, document: OpenDocument) -> int:
         """Raises InvalidDocument for a damaged, encrypted or empty PDF."""
         count = len(self._open(document))
         if count < 1:
             raise InvalidDocument("file: the PDF has no pages")
         return count
 
-    def read_page(self, document: Document, index: int, limits: DocumentLimits) -> np.ndarray:
+    def read_page(self, document: OpenDocument, index: int, limits: DocumentLimits) -> np.ndarray:
         """Page ``index`` (from 0) as uint8 ``[height, width, 3]``, blue first, on white ground.
 
         Raises InvalidDocument if the page cannot be rendered, DocumentTooLarge if it holds too much.
