@@ -9,12 +9,23 @@ import math
 import os
 import resource
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38  # linux/prctl.h
 LOOK_S = 1.0
+# Names of an environment that a child gets, and beginnings of names. No setting of ours and no key is among them.
+KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HF_HUB_OFFLINE")
+KEPT_BEGINNINGS = ("LC_", "PYTHON", "OMP_", "KMP_", "OPENBLAS_", "MALLOC_", "FLAGS_", "PADDLE_PDX_")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """For the start of a child: what the lists above keep of this process's environment, where Python finds the
+    modules of this process, and ``more``."""
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_BEGINNINGS)}
+    return {**kept, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry), **more}
 
 
 def end_with_parent(parent: int, one_thread: bool = False) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import resource
 import sys
@@ -20,12 +21,16 @@ from docparser.logs import configure_logging
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings, variable
 from docparser.weights import find_layout_model, reads_whole_pages
+from isolation import hide, lacking
 from tool_errors import with_place
+
+log = logging.getLogger(__name__)
 
 
 def main() -> int:
     """Returns 2 if the configuration is wrong or the models cannot be loaded; the supervisor does not restart a process
     that ends so. 1 if PostgreSQL or the bucket stayed away."""
+    hide()  # the keys in its environment and memory
     os.umask(0o077)  # documents and results are for this user alone
     if found := unknown(os.environ):
         print("\n".join(f"docparser: {with_place(line)}" for line in found), file=sys.stderr)
@@ -35,7 +40,8 @@ def main() -> int:
     except ValidationError as exc:
         # A default that is derived from a wrong setting would be reported a second time.
         for error in (error for error in exc.errors() if error["type"] != "default_factory_not_called"):
-            words = f"{variable(str(error['loc'][0]))}: {error['msg']}; got {error['input']!r}"
+            field = str(error["loc"][0])
+            words = f"{variable(field)}: {error['msg']}; {_shown(field, error['input'])}"
             print(f"docparser: {with_place(words)}", file=sys.stderr)
         return 2
     try:
@@ -47,6 +53,12 @@ def main() -> int:
         print(f"docparser: {with_place(str(exc))}", file=sys.stderr)
         return 1 if isinstance(exc, StorageAway) else 2
     configure_logging(settings.log_level, settings.log_format)
+    if missing := lacking():
+        log.warning(
+            "the kernel has no %s (or the container's profile forbids it): children that read strangers' documents are "
+            "less isolated; docs/secure.md says what is missing",
+            " and no ".join(missing),
+        )
     _raise_descriptors()
     if settings.spool_dir is not None:
         tempfile.tempdir = str(settings.spool_dir)  # forms, too: /tmp may be memory
@@ -77,6 +89,14 @@ def main() -> int:
         print(f"docparser: no worker could be started: {given_up[0]}", file=sys.stderr)
         return 2
     return 0
+
+
+def _shown(field: str, value: object) -> str:
+    """The value of a wrong setting, unless a secret may be in it: in a field for secrets, or in an address with one."""
+    info = Settings.model_fields.get(field)
+    if (info is not None and not info.repr) or "@" in str(value):
+        return "its value is not shown, for it may hold a secret; write @ and / in a password as %40 and %2F"
+    return f"got {value!r}"
 
 
 def _check_layout_engine(settings: Settings) -> None:

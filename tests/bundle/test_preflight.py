@@ -39,7 +39,7 @@ class Node(Machine):
     """A node of recorded outputs below a scratch folder; `answers` maps the begin of a command to its output."""
 
     def __init__(self, folder: Path, sample: str | None, **values: str) -> None:
-        self.free = True
+        self.free, self.lacks = True, list[str]()
         super().__init__({"NPU_IDS": "0-1", "MODELS_DIR": str(folder / "models"), **values}, folder)
         for name, text in FILES.items():
             self.put(name, text)
@@ -89,6 +89,9 @@ class Node(Machine):
     def architecture(self) -> str:
         return "aarch64"
 
+    def isolation_lacks(self) -> list[str]:
+        return self.lacks
+
     def free_disk(self, path: Path) -> int:
         return 200 * 2**30
 
@@ -119,6 +122,14 @@ def test_other_products_pass_with_one_setting(tmp_path: Path, key: str, name: st
     assert {finding.level for finding in after.values()} == {"PASS"}, [show(finding) for finding in after.values()]
     assert f"paddleocr-vl/vlm-{key}:0.11.1" in after["image"].found
     assert (product is not None) == (key == "310p") and (product is None or "experimental" in product.found)
+
+
+def test_a_kernel_without_landlock_is_a_warning(tmp_path: Path):
+    node = Node(tmp_path, "a3")
+    assert [finding.level for finding in host.check_isolation(node)] == ["PASS"]
+    node.lacks = ["landlock"]
+    (found,) = host.check_isolation(node)
+    assert (found.level, found.found) == ("WARN", "the kernel has no landlock") and "docs/secure.md" in found.remedy
 
 
 def test_dies_without_kernels_have_no_remedy(tmp_path: Path):

@@ -194,10 +194,24 @@ def test_an_archive_that_cannot_be_written(tmp_path: Path):
         ("vllm serve --api-key s3cr3t-value --port 8000", f"vllm serve --api-key {MARK} --port 8000"),
         ("['--api-key', 's3cr3t-value', '--port']", f"['--api-key', '{MARK}', '--port']"),
         ("x=known-secret;", f"x={MARK};"),
+        ("postgresql://me:a/b@c-d@host/jobs", f"postgresql://{MARK}host/jobs"),
+        ("signed with whsec_c2VjcmV0IG9mIGE= twice", f"signed with {MARK} twice"),
+        ("key AKIAIOSFODNN7EXAMPLE of", f"key {MARK} of"),
+        (
+            "GET /api/v2/ocr/results/j-1/1795000000-0a1b2c/result.jsonl",
+            f"GET /api/v2/ocr/results/j-1/{MARK}/result.jsonl",
+        ),
+        ("http://host:8000/v1 and me@example.org", "http://host:8000/v1 and me@example.org"),
     ],
 )
 def test_what_is_taken_out_of_a_text(text: str, clean: str):
     assert Redactor(secrets({"MY_TOKEN": "known-secret"}))(text) == clean
+
+
+@pytest.mark.parametrize("password", ["with a blank", "a/b@c:d", "plain-one"])
+def test_a_password_in_an_address_is_known_wherever_it_stands(password: str):
+    found = secrets({"PARSER_DATABASE_URL": f"postgresql://me:{password}@host/jobs", "OTHER_URL": f"x://{password}@y"})
+    assert password not in Redactor(found)(f'FATAL: "{password}" was refused; see "postgresql://me:{password}@host"')
 
 
 def test_short_values_and_paths_are_no_secrets():

@@ -114,6 +114,8 @@ def test_what_retry_after_may_say():
         ("https://hooks.example:99999/", "cannot be read"),
         ("https://[::1", "cannot be read"),
         ("https://[]@", "cannot be read"),  # found by fuzzing
+        ("https://.hooks.example/", "cannot be read"),  # no name server is ever asked for an empty label
+        (f"https://{'a' * 64}.hooks.example/", "cannot be read"),
         ("https://elsewhere.example/", "port 443 of elsewhere.example is not asked.*PARSER_CALLBACK_HOSTS"),
         ("https://hooks.example:8443/", "port 8443 of hooks.example is not asked"),
         ("https://hooks.example.evil.example/", "PARSER_CALLBACK_HOSTS"),

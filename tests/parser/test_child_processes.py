@@ -243,8 +243,9 @@ class TestOffload:
         return Settings(spool_dir=tmp_path, child_tasks=2, child_memory_mib=128)
 
     def test_files_are_gone_with_the_answer(self, settings, tmp_path):
-        def fill(file: BinaryIO) -> None:
+        def fill(file: BinaryIO) -> tuple[str, ...]:
             file.write(b"in")
+            return ()
 
         async def work() -> bytes:
             output = await offload.run("echo", {}, fill, BOUNDS, "echo")
@@ -263,11 +264,11 @@ class TestOffload:
         async def work() -> bytes:
             async with asyncio.timeout(WAIT_S):
                 tasks = [
-                    asyncio.create_task(offload.run("sleep", {}, lambda file: None, BOUNDS, "sleep")) for _ in range(3)
+                    asyncio.create_task(offload.run("sleep", {}, lambda file: (), BOUNDS, "sleep")) for _ in range(3)
                 ]
                 while busy() < 2:
                     await asyncio.sleep(0.05)
-                behind = asyncio.create_task(offload.run("echo", {}, lambda file: None, BOUNDS, "echo"))
+                behind = asyncio.create_task(offload.run("echo", {}, lambda file: (), BOUNDS, "echo"))
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)

@@ -122,6 +122,13 @@ def test_many_idle_and_trickling_connections_keep_nobody_else_out(parser):
     good_work(parser, OTHER)
 
 
+@pytest.mark.parametrize("line", [b"PRI * HTTP/2.0", b"GET /health HTTP/9.9"])
+def test_another_version_of_http_is_refused(parser, line):
+    with connect(parser, STRANGER, line + b"\r\nHost: 127.0.0.1\r\n\r\nSM\r\n\r\n") as connection:
+        status, words = answer(connection)
+    assert (status, words["errorMsg"]) == (505, "This service speaks HTTP/1.1 and HTTP/1.0 only.")
+
+
 @pytest.mark.parametrize("addresses", [2, 200])
 @pytest.mark.parametrize("begun", [b"", b"GET /health HTTP/1.1\r\nX: "], ids=["nothing", "part of a head"])
 def test_connections_without_a_head_from_many_addresses_keep_nobody_out(parser, addresses, begun):

@@ -27,7 +27,7 @@ from docparser.documents import reader as reader_module
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader, Reading
 from docparser.documents.renderer import LOWER_PRIORITY, Renderer
-from docparser.documents.spool import Document
+from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InvalidDocument
 from docparser.opening import tones
 from docparser.settings import Settings
@@ -188,9 +188,10 @@ def test_pixels_are_the_same_in_strips(make_reader, keep, monkeypatch):
     for channels, kind in ((3, np.uint8), (4, np.uint8), (1, np.uint16)):
         pixels = np.squeeze(chance.integers(0, np.iinfo(kind).max, (57, 41, channels), kind))
         document = keep(samples.save(Image.fromarray(pixels), "PNG"))
-        whole = images.read_frame(document, 0, DocumentLimits.of(Settings())).pixels
-        monkeypatch.setattr(tones, "STRIP_PIXELS", 41 * 5)
-        strips = images.read_frame(document, 0, DocumentLimits.of(Settings())).pixels
+        with document.opened() as opened:
+            whole = images.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
+            monkeypatch.setattr(tones, "STRIP_PIXELS", 41 * 5)
+            strips = images.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
         monkeypatch.undo()
         assert (whole == strips).all(), channels
         assert (make_reader().read_page(document, 0).pixels == whole).all(), channels
@@ -201,8 +202,8 @@ def test_a_chunk_that_claims_a_gigabyte_takes_no_memory(keep):
     document = keep((ROOT / "tests/fuzz/findings/pictures/png-chunk-of-a-gigabyte").read_bytes())
     tracemalloc.start()
     try:
-        with contextlib.suppress(InvalidDocument):
-            images.read_frame(document, 0, DocumentLimits.of(Settings()))
+        with contextlib.suppress(InvalidDocument), document.opened() as opened:
+            images.read_frame(opened, 0, DocumentLimits.of(Settings()))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
@@ -254,7 +255,7 @@ def test_a_page_that_ends_two_renderers_is_given_up(make_reader, keep, monkeypat
     reader = make_reader()
     ask = Renderer.ask
 
-    def ask_and_end(self: Renderer, document: Document, index: int | None) -> None:
+    def ask_and_end(self: Renderer, document: OpenDocument, index: int | None) -> None:
         ask(self, document, index)
         os.kill(self.pid, signal.SIGKILL)
 

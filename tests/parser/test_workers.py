@@ -130,3 +130,20 @@ def test_a_wrong_setting_ends_the_service_with_one_line(tmp_path):
     assert ended.returncode == 2
     assert "PARSER_PORT" in ended.stderr and "99999" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://me:hunter2@db/jobs",
+        "host=db user=me password=hunter2",
+        "postgresql://me:hunt/hunter2@x@db/jobs",
+    ],
+)
+def test_a_mistyped_address_of_the_database_is_named_without_its_password(tmp_path, url):
+    env = child_environment(PARSER_DATABASE_URL=url, PARSER_DATA_DIR=str(tmp_path))
+    ended = subprocess.run([sys.executable, "-m", "docparser"], env=env, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 2 and "PARSER_DATABASE_URL" in ended.stderr
+    assert "hunt" not in ended.stdout + ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

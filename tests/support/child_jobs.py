@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
+import tempfile
 import time
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import InvalidRequest
+from tests.support import attacks
 
 
 def echo(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
@@ -78,8 +82,21 @@ def look(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     sink.write(" ".join([*os.environ, *sys.modules]).encode())
 
 
+def attack(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """The input is JSON for ``attacks.outcomes``; so is the output."""
+    sink.write(json.dumps(attacks.outcomes(**json.load(source))).encode())
+
+
+def use_folder(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """A temporary file's name and content, and the content of the file that the input names."""
+    with tempfile.NamedTemporaryFile("w+") as file:
+        file.write("mine")
+        file.seek(0)
+        sink.write(f"{file.name}\n{file.read()}\n".encode() + Path(source.read().decode()).read_bytes())
+
+
 NAMES = (
     "echo", "backtrack", "sleep", "allocate", "write", "nest", "crash", "crash_when_used", "mark_used", "grow", "fail",
-    "refuse", "look",
+    "refuse", "look", "attack", "use_folder",
 )  # fmt: skip
 JOBS = {name: f"{__name__}:{name}" for name in NAMES}

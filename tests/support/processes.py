@@ -51,9 +51,8 @@ def free_port() -> int:
         return trial.getsockname()[1]
 
 
-def children(pid: int, words: bytes = b"spawn_main") -> list[int]:
-    """Children with `words` in their command line: by default the workers of a service, without Python's resource
-    tracker, which is a child as well."""
+def children(pid: int, words: bytes = b"docparser.worker") -> list[int]:
+    """Children with `words` in their command line: by default the workers of a service."""
     found: list[int] = []
     # A thread or a child may end between the listing and the reading.
     for task in Path(f"/proc/{pid}/task").iterdir():

@@ -23,13 +23,15 @@ from typing import Any
 
 from PIL import Image
 
+from docparser import server
 from docparser.contract.schemas import RestructureRequest
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, InternalError
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TEXT
-from docparser.worker import sent_pages
+from docparser.worker import process, sent_pages
+from docparser.worker.main import main as worker
 from docparser.worker.messages import CountPages, JoinClientPages, ParsedPage, ParsePage
 from tests.support.samples import PICTURE_NAME
 
@@ -120,12 +122,14 @@ class PageWork:
         return reply
 
 
-# Runs in the service and in its workers, which import this module too.
+# Runs in the service and in its workers, which are started as this module too.
 simulated = types.ModuleType("docparser.worker.page_work")
-vars(simulated).update(PageWork=PageWork, TextChildren=lambda settings: None)
+vars(simulated).update(PageWork=PageWork, TextChildren=lambda bounds: None)
 sys.modules[simulated.__name__] = simulated
 
-if __name__ == "__main__":
-    from docparser.server import main
+process.MODULE = "tests.support.simulated_page_work"
 
-    sys.exit(main())
+if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit(server.main())
+    worker(sys.argv[1:])

@@ -32,7 +32,7 @@ def run_one(model_dir: Path, cache: Path, engine: str, pages: int) -> dict:
     from docparser.worker import offline
 
     settings = Settings(cache_dir=cache, layout_engine=engine, cpu_threads=1)
-    offline.prepare(settings)
+    offline.prepare(settings.cache_dir)
     from docparser.page.layout_model import openvino_engine, predictor
 
     began = time.process_time()

@@ -85,7 +85,7 @@ class Page:
         settings = Settings(
             vlm_url=vlm_url, layout_model_dir=layout, layout_url="http://recorded", cache_dir=folder, cpu_threads=1
         )
-        offline.prepare(settings)
+        offline.prepare(settings.cache_dir)
         from docparser.layout import served
         from docparser.page import blocks, frozen, layout_model, loop
         from docparser.worker import text_jobs
@@ -131,7 +131,8 @@ class Page:
         """The page's entry; raises AssertionError where a block has no text."""
         from docparser.page.run import PageRun
 
-        image = self._decoder.read_page(self._document, 0).pixels
+        with self._document.opened() as document:
+            image = self._decoder.read_page(document, 0).pixels
         run = PageRun(f"profile-{number}", contextlib.nullcontext)
         read = self._loop.read(image, {"layout_shape_mode": "auto"}, run)
         assert not read.notes, read.notes

@@ -37,8 +37,7 @@ ROLES = (
     ("guard", r"container\.guard"),
     ("engine", r"VLLM::|EngineCore"),
     ("api server", r"vllm serve|vlm_server|container\.replica"),
-    ("tracker", r"resource_tracker"),
-    ("worker", r"multiprocessing|spawn_main|forkserver"),
+    ("worker", r"-m docparser\.worker"),
     ("parser", r"-m docparser( |$)"),
     ("probe", r"health_probe"),
 )
@@ -54,7 +53,7 @@ class BundleError(Exception):
 def role(command: str) -> str:
     """The role of a process by its command line. The parser's helpers, which come and go with the work, are named by
     their module (docparser.documents.renderer), others that have no role by their program."""
-    if helper := re.search(r"-m (docparser\.[\w.]+)", command):
+    if helper := re.search(r"-m (docparser\.(?!worker\.main)[\w.]+)", command):
         return helper.group(1)
     for name, pattern in ROLES:
         if re.search(pattern, command):

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from bounded_child import environment
+
 from ..images import decode_image, pixels_of
 from .bounds import VideoBounds
 
@@ -33,8 +35,11 @@ def decode_video(data: bytes, bounds: VideoBounds) -> Video:
     if not known_kind(data):
         raise ValueError("the video cannot be decoded: its format is not known (send MP4, QuickTime, WebM, AVI or MKV)")
     words = [sys.executable, "-m", "vlm_models.video.reader", json.dumps(dataclasses.asdict(bounds))]
+    kept = environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     try:
-        done = subprocess.run(words, input=data, capture_output=True, timeout=2 * bounds.patience, check=False)
+        done = subprocess.run(
+            words, input=data, capture_output=True, timeout=2 * bounds.patience, check=False, env=kept
+        )
     except subprocess.TimeoutExpired:
         raise ValueError(f"the video was not decoded within {2 * bounds.patience} s; send a shorter one") from None
     line, _, pixels = done.stdout.partition(b"\n")

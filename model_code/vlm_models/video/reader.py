@@ -2,7 +2,8 @@
 """The child that decodes one video: `python -m vlm_models.video.reader BOUNDS_AS_JSON`, the file on stdin.
 
 On stdout a line of JSON, then the chosen frames as RGB bytes. What it refuses is an `error` in that line. A process of
-its own, with bounds of memory and processor time: FFmpeg reads what strangers send, in C.
+its own, with bounds of memory and processor time, which reaches no file, network or other process: FFmpeg reads what
+strangers send, in C.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import json
 import os
 import resource
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bounded_child import bound, bound_cpu, confine, end_with_parent
+from isolation import isolate
 
 from .bounds import VideoBounds
 from .sampling import frame_indices
@@ -32,6 +35,7 @@ def main() -> int:
     bound(resource.RLIMIT_AS, MEMORY_BYTES, final=True)
     bound_cpu(bounds.patience)
     confine(oom_score=1000)
+    isolate([Path(__file__).parents[1]])
     end_with_parent(os.getppid())
     os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = "threads;1"
     os.environ["OPENCV_LOG_LEVEL"] = "SILENT"

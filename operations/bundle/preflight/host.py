@@ -44,6 +44,19 @@ def check_system(machine: Machine) -> Iterator[Finding]:
         )
 
 
+def check_isolation(machine: Machine) -> Iterator[Finding]:
+    if lacks := machine.isolation_lacks():
+        yield Finding(
+            "WARN",
+            "isolation",
+            f"the kernel has no {' and no '.join(lacks)}",
+            "landlock (Linux 5.13 or newer) and seccomp",
+            "nothing, or start a newer kernel, with landlock in lsm=; docs/secure.md says what is open without it",
+        )
+    else:
+        yield passed("isolation", "decoders reach no files and no network")
+
+
 def gibibytes(text: str) -> float | None:
     """A size as compose writes it (12g, 512m, 1073741824b) in GiB; None if it is none."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)b?", text.strip().lower())
@@ -76,4 +89,4 @@ def check_memory(machine: Machine) -> Iterator[Finding]:
         )
 
 
-CHECKS = (check_architecture, check_system, check_memory)
+CHECKS = (check_architecture, check_system, check_isolation, check_memory)

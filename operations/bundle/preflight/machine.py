@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import isolation
 import npu_smi
 from bundle import ports
 
@@ -75,6 +76,10 @@ class Machine:
 
     def kernel(self) -> str:
         return os.uname().release
+
+    def isolation_lacks(self) -> list[str]:
+        """What the kernel has not of what the parser isolates decoders with; containers have the same kernel."""
+        return isolation.lacking()
 
     def free_disk(self, path: Path) -> int:
         """Return the free bytes of the disk on which `path` is or will be."""

@@ -11,12 +11,16 @@ from bundle.paths import VALUES
 
 MARK = "<removed>"
 # Names of settings whose values are secrets. PARSER_API_KEYS holds hashes; they are removed as well.
-SECRET_NAME = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|COOKIE)")
+SECRET_NAME = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|COOKIE|DATABASE_URL)")
+# What stands before the host of an address, whatever is in it.
+USER_PART = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^:@]*:)?(?P<password>.+)@", re.DOTALL)
 # A value shorter than this is no secret, and removing it everywhere would make the texts unreadable.
 SHORTEST = 6
 PATTERNS = (
     # The user part of an address: scheme://user:password@host
     re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^/\s@\"']+@"),
+    # The same with a password in which @ and / are not written as %40 and %2F.
+    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^/\s@:\"']*:[^\s\"']*@"),
     re.compile(r"(?P<keep>(?i:\b(?:bearer|basic)\s+))[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"(?P<keep>\bsha256:)[0-9a-f]{64}\b(?!\s*digest)"),
     # NAME=value, NAME: value and "NAME": "value", where NAME says that it is a secret.
@@ -28,15 +32,20 @@ PATTERNS = (
     re.compile(r"(?P<keep>--[A-Za-z0-9-]*(?:key|token|secret|password)[A-Za-z0-9-]*[\"']?[\s,]+[\"']?)(?!-)[^\s\"',]+"),
     # A signed address of a result opens it for everyone.
     re.compile(r"(?P<keep>[?&](?:signature|sig|token|key|expires)=)[^\s&\"']+"),
+    re.compile(r"(?P<keep>/api/v2/ocr/results/[^/\s\"']+/)[^/\s\"'…]+"),
+    # Secrets of callbacks, and the names of keys of a bucket.
+    re.compile(r"(?P<keep>)\bwhsec_[A-Za-z0-9+/=_-]+"),
+    re.compile(r"(?P<keep>)\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     # Private keys in PEM form, with all their lines.
     re.compile(r"(?P<keep>)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
 )
 
 
 def secrets(settings: Mapping[str, str], contents: Iterable[str] = ()) -> list[str]:
-    """Return the secret values, longest first: those of settings with secret names, each entry of a list by itself, and
-    the words of files that hold secrets (`contents`)."""
+    """Return the secret values, longest first: those of settings with secret names, each entry of a list by itself, the
+    passwords in addresses, and the words of files that hold secrets (`contents`)."""
     values = {value for name, value in settings.items() if SECRET_NAME.search(name)}
+    values |= {found["password"] for value in settings.values() if (found := USER_PART.match(value))}
     words = {word for value in (*values, *contents) for word in (value, *re.split(r"[\s,;]+", value))}
     # A path names a secret's file and is none itself.
     return sorted((word for word in words if len(word) >= SHORTEST and not word.startswith("/")), key=len, reverse=True)

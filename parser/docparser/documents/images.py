@@ -12,18 +12,18 @@ from PIL import Image
 
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.page import CUT_SHORT, Page, note
-from docparser.documents.spool import Document
+from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
 from docparser.opening import Unreadable, pictures
 
 
-def count_frames(document: Document, limits: DocumentLimits) -> int:
+def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:
     """The number of pages of a TIFF, at most one more than are allowed; 1 for any other format. Checks the first
     frame's size by its header.
 
     Raises InvalidDocument, DocumentTooLarge.
     """
-    with _refused(f"the {document.format}"), pictures.opened(document.path, document.format) as image:
+    with _refused(f"the {document.format}"), pictures.opened(document.file, document.format) as image:
         _check_size(image, 0, limits)
         try:
             return len(list(itertools.islice(pictures.page_frames(image), limits.max_pages + 1)))
@@ -31,14 +31,14 @@ def count_frames(document: Document, limits: DocumentLimits) -> int:
             raise Unreadable(f"is damaged ({exc})") from None
 
 
-def read_frame(document: Document, index: int, limits: DocumentLimits) -> Page:
+def read_frame(document: OpenDocument, index: int, limits: DocumentLimits) -> Page:
     """Page ``index`` (from 0), turned upright as EXIF says, in square pixels. One whose end is missing has a note.
 
     Raises InvalidDocument for a damaged file, DocumentTooLarge before decoding.
     """
     what = f"page {index + 1} of the {document.format}"
     with _refused(what):
-        picture = pictures.read(document.path, document.format, index, lambda image: _check_size(image, index, limits))
+        picture = pictures.read(document.file, document.format, index, lambda image: _check_size(image, index, limits))
     notes = [] if picture.whole else [note(CUT_SHORT, f"{what} is damaged, or its end is missing; the rest was read")]
     pixels = np.empty((picture.image.height, picture.image.width, 3), np.uint8)
     for top, strip in picture.strips():

@@ -7,9 +7,9 @@ import collections
 import contextlib
 import ctypes
 import math
+import mmap
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pypdfium2
@@ -18,7 +18,7 @@ from pypdfium2 import raw as pdfium
 
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.page import Page, note
-from docparser.documents.spool import Document
+from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
 from docparser.opening import Unreadable
 from docparser.opening.pdfs import ATTACHMENTS, UserUnits, attached, attachments, open_pdf
@@ -31,52 +31,77 @@ MOST_LOOKED_AT = 4000  # objects of a page; scans have few, also under the words
 STRIP = 0.02  # of a page's area: scanners cut a page into strips; smaller pictures are logos
 
 
-class _Pdf(NamedTuple):
-    pdf: pypdfium2.PdfDocument
-    units: UserUnits
+class _MappedPdf:
+    """A PDF that PDFium reads where the kernel maps the file, so it is in no memory of this process's own.
+
+    ``units``: the size of a unit of each page. Raises Unreadable, PdfiumError; ValueError for an empty file.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = os.dup(file)
+        try:
+            content = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            self._bytes = np.frombuffer(content, np.uint8)
+            mapped = (ctypes.c_ubyte * self._bytes.size).from_address(self._bytes.ctypes.data)
+            with open(file, "rb", closefd=False) as again:
+                self.document = open_pdf(mapped, again)
+            self.units = UserUnits(file)
+            self.document.init_forms()  # without it, the text in form fields would not be drawn
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    @property
+    def deleted(self) -> bool:
+        return os.fstat(self._file).st_nlink == 0
+
+    def close(self) -> None:
+        self.document.close()
+        os.close(self._file)
 
 
 class PdfReader:
     """Keeps the last PDFs open, because their next pages usually follow soon."""
 
     def __init__(self) -> None:
-        self._open_pdfs: collections.OrderedDict[str, _Pdf] = collections.OrderedDict()
+        self._open_pdfs: collections.OrderedDict[tuple[int, int], _MappedPdf] = collections.OrderedDict()
 
     def close_deleted(self) -> None:
         """Close the PDFs whose file is gone because their request has ended."""
-        for path in [path for path in self._open_pdfs if not os.path.exists(path)]:
-            self._open_pdfs.pop(path).pdf.close()
+        for name in [name for name, pdf in self._open_pdfs.items() if pdf.deleted]:
+            self._open_pdfs.pop(name).close()
 
-    def _open(self, document: Document) -> _Pdf:
-        found = self._open_pdfs.get(document.path)
+    def _open(self, document: OpenDocument) -> _MappedPdf:
+        state = os.fstat(document.file)
+        name = (state.st_dev, state.st_ino)  # no other file has it while this one is open
+        found = self._open_pdfs.get(name)
         if found is None:
             self.close_deleted()
             try:
-                pdf = open_pdf(document.path)
-                pdf.init_forms()  # without it, the text in form fields would not be drawn
+                found = self._open_pdfs[name] = _MappedPdf(document.file)
             except Unreadable as exc:
                 raise InvalidDocument(f"file: the PDF {exc}") from None
-            except PdfiumError:
+            except (PdfiumError, ValueError):
                 raise InvalidDocument("file: the PDF is damaged or has no pages") from None
-            found = self._open_pdfs[document.path] = _Pdf(pdf, UserUnits(document.path))
             if len(self._open_pdfs) > KEPT_OPEN:
-                self._open_pdfs.popitem(last=False)[1].pdf.close()
-        self._open_pdfs.move_to_end(document.path)
+                self._open_pdfs.popitem(last=False)[1].close()
+        self._open_pdfs.move_to_end(name)
         return found
 
-    def count_pages(self, document: Document) -> int:
+    def count_pages(self, document: OpenDocument) -> int:
         """Raises InvalidDocument for a damaged, encrypted or empty PDF."""
-        count = len(self._open(document).pdf)
+        count = len(self._open(document).document)
         if count < 1:
             raise InvalidDocument("file: the PDF has no pages")
         return count
 
-    def read_page(self, document: Document, index: int, limits: DocumentLimits) -> Page:
+    def read_page(self, document: OpenDocument, index: int, limits: DocumentLimits) -> Page:
         """Page ``index`` (from 0), on white ground. The first page has a note of files that the PDF carries.
 
         Raises InvalidDocument if the page cannot be rendered, DocumentTooLarge if it holds too much.
         """
-        pdf, units = self._open(document)
+        found = self._open(document)
+        pdf, units = found.document, found.units
         try:
             with contextlib.closing(pdf[index]) as page:
                 objects = pdfium.FPDFPage_CountObjects(page)

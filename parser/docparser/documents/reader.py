@@ -18,7 +18,7 @@ from docparser import errors
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.page import Page
 from docparser.documents.renderer import Renderer, RendererEnded
-from docparser.documents.spool import Document
+from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InternalError, InvalidDocument, ParserError
 
 log = logging.getLogger(__name__)
@@ -52,12 +52,14 @@ class DocumentReader:
     def count_pages(self, document: Document, reading: Reading | None = None) -> int:
         """Raises InvalidDocument; DocumentTooLarge, also for a document with too many pages; DocumentTooSlow;
         Abandoned."""
-        answer, _ = self._read(document, None, reading or Reading())
+        with document.opened() as opened:
+            answer, _ = self._read(opened, None, reading or Reading())
         return int(answer["count"])
 
     def read_page(self, document: Document, index: int, reading: Reading | None = None) -> Page:
         """Page ``index`` (from 0). Raises as above."""
-        answer, pixels = self._read(document, index, reading or Reading())
+        with document.opened() as opened:
+            answer, pixels = self._read(opened, index, reading or Reading())
         assert pixels is not None, "a renderer answers with pixels or an error"
         return Page(pixels, answer["notes"])
 
@@ -66,7 +68,7 @@ class DocumentReader:
             while self._idle:
                 self._idle.popitem()[1].kill()
 
-    def _read(self, document: Document, index: int | None, reading: Reading) -> tuple[dict, np.ndarray | None]:
+    def _read(self, document: OpenDocument, index: int | None, reading: Reading) -> tuple[dict, np.ndarray | None]:
         what = "opening the document" if index is None else f"page {index + 1}"
         renderer = self._take(reading.apart)
         try:

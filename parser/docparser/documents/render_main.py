@@ -2,11 +2,13 @@
 """A renderer: the process in which the decoders of PDFs and images run. ``renderer`` holds its other end.
 
 Some kilobytes can keep a decoder busy for hours, and no decoder lets itself be interrupted (decision 0213). This
-process can be killed: it holds nothing but open documents. It loads no Paddle and gets none of the service's secrets.
+process can be killed: it holds nothing but open documents. It loads no Paddle, gets none of the service's secrets, and
+reaches nothing but its libraries and the documents that it is handed (``isolation``).
 
-It says ``{}`` when it is ready. It reads one request a line: ``{"path", "format", "index"}``, where ``index`` counts
-from 0 and null asks for the number of pages. It answers ``{"count"}``, ``{"error", "message"}``, or ``{"height",
-"width", "notes"}``, as a line, and after the last one the page's ``height * width * 3`` bytes, blue first.
+It says ``{}`` when it is ready. A message on its socket is a request, with the document as a descriptor: ``{"format",
+"index"}``, where ``index`` counts from 0 and null asks for the number of pages. On stdout it answers with a line,
+``{"count"}``, ``{"error", "message"}`` or ``{"height", "width", "notes"}``, and after the last one with the page's
+``height * width * 3`` bytes, blue first.
 """
 
 from __future__ import annotations
@@ -15,17 +17,22 @@ import contextlib
 import json
 import os
 import resource
+import socket
 import sys
 import traceback
+from pathlib import Path
 
 from bounded_child import bound, bound_cpu, confine, end_with_parent
 from docparser.documents.images import count_frames, read_frame
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.page import Page
 from docparser.documents.pdf import PdfReader
-from docparser.documents.spool import Document
+from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, ParserError
+from isolation import isolate
 
+PACKAGE = Path(__file__).parents[1]
+LONGEST_REQUEST = 1 << 12
 FAILED = "The parser failed on this page; the operator finds the details in its log."
 GRACE_S = (
     5  # the service ends a renderer at the limit; this process itself only later, when the service is stuck or gone
@@ -37,7 +44,7 @@ class DocumentDecoder:
         self._limits = limits
         self._pdf = PdfReader()
 
-    def count_pages(self, document: Document) -> int:
+    def count_pages(self, document: OpenDocument) -> int:
         """Raises InvalidDocument; DocumentTooLarge, also for a document with too many pages."""
         is_pdf = document.format == "PDF"
         count = self._pdf.count_pages(document) if is_pdf else count_frames(document, self._limits)
@@ -48,7 +55,7 @@ class DocumentDecoder:
             )
         return count
 
-    def read_page(self, document: Document, index: int) -> Page:
+    def read_page(self, document: OpenDocument, index: int) -> Page:
         """Page ``index`` (from 0). Raises as above."""
         if document.format == "PDF":
             return self._pdf.read_page(document, index, self._limits)
@@ -59,15 +66,21 @@ def main() -> None:
     limits = DocumentLimits(**json.loads(sys.argv[1]))
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints goes to the log
+    requests = socket.socket(fileno=0)
     bound(resource.RLIMIT_DATA, limits.render_memory_mib << 20, final=True)
     confine(oom_score=800)
+    isolate([PACKAGE])
     end_with_parent(os.getppid())
     decoder = DocumentDecoder(limits)
     _write(answers, b"{}\n")
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
+    while True:
+        message, files, _, _ = socket.recv_fds(requests, LONGEST_REQUEST, 1)
+        if not message:
+            return
+        request = json.loads(message)
         bound_cpu(limits.render_timeout_s + GRACE_S)
-        answer, page = _answer(decoder, Document(request["path"], request["format"]), request["index"])
+        answer, page = _answer(decoder, OpenDocument(files[0], request["format"]), request["index"])
+        os.close(files[0])
         with contextlib.suppress(BrokenPipeError):  # the worker is gone; the next read says so
             _write(answers, json.dumps(answer).encode() + b"\n")
             if page is not None:
@@ -75,7 +88,7 @@ def main() -> None:
         del page
 
 
-def _answer(decoder: DocumentDecoder, document: Document, index: int | None) -> tuple[dict, Page | None]:
+def _answer(decoder: DocumentDecoder, document: OpenDocument, index: int | None) -> tuple[dict, Page | None]:
     try:
         if index is None:
             return {"count": decoder.count_pages(document)}, None

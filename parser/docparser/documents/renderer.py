@@ -10,17 +10,18 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import numpy as np
 
+from bounded_child import environment
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
-from docparser.documents.spool import Document
+from docparser.documents.spool import OpenDocument
 
 MODULE = "docparser.documents.render_main"
-KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR")
 LOWER_PRIORITY = 10  # added to nice(1): about a tenth of the CPU where others want it
 PIPE_BYTES = 1 << 20
 LONGEST_HEADER = 1 << 16
@@ -40,18 +41,18 @@ class Renderer:
     """One process, for one thread at a time: ``ask``, then ``pump`` until it says True, then ``answer``, ``pixels``."""
 
     def __init__(self, limits: DocumentLimits) -> None:
-        own = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-        path = os.pathsep.join(entry for entry in sys.path if entry)
         self._most_pixels = max(limits.max_image_pixels, 2 * limits.max_pdf_page_pixels)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, json.dumps(dataclasses.asdict(limits))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**own, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
-            bufsize=0,
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None, "both are pipes"
-        self._requests, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", MODULE, json.dumps(dataclasses.asdict(limits))],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,
+                env=environment(OPENBLAS_NUM_THREADS="1"),
+                bufsize=0,
+            )
+        assert self._process.stdout is not None, "it is a pipe"
+        self._answers = self._process.stdout.fileno()
         with contextlib.suppress(OSError):  # the user's share of pipe memory is used up
             fcntl.fcntl(self._answers, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         os.set_blocking(self._answers, False)
@@ -65,7 +66,7 @@ class Renderer:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, document: Document, index: int | None) -> None:
+    def ask(self, document: OpenDocument, index: int | None) -> None:
         """Ask for page ``index`` (from 0), or for the number of pages."""
         self._header, self._filled = bytearray(), 0
         self._body: memoryview | None = None
@@ -73,9 +74,9 @@ class Renderer:
         self.pixels: np.ndarray | None = None
         self._asked_at, self._cpu_before = time.monotonic(), self._cpu_s()
         self.cpu_s = 0.0  # seconds of CPU time since now, as ``pump`` last saw it
-        request = {"path": document.path, "format": document.format, "index": index}
-        with contextlib.suppress(BrokenPipeError):  # `pump` reports that the process is gone
-            os.write(self._requests, json.dumps(request).encode() + b"\n")
+        request = {"format": document.format, "index": index}
+        with contextlib.suppress(ConnectionError):  # `pump` reports that the process is gone
+            socket.send_fds(self._requests, [json.dumps(request).encode()], [document.file])
 
     def pump(self, timeout_s: float) -> bool:
         """Take what has arrived; True once the answer is complete. Raises RendererEnded."""
@@ -172,6 +173,6 @@ class Renderer:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._requests.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()

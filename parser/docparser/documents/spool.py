@@ -23,6 +23,19 @@ class Document:
     path: str
     format: str
 
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[OpenDocument]:
+        with open(self.path, "rb") as file:
+            yield OpenDocument(file.fileno(), self.format)
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenDocument:
+    """A document as a renderer gets it, which may open no file: ``file`` is a descriptor."""
+
+    file: int
+    format: str
+
 
 @contextlib.contextmanager
 def disk_errors() -> Iterator[None]:
@@ -56,8 +69,11 @@ def spooled(content: BinaryIO, format: str, folder: Path | None) -> Iterator[Doc
 
 
 def remove_stale(folder: Path | None) -> None:
-    """Make the service's own spool folder, and remove the documents that a killed service left in it."""
+    """Make the service's own spool folder, and remove the documents and folders that a killed service left in it."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.glob("docparser-*"):
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)

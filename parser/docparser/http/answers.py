@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping
 from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import Query, Request
@@ -97,17 +98,21 @@ async def converted(
     source: Document,
     how: How,
     *,
+    files: Collection[str] = (),
     download: bool = True,
 ) -> StreamingResponse:
-    """``answer``: pieces of the JSON of an answer of /layout-parsing with so many ``pages``; a thread reads them.
+    """``answer``: pieces of the JSON of an answer of /layout-parsing with so many ``pages``; a thread reads them. Then
+    ``files`` holds the paths of its pictures that are files, all in a folder that holds nothing else's.
 
     ``name`` is the document's, ``source`` the document. A browser shows the answer, unless it cannot or it is a
     ``download``. Raises BoundExceeded, UnreadableText, SpoolFull.
     """
 
-    def fill(source: BinaryIO) -> None:
+    def fill(sink: BinaryIO) -> list[str]:
         for piece in answer:
-            source.write(piece)
+            sink.write(piece)
+        opened = [source.path] if format == "pdf" and os.path.isfile(source.path) else []
+        return [*opened, os.path.commonpath(files)] if files else opened
 
     offload: Offload = request.app.state.offload
     bounds = Bounds.of(request.app.state.settings).for_pages(pages)

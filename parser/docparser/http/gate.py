@@ -34,6 +34,7 @@ COSTLY = ("/layout-parsing", "/restructure-pages", "/parse", "/v1/chat/completio
 QUIET = ("/health", "/health/ready", "/metrics")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
 STOPPING = "The service is stopping; send the request again."
+OTHER_VERSION = "This service speaks HTTP/1.1 and HTTP/1.0 only."
 BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one of them."
 
 
@@ -90,6 +91,8 @@ class Gate:
             await send(message)
 
         try:
+            if not scope["http_version"].startswith("1."):  # h11 takes HTTP/2's preface for a request
+                return await early_response(scope, 505, OTHER_VERSION)(scope, receive, tagged)
             arriving = Arriving(scope, receive, self._heard)
             async with self._admission.admitted(scope, arriving, tagged) as way:
                 if way is not None:

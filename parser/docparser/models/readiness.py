@@ -15,6 +15,7 @@ from docparser.models.vlm_probe import ReplicaCount, VlmProbe
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings
 from docparser.weights import Weights, find_layout_model
+from isolation import lacking
 
 
 class Readiness:
@@ -24,6 +25,7 @@ class Readiness:
         self._pool = pool
         self._probe = VlmProbe(settings, lambda: pool.last_vlm_answer, lambda: pool.last_vlm_loss)
         self._selftest = SelfTest(settings)
+        self._lacking = lacking()
         self.replicas = ReplicaCount(settings)
         self._conditions: dict[str, Callable[[], str]] = {}
 
@@ -36,8 +38,8 @@ class Readiness:
         await self._probe.close()
 
     async def check(self) -> tuple[dict, list[str]]:
-        """``{layout, vlm}`` with ``ready`` and the weights of each, and the further conditions; and each problem in
-        words, none if all is ready."""
+        """``{layout, vlm}`` with ``ready`` and the weights of each, ``isolation`` with what the kernel ``lacks`` for
+        it, and the further conditions; and each problem in words, none if all is ready."""
         layout, problems = self._layout(), []
         vlm: dict[str, Any] = {"model": self._settings.vlm_model_name}
         layout |= {"ready": self._pool.ready > 0, "state": self._pool.state.name.lower()}
@@ -71,7 +73,7 @@ class Readiness:
                 )
         if self._selftest.enabled:
             vlm["selfTestPassed"] = self._selftest.passed
-        states = {"layout": layout, "vlm": vlm}
+        states = {"layout": layout, "vlm": vlm, "isolation": {"lacks": self._lacking}}
         for name, trouble in self._conditions.items():
             words = trouble()
             states[name] = {"ready": not words}

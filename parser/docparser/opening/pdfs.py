@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import mmap
 from decimal import Decimal
 from pathlib import Path
+from typing import BinaryIO
 
 import pypdfium2
 from pypdfium2 import PdfiumError
 from pypdfium2 import raw as pdfium
 
-from docparser.opening import Unreadable
+from docparser.opening import File, Unreadable
 
 REPAIR_ERRORS = (PdfiumError, OSError, ValueError, RuntimeError)  # RuntimeError: qpdf's own, where pikepdf has none
 USER_UNIT = "/UserUnit"
@@ -21,15 +23,16 @@ USER_UNIT = "/UserUnit"
 SIGNS_OF_UNITS = (USER_UNIT.encode(), b"/ObjStm")
 
 
-def open_pdf(path: str | Path) -> pypdfium2.PdfDocument:
-    """Raises Unreadable for a file that is encrypted or damaged."""
+def open_pdf(source: str | Path | ctypes.Array[ctypes.c_ubyte], again: BinaryIO | None = None) -> pypdfium2.PdfDocument:
+    """``source`` is a path or what the file holds, and ``again`` then the file. Raises Unreadable for a file that is
+    encrypted or damaged."""
     with contextlib.suppress(PdfiumError):
-        return pypdfium2.PdfDocument(path)
+        return pypdfium2.PdfDocument(source)
     import pikepdf  # not at the top: a renderer starts in half the time without it, and few files need it
 
     # The reason is not PDFium's to say: of some files it reports the error of the file before.
     try:
-        with pikepdf.open(path) as pdf, io.BytesIO() as anew:
+        with pikepdf.open(again or source) as pdf, io.BytesIO() as anew:
             pdf.save(anew)
             return pypdfium2.PdfDocument(anew.getvalue())
     except pikepdf.PasswordError:
@@ -55,14 +58,19 @@ def attached(count: int) -> str:
 class UserUnits:
     """The size of a unit of each page, in points, which PDFium does not tell (PDF 1.6)."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, file: File) -> None:
         self._units: dict[int, float] = {}
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            if all(data.find(sign) < 0 for sign in SIGNS_OF_UNITS):
-                return
+        with (
+            open(file, "rb", closefd=not isinstance(file, int)) as opened,
+            mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            if any(data.find(sign) >= 0 for sign in SIGNS_OF_UNITS):
+                self._read(opened)
+
+    def _read(self, file: BinaryIO) -> None:
         import pikepdf  # as above
 
-        with contextlib.suppress(pikepdf.PdfError, *REPAIR_ERRORS), pikepdf.open(path) as pdf:
+        with contextlib.suppress(pikepdf.PdfError, *REPAIR_ERRORS), pikepdf.open(file) as pdf:
             for index, page in enumerate(pdf.pages):
                 unit = page.obj.get(USER_UNIT)
                 if isinstance(unit, int | float | Decimal) and unit > 0:

@@ -8,13 +8,12 @@ import io
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple, cast
 
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
-from docparser.opening import Unreadable
+from docparser.opening import File, Unreadable
 from docparser.opening.tones import Tones, extrema, strips
 
 # Those who open a picture hold their own limit, with a message that names the setting.
@@ -38,8 +37,9 @@ class _File(io.BufferedReader):
     """Takes memory for what is there. Python's own takes it for what is asked, and a damaged file may ask for
     gigabytes."""
 
-    def __init__(self, path: str | Path) -> None:
-        super().__init__(io.FileIO(path))
+    def __init__(self, file: File) -> None:
+        super().__init__(io.FileIO(file, closefd=not isinstance(file, int)))
+        self.seek(0)
         self._size = os.fstat(self.fileno()).st_size
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -48,11 +48,11 @@ class _File(io.BufferedReader):
 
 
 @contextlib.contextmanager
-def opened(path: str | Path, format: str) -> Iterator[Image.Image]:
+def opened(file: File, format: str) -> Iterator[Image.Image]:
     """The picture in a file of this format (Pillow's name), undecoded. Raises Unreadable."""
-    with _File(path) as file:
+    with _File(file) as content:
         try:
-            image = Image.open(file, formats=[format])
+            image = Image.open(content, formats=[format])
         except UnidentifiedImageError:
             raise Unreadable(UNKNOWN_KIND.format(format)) from None
         except DECODE_ERRORS as exc:
@@ -141,20 +141,18 @@ class Picture(NamedTuple):
         return max(1, int(width * across)), max(1, int(height * along))
 
 
-def read(
-    path: str | Path, format: str, index: int, check: Callable[[Image.Image], None] = lambda image: None
-) -> Picture:
+def read(file: File, format: str, index: int, check: Callable[[Image.Image], None] = lambda image: None) -> Picture:
     """Page ``index`` (from 0) of a picture. ``check`` sees it before it is decoded, and may raise.
 
     A file whose end is missing is read as far as it goes, as browsers do. Raises Unreadable, and what ``check`` raises.
     """
     try:
-        return _read(path, format, index, check)
+        return _read(file, format, index, check)
     except DECODE_ERRORS as exc:
         reason = exc
     before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
     try:
-        picture = _read(path, format, index, check)
+        picture = _read(file, format, index, check)
         if any(low < high for low, high in map(extrema, picture.image.split())):  # else nothing was there
             return picture._replace(whole=False)
     except DECODE_ERRORS as exc:
@@ -164,8 +162,8 @@ def read(
     raise Unreadable(f"is truncated or damaged ({reason}); save it again with a viewer that shows it")
 
 
-def _read(path: str | Path, format: str, index: int, check: Callable[[Image.Image], None]) -> Picture:
-    with opened(path, format) as image:
+def _read(file: File, format: str, index: int, check: Callable[[Image.Image], None]) -> Picture:
+    with opened(file, format) as image:
         frame = next(itertools.islice(page_frames(image), index, None), None)
         if frame is None:
             raise EOFError("it has no such page")

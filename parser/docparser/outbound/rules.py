@@ -61,6 +61,7 @@ class ListedHosts:
         try:
             parsed = URL(url)
             host = (parsed.host or "").rstrip(".").lower()
+            (parsed.raw_host or "").encode("idna")  # as the resolver will: no label is empty or over 63 characters
         except (ValueError, IndexError):  # yarl 1.x: IndexError for http://[]@
             raise AddressRefused("the URL cannot be read") from None
         if parsed.scheme not in PORTS or not host or parsed.user or parsed.password:

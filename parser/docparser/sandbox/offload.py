@@ -7,15 +7,18 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import SpoolFull
 from docparser.sandbox.pool import ChildPool, JobHandle
-from docparser.sandbox.process import Bounds, Zygote
+from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.settings import Settings, cores
+
+# Writes a job's input, in a thread; returns the files and folders that the job opens by their paths.
+Fill = Callable[[BinaryIO], Iterable[str]]
 
 
 class Offload:
@@ -32,10 +35,8 @@ class Offload:
         """Start the zygote and a first child; returns at once."""
         self._threads.submit(self._pool.prepare)
 
-    async def run(
-        self, job: str, args: dict[str, Any], fill: Callable[[BinaryIO], None], bounds: Bounds, what: str
-    ) -> BinaryIO:
-        """The output, to be read from its beginning. ``fill`` writes the input, in a thread.
+    async def run(self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str) -> BinaryIO:
+        """The output, to be read from its beginning. Each job has a child and a temporary folder to itself.
 
         Raises SpoolFull, and what ``ChildPool.run`` raises. When the caller is cancelled, the job's child ends.
         """
@@ -55,7 +56,7 @@ class Offload:
         self,
         job: str,
         args: dict[str, Any],
-        fill: Callable[[BinaryIO], None],
+        fill: Fill,
         bounds: Bounds,
         what: str,
         call: JobHandle,
@@ -64,12 +65,15 @@ class Offload:
             source = stack.enter_context(temporary_file(self._folder))
             sink = stack.enter_context(temporary_file(self._folder))
             try:
-                fill(source)
+                folder = tempfile.TemporaryDirectory(prefix="docparser-", dir=self._folder)
+                stack.enter_context(folder)
+                reach = Reach(tuple(fill(source)), folder.name)
                 source.flush()
             except OSError as exc:
                 raise _full(exc) from None
             os.lseek(source.fileno(), 0, os.SEEK_SET)
-            self._pool.run(job, args, (source.fileno(), sink.fileno()), bounds, what, call)
+            self._pool.run(job, args, (source.fileno(), sink.fileno()), bounds, what, call, reach)
+            folder.cleanup()
             stack.pop_all()
             source.close()
             sink.seek(0)

@@ -14,7 +14,7 @@ from typing import Any
 
 from docparser import errors
 from docparser.errors import BoundExceeded, InternalError, ParserError, UnreadableText
-from docparser.sandbox.process import Bounds, Child, ChildEnded, ChildSlow, Zygote, ZygoteGone
+from docparser.sandbox.process import Bounds, Child, ChildEnded, ChildSlow, Reach, Zygote, ZygoteGone
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +95,10 @@ class ChildPool:
         bounds: Bounds,
         what: str,
         call: JobHandle | None = None,
+        reach: Reach | None = None,
     ) -> None:
-        """Perform ``job`` on the open ``files`` (input, output). ``what`` begins the message of an error.
+        """Perform ``job`` on the open ``files`` (input, output). ``what`` begins the message of an error. A job with
+        ``reach`` has a child to itself.
 
         Raises BoundExceeded, UnreadableText, the job's own ParserError, Cancelled.
         """
@@ -108,7 +110,7 @@ class ChildPool:
                 for left in reversed(range(TRIES)):
                     if call.cancelled:
                         raise Cancelled
-                    child = self._take()
+                    child = self._take(unused=reach is not None)
 
                     def on_slow(child: Child = child) -> None:
                         child.lower_priority()
@@ -116,7 +118,7 @@ class ChildPool:
 
                     try:
                         with call.on(child):
-                            answer = child.run(job, args, files, bounds, QUICK_S, on_slow)
+                            answer = child.run(job, args, files, bounds, QUICK_S, on_slow, reach or Reach())
                     except ChildSlow:
                         self._end(child)
                         self.counts["wall"] += 1
@@ -144,10 +146,10 @@ class ChildPool:
                     except BaseException:
                         self._end(child)
                         raise
-                    return self._finish(child, answer, bounds, what)
+                    return self._finish(child, answer, bounds, what, once=reach is not None)
 
-    def _finish(self, child: Child, answer: dict[str, Any], bounds: Bounds, what: str) -> None:
-        if "failed" in answer or answer.get("bound") == "memory" or child.lowered:
+    def _finish(self, child: Child, answer: dict[str, Any], bounds: Bounds, what: str, once: bool) -> None:
+        if once or "failed" in answer or answer.get("bound") == "memory" or child.lowered:
             self._end(child)
         else:
             self._put_back(child, answer["grown"])
@@ -163,9 +165,9 @@ class ChildPool:
             raise UnreadableText(f"{what}: its text cannot be read ({failure.partition(':')[0]})")
         self.counts["ok"] += 1
 
-    def _take(self) -> Child:
+    def _take(self, unused: bool = False) -> Child:
         with self._lock:
-            if self._waiting:
+            if self._waiting and not (unused and self._waiting[-1].jobs):
                 return self._waiting.pop()
             if self._closed:
                 raise Cancelled
@@ -183,7 +185,7 @@ class ChildPool:
                 if self._zygote is zygote:
                     self._zygote = None
                     zygote.close()
-            return self._take()
+            return self._take(unused)
         self.counts["started"] += 1
         return child
 

@@ -19,12 +19,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from bounded_child import environment
 from docparser.sandbox import zygote
 from docparser.sandbox.zygote import MESSAGE, Job
 from docparser.settings import Settings
 
 PAGES_PER_SHARE = 100  # a document of 100 pages may take twice the time of a short one, and so on
-SECRET = ("PARSER_", "VLM_")  # settings, keys among them: children need none
 ANSWER_S = 120.0  # a fork takes milliseconds; the first one waits for the imports
 
 
@@ -62,6 +62,14 @@ class Bounds:
         }[bound]
 
 
+@dataclasses.dataclass(frozen=True)
+class Reach:
+    """What a job opens by its path: files and folders, and a folder of its own for whatever it writes."""
+
+    readable: tuple[str, ...] = ()
+    folder: str | None = None
+
+
 class ZygoteGone(Exception):
     """The zygote has ended: somebody killed it."""
 
@@ -87,11 +95,12 @@ class Child:
         bounds: Bounds,
         patience_s: float,
         on_slow: Callable[[], None],
+        reach: Reach = Reach(),  # noqa: B008 - it is frozen
     ) -> dict[str, Any]:
-        """The child's answer; ``on_slow`` is called when it takes longer than ``patience_s``. Raises ChildEnded,
-        ChildSlow."""
+        """The child's answer; ``on_slow`` is called when it takes longer than ``patience_s``. ``reach`` is settled by
+        the child's first job. Raises ChildEnded, ChildSlow."""
         self.jobs += 1
-        request = {"job": job, "args": args, "bounds": vars(bounds)}
+        request = {"job": job, "args": args, "bounds": vars(bounds), **vars(reach)}
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], files)
             if not self._answers(min(patience_s, bounds.wall_s)):
@@ -141,7 +150,7 @@ class Zygote:
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-m", zygote.__name__, str(theirs.fileno()), *words],
-                env={name: value for name, value in os.environ.items() if not name.startswith(SECRET)},
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
@@ -156,8 +165,6 @@ class Zygote:
             try:
                 os.closerange(3, theirs.fileno())
                 os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-                for name in [name for name in os.environ if name.startswith(SECRET)]:
-                    del os.environ[name]
                 zygote.serve_forks(theirs, jobs)
             finally:
                 os._exit(1)

@@ -21,6 +21,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,7 +29,10 @@ from typing import Any, BinaryIO, NoReturn
 
 from bounded_child import bound, bound_cpu, confine, end_with_parent
 from docparser.errors import ParserError
+from isolation import hide, isolate
 
+PACKAGE = Path(__file__).parents[1]
+FONT = "PADDLE_PDX_LOCAL_FONT_FILE_PATH"  # the file that PaddleX draws words with
 MESSAGE = 1 << 16  # bytes of the longest request or answer
 
 # Reads the input, writes the output; the first argument are further, small arguments. Raises ParserError.
@@ -41,11 +45,17 @@ def serve_jobs(control: socket.socket, jobs: Mapping[str, Job], zygote: int) -> 
         end_with_parent(zygote, one_thread=True)
         confine(oom_score=1000)
         started, peak = _address_space(), _peak()
+        isolated = False
         while True:
             message, files, _, _ = socket.recv_fds(control, MESSAGE, 2)
             if not message:
                 os._exit(0)
             request = json.loads(message)
+            if not isolated:
+                fonts = [os.environ[FONT]] if FONT in os.environ else []
+                tempfile.tempdir = request["folder"]
+                isolate([PACKAGE, *fonts, *request["readable"]], request["folder"])
+                isolated = True
             with contextlib.suppress(OSError), open(files[0], "rb") as source, open(files[1], "wb") as sink:
                 reply = _perform(jobs[request["job"]], request, started, source, sink)
                 # Closing an output that is too large fails once more, at what is left in its buffer.
@@ -111,6 +121,7 @@ def load(words: list[str]) -> dict[str, Job]:
 
 
 def serve_forks(control: socket.socket, jobs: Mapping[str, Job]) -> NoReturn:
+    hide()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the socket's end ends the zygote
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.collect()

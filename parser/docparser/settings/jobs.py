@@ -18,7 +18,8 @@ class JobSettings(SettingsGroup):
     )
     database_url: str = Field(
         default="",
-        pattern=r"^(postgres(ql)?://\S+)?$",
+        # One @ at most, before any slash: else a part of a password would be taken for a name, and shown.
+        pattern=r"^(postgres(ql)?://([^\s@/?#]+@)?[^\s@]+)?$",
         repr=False,
         description="`postgresql://...`: the queue of several nodes (docs/several-nodes.md), which share "
         "PARSER_DATA_DIR, or a bucket.",

@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from docparser.settings import Settings
 
-
-def prepare(settings: Settings) -> None:
-    """Set the variables. Call it before paddleocr is imported; values that the operator has set are kept."""
-    cache = settings.cache_dir
+def prepare(cache: Path) -> None:
+    """Set the variables. Call it before paddleocr is imported; values that the operator has set are kept. ``cache`` is
+    PARSER_CACHE_DIR."""
     cache.mkdir(parents=True, exist_ok=True)
     defaults = {
         "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK": "True",

@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import dataclasses
+import json
+import mmap
 import multiprocessing
+import os
 import queue
+import subprocess
+import sys
 import threading
 from multiprocessing.reduction import ForkingPickler
-from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
+from bounded_child import environment
+from docparser.sandbox.process import Bounds
 from docparser.settings import Settings
-from docparser.worker import main
 from docparser.worker.baton import HolderSlot
+
+MODULE = "docparser.worker.main"
 
 
 class ProcessEnded(Exception):
@@ -24,22 +33,32 @@ class WorkerProcess:
     """``receive`` belongs to one thread; any thread may call ``send`` and ``kill``, which never block."""
 
     def __init__(self, settings: Settings, name: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        shared = RawArray("d", 2)
-        self.slot = HolderSlot(shared)
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=main.main, args=(theirs, settings, shared), name=name, daemon=True)
-        self._process.start()
-        theirs.close()  # else the pipe would stay open when the process dies
+        self._connection, theirs = multiprocessing.Pipe()
+        with theirs, open(os.memfd_create("baton"), "r+b") as memory:
+            memory.truncate(mmap.PAGESIZE)
+            self.slot = HolderSlot((ctypes.c_double * 2).from_buffer(mmap.mmap(memory.fileno(), mmap.PAGESIZE)))
+            first = {
+                "name": name,
+                "cache": str(settings.cache_dir),
+                "level": settings.log_level,
+                "format": settings.log_format,
+                "bounds": dataclasses.asdict(Bounds.of(settings)),
+            }
+            files = (theirs.fileno(), memory.fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", MODULE, *map(str, files), json.dumps(first)],
+                stdin=subprocess.DEVNULL,
+                env=environment(),
+                pass_fds=files,
+            )
         self._outbox: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        self.send(settings)  # among them secrets, which neither its environment nor its zygote gets
         self._writer = threading.Thread(target=self._write, name=f"{name}-writer", daemon=True)
         self._writer.start()
 
     @property
     def pid(self) -> int:
-        pid = self._process.pid
-        assert pid is not None, "__init__ starts the process"
-        return pid
+        return self._process.pid
 
     def send(self, message: object) -> None:
         """Raises what pickling raises, RecursionError for instance: the sender's request fails, and no other."""
@@ -67,7 +86,7 @@ class WorkerProcess:
 
     def end(self) -> None:
         self._process.kill()
-        self._process.join()
+        self._process.wait()
         self._outbox.put(None)
         self._writer.join(timeout=5.0)
         self._connection.close()

@@ -7,23 +7,24 @@ import contextlib
 import logging
 import os
 import pickle
+import tempfile
 from typing import Any
 
 from docparser.sandbox.pool import ChildPool, JobHandle
-from docparser.sandbox.process import Bounds, Zygote
-from docparser.settings import Settings
+from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.worker.text_jobs import JOBS
 
 log = logging.getLogger(__name__)
 
+WRITERS = ("word", "join", "join_sent")  # jobs that may make a Word file, for which PaddleX wants a folder
 QUICK, MOST = 2, 6  # tasks at a time; see ChildPool
 
 
 class TextChildren:
-    """Make it while the process has one thread. Threads may share it."""
+    """Make it while the process has one thread, and no secret yet. Threads may share it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._bounds = Bounds.of(settings)
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
         self._forked: Zygote | None = Zygote.fork(JOBS)
         self._pool = ChildPool(self._zygote, quick=QUICK, most=MOST)
         self._pool.prepare()
@@ -41,6 +42,10 @@ class TextChildren:
             source, sink = (stack.enter_context(open(os.memfd_create(job), "w+b")) for _ in range(2))
             pickle.dump(task, source, protocol=pickle.HIGHEST_PROTOCOL)
             source.seek(0)
-            self._pool.run(job, {}, (source.fileno(), sink.fileno()), self._bounds.for_pages(pages), what, call)
+            reach = None
+            if job in WRITERS:
+                reach = Reach(folder=stack.enter_context(tempfile.TemporaryDirectory(prefix="docparser-")))
+            bounds = self._bounds.for_pages(pages)
+            self._pool.run(job, {}, (source.fileno(), sink.fileno()), bounds, what, call, reach)
             sink.seek(0)
             return sink.read()

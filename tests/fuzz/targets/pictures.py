@@ -40,7 +40,7 @@ def read(data: bytes, found: str) -> None:
     from pathlib import Path
 
     try:
-        with spooled(io.BytesIO(data), found, Path(FOLDER.name)) as document:
+        with spooled(io.BytesIO(data), found, Path(FOLDER.name)) as spool, spool.opened() as document:
             pdf = PdfReader()
             count = pdf.count_pages(document) if found == "PDF" else count_frames(document, LIMITS)
             for index in range(min(count, 3)):

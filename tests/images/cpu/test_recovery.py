@@ -46,7 +46,7 @@ def recover(bundle: Project, service: str, part: str) -> None:
         ("vlm", ENGINE),
         ("vlm", API_SERVER),
         ("parser", "-m docparser"),
-        ("parser", "multiprocessing"),
+        ("parser", "-m docparser.worker"),
     ],
 )
 def test_a_killed_process_comes_back(bundle: Project, service: str, part: str):

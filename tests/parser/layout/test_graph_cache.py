@@ -163,7 +163,7 @@ def test_a_conversion_that_ends_or_hangs_is_a_refusal(tmp_path, model, monkeypat
 def engine(**settings: Any) -> Any:
     """The runner that a worker with these settings uses."""
     values = Settings(**settings)
-    offline.prepare(values)
+    offline.prepare(values.cache_dir)
     from docparser.page.layout_model import openvino_engine
 
     return lambda model_dir: openvino_engine(values, model_dir)

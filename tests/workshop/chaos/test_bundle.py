@@ -50,8 +50,7 @@ NAMES = {
     "parser": (
         "container.guard",
         "python -m docparser",
-        "spawn_main",
-        "multiprocessing.resource_tracker",
+        "python -m docparser.worker.main",
         "python -m docparser.documents.reader",
     ),
     "proxy": ("vlm_proxy",),

@@ -231,8 +231,7 @@ def test_every_process_of_the_bundle_has_a_role():
         "/opt/venv/vlm/bin/python /opt/venv/vlm/bin/vllm serve /models": "api server",
         "/opt/venv/parser/bin/python -m docparser": "parser",
         "/opt/venv/parser/bin/python -m docparser.documents.renderer {}": "docparser.documents.renderer",
-        "python -c from multiprocessing.resource_tracker import main;main(7)": "tracker",
-        "python -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=8)": "worker",
+        "python -m docparser.worker.main 7 8 {}": "worker",
     }
     assert {command: role(command) for command in commands} == commands
     assert role("/usr/bin/something --port 80").startswith("other ")

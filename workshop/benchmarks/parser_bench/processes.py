@@ -27,7 +27,7 @@ START_S = 600
 TICK_S = 0.2
 #: Words of a command line, and what such a process does. What it forks reads the VLM's answers. The first match
 #: counts.
-KINDS = {"render_main": "rendering", "resource_tracker": "service", "multiprocessing": "pages"}
+KINDS = {"render_main": "rendering", "docparser.worker": "pages"}
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

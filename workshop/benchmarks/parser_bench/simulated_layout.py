@@ -79,7 +79,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--page-ms", type=float, default=20.0)
     options = parser.parse_args(words)
     settings = Settings(cache_dir=options.cache_dir, layout_engine="openvino", cpu_threads=1)
-    offline.prepare(settings)
+    offline.prepare(settings.cache_dir)
     from docparser.page.layout_model import openvino_engine
 
     engine = openvino_engine(settings, options.model_dir)

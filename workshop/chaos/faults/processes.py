@@ -15,7 +15,7 @@ from chaos.plan import Length, Step
 # The roles that every bundle has. `any process` reaches those that come and go.
 ROLES = {
     "vlm": ("supervisord", "balancer", "metrics", "watchdog", "guard", "engine", "api server"),
-    "parser": ("supervisord", "guard", "parser", "worker", "tracker"),
+    "parser": ("supervisord", "guard", "parser", "worker"),
 }
 STOP = Length(3, 40)
 

@@ -115,8 +115,11 @@ async def result(
 
     async def convert() -> Response:
         async with _local(jobs, job, format) as (source, pictures):
-            pieces = _answer(jobs, job, steps, models, pictures)
-            return await converted(request, pieces, counts.ended, job.file_name, format, SAFE, source, how)
+            files: dict[str, str] = {}
+            pieces = _answer(jobs, job, steps, models, pictures, files)
+            return await converted(
+                request, pieces, counts.ended, job.file_name, format, SAFE, source, how, files=files.values()
+            )
 
     answer = await wait_for(request, convert())
     return answer or Response(status_code=CLIENT_GONE)
@@ -138,9 +141,12 @@ async def _local(jobs: JobService, job: Job, format: Format) -> AsyncIterator[tu
             await asyncio.to_thread(stack.close)
 
 
-def _answer(jobs: JobService, job: Job, steps: list[Step], models: dict, pictures: Pictures) -> Iterator[bytes]:
-    """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces."""
-    reports, files, numbers = [], {}, []
+def _answer(
+    jobs: JobService, job: Job, steps: list[Step], models: dict, pictures: Pictures, files: dict[str, str]
+) -> Iterator[bytes]:
+    """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces. Fills
+    ``files``."""
+    reports, numbers = [], []
     yield b'{"result": {"layoutParsingResults": ['
     for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
         numbers.append(step.number)
