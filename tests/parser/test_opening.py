@@ -35,8 +35,8 @@ def pages(tmp_path) -> Callable[[bytes], list[Page]]:
         path.write_bytes(data)
         format = format_of(data[:HEAD_BYTES])
         assert format is not None
-        document = Document(str(path), format)
-        return [decoder.read_page(document, index) for index in range(decoder.count_pages(document))]
+        with Document(str(path), format).opened() as document:
+            return [decoder.read_page(document, index) for index in range(decoder.count_pages(document))]
 
     return read
 
