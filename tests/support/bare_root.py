@@ -9,6 +9,8 @@ of Python come from, this machine's own configuration says; it is handed in at r
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
 import shutil
 import signal
@@ -30,6 +32,7 @@ HOME = "/home/plain"
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PIP_SETTINGS = ("index-url", "extra-index-url", "find-links", "trusted-host", "no-index", "default-timeout")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+CLONE_NEWNS = 0x20000  # linux/sched.h
 
 
 class BareRootError(Exception):
@@ -99,6 +102,15 @@ def make_base(folder: Path) -> Path:
     return base
 
 
+@functools.cache
+def own_mounts() -> None:
+    """From now on what this process mounts is seen by it and its children alone, and goes with them, however they end:
+    who cleans up after a killed run must not meet the machine's own folders in a root. Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWNS)")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+
+
 class BareRoot:
     """A copy of the bare root in `folder`. Use it as a context: at the end its processes and mounts are gone, and the
     folder too.
@@ -111,6 +123,7 @@ class BareRoot:
         self._pip = pip_environment()
 
     def __enter__(self) -> BareRoot:
+        own_mounts()
         base = make_base(self._cache)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         # A real copy: what a command changes in place must not change the base.
