@@ -114,11 +114,12 @@ class Display:
             console.print(f"... and {len(notes) - ROWS} more notes; report.json has them all", markup=False)
         seconds = time.monotonic() - self._began
         counts = self.counts
-        whole = sum(not state.trouble for state in states)
+        whole, unread = sum(state.complete for state in states), sum(state.unread for state in states)
         console.print(
             f"{whole} of {len(states)} documents complete. Pages: {counts.parsed} parsed in {duration(seconds)}, "
             f"{counts.earlier} earlier, {sum(trouble.lost for _, trouble in rows)} missing, "
-            f"{sum(not trouble.lost for _, trouble in rows)} incomplete."
+            f"{sum(not trouble.lost for _, trouble in rows)} incomplete"
+            + (f", {unread} not read yet." if unread else ".")
             + (f" Doubtful blocks: {sum(len(found) for _, _, found in doubts)}." if doubts else "")
             + (f" Left out: {suffixes(left_out)}; report.json says why." if left_out else ""),
             markup=False,

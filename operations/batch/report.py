@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report.json`: every document with its pages, what is missing or incomplete, doubtful blocks and notes; and the
-files that were left out."""
+"""`report.json`: every document with its pages, whether it is complete, its files, what is missing or incomplete,
+doubtful blocks and notes; and the files that were left out."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
 
-from . import files
+from . import files, outputs
 from .inputs import LeftOut
 from .state import DocumentState
 
@@ -18,7 +18,9 @@ def write(out: Path, states: list[DocumentState], left_out: list[LeftOut]) -> No
         {
             "document": str(state.document.name),
             "pages": state.count,
-            "written": state.written,
+            "unread": state.unread,
+            "complete": state.complete,
+            "written": [name for name in state.written if outputs.file(state, name).is_file()],
             "trouble": [dataclasses.asdict(trouble) for trouble in state.trouble],
             "doubtful": [
                 {"page": page, **dataclasses.asdict(doubt)} for page, found in state.doubts.items() for doubt in found

@@ -107,6 +107,16 @@ class DocumentState:
         return [self._trouble[page] for page in sorted(self._trouble)]
 
     @property
+    def unread(self) -> int:
+        """How many pages nobody has read yet, nor failed at."""
+        return len(self.missing(drawing=False, retry=False))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all pages were read and the results are written."""
+        return bool(self.count) and not self._trouble and not self.unread and bool(self.written)
+
+    @property
     def doubts(self) -> dict[int, list[Doubt]]:
         """The doubtful blocks of each page that has some, pages in order."""
         return {page: self._doubts[page] for page in sorted(self._doubts)}

@@ -260,6 +260,22 @@ def test_an_interrupted_run_goes_on_at_its_next_page(parse, tmp_path, parser, si
     assert [line for line in text.splitlines() if line.startswith("# ")] == [f"# Page {n}" for n in range(1, 31)]
 
 
+def test_what_nobody_has_read_is_not_complete(parse, archive, tmp_path, parser):
+    """The parser goes away after some pages."""
+    parser.most = 2
+    process = start(tmp_path, parser)
+    wait_for(lambda: len(list((tmp_path / "out").glob("*/.parse/pages/[0-9]*.json"))) == 2)
+    process.terminate()
+    stdout, _ = process.communicate(timeout=60)
+    report = json.loads((tmp_path / "out/report.json").read_text())["documents"]
+    unread = sum(one["unread"] for one in report)
+    assert unread == sum(one["pages"] for one in report) - 2 and f", {unread} not read yet." in stdout
+    assert f"{sum(one['complete'] for one in report)} of {len(report)} documents complete" in stdout
+    assert all(one["complete"] == (not one["unread"]) for one in report)
+    parser.most = None
+    assert "not read yet" not in parse("in").stdout
+
+
 def test_two_runs_do_not_write_to_one_folder(parse, archive, parser):
     (archive.parent / "out").mkdir()
     with (archive.parent / "out/.parse_folder.lock").open("w") as other:

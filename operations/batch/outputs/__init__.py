@@ -22,6 +22,11 @@ FORMATS: dict[str, tuple[str, Callable[[DocumentState, Path], bool]]] = {
 DEFAULT = ("md", "json")
 
 
+def file(state: DocumentState, name: str) -> Path:
+    """Where a format is written, if it has content."""
+    return state.folder / f"{state.document.stem}{FORMATS[name][0]}"
+
+
 def write_all(state: DocumentState, formats: Iterable[str]) -> list[Path]:
     """Write each format and return the files.
 
@@ -29,8 +34,8 @@ def write_all(state: DocumentState, formats: Iterable[str]) -> list[Path]:
     """
     written = []
     for name in formats:
-        suffix, write = FORMATS[name]
-        path = state.folder / f"{state.document.stem}{suffix}"
+        _, write = FORMATS[name]
+        path = file(state, name)
         if write(state, path):
             written.append(path)
         else:
