@@ -107,6 +107,7 @@ class TestBody:
         names = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
         scope = {
             "type": "http",
+            "http_version": "1.1",
             "method": "POST",
             "path": path,
             "headers": [(b"host", b"127.0.0.1"), *names],

@@ -63,7 +63,7 @@ def with_client(own: Settings, use: Callable[[VlmClient], Awaitable[None]]) -> N
 
 def slow_answer(request: dict, number: int) -> str:
     if prompt_of(request) == "slow":
-        time.sleep(1.5)
+        time.sleep(4)
     return prompt_of(request)
 
 
@@ -119,9 +119,9 @@ def test_a_server_that_hangs_is_away_unless_it_answers_others(balancer, vlm):
         slow, quick = await asyncio.gather(read(client, "slow"), read(client, "b"))
         assert slow.note is not None and slow.note.kind == "timeout" and quick.note is None
 
-    own = settings(balancer.port, vlm_timeout_s=0.5)
+    own = settings(balancer.port, vlm_timeout_s=1.5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client_module, "TINY_S", 0.5)
+        patch.setattr(client_module, "TINY_S", 1.5)
         with_client(own, use)
 
 

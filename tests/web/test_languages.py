@@ -25,13 +25,16 @@ QUEUE = "The queue is full (20000 pages)."
 CODES = """
 from docparser.contract.schemas import LABELS
 from docparser.convert.format_names import FORMATS
+from docparser.documents.page import BLANK, CUT_SHORT, DARK, LONG
 from docparser.http.errors import STATUS
 from docparser.jobs.storage.states import StepState
+from docparser.opening.pdfs import ATTACHMENTS
 from docparser.parsing.page_report import ERROR_KINDS, VLM_FAILED
 answer = {
     "error": sorted({*map(str, STATUS.values()), "401", "403", "405", "421"}),
     "failed": [*ERROR_KINDS.values(), "failed", "damaged"],
     "noted": [*VLM_FAILED, "refused", "repetition", "length"],
+    "remark": [ATTACHMENTS, BLANK, CUT_SHORT, DARK, LONG, "other"],
     "page": list(map(str, StepState)),
     "label": list(LABELS),
     "download": list(FORMATS),
@@ -96,7 +99,7 @@ def test_every_text_is_used_and_every_use_has_a_text(texts):
     page = (STATIC / "index.html").read_text()
     declared = set(re.findall(r'data-(?:text|label|hint|alt|title)="([^"]+)"', page))
     families = set(re.findall(r"`([a-z]+)\.\$\{", code)) | set(re.findall(r'ofKind\("([a-z]+)"', code))
-    assert families == {"theme", "error", "failed", "noted", "page", "label", "download"}
+    assert families == {"theme", "error", "failed", "noted", "remark", "page", "label", "download"}
     used = declared | set(re.findall(r'"([a-z]+(?:\.[a-z0-9_]+)*)"', code))
     assert declared <= texts["en"].keys()
     assert [key for key in texts["en"] if key not in used and key.split(".")[0] not in families] == []

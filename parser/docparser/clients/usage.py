@@ -128,7 +128,8 @@ class UsageLedger:
         if self._connection is None:
             connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             try:
-                for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", *SCHEMA):
+                _to_write_ahead(connection)
+                for statement in ("PRAGMA synchronous = NORMAL", *SCHEMA):
                     connection.execute(statement)
             except BaseException:
                 connection.close()
@@ -179,6 +180,19 @@ class UsageLedger:
                 for suffix in ("-wal", "-shm"):
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         return self._unsaved
+
+
+def _to_write_ahead(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait for others that open the file at the same time when it changes the kind of its journal."""
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def _first_time(connection: Statements, reference: str, slot: Slot) -> bool:
