@@ -18,7 +18,7 @@ from PIL import Image
 from pypdfium2 import PdfiumError
 
 from bundle.errors import ParseError
-from docparser.opening import Unreadable, pdfs, pictures
+from docparser.opening import CUT_SHORT, Unreadable, pdfs, pictures
 from file_types import HEAD_BYTES, IMAGE, PDF, format_of, refusal
 
 from .state import Note
@@ -44,6 +44,7 @@ class PageCutter:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._path: Path | None = None
         self._pdf: pypdfium2.PdfDocument | None = None
+        self._whole = True
         self._cut = 0
 
     def close(self) -> None:
@@ -65,8 +66,11 @@ class PageCutter:
 
     def notes(self, path: Path) -> list[Note]:
         """What is to be said of a document that no single page of it tells."""
-        count = pdfs.attachments(self._open(path)) if kind(path) == "PDF" else 0
-        return [Note(pdfs.ATTACHMENTS, pdfs.attached(count))] if count else []
+        if kind(path) != "PDF":
+            return []
+        count = pdfs.attachments(self._open(path))
+        damaged = [] if self._whole else [Note(CUT_SHORT, pdfs.DAMAGED)]
+        return [*damaged, *([Note(pdfs.ATTACHMENTS, pdfs.attached(count))] if count else [])]
 
     def read(self, path: Path, number: int) -> Page:
         """Page `number`, counted from 1."""
@@ -110,14 +114,14 @@ class PageCutter:
         if self._path != path or self._pdf is None:
             self._close_pdf()
             try:
-                pdf = pdfs.open_pdf(path)
+                pdf, whole = pdfs.open_pdf(path)
                 if pdf.get_formtype():
                     pdf.init_forms()
             except Unreadable as error:
                 raise ParseError(f"the PDF {error}") from error
             except PdfiumError as error:
                 raise ParseError("the PDF is damaged or has no pages") from error
-            self._path, self._pdf = path, pdf
+            self._path, self._pdf, self._whole = path, pdf, whole
         return self._pdf
 
     def _close_pdf(self) -> None:

@@ -345,7 +345,7 @@ def test_pdfs_that_pdfium_refuses_are_written_anew(pages, tmp_path, monkeypatch)
 
     monkeypatch.setattr(pypdfium2, "PdfDocument", refuse_files)
     (page,) = pages(data)
-    assert page.pixels.shape == (1684, 1192, 3)
+    assert page.pixels.shape == (1684, 1192, 3) and [one["kind"] for one in page.notes] == ["cut_short"]
 
 
 def test_a_damaged_pdf_after_an_encrypted_one_is_not_called_encrypted(pages, tmp_path):

@@ -25,9 +25,10 @@ QUEUE = "The queue is full (20000 pages)."
 CODES = """
 from docparser.contract.schemas import LABELS
 from docparser.convert.format_names import FORMATS
-from docparser.documents.page import BLANK, CUT_SHORT, DARK, LONG
+from docparser.documents.page import BLANK, DARK, LONG
 from docparser.http.errors import STATUS
 from docparser.jobs.storage.states import StepState
+from docparser.opening import CUT_SHORT
 from docparser.opening.pdfs import ATTACHMENTS
 from docparser.parsing.page_report import ERROR_KINDS, VLM_FAILED
 answer = {

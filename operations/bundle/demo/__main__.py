@@ -63,6 +63,8 @@ def parse(document: inputs.Document, pages: int | None, url: str, out: Path, wei
         result = parser_client.request(url, document.path, document.file_type, timeout)
         parsed = outputs.collect(document, result, weights)
     outputs.write(parsed, document.stem, out)
+    for note in parsed.notes:
+        say(f"note: {document.path}, {note}")
     say(f"wrote {out / document.stem}.md and .json" + (f", {len(parsed.images)} images" if parsed.images else ""))
     # Bytes, because a locale's encoding may lack what the page holds.
     sys.stdout.buffer.write(parsed.markdown.encode("utf-8", "backslashreplace"))

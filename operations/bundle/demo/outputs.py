@@ -16,11 +16,13 @@ from tool_errors import UsageError
 
 @dataclass(frozen=True)
 class Parsed:
-    """A parsed document: Markdown with links to `images` (relative path -> bytes), and what is written as JSON."""
+    """A parsed document: Markdown with links to `images` (relative path -> bytes), what is written as JSON, and what
+    the parser has to say of pages."""
 
     markdown: str
     images: dict[str, bytes]
     record: dict[str, object]
+    notes: list[str]
 
 
 def check_folder(out: Path) -> None:
@@ -39,9 +41,11 @@ def collect(document: Document, result: dict[str, Any], weights: dict[str, objec
     expected = info.get("numPages", len(pages))
     if not pages or len(pages) != expected:
         raise ParseError(f"{document.path}: only {len(pages)} of {expected} pages were parsed")
+    notes: list[str] = []
     for page in (result.get("docparser") or {}).get("pages", ()):
         if "error" in page:
             raise ParseError(f"{document.path}: page {page['page']} was not parsed: {page['error']['message']}")
+        notes += [f"page {page['page']}: {note['message']}" for note in page.get("notes", ())]
     texts: list[str] = []
     images: dict[str, bytes] = {}
     records: list[dict[str, Any]] = []
@@ -53,7 +57,7 @@ def collect(document: Document, result: dict[str, Any], weights: dict[str, objec
             {"page": number, "prunedResult": page["prunedResult"], "markdown": {"text": text, "images": names}}
         )
     record = {"file": document.path.name, "weights": weights, "dataInfo": info, "pages": records}
-    return Parsed("\n\n".join(texts) + "\n", images, record)
+    return Parsed("\n\n".join(texts) + "\n", images, record, notes)
 
 
 def write(parsed: Parsed, stem: str, out: Path) -> None:

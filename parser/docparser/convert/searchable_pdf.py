@@ -58,7 +58,7 @@ def write(source: Source, pages: Pages, sink: BinaryIO) -> None:
 def _from_pdf(path: Path, pages: Pages, sink: BinaryIO) -> None:
     with contextlib.ExitStack() as stack:
         pdf = stack.enter_context(pikepdf.open(path, access_mode=pikepdf.AccessMode.stream))
-        view = stack.enter_context(contextlib.closing(pdfs.open_pdf(path)))
+        view = stack.enter_context(contextlib.closing(pdfs.open_pdf(path).document))
         if len(pdf.pages) != len(view):
             raise UneditablePdf(f"the PDF is damaged: it has {len(view)} pages or {len(pdf.pages)}")
         font, left_out = _Font(pdf), set(range(len(pdf.pages)))

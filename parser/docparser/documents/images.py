@@ -11,10 +11,10 @@ import numpy as np
 from PIL import Image
 
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
-from docparser.documents.page import CUT_SHORT, Page, note
+from docparser.documents.page import Page, note
 from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
-from docparser.opening import Unreadable, pictures
+from docparser.opening import CUT_SHORT, Unreadable, pictures
 
 
 def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:

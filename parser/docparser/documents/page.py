@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Kinds of notes. They say what the page is like; nothing failed, so none makes an answer partial.
-CUT_SHORT = "cut_short"  # the end of a picture is missing
+# Kinds of notes, beside those of ``opening``. They say what the page is like; nothing failed, so none makes an answer
+# partial.
 LONG = "long"  # the layout model sees pages squeezed into a square
 BLANK, DARK = "blank", "dark"  # nothing was read, and all is one tone
 MOST_STRETCHED = 4  # times as long as wide; a till roll or a screenshot of a whole web page is longer

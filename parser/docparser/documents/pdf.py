@@ -20,8 +20,8 @@ from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.page import Page, note
 from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
-from docparser.opening import Unreadable
-from docparser.opening.pdfs import ATTACHMENTS, UserUnits, attached, attachments, open_pdf
+from docparser.opening import CUT_SHORT, Unreadable
+from docparser.opening.pdfs import ATTACHMENTS, DAMAGED, UserUnits, attached, attachments, open_pdf
 
 KEPT_OPEN = 4  # several, because the pages of several documents take turns
 LEAST_PIXELS = 1_400_000  # 1000 x 1400: a page of few points may be a whole letter
@@ -34,7 +34,8 @@ STRIP = 0.02  # of a page's area: scanners cut a page into strips; smaller pictu
 class _MappedPdf:
     """A PDF that PDFium reads where the kernel maps the file, so it is in no memory of this process's own.
 
-    ``units``: the size of a unit of each page. Raises Unreadable, PdfiumError; ValueError for an empty file.
+    ``units``: the size of a unit of each page; ``whole``: see OpenPdf. Raises Unreadable, PdfiumError; ValueError for
+    an empty file.
     """
 
     def __init__(self, file: int) -> None:
@@ -44,7 +45,7 @@ class _MappedPdf:
             self._bytes = np.frombuffer(content, np.uint8)
             mapped = (ctypes.c_ubyte * self._bytes.size).from_address(self._bytes.ctypes.data)
             with open(file, "rb", closefd=False) as again:
-                self.document = open_pdf(mapped, again)
+                self.document, self.whole = open_pdf(mapped, again)
             self.units = UserUnits(file)
             self.document.init_forms()  # without it, the text in form fields would not be drawn
         except BaseException:
@@ -116,7 +117,7 @@ class PdfReader:
                 pixels = bitmap.to_numpy()
                 if pixels.ndim == 2 or pixels.shape[2] == 1:
                     pixels = np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
-                return Page(np.array(pixels[:, :, :3], order="C"), _notes(pdf, page, index))
+                return Page(np.array(pixels[:, :, :3], order="C"), _notes(found, page, index))
         except (PdfiumError, ValueError, OSError) as exc:
             raise InvalidDocument(f"file: page {index + 1} of the PDF cannot be rendered ({exc})") from None
 
@@ -178,10 +179,11 @@ def _size(found: ctypes._Pointer) -> int:
     )
 
 
-def _notes(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage, index: int) -> list[dict[str, str]]:
-    count = attachments(pdf) if index == 0 else 0
+def _notes(pdf: _MappedPdf, page: pypdfium2.PdfPage, index: int) -> list[dict[str, str]]:
+    count = attachments(pdf.document) if index == 0 else 0
     for place in range(pdfium.FPDFPage_GetAnnotCount(page)):
         annotation = pdfium.FPDFPage_GetAnnot(page, place)
         count += pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_FILEATTACHMENT
         pdfium.FPDFPage_CloseAnnot(annotation)
-    return [note(ATTACHMENTS, attached(count))] if count else []
+    damaged = [] if pdf.whole or index else [note(CUT_SHORT, DAMAGED)]
+    return [*damaged, *([note(ATTACHMENTS, attached(count))] if count else [])]

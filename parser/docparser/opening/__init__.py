@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+CUT_SHORT = "cut_short"  # the kind of the note: the end of a file is missing, or damaged
 File = str | Path | int  # a path, or a descriptor, which stays open
 
 

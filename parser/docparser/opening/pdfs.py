@@ -9,7 +9,7 @@ import io
 import mmap
 from decimal import Decimal
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import pypdfium2
 from pypdfium2 import PdfiumError
@@ -23,18 +23,25 @@ USER_UNIT = "/UserUnit"
 SIGNS_OF_UNITS = (USER_UNIT.encode(), b"/ObjStm")
 
 
-def open_pdf(source: str | Path | ctypes.Array[ctypes.c_ubyte], again: BinaryIO | None = None) -> pypdfium2.PdfDocument:
+class OpenPdf(NamedTuple):
+    """``whole`` is False where PDFium refused the file: ``document`` is then what qpdf found in it."""
+
+    document: pypdfium2.PdfDocument
+    whole: bool
+
+
+def open_pdf(source: str | Path | ctypes.Array[ctypes.c_ubyte], again: BinaryIO | None = None) -> OpenPdf:
     """``source`` is a path or what the file holds, and ``again`` then the file. Raises Unreadable for a file that is
-    encrypted or damaged."""
+    encrypted or too damaged."""
     with contextlib.suppress(PdfiumError):
-        return pypdfium2.PdfDocument(source)
+        return OpenPdf(pypdfium2.PdfDocument(source), whole=True)
     import pikepdf  # not at the top: a renderer starts in half the time without it, and few files need it
 
     # The reason is not PDFium's to say: of some files it reports the error of the file before.
     try:
         with pikepdf.open(again or source) as pdf, io.BytesIO() as anew:
             pdf.save(anew)
-            return pypdfium2.PdfDocument(anew.getvalue())
+            return OpenPdf(pypdfium2.PdfDocument(anew.getvalue()), whole=False)
     except pikepdf.PasswordError:
         raise Unreadable("is encrypted; remove its password first") from None
     except (pikepdf.PdfError, *REPAIR_ERRORS):
@@ -42,6 +49,8 @@ def open_pdf(source: str | Path | ctypes.Array[ctypes.c_ubyte], again: BinaryIO 
 
 
 ATTACHMENTS = "attachments"  # the kind of the note
+# Of a PDF that is not whole.
+DAMAGED = "the PDF is damaged, or its end is missing; what was found in it was read, and pages may be missing"
 
 
 def attachments(pdf: pypdfium2.PdfDocument) -> int:

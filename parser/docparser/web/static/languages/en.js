@@ -146,7 +146,7 @@ export default {
   "noted.length": "the text was cut, because it is too long.",
   "noted.place": "the model named places that are not on the page.",
   "noted.other": "the service says why.",
-  "remark.cut_short": "The end of page {number} is missing in the file; what is there was read.",
+  "remark.cut_short": "Page {number}: the file is damaged or its end is missing; what is there was read.",
   "remark.attachments": "Page {number}: the PDF carries files of its own, which are not read. Take them out and send them.",
   "remark.long": "Page {number} is very long; small text may be lost. Cut it into pieces.",
   "remark.blank": "Page {number} is blank.",

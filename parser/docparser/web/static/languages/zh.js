@@ -140,7 +140,7 @@ export default {
   "noted.length": "文本过长，已截断。",
   "noted.place": "模型给出的位置不在页面内。",
   "noted.other": "原因见服务的说明。",
-  "remark.cut_short": "第 {number} 页的文件末尾缺失；已读取现有部分。",
+  "remark.cut_short": "第 {number} 页：文件损坏或末尾缺失；已读取现有部分。",
   "remark.attachments": "第 {number} 页：该 PDF 带有附件，附件未读取。请取出后单独提交。",
   "remark.long": "第 {number} 页过长，小字可能丢失。请裁成几段。",
   "remark.blank": "第 {number} 页为空白页。",
