@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -66,10 +67,14 @@ def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(open_plac
     lost = first.claim()
     assert second.queue.reclaim() == 0  # it lives
     first.die()
-    wait_for(lambda: second.queue.reclaim() == 1)  # PostgreSQL notices the end of a session by and by
+    wait_for(functools.partial(reclaims_one, second))  # PostgreSQL notices the end of a session by and by
     assert [page for _, page in second.work()] == [lost.number, 3]
     job, counts, _, _ = second.store.look(job_id)
     assert job.state is JobState.DONE and counts.done == 3
+
+
+def reclaims_one(place: Place) -> bool:
+    return place.queue.reclaim() == 1
 
 
 def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place):
@@ -79,7 +84,7 @@ def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place):
         assert place.claim().number == 1
         place.die()
         place = open_place()
-        wait_for(lambda queue=place.queue: queue.reclaim() == 1)
+        wait_for(functools.partial(reclaims_one, place))
     assert place.try_claim() is None
     assert place.store.job(job_id).state is JobState.FAILED
 

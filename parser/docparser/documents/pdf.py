@@ -45,7 +45,7 @@ class _MappedPdf:
             self._bytes = np.frombuffer(content, np.uint8)
             mapped = (ctypes.c_ubyte * self._bytes.size).from_address(self._bytes.ctypes.data)
             with open(file, "rb", closefd=False) as again:
-                self.document, self.whole = open_pdf(mapped, again)
+                self.document, self.whole = open_pdf(again, mapped)
             self.units = UserUnits(file)
             self.document.init_forms()  # without it, the text in form fields would not be drawn
         except BaseException:

@@ -30,16 +30,16 @@ class OpenPdf(NamedTuple):
     whole: bool
 
 
-def open_pdf(source: str | Path | ctypes.Array[ctypes.c_ubyte], again: BinaryIO | None = None) -> OpenPdf:
-    """``source`` is a path or what the file holds, and ``again`` then the file. Raises Unreadable for a file that is
-    encrypted or too damaged."""
+def open_pdf(file: str | Path | BinaryIO, mapped: ctypes.Array[ctypes.c_ubyte] | None = None) -> OpenPdf:
+    """``mapped`` is what the file holds, where it is mapped already. Raises Unreadable for a file that is encrypted or
+    too damaged."""
     with contextlib.suppress(PdfiumError):
-        return OpenPdf(pypdfium2.PdfDocument(source), whole=True)
+        return OpenPdf(pypdfium2.PdfDocument(file if mapped is None else mapped), whole=True)
     import pikepdf  # not at the top: a renderer starts in half the time without it, and few files need it
 
     # The reason is not PDFium's to say: of some files it reports the error of the file before.
     try:
-        with pikepdf.open(again or source) as pdf, io.BytesIO() as anew:
+        with pikepdf.open(file) as pdf, io.BytesIO() as anew:
             pdf.save(anew)
             return OpenPdf(pypdfium2.PdfDocument(anew.getvalue()), whole=False)
     except pikepdf.PasswordError:
