@@ -50,7 +50,7 @@ class Tolerance:
 
     memory_share: float = 0.25
     memory_mib: float = 300.0
-    descriptors: int = 32
+    descriptors: int = 64  # each renderer keeps up to four PDFs open, by two descriptors each
     helpers: int = 4
     scratch_mib: float = 32.0
     disk_mib: float = 16.0
