@@ -203,7 +203,7 @@ BEFORE = Usage(HELD, 100, {"parser": 1, "worker": 2}, 0, 10, 5)
     ("after", "word"),
     [
         (Usage({**HELD, "worker": 1101}, 100, BEFORE.processes, 0, 10, 5), "worker 800 -> 1101"),
-        (Usage(HELD, 133, BEFORE.processes, 0, 10, 5), "descriptors"),
+        (Usage(HELD, 165, BEFORE.processes, 0, 10, 5), "descriptors"),
         (Usage(HELD, 100, {"parser": 1, "worker": 3}, 0, 10, 5), "processes"),
         (Usage(HELD, 100, {"parser": 1, "worker": 1}, 0, 10, 5), "processes"),
         (Usage(HELD, 100, {**BEFORE.processes, "docparser.reader": 5}, 0, 10, 5), "docparser.reader"),
