@@ -36,7 +36,7 @@ DIFFERENCES: dict[tuple[str, str], tuple[Any, Any, str]] = {
     **{
         (service, "env SETTINGS_PLACE"): (
             ".env beside compose.yaml",
-            f"{service}.env of the overlay (ConfigMap {service}-settings)",
+            f"the ConfigMap {service}-settings (deploy/kubernetes/base/{service}.env)",
             "each says where its own are set",
         )
         for service in ("vlm", "parser")

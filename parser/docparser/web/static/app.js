@@ -52,7 +52,7 @@ async function take(files) {
   const troubles = [];
   for (const file of files) {
     try {
-      await documents.add(file, settings); // the first is shown; nobody is taken away from what he reads
+      await documents.add(file, settings); // the first is shown; nobody is taken away from what they read
     } catch (error) {
       troubles.push(failure(error, file.name));
     }
