@@ -64,7 +64,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
                     parsers, works, options.formats, request, options.concurrency, options.patience, display, reader
                 )
                 await run.run()
-        except* ToolError as group:
+        except BaseExceptionGroup as group:  # of `except*`, Python 3.11.2 makes a group again
             raise group.exceptions[0] from None
         finally:
             display.stop()

@@ -18,7 +18,7 @@ from typing import Any
 
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
-from docparser.errors import NotReady, ParserError, VlmUnavailable
+from docparser.errors import NotReady, VlmUnavailable
 from docparser.models.served_model import ServedModel
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
@@ -95,7 +95,7 @@ class PageService:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._read(document, number, flow)) for number in numbers]
-        except* ParserError as several:
+        except BaseExceptionGroup as several:  # of `except*`, Python 3.11.2 makes a group again
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.system_packages import needs
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/api.md").read_text()
 ADDRESS = "http://127.0.0.1:8080"
@@ -62,6 +64,7 @@ def test_every_heading_with_commands_is_tested():
     assert commands().keys() == OUTPUTS.keys()
 
 
+@needs("curl")
 @pytest.mark.parametrize("heading", OUTPUTS)
 def test_commands_work_as_pasted(parser, tmp_path: Path, heading: str):
     (tmp_path / "tests").mkdir()
