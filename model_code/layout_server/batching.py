@@ -75,7 +75,8 @@ class Batcher:
             while len(self._waiting) < self._most_pages and (left := deadline - loop.time()) > 0:
                 self._arrived.clear()
                 try:
-                    await asyncio.wait_for(self._arrived.wait(), left)
+                    async with asyncio.timeout(left):
+                        await self._arrived.wait()
                 except TimeoutError:
                     break
             batch = self._take()
@@ -96,7 +97,8 @@ class Batcher:
         try:
             pages = [page for page, _ in batch]
             call = asyncio.get_running_loop().run_in_executor(self._thread, self._run, pages)
-            found = await asyncio.wait_for(call, self._longest_s)
+            async with asyncio.timeout(self._longest_s):
+                found = await call
         except Exception as exc:  # of torch, the driver, or memory; what was checked before is no cause
             log.exception("the device failed on %d pages", len(batch))
             self.failed = exc

@@ -57,7 +57,8 @@ class PixelBudget:
             place = pixels, asyncio.get_running_loop().create_future()
             self._waiting.append(place)
             try:
-                await asyncio.wait_for(asyncio.shield(place[1]), patience_s)
+                async with asyncio.timeout(patience_s):
+                    await asyncio.shield(place[1])
             except BaseException:
                 if place in self._waiting:
                     self._waiting.remove(place)

@@ -78,19 +78,21 @@ class Ready(Readiness):
         return {}
 
 
+def runner_of(place: Place, service: SimulatedService) -> JobRunner:
+    settings = Settings(workers=1, pages_in_flight=PAGES)
+    retention = Retention(place.database, place.files, age_s=1e6, most_bytes=1 << 40)
+    anyone = Allowance(KeyRing(), UsageLedger(place.files.root / "usage.sqlite3"), ClientMetrics(CollectorRegistry()))
+    damage = Damage(place.queue, CollectorRegistry())
+    return JobRunner(settings, service, Ready(), place.store, place.queue, place.files, retention, anyone, damage)
+
+
 def test_the_guilty_page_ends_and_the_others_are_parsed(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(runner_module, "POLL_S", 0.01)
     place, service = Place(tmp_path), SimulatedService()
     job_id = place.submit(PAGES)
-    retention = Retention(place.database, place.files, age_s=1e6, most_bytes=1 << 40)
 
     async def scenario() -> None:
-        settings = Settings(workers=1, pages_in_flight=PAGES)
-        anyone = Allowance(
-            KeyRing(), UsageLedger(place.files.root / "usage.sqlite3"), ClientMetrics(CollectorRegistry())
-        )
-        damage = Damage(place.queue, CollectorRegistry())
-        runner = JobRunner(settings, service, Ready(), place.store, place.queue, place.files, retention, anyone, damage)
+        runner = runner_of(place, service)
         runner.start()
         for _ in itertools.count():
             if place.store.job(job_id).state.ended:
@@ -105,3 +107,15 @@ def test_the_guilty_page_ends_and_the_others_are_parsed(tmp_path: Path, monkeypa
     assert failed.number == GUILTY and f"went away {ABSENCES} times" in str(failed.error)
     assert service.begun[GUILTY] == ABSENCES
     assert max(count for number, count in service.begun.items() if number != GUILTY) <= SUSPECT + 1
+
+
+def test_the_runner_ends_although_it_is_woken_in_the_same_turn(tmp_path: Path):
+    async def scenario() -> None:
+        runner = runner_of(Place(tmp_path), SimulatedService())
+        runner.start()
+        await asyncio.sleep(0.2)  # it found nothing, and waits
+        runner.wake()
+        async with asyncio.timeout(5):
+            await runner.close()
+
+    asyncio.run(scenario())

@@ -132,7 +132,8 @@ class JobRunner:
                 log.exception("the queue of jobs cannot be read")
                 await asyncio.sleep(PAUSE_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._awake.wait(), POLL_S)
+                async with asyncio.timeout(POLL_S):
+                    await self._awake.wait()
             self._awake.clear()
 
     def _has_room(self) -> bool:

@@ -82,7 +82,8 @@ class SelfTest:
         except OSError as exc:
             return f"it cannot be started: {exc}"
         try:
-            output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
+            async with asyncio.timeout(TIMEOUT_S):
+                output, _ = await process.communicate()
         except TimeoutError:
             return f"it took longer than {TIMEOUT_S:.0f} s"
         finally:

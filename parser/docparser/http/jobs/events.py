@@ -85,7 +85,8 @@ async def _stream(jobs: JobService, job_id: str, owner: str, after: int) -> Asyn
             if job.state.ended:
                 return
             try:
-                await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await changed.wait()
             except TimeoutError:
                 yield b": still here\n\n"
 

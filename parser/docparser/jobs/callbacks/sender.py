@@ -251,4 +251,5 @@ class CallbackSender:
             except Exception:
                 log.exception("callbacks")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(earlier.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await earlier.wait()
