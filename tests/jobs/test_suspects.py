@@ -88,6 +88,7 @@ def runner_of(place: Place, service: SimulatedService) -> JobRunner:
 
 def test_the_guilty_page_ends_and_the_others_are_parsed(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(runner_module, "POLL_S", 0.01)
+    monkeypatch.setattr(runner_module, "PAUSE_S", 0.05)
     place, service = Place(tmp_path), SimulatedService()
     job_id = place.submit(PAGES)
 
