@@ -4,16 +4,22 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.paths import python_of
+from tests.support.paths import ROOT, python_of
 from tests.support.processes import child_environment
 
 KEY = "a-key-of-the-operator"
+
+
+def without_proxies() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
 
 
 @contextlib.contextmanager
@@ -49,3 +55,14 @@ def guarded_url(tmp_path_factory) -> Iterator[str]:
     """A parser that asks for KEY."""
     with running_parser(tmp_path_factory.mktemp("guarded"), KEY) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what tests/api/typescript names, for tests that need nodejs and npm."""
+    folder = tmp_path_factory.mktemp("sdk") / "typescript"
+    shutil.copytree(ROOT / "tests/api/typescript", folder)
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert not done.returncode, done.stderr
+    return folder

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A parser with a simulated VLM and the simulated layout model, for tests that run in another environment.
 
-Run by the parser environment's Python: `python -m tests.api.parser_for_requests FOLDER [KEY]`. Prints the parser's
-address when it is ready, and ends when its standard input does. With KEY it asks for that key, and its page work is
-simulated, so that it starts quickly: a page's text is what `simulated_page_work` asks the VLM.
+Run by the parser environment's Python: `python -m tests.api.parser_for_requests FOLDER [KEY [SETTING=VALUE ...]]`.
+Prints the parser's address when it is ready, and ends when its standard input does. With KEY it asks for that key, and
+its page work is simulated, so that it starts quickly: a page's text is what `simulated_page_work` asks the VLM.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from tests.support.simulated_layout import build
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
 
 
-def main(folder: Path, key: str = "") -> None:
+def main(folder: Path, key: str = "", *more: str) -> None:
     layout = build(folder / "PP-DocLayoutV2")
     vlm = SimulatedVlm()
-    settings = {"VLM_URL": vlm.url, "LAYOUT_MODEL_DIR": str(layout), **LIMITS}
+    settings = {
+        "VLM_URL": vlm.url,
+        "LAYOUT_MODEL_DIR": str(layout),
+        **LIMITS,
+        **dict(each.split("=", 1) for each in more),
+    }
     words = ("-m", "docparser")
     if key:
         vlm.answer = lambda request, number: prompt_of(request)

@@ -6,8 +6,6 @@ What it asks of a host beside loopback is refused, and told."""
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import KEY
+from tests.api.conftest import KEY, without_proxies
 from tests.support.paths import ROOT
 from tests.support.system_packages import needs
 
@@ -23,23 +21,13 @@ PAGE = ROOT / "tests/data/letter.png"
 pytestmark = needs("nodejs", "npm")
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sdk") / "typescript"
-    shutil.copytree(ROOT / "tests/api/typescript", folder)
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert not done.returncode, done.stderr
-    return folder
-
-
 @pytest.fixture
 def ask(installed: Path, tmp_path: Path) -> Callable[[str, str], dict[str, Any]]:
     """Asks a parser for a page, its pictures and its lines of text."""
 
     def ask(url: str, key: str) -> dict[str, Any]:
-        env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         command = ["node", "ask.mjs", url, key, str(PAGE), str(tmp_path)]
+        env = without_proxies()
         done = subprocess.run(command, cwd=installed, env=env, capture_output=True, text=True, timeout=300, check=False)
         assert not done.returncode, done.stderr
         return json.loads(done.stdout)

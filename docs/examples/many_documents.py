@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Parse a folder of documents with jobs, many at once, and go on where the last call stopped.
+
+    pip install httpx
+    python many_documents.py scans/ parsed/ --url http://127.0.0.1:8080
+
+Writes parsed/NAME.md for each file of scans/. The exit status is 0 if every page of every document was read.
+
+- Bounded: at most --at-once documents are with the service.
+- Idempotent: the same file gets the same job, also in a second call; what is written is not asked for again.
+- Retrying: a full queue, a full disk, a service that starts again, a cut connection are waited out.
+- Told: with --listen, the service says when a job has ended (PARSER_CALLBACK_HOSTS on its side, CALLBACK_SECRET here).
+  A call that got lost costs a minute, because the whole batch is looked at then anyway.
+
+PARSER_API_KEY is the key, where the service asks for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import hmac
+import http.server
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+JOBS = "/api/v2/ocr/jobs"
+COME_AGAIN = {429, 502, 503, 504, 507}
+PATIENCE_S = 3600.0  # for a service that is away
+LOOK_S, LOOK_ALTHOUGH_TOLD_S = 2.0, 60.0
+
+
+class Refused(Exception):
+    """The service will not take this document, however often it is sent."""
+
+
+class Away(Exception):
+    """The service was away for PATIENCE_S."""
+
+
+class Batch:
+    """The documents of one folder. Their jobs share a `batchId`, so that one request tells how all of them stand."""
+
+    def __init__(self, http: httpx.AsyncClient, name: str, callback_url: str | None) -> None:
+        self._http = http
+        self._name = name
+        self._callback_url = callback_url
+        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self.news = asyncio.Event()
+
+    async def submit(self, document: Path) -> str:
+        """The id of the document's job. The same file gets the job that it got before."""
+        content = await asyncio.to_thread(document.read_bytes)
+        digest = hashlib.sha256(f"{self._name} {document}\n".encode() + content).hexdigest()
+        fields = {"model": "PaddleOCR-VL", "batchId": self._name}
+        if self._callback_url:
+            fields["callbackUrl"] = self._callback_url
+        files = {"file": (document.name, content)}
+        answer = await self._ask("POST", JOBS, data=fields, files=files, headers={"Idempotency-Key": digest})
+        return answer.json()["data"]["jobId"]
+
+    async def ended(self, job_id: str) -> dict[str, Any]:
+        """The job's state once it has ended."""
+        future = self._waiting[job_id] = asyncio.get_running_loop().create_future()
+        self.news.set()  # it may have ended in an earlier call
+        return await future
+
+    async def retry(self, job_id: str) -> None:
+        """Let the failed pages be read again."""
+        await self._ask("POST", f"{JOBS}/{job_id}/retry")
+
+    async def markdown(self, job_id: str) -> bytes:
+        return (await self._ask("GET", f"{JOBS}/{job_id}/result", params={"format": "md"})).content
+
+    async def look(self) -> None:
+        """Look at the whole batch again and again, at once when there is news."""
+        while True:
+            self.news.clear()
+            if self._waiting:
+                answer = await self._ask("GET", f"{JOBS}/batch/{self._name}")
+                for job in answer.json()["data"]["extractResult"]:
+                    if job["state"] in ("done", "failed") and job["jobId"] in self._waiting:
+                        self._waiting.pop(job["jobId"]).set_result(job)
+            try:
+                async with asyncio.timeout(LOOK_ALTHOUGH_TOLD_S if self._callback_url else LOOK_S):
+                    await self.news.wait()
+            except TimeoutError:
+                pass
+
+    async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """Send until there is an answer that stays. Raises Refused if it is an error, and Away."""
+        pause, deadline = 1.0, time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                answer = await self._http.request(method, path, **what)
+                if answer.status_code not in COME_AGAIN:
+                    if answer.is_error:
+                        raise Refused(f"{answer.status_code} {answer.text}")
+                    return answer
+                asked = answer.headers.get("Retry-After", "")
+                pause = float(asked) if asked.isdigit() else pause
+                trouble = f"{answer.status_code} {answer.text}"
+            except httpx.TransportError as error:
+                trouble = repr(error)
+            if time.monotonic() > deadline:
+                raise Away(trouble)
+            await asyncio.sleep(pause * random.uniform(1, 1.5))  # not all at the same moment
+            pause = min(2 * pause, 60)
+
+
+async def parse(batch: Batch, places: asyncio.Semaphore, document: Path, target: Path) -> bool:
+    """Parse one document and write its Markdown; tell whether all of its pages are there."""
+    async with places:
+        try:
+            job_id = await batch.submit(document)
+            job = await batch.ended(job_id)
+            if job["docparser"]["pages"]["failed"]:
+                await batch.retry(job_id)
+                job = await batch.ended(job_id)
+            if job["state"] == "failed":
+                raise Refused(job.get("errorMsg") or "it was cancelled")
+            if lost := job["docparser"]["pages"]["failed"]:
+                raise Refused(f"{lost} pages could not be read")
+            text = await batch.markdown(job_id)
+        except (Refused, OSError) as error:
+            print(f"{document}: {error}", flush=True)
+            return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    part.write_bytes(text)
+    part.replace(target)
+    print(f"{document}: {target}", flush=True)
+    return True
+
+
+def listen(port: int, secret: str, news: Callable[[], object]) -> None:
+    """Call `news` for each signed callback (Standard Webhooks 1.0) that comes to a port of this machine."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body, head = self.rfile.read(int(self.headers["Content-Length"])), self.headers
+            signed = f"{head['webhook-id']}.{head['webhook-timestamp']}.".encode() + body
+            right = "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+            good = any(hmac.compare_digest(right, each) for each in head["webhook-signature"].split())
+            good = good and abs(time.time() - int(head["webhook-timestamp"])) < 300
+            self.send_response(204 if good else 401)
+            self.end_headers()
+            if good:
+                news()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("0.0.0.0", port), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--url", default="http://127.0.0.1:8080", help="the parser (%(default)s)")
+    parser.add_argument("--at-once", type=int, default=50, help="documents with the service at once (%(default)s)")
+    parser.add_argument("--listen", type=int, metavar="PORT", help="hear callbacks on this port")
+    parser.add_argument("--callback-url", help="this program as the service reaches it (http://127.0.0.1:PORT)")
+    words = parser.parse_args()
+    callback_url = words.callback_url or (f"http://127.0.0.1:{words.listen}" if words.listen else None)
+    key = os.environ.get("PARSER_API_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    documents = sorted(path for path in words.folder.rglob("*") if path.is_file())
+    targets = {path: words.out / path.relative_to(words.folder).with_name(path.name + ".md") for path in documents}
+    left = {path: target for path, target in targets.items() if not target.exists()}
+    name = hashlib.sha256(str(words.folder.resolve()).encode()).hexdigest()[:16]
+    async with httpx.AsyncClient(base_url=words.url, headers=headers, timeout=120) as client:
+        batch = Batch(client, name, callback_url)
+        if words.listen:
+            loop = asyncio.get_running_loop()
+            listen(words.listen, os.environ["CALLBACK_SECRET"], lambda: loop.call_soon_threadsafe(batch.news.set))
+        places, whole = asyncio.Semaphore(words.at_once), 0
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                looking = tasks.create_task(batch.look())
+                reading = [tasks.create_task(parse(batch, places, path, target)) for path, target in left.items()]
+                whole = sum([await task for task in reading])
+                looking.cancel()
+        except* Away as away:
+            print(f"the service is away: {away.exceptions[0]}; call again later")
+    print(f"{len(documents)} documents: {len(documents) - len(left)} there before, {whole} parsed")
+    return int(whole < len(left))
+
+
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(main()))

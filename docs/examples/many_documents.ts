@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parse a folder of documents with jobs, many at once, and go on where the last call stopped. Node.js 20 or newer:
+//
+//     npx tsx many_documents.ts scans/ parsed/ http://127.0.0.1:8080
+//
+// The same as many_documents.py beside it: bounded, idempotent, retrying. With LISTEN=9000 and CALLBACK_SECRET the
+// service says when a job has ended (PARSER_CALLBACK_HOSTS on its side). PARSER_API_KEY is the key, where one is asked for.
+
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { access, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const JOBS = "/api/v2/ocr/jobs";
+const COME_AGAIN = new Set([429, 502, 503, 504, 507]);
+const PATIENCE_MS = 3600_000; // for a service that is away
+const AT_ONCE = 50;
+const { PARSER_API_KEY: key, CALLBACK_SECRET: secret, LISTEN: port } = process.env;
+const [folder, out, url = "http://127.0.0.1:8080"] = process.argv.slice(2);
+
+interface Job {
+  jobId: string;
+  state: "pending" | "running" | "done" | "failed";
+  errorMsg?: string;
+  docparser: { pages: { queued: number; running: number; done: number; failed: number } };
+}
+
+/** The service will not take this document, however often it is sent. */
+class Refused extends Error {}
+
+/** Send until there is an answer that stays. Throws Refused if it is an error, and an Error if the service is away. */
+async function ask(method: string, path: string, body?: FormData, more: Record<string, string> = {}): Promise<Response> {
+  const headers = key ? { ...more, Authorization: `Bearer ${key}` } : more;
+  const deadline = Date.now() + PATIENCE_MS;
+  for (let pause = 1; ; pause = Math.min(2 * pause, 60)) {
+    const signal = AbortSignal.timeout(120_000);
+    const answer = await fetch(url + path, { method, body, headers, signal }).catch((error: Error) => error);
+    if (answer instanceof Response && answer.ok) return answer;
+    const trouble = answer instanceof Response ? `${answer.status} ${await answer.text()}` : String(answer);
+    if (answer instanceof Response) {
+      if (!COME_AGAIN.has(answer.status)) throw new Refused(trouble);
+      pause = Number(answer.headers.get("Retry-After")) || pause;
+    }
+    if (Date.now() > deadline) throw new Error(`the service is away: ${trouble}; call again later`);
+    await sleep(1000 * pause * (1 + Math.random() / 2)); // not all at the same moment
+  }
+}
+
+// The documents' jobs share a batchId, so that one request tells how all of them stand.
+const batch = createHash("sha256").update(resolve(folder)).digest("hex").slice(0, 16);
+const waiting = new Map<string, (job: Job) => void>();
+let news = (): void => undefined; // wakes `look`
+
+/** The id of the document's job. The same file gets the job that it got before. */
+async function submit(document: string): Promise<string> {
+  const content = await readFile(document);
+  const body = new FormData();
+  body.set("model", "PaddleOCR-VL");
+  body.set("batchId", batch);
+  if (port) body.set("callbackUrl", `http://127.0.0.1:${port}`);
+  body.set("file", new Blob([content]), basename(document));
+  const digest = createHash("sha256").update(`${batch} ${document}\n`).update(content).digest("hex");
+  const answer = await ask("POST", JOBS, body, { "Idempotency-Key": digest });
+  return (await answer.json()).data.jobId;
+}
+
+/** The job's state once it has ended. */
+function ended(jobId: string): Promise<Job> {
+  const job = new Promise<Job>((found) => waiting.set(jobId, found));
+  news(); // it may have ended in an earlier call
+  return job;
+}
+
+/** Look at the whole batch again and again, at once when there is news. */
+async function look(working: () => boolean): Promise<void> {
+  while (working()) {
+    const told = new Promise<void>((resolve) => (news = resolve));
+    if (waiting.size) {
+      const answer = await ask("GET", `${JOBS}/batch/${batch}`);
+      const jobs: Job[] = (await answer.json()).data.extractResult;
+      for (const job of jobs.filter(({ state }) => state === "done" || state === "failed")) {
+        waiting.get(job.jobId)?.(job);
+        waiting.delete(job.jobId);
+      }
+    }
+    const stop = new AbortController();
+    await Promise.race([told, sleep(port ? 60_000 : 2_000, undefined, stop).catch(() => undefined)]);
+    stop.abort();
+  }
+}
+
+/** Parse one document and write its Markdown; tell whether all of its pages are there. */
+async function parse(document: string, target: string): Promise<boolean> {
+  try {
+    const id = await submit(document);
+    let job = await ended(id);
+    if (job.docparser.pages.failed) {
+      await ask("POST", `${JOBS}/${id}/retry`);
+      job = await ended(id);
+    }
+    if (job.state === "failed") throw new Refused(job.errorMsg ?? "it was cancelled");
+    if (job.docparser.pages.failed) throw new Refused(`${job.docparser.pages.failed} pages could not be read`);
+    const answer = await ask("GET", `${JOBS}/${id}/result?format=md`);
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(`${target}.part`, Buffer.from(await answer.arrayBuffer()));
+    await rename(`${target}.part`, target);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    console.log(`${document}: ${error.message}`);
+    return false;
+  }
+  console.log(`${document}: ${target}`);
+  return true;
+}
+
+/** Hear signed callbacks (Standard Webhooks 1.0). */
+function listen(port: string, secret: string): void {
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const head = (name: string): string => String(request.headers[`webhook-${name}`] ?? "");
+    const signed = Buffer.concat([Buffer.from(`${head("id")}.${head("timestamp")}.`), ...chunks]);
+    const hmac = createHmac("sha256", Buffer.from(secret.replace("whsec_", ""), "base64")).update(signed);
+    const right = Buffer.from(`v1,${hmac.digest("base64")}`);
+    const signatures = head("signature").split(" ").map((each) => Buffer.from(each));
+    const known = signatures.some((each) => each.length === right.length && timingSafeEqual(each, right));
+    const good = known && Math.abs(Date.now() / 1000 - Number(head("timestamp"))) < 300;
+    response.writeHead(good ? 204 : 401).end();
+    if (good) news();
+  });
+  server.listen(Number(port)).unref();
+}
+
+const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+const documents = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)).sort();
+const targets = documents.map((document): [string, string] => [document, join(out, `${relative(folder, document)}.md`)]);
+const written = await Promise.all(targets.map(([, target]) => access(target).then(() => true, () => false)));
+const queue = targets.filter((_, index) => !written[index]);
+const left = queue.length;
+if (port && secret) listen(port, secret);
+
+let parsed = 0;
+async function work(): Promise<void> {
+  for (let next = queue.shift(); next; next = queue.shift()) if (await parse(...next)) parsed += 1;
+}
+let working = true;
+const workers = Promise.all(Array.from({ length: AT_ONCE }, work)).finally(() => ((working = false), news()));
+await Promise.all([workers, look(() => working)]);
+console.log(`${documents.length} documents: ${documents.length - left} there before, ${parsed} parsed`);
+process.exitCode = Number(parsed < left);

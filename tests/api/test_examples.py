@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of docs/examples, as their readers run them: with a key, refusals for a while, callbacks, a bad file."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.api.conftest import KEY, running_parser, without_proxies
+from tests.support.callback_receiver import SECRET
+from tests.support.paths import ROOT
+from tests.support.processes import free_port
+from tests.support.simulated_http import JsonHandler, SimulatedServer
+from tests.support.system_packages import needs
+
+EXAMPLES = ROOT / "docs/examples"
+PORT = free_port()
+DROPPED = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
+
+
+class Hurdles(SimulatedServer):
+    """Stands before the parser: it refuses each third request for now, and cuts each fifth."""
+
+    def __init__(self, parser: str) -> None:
+        self.parser, self.numbers = parser, itertools.count(1)
+        super().__init__()
+
+    def __enter__(self) -> Hurdles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def handler(self) -> type[JsonHandler]:
+        hurdles = self
+
+        class Handler(JsonHandler):
+            def do_GET(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                number = next(hurdles.numbers)
+                if not number % 5:
+                    return self.connection.shutdown(socket.SHUT_RDWR)
+                if not number % 3:
+                    return self.text(429, "later", Retry_After="0")
+                headers = {name: value for name, value in self.headers.items() if name.lower() not in DROPPED}
+                with httpx.Client(trust_env=False, timeout=60) as client:
+                    answer = client.request(self.command, hurdles.parser + self.path, content=body, headers=headers)
+                self.text(answer.status_code, answer.text, Content_Type=answer.headers["Content-Type"])
+
+            do_POST = do_GET
+
+        return Handler
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    settings = {
+        "PARSER_CALLBACK_HOSTS": f"127.0.0.1:{PORT}",
+        "PARSER_CALLBACK_NETWORKS": "127.0.0.0/8",
+        "PARSER_CALLBACK_SECRETS": SECRET,
+    }
+    words = [f"{name}={value}" for name, value in settings.items()]
+    with running_parser(tmp_path_factory.mktemp("examples"), KEY, *words) as parser, Hurdles(parser) as hurdles:
+        yield f"http://127.0.0.1:{hurdles.port}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Six documents, two of them alike, and one that is none."""
+    scans = tmp_path / "scans"
+    (scans / "2024").mkdir(parents=True)
+    for name in ("report.png", "2024/report.png", "2024/letter.png", "handbook.pdf", "发票 1.png"):
+        source = ROOT / "tests/data" / (Path(name).name if name.isascii() else "invoice.png")
+        shutil.copy(source, scans / name)
+    (scans / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing")
+    return scans
+
+
+def jobs(url: str, folder: Path) -> list[str]:
+    """The ids of the folder's jobs."""
+    batch = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    headers = {"Authorization": f"Bearer {KEY}"}
+    while True:
+        with contextlib.suppress(httpx.TransportError):
+            answer = httpx.get(f"{url}/api/v2/ocr/jobs/batch/{batch}", headers=headers, trust_env=False)
+            if answer.status_code == 200:
+                return [job["jobId"] for job in answer.json()["data"]["extractResult"]]
+
+
+def check(command: list[str], url: str, folder: Path, extra: dict[str, str], cwd: Path) -> None:
+    """Run an example twice: the second call asks for nothing that the first one wrote."""
+    env = {**without_proxies(), "PARSER_API_KEY": KEY, **extra}
+    for there in (0, 5):
+        done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
+        *lines, last = done.stdout.splitlines()
+        assert last == f"6 documents: {there} there before, {5 - there} parsed", done.stdout + done.stderr
+        assert done.returncode == 1 and sum("broken.pdf: " in line for line in lines) == 1, done.stderr
+        assert len(jobs(url, folder)) == 6
+    out = cwd / "parsed"
+    written = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    assert written == sorted(
+        f"{name}.md" for name in ("report.png", "2024/report.png", "2024/letter.png", "handbook.pdf", "发票 1.png")
+    )
+    assert "page 3" in (out / "handbook.pdf.md").read_text()
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_python(url: str, folder: Path, tmp_path: Path, told: bool):
+    words = ["--listen", str(PORT)] if told else []
+    command = [sys.executable, str(EXAMPLES / "many_documents.py"), str(folder), "parsed", "--url", url, *words]
+    check(command, url, folder, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
+
+
+@needs("nodejs", "npm")
+def test_typescript(url: str, folder: Path, installed: Path, tmp_path: Path):
+    shutil.copy(EXAMPLES / "many_documents.ts", installed)
+    options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
+    subprocess.run(
+        ["node", "node_modules/typescript/bin/tsc", *options, "many_documents.ts"], cwd=installed, check=True
+    )
+    command = ["node", str(installed / "many_documents.js"), str(folder), "parsed", url]
+    check(command, url, folder, {"CALLBACK_SECRET": SECRET, "LISTEN": str(PORT)}, tmp_path)
