@@ -15,6 +15,8 @@ BROWSER = ("chromium",)
 # Of the documents that the service writes.
 READERS = ("poppler-utils", "libreoffice-writer-nogui")
 COMPILER = ("gcc", "binutils")
+# Of files for the system's own programs.
+CHECKERS = ("systemd", "prometheus", "nginx-light")
 # For tests/support/engine, which starts a container engine of its own where none answers.
 ENGINE = ("runc", "iptables", "debootstrap")
 
@@ -67,7 +69,12 @@ GROUPS = {
         ),
         Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
         Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm")),
-        Group("bundle", "tools", ("tests/bundle", "tests/runner"), some_need=("haproxy", "openssl", *COMPILER)),
+        Group(
+            "bundle",
+            "tools",
+            ("tests/bundle", "tests/runner"),
+            some_need=("haproxy", "openssl", *CHECKERS, *COMPILER),
+        ),
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser"), some_need=("curl",)),
         # README's commands in a minimal root that is made for them.
         Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
