@@ -62,6 +62,11 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
         raise WrongValue(name, error.value, "a port number from 1 to 65535") from None
 
 
+def is_link(name: str, value: str) -> bool:
+    """Whether this is the address that a cluster sets for a service, like VLM_PORT=tcp://10.0.0.7:8000."""
+    return name.endswith("_PORT") and LINK_ADDRESS.match(value) is not None
+
+
 def unknown(
     env: Mapping[str, str], prefixes: tuple[str, ...], names: Collection[str], internal: Collection[str] = ()
 ) -> list[str]:
@@ -73,7 +78,7 @@ def unknown(
     for name in sorted(env):
         if not name.startswith(prefixes) or name in names or name in internal:
             continue
-        if SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and LINK_ADDRESS.match(env[name])):
+        if SERVICE_LINK.fullmatch(name) or is_link(name, env[name]):
             continue
         near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.75)
         hint = f"did you mean {near[0]}?" if near else "docs/settings.md has all settings"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of all that is not the parser, as a table that the code reads; the parser's are docparser.settings.
 
-docs/settings.md and settings.schema.json are written from both (CONTRIBUTING.md). Standard library only.
+docs/settings.md and settings.schema.json are written from both (CONTRIBUTING.md). So whoever has no pydantic checks the
+parser's settings too, by the schema: containers before they start anything, and scripts/preflight.sh. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import env_values
 from tool_errors import UsageError
 
+from . import by_schema
 from .deployment import BUCKET, BUILDS, CORPUS, LOCAL_MODE, PARSER_CONTAINER
+from .forms import FORMS
 from .kinds import Choice, Flag, Number, Port, Setting, Whole
 from .services import ADDRESSES, HARDWARE_AND_WEIGHTS, LAYOUT, VLM_SERVER
 
@@ -66,17 +70,45 @@ def port(env: Mapping[str, str], name: str) -> int:
     return env_values.port(env, name, int(_declared(name, Port).default))
 
 
+def text(env: Mapping[str, str], name: str) -> str:
+    setting = DECLARED[name]
+    value = env.get(name) or setting.default
+    if value and setting.form and FORMS[setting.form].misfit(value) is not None:
+        raise env_values.WrongValue(name, value, FORMS[setting.form].expected)
+    return value
+
+
 def check(env: Mapping[str, str], name: str) -> None:
-    """Raises WrongValue for a value that the kind of the setting does not allow; any text is allowed to a text."""
+    """Raises WrongValue for a value that no reader of the setting would take."""
     readers = {Flag: flag, Choice: choice, Whole: whole, Number: number, Port: port}
-    if reader := readers.get(type(DECLARED[name])):
-        reader(env, name)
+    if name in DECLARED:
+        readers.get(type(DECLARED[name]), text)(env, name)
+    elif value := env.get(name):
+        by_schema.check(name, value, _schemas()[name])
+
+
+def wrong(env: Mapping[str, str]) -> list[env_values.WrongValue]:
+    """What `check` says of each setting of ``env``. A cluster's address of a service is no setting."""
+    found = []
+    for name in sorted(names() & env.keys()):
+        try:
+            if not env_values.is_link(name, env[name]):
+                check(env, name)
+        except env_values.WrongValue as error:
+            found.append(error)
+    return found
+
+
+@functools.cache
+def _schemas() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]
+    return found
 
 
 @functools.cache
 def names() -> frozenset[str]:
     """Names of all settings, the parser's too."""
-    return frozenset(json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"])
+    return frozenset(_schemas())
 
 
 def unknown(env: Mapping[str, str]) -> list[str]:
@@ -87,6 +119,12 @@ def unknown(env: Mapping[str, str]) -> list[str]:
 def refuse_unknown(env: Mapping[str, str]) -> None:
     """Raises UsageError for what `unknown` finds."""
     if found := unknown(env):
+        raise UsageError("\n".join(found))
+
+
+def refuse_mistakes(env: Mapping[str, str]) -> None:
+    """Raises UsageError with a line for each unknown name and each wrong value."""
+    if found := [*unknown(env), *map(str, wrong(env))]:
         raise UsageError("\n".join(found))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 class Setting:
     """A text. ``default`` is what an empty one means, ``shown`` what the page says where that depends on something.
 
+    ``form`` is one of forms.FORMS that the text must have; "" for any text.
     The meaning is English Markdown. ``docs/NAME.md#section`` and names of settings become links and code on the page.
     """
 
@@ -19,6 +20,7 @@ class Setting:
     unit: str = ""
     shown: str = ""
     allowed: str = ""
+    form: str = ""
 
     @property
     def bounds(self) -> str:

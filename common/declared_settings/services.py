@@ -31,11 +31,12 @@ HARDWARE_AND_WEIGHTS = (
         "image is the same for both.",
         values=("cpu", "ascend"),
     ),
-    Setting(
+    Choice(
         "STACK",
         "0.11.1",
         "Pinned versions, a file of `config/stacks`; with `HARDWARE=cpu` on aarch64 only 0.13.0 runs, since "
         "vLLM's CPU wheel of 0.11.1 needs glibc 2.38 there.",
+        values=("0.11.1", "0.13.0"),
     ),
     Choice(
         "ATLAS",
@@ -50,10 +51,11 @@ HARDWARE_AND_WEIGHTS = (
         "Dies to use; empty: all of such a server; `present`: those that were there when `select_npus.sh` "
         "(docs/mend.md#a-die-is-missing) last looked.",
     ),
-    Setting(
+    Whole(
         "ASCEND_GID",
         "1000",
         "Number of the group `HwHiAiUser`.",
+        least=0,
     ),
     Setting(
         "MODELS_DIR",
@@ -98,6 +100,7 @@ VLM_SERVER = (
         "auto",
         "Cores of the replicas: `auto` (near the die where `npu-smi info -t topo` names them, else equal "
         "shares), `none`, or a list for each die, like `0-39;40-79`.",
+        form="cores",
     ),
     Whole(
         "VLM_THREADS",
@@ -133,6 +136,7 @@ VLM_SERVER = (
         "tower works in the rest.",
         shown="0.8",
         allowed="above 0, below 1",
+        form="share",
     ),
     Whole(
         "VLM_PATCHES_PER_PASS",
@@ -218,6 +222,7 @@ LAYOUT = (
         "cpu",
         "What it runs on: `cpu`, `npu`, or one die like `npu:3`, counted among those that the container has.",
         allowed="`cpu`, `npu`, `npu:N`",
+        form="layout device",
     ),
     Port(
         "LAYOUT_PORT",
@@ -268,6 +273,7 @@ ADDRESSES = (
         "PARSER_BIND",
         "127.0.0.1",
         "Address at which the parser is published.",
+        form="address",
     ),
     Port(
         "PARSER_PORT",

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import declared_settings
-from env_values import WrongValue
 from served_weights.settings import WeightSettings
 
 
@@ -31,12 +29,9 @@ class Settings:
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, and LAYOUT_DEVICE, LAYOUT_HOST, LAYOUT_PORT, LAYOUT_BATCH, LAYOUT_WAIT_MS,
         LAYOUT_QUEUE, LAYOUT_MEMORY_SHARE and LAYOUT_THREADS; empty means unset. Raises WrongValue."""
-        device = env.get("LAYOUT_DEVICE") or "cpu"
-        if re.fullmatch(r"cpu|npu(:\d+)?", device) is None:
-            raise WrongValue("LAYOUT_DEVICE", device, "cpu, npu, or one like npu:1")
         return cls(
             weights=WeightSettings.from_environment(env),
-            device=device,
+            device=declared_settings.text(env, "LAYOUT_DEVICE"),
             host=env.get("LAYOUT_HOST") or "127.0.0.1",
             port=declared_settings.port(env, "LAYOUT_PORT"),
             most_pages=declared_settings.whole(env, "LAYOUT_BATCH"),

@@ -82,6 +82,14 @@ def chosen(text: str, place: int, available: Sequence[int]) -> list[int]:
     return wanted
 
 
+def check(env: Mapping[str, str], available: Sequence[int]) -> None:
+    """Raises UsageError for lists in VLM_CORES that lack a die, or name cores that the container may not use. Here
+    VLM_REPLICAS is what `replicas.count` has found."""
+    if (mode := env.get("VLM_CORES") or "auto") not in ("auto", "none"):
+        for place in range(replicas.places(env)):
+            chosen(mode, place, available)
+
+
 def of_replica(
     env: Mapping[str, str], index: int, available: Sequence[int], devices: Path = Path("/dev")
 ) -> tuple[list[int], str]:

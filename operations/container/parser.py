@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from container import supervisord
-from declared_settings import refuse_unknown
+from declared_settings import refuse_mistakes
 from tool_errors import run
 
 PROGRAMS = ("parser", "guard")
@@ -16,8 +16,8 @@ DEFAULTS = {"PARSER_STOP_SECONDS": "20"}
 
 
 def main() -> None:
-    """Raises UsageError for a name that nothing reads."""
-    refuse_unknown(os.environ)
+    """Raises UsageError for names that nothing reads, and for values that no service would take."""
+    refuse_mistakes(os.environ)
     supervisord.prepare_logs(PROGRAMS, Path(os.environ["RUN_DIR"]))
     supervisord.become(supervisord.environment(PROGRAMS, DEFAULTS, os.environ))
 

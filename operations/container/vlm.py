@@ -12,10 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from container import replicas, status, supervisord
+from container import cores, replicas, status, supervisord
 from container.device_check import check_device
-from declared_settings import flag, refuse_unknown
-from tool_errors import ToolError
+from declared_settings import flag, refuse_mistakes
+from tool_errors import ToolError, with_place
 
 FILES = ("vlm", "balancer", "guard")
 PROGRAMS = ("vlm", "balancer", "metrics", "watchdog", "guard")
@@ -37,13 +37,14 @@ DEFAULTS = {
 def main() -> int:
     """Returns a status only where something is wrong."""
     try:
-        refuse_unknown(os.environ)
+        refuse_mistakes(os.environ)
         layout = LAYOUT if flag(os.environ, "LAYOUT_SERVER") else ()
         supervisord.prepare_logs((*PROGRAMS, *layout), Path(os.environ["RUN_DIR"]))
         count = replicas.count(os.environ)
+        cores.check({**os.environ, "VLM_REPLICAS": str(count)}, sorted(os.sched_getaffinity(0)))
         check_device(os.environ)
     except ToolError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {with_place(str(error))}", file=sys.stderr)
         return 2
     if missing := os.environ.get("NPU_MISSING"):
         print(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +24,7 @@ from container.replica import processes_of_group, record
 from declared_settings import number, whole
 from health_probe import probe
 from selftest.tiny_image import tiny_request
+from tool_errors import run
 
 WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", "request_success")}
 MEET_EVERY_S, MEET_TIMEOUT_S = 0.5, 1.0
@@ -102,6 +104,7 @@ class Watch:
 
 
 def main() -> None:
+    """Raises WrongValue."""
     interval = number(os.environ, "WATCHDOG_INTERVAL_S")
     watches = [
         Watch(
@@ -127,4 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(main))

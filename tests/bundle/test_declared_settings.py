@@ -13,6 +13,7 @@ import declared_settings
 from bundle.preflight import settings as preflight
 from bundle.preflight.machine import Machine
 from bundle.settings import LocalSettings
+from container import cores as container_cores
 from declared_settings.kinds import Choice, Number
 from env_values import WrongValue
 from tests.support.paths import ROOT
@@ -73,8 +74,63 @@ def test_preflight_names_unknown_names_and_wrong_values():
     )
 
 
+WRONG = {
+    "PARSER_WORKERS": ("four", "a whole number from 1 to 64"),
+    "PARSER_PDF_SCALE": ("nan", "a number above 0 to 10"),
+    "PARSER_CONFIDENCE": ("maybe", "1 or 0"),
+    "PARSER_AUTH": ("no", "one of keys, off"),
+    "PARSER_BIND": ("localhost", "an IP address like 127.0.0.1 or 0.0.0.0"),
+    "PARSER_PORT": ("http", "a port number from 1 to 65535"),
+    "PARSER_TRUSTED_PROXIES": ("127.0.0.1,proxy", "addresses and networks like 127.0.0.1,10.2.0.0/16"),
+    "PUBLIC_URL": ("ocr.example.org", "an address like https://ocr.example.org"),
+    "LAYOUT_ENGINE": ("onnx", "one of auto, openvino, paddle"),
+    "LAYOUT_DEVICE": ("gpu", "cpu, npu, or one like npu:1"),
+    "LAYOUT_BATCH": ("33", "a whole number from 1 to 32"),
+    "VLM_REPLICAS": ("two", "a whole number from 1 to 64"),
+    "VLM_THREADS": ("many", "a whole number from 1 to 1024"),
+    "VLM_MEMORY_UTILIZATION": ("1", "a share above 0 and below 1, like 0.8"),
+    "WATCHDOG_INTERVAL_S": ("soon", "a number from 0.01 to 3600"),
+    "STACK": ("9.9", "one of 0.11.1, 0.13.0"),
+}
+
+
+def test_preflight_finds_every_wrong_value_at_once():
+    found = list(preflight.check_settings(Machine({name: value for name, (value, _) in WRONG.items()})))
+    assert {finding.level for finding in found} == {"FAIL"}
+    said = {finding.found: finding.needed for finding in found}
+    assert said == {f"{name} is {value!r}": expected for name, (value, expected) in WRONG.items()}
+
+
 @pytest.mark.parametrize("module", ["container.vlm", "container.parser"])
-def test_a_container_with_an_unknown_name_ends_before_anything_starts(module: str):
-    env = {"PYTHONPATH": f"{ROOT}/operations:{ROOT}/common", "PARSER_MAX_BODYMIB": "7"}
+def test_a_container_with_a_mistake_ends_before_anything_starts(module: str):
+    values = {"PARSER_MAX_BODYMIB": "7", **{name: value for name, (value, _) in WRONG.items()}}
+    env = {"PYTHONPATH": f"{ROOT}/operations:{ROOT}/common", **values}
     done = subprocess.run([sys.executable, "-m", module], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stderr == f"error: {LINE}\n"
+    lines = done.stderr.splitlines()
+    assert (done.returncode, lines[0], len(lines)) == (2, f"error: {LINE}", 1 + len(WRONG))
+    assert "PARSER_WORKERS is 'four'; expected a whole number from 1 to 64" in lines
+
+
+@pytest.mark.parametrize(
+    ("cores", "message"),
+    [("auto", None), ("none", None), ("0;1", None), ("0", "die 1 has none such"), ("0;99", "die 1 has none such")],
+)
+def test_lists_of_cores_are_checked_before_a_replica_starts(cores: str, message: str | None):
+    env = {"VLM_CORES": cores, "VLM_REPLICAS": "2"}
+    if message is None:
+        container_cores.check(env, [0, 1])
+        return
+    with pytest.raises(UsageError, match=message):
+        container_cores.check(env, [0, 1])
+
+
+def test_the_stacks_of_the_table_are_those_that_there_are():
+    setting = declared_settings.DECLARED["STACK"]
+    assert isinstance(setting, Choice)
+    assert sorted(setting.values) == sorted(path.stem for path in (ROOT / "config/stacks").glob("*.yaml"))
+
+
+def test_a_secret_in_a_wrong_value_is_not_shown():
+    [error] = declared_settings.wrong({"PARSER_DATABASE_URL": "mysql://me:planted@host"})
+    assert "planted" not in str(error) and "postgresql://" in error.expected
+    assert declared_settings.wrong({"VLM_PORT": "tcp://10.0.0.7:8000", "PARSER_WORKERS": ""}) == []

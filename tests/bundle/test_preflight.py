@@ -209,6 +209,7 @@ def test_a_machine_without_npu(tmp_path: Path):
         (lambda node: node.answers.pop(("docker", "compose")), "compose", "FAIL", "missing"),
         (lambda node: node.answers.update({("docker", "compose"): "2.3.3\n"}), "compose", "FAIL", "2.3.3"),
         (lambda node: node.answers.pop(("docker", "image")), "image", "WARN", "is not there"),
+        (lambda node: node.answers.pop(("docker", "image")), "parser image", "WARN", "parser:3.7.0 is not there"),
         (
             lambda node: node.put("/usr/local/Ascend/driver/version.info", "Version=24.1.rc3\n"),
             "driver",
@@ -258,7 +259,6 @@ def test_a_machine_without_npu(tmp_path: Path):
         (lambda node: node.values.update({"NPU_IDS": "0-1x"}), "NPU_IDS", "FAIL", "NPU_IDS is '0-1x'"),
         (lambda node: node.values.update({"NPU_IDS": "1,0"}), "NPU_IDS", "FAIL", "ascending"),
         (lambda node: node.values.update({"NPU_IDS": "0,1"}), "NPU_IDS", "FAIL", "no compose fragment for 0,1"),
-        (lambda node: node.values.update({"PARSER_PORT": "http"}), "port", "FAIL", "PARSER_PORT is 'http'"),
         (lambda node: setattr(node, "free", False), "port", "FAIL", "8080 on 127.0.0.1 is taken"),
         (lambda node: node.values.update({"PARSER_BIND": "0.0.0.0"}), "keys", "FAIL", "there are no keys"),
         (lambda node: node.values.update({"PARSER_API_KEYS": "mysecret"}), "keys", "FAIL", "entry 1 is no hash"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 import declared_settings
 from bundle.settings import LocalSettings
@@ -132,6 +133,21 @@ def test_defaults_of_the_table_are_those_of_the_parser():
         setting = declared_settings.DECLARED.get(variable(field))
         if setting and setting.name not in ("HARDWARE", "MODELS_DIR", "MODELS_CONFIG"):  # the scripts' are compose's
             assert setting.default == str(info.default or ""), setting.name
+
+
+@pytest.mark.parametrize(
+    "value", ["four", "0", "-1", "1", "2.5", "1e3", "nan", "true", "Off", "a.example", "s3://In/x"]
+)
+def test_what_the_schema_refuses_the_parser_refuses(value: str, monkeypatch: pytest.MonkeyPatch):
+    """Containers and scripts/preflight.sh judge the parser's settings by the schema, without pydantic."""
+    own = sorted({variable(field) for field in Settings.model_fields} - declared_settings.DECLARED.keys())
+    refused = {error.name for error in declared_settings.wrong(dict.fromkeys(own, value))}
+    for name in own:
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValidationError) as caught:
+        Settings()
+    assert refused <= {variable(str(error["loc"][0])) for error in caught.value.errors()}
+    assert len(refused) > 5
 
 
 def test_the_schema_is_json():

@@ -47,7 +47,7 @@ INTRODUCTION = """# Settings
 These are all settings of all services. Write them into `.env`, which is read as Compose reads it, or set them in the
 environment, which wins; in Kubernetes into the ConfigMaps ([kubernetes.md](kubernetes.md)). An empty value is an unset
 one. A name with a prefix of ours (`PARSER_`, `VLM_`, `LAYOUT_`, `CORPUS_`, `WATCHDOG_`) that is not here
-stops the start.
+stops the start, and so does a value that is not allowed; `scripts/preflight.sh` finds both.
 
 In containers a path is one inside them, and these are fixed: {fixed}.
 """
@@ -84,6 +84,8 @@ def of_table(setting: Setting) -> Row:
         schema = {"enum": ["0", "1"]}
     elif isinstance(setting, Choice):
         schema = {"enum": list(setting.values)}
+    elif setting.form:
+        schema["format"] = setting.form
     shown = setting.shown or (f"`{setting.default}`" if setting.default else "")
     return Row(setting.name, shown, setting.bounds, setting.meaning, schema)
 
@@ -115,6 +117,10 @@ def of_field(field: str, info: FieldInfo) -> Row:
             schema["pattern"] = pattern
             if words := re.fullmatch(r"\^\(([a-z|]+)\)\$", pattern):
                 bounds = ", ".join(f"`{word}`" for word in words[1].split("|"))
+    if isinstance(info.json_schema_extra, dict):
+        schema |= info.json_schema_extra
+    if not info.repr:
+        schema["writeOnly"] = True
     if info.annotation is bool:
         bounds, schema = "1 or 0", {"enum": ["0", "1"]}
     return Row(name, _default(info), bounds or " ".join([*low, unit] if low else []).strip(), info.description, schema)

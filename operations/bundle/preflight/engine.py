@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import atlas
-from bundle.preflight.machine import Finding, Machine, dotted, passed, version
+from bundle.preflight.machine import PARSER_IMAGE, Finding, Machine, dotted, passed, version
 
 GIB = 2**30
 ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
@@ -75,6 +75,26 @@ def check_compose(machine: Machine) -> Iterator[Finding]:
     yield at_least(COMPOSE, found, "Compose", absent, "replace the plugin docker-compose")
 
 
+def labels_of(machine: Machine, image: str) -> str | None:
+    """The labels of an image as JSON, None if it is not there."""
+    return machine.run("docker", "image", "inspect", "--format", "{{json .Config.Labels}}", image)
+
+
+def missing(check: str, image: str) -> Finding:
+    return Finding(
+        "WARN",
+        check,
+        f"{image} is not there",
+        "the image, or a network to build it",
+        "docker compose build, or scripts/offline_bundle.sh load ARCHIVE",
+    )
+
+
+def check_parser_image(machine: Machine) -> Iterator[Finding]:
+    there = labels_of(machine, PARSER_IMAGE) is not None
+    yield passed("parser image", PARSER_IMAGE) if there else missing("parser image", PARSER_IMAGE)
+
+
 def check_image(machine: Machine) -> Iterator[Finding]:
     """Check whether the VLM image is there, and on Ascend whether it was built for what ATLAS says.
 
@@ -86,15 +106,9 @@ def check_image(machine: Machine) -> Iterator[Finding]:
         if key not in atlas.KEYS:
             return
     image = f"paddleocr-vl/vlm-{key}:{stack}"
-    labels = machine.run("docker", "image", "inspect", "--format", "{{json .Config.Labels}}", image)
+    labels = labels_of(machine, image)
     if labels is None:
-        yield Finding(
-            "WARN",
-            "image",
-            f"{image} is not there",
-            "the image, or a network to build it",
-            "docker compose build, or scripts/offline_bundle.sh load ARCHIVE",
-        )
+        yield missing("image", image)
         return
     soc = (json.loads(labels) or {}).get("paddleocr-vl.soc", "")
     if machine.hardware == "ascend" and not re.fullmatch(atlas.named(key).socs, soc):
@@ -109,4 +123,4 @@ def check_image(machine: Machine) -> Iterator[Finding]:
         yield passed("image", image + (f", built for {soc}" if soc else ""))
 
 
-CHECKS = (check_engine, check_compose, check_image)
+CHECKS = (check_engine, check_compose, check_image, check_parser_image)

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Iterator
 
-import env_values
-from bundle.preflight.machine import Finding, Machine, passed
+import declared_settings
+from bundle.preflight.machine import PARSER_IMAGE, Finding, Machine, passed
+from env_values import WrongValue
 
-STATE, MOUNT, IMAGE = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl", "paddleocr-vl/parser:3.7.0"
+STATE, MOUNT = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl"
 # The parser reads what may follow the hash: docparser/clients/keys.py.
 KEY = re.compile(r"sha256:[0-9a-f]{64}(\s|$)")
 
@@ -23,12 +24,11 @@ def is_ours(machine: Machine) -> bool:
 
 
 def check_port(machine: Machine) -> Iterator[Finding]:
-    host = machine.setting("PARSER_BIND", "127.0.0.1")
     try:
-        port = env_values.port({"PARSER_PORT": machine.setting("PARSER_PORT", "8080")}, "PARSER_PORT", 8080)
-    except env_values.WrongValue as error:
-        yield Finding("FAIL", "port", f"{error.name} is {error.value!r}", error.expected, f"set {error.name} in .env")
-        return
+        host = declared_settings.text(machine.values, "PARSER_BIND")
+        port = declared_settings.port(machine.values, "PARSER_PORT")
+    except WrongValue:
+        return  # settings.check_settings says it
     if machine.port_is_free(host, port):
         yield passed("port", f"{port} on {host} is free")
     elif is_ours(machine):
@@ -48,8 +48,8 @@ def kept_keys(machine: Machine) -> int:
     engine."""
     if not machine.run("docker", "volume", "inspect", STATE):
         return 0
-    words = ("docker", "run", "--rm", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro", "--entrypoint", "python", IMAGE)
-    listed = machine.run(*words, "-m", "docparser.api_keys", "--file", f"{MOUNT}/data/api_keys", "list")
+    words = ("docker", "run", "--rm", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro", "--entrypoint", "python")
+    listed = machine.run(*words, PARSER_IMAGE, "-m", "docparser.api_keys", "--file", f"{MOUNT}/data/api_keys", "list")
     return len((listed or "").splitlines())
 
 

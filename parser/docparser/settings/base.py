@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from declared_settings.forms import FORMS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -14,23 +17,27 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 class SettingsGroup(BaseSettings):
     """Every field is ``PARSER_<NAME>`` in the environment, except those with an alias, which other services share.
 
-    Sizes are in pixels, bytes or MiB as named; times in seconds.
+    Sizes are in pixels, bytes or MiB as named; times in seconds. A text of a certain form names it:
+    ``Field(json_schema_extra={"format": ...})``, one of declared_settings.forms.FORMS.
     """
 
     model_config = SettingsConfigDict(
         env_prefix="PARSER_", frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
     )
 
+    @field_validator("*")
+    @classmethod
+    def _has_its_form(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        extra = field.json_schema_extra
+        if not isinstance(extra, dict) or not value:
+            return value
+        form = FORMS[str(extra["format"])]
+        if (misfit := form.misfit(str(value))) is not None:
+            shown = repr(misfit) if field.repr else "the value"
+            raise ValueError(f"{shown} cannot be used; expected {form.expected}")
+        return value
+
 
 def listed(text: str) -> tuple[str, ...]:
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
-
-
-def check_networks(networks: str) -> str:
-    """``networks`` as it is. Raises ValueError for an entry that is neither an address nor a network."""
-    for entry in listed(networks):
-        try:
-            ipaddress.ip_network(entry)
-        except ValueError as exc:
-            raise ValueError(f"{exc}; expected addresses and networks like 127.0.0.1,10.2.0.0/16") from None
-    return networks

@@ -3,24 +3,23 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from docparser.settings.base import SettingsGroup, check_networks, listed
-
-HOST = re.compile(r"((\*\.)?[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(:\d{1,5})?")
+from docparser.settings.base import SettingsGroup
 
 
 class CallbackSettings(SettingsGroup):
     callback_hosts: str = Field(
         default="",
+        json_schema_extra={"format": "hosts"},
         description="Hosts that jobs may send callbacks to (docs/api.md#callbacks), like "
         "`hooks.example.com,*.example.org:8443`. Empty: none.",
     )
     callback_networks: str = Field(
         default="",
+        json_schema_extra={"format": "networks"},
         description="Networks, not public ones, that those hosts may resolve to, like `10.2.0.0/16`. Empty: none.",
     )
     callback_secrets: str = Field(
@@ -42,16 +41,3 @@ class CallbackSettings(SettingsGroup):
         description="Pause before the second attempt; each further one is twice as long, 1 h at most.",
     )
     callback_hours: float = Field(default=24.0, gt=0, description="How long a callback that fails is sent again.")
-
-    @field_validator("callback_hosts")
-    @classmethod
-    def _callbacks_go_to_hosts(cls, hosts: str) -> str:
-        for host in listed(hosts):
-            if not HOST.fullmatch(host):
-                raise ValueError(f"{host!r} is no host; expected names like hooks.example.com or *.example.org:8443")
-        return hosts
-
-    @field_validator("callback_networks")
-    @classmethod
-    def _callbacks_go_to_networks(cls, networks: str) -> str:
-        return check_networks(networks)

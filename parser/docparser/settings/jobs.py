@@ -18,20 +18,19 @@ class JobSettings(SettingsGroup):
     )
     database_url: str = Field(
         default="",
-        # One @ at most, before any slash: else a part of a password would be taken for a name, and shown.
-        pattern=r"^(postgres(ql)?://([^\s@/?#]+@)?[^\s@]+)?$",
+        json_schema_extra={"format": "database"},
         repr=False,
         description="`postgresql://...`: the queue of several nodes (docs/several-nodes.md), which share "
         "PARSER_DATA_DIR, or a bucket.",
     )
     storage_url: str = Field(
         default="",
-        pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?)?$",
+        json_schema_extra={"format": "bucket"},
         description="`s3://bucket/prefix` for documents and results of several nodes, in place of PARSER_DATA_DIR.",
     )
     public_url: str = Field(
         default="",
-        pattern=r"^(https?://[^\s?#]+)?$",
+        json_schema_extra={"format": "public address"},
         validation_alias=AliasChoices("PUBLIC_URL", "public_url"),
         description="The service's address as clients see it, behind a proxy; empty: as the request says.",
     )

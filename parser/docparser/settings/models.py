@@ -17,11 +17,13 @@ from tool_errors import UsageError
 class ModelSettings(SettingsGroup):
     vlm_url: str = Field(
         default="http://127.0.0.1:8000/v1",
+        json_schema_extra={"format": "API root"},
         validation_alias=AliasChoices("VLM_URL", "vlm_url"),
         description="API root of the VLM server; fixed in containers.",
     )
     vlm_further_urls: str = Field(
         default="",
+        json_schema_extra={"format": "API roots"},
         validation_alias=AliasChoices("VLM_FURTHER_URLS", "vlm_further_urls"),
         description="API roots of more VLM servers with the same weights, with commas between, where no balancer "
         "stands in front of them (docs/corpus.md).",
@@ -49,7 +51,7 @@ class ModelSettings(SettingsGroup):
     )
     layout_url: str = Field(
         default="",
-        pattern=r"^(http://[^\s/?#@]+(/[^\s?#]*)?)?$",
+        json_schema_extra={"format": "layout server"},
         validation_alias=AliasChoices("LAYOUT_URL", "layout_url"),
         description="Where the parser asks the layout server: `http://vlm:8001` in containers; local mode sets it "
         "itself. Empty, or while it is away: LAYOUT_ENGINE.",
@@ -134,27 +136,15 @@ class ModelSettings(SettingsGroup):
         default=5.0, ge=0, description="How long a VLM that is away is tried again, before 503."
     )
 
-    @field_validator("vlm_url")
+    @field_validator("vlm_url", "vlm_further_urls")
     @classmethod
-    def _is_api_root(cls, url: str) -> str:
-        return api_root("VLM_URL", url)
-
-    @field_validator("vlm_further_urls")
-    @classmethod
-    def _are_api_roots(cls, urls: str) -> str:
-        return ",".join(api_root("VLM_FURTHER_URLS", url.strip()) for url in urls.split(",") if url.strip())
+    def _without_slashes_at_the_end(cls, urls: str) -> str:
+        return ",".join(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
 
     @property
     def vlm_urls(self) -> tuple[str, ...]:
         """Of all VLM servers, each once."""
         return tuple(dict.fromkeys((self.vlm_url, *filter(None, self.vlm_further_urls.split(",")))))
-
-
-def api_root(name: str, url: str) -> str:
-    """``url`` without a slash at its end. Raises ValueError."""
-    if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{name} is {url!r}; expected the server's API root, like http://127.0.0.1:8000/v1")
-    return url.rstrip("/")
 
 
 def _served_name(known: dict[str, Any]) -> str:

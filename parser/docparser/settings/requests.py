@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from docparser.settings.base import SettingsGroup, check_networks, listed
+from docparser.settings.base import SettingsGroup, listed
 
 
 class RequestSettings(SettingsGroup):
@@ -13,6 +13,7 @@ class RequestSettings(SettingsGroup):
 
     trusted_proxies: str = Field(
         default="",
+        json_schema_extra={"format": "networks"},
         description="Addresses or networks of proxies, like `127.0.0.1,10.2.0.0/16`, whose `X-Forwarded-For` says who "
         "the client is (docs/secure.md#tls-in-front). Others' counts for nothing.",
     )
@@ -64,11 +65,6 @@ class RequestSettings(SettingsGroup):
     max_pdf_page_pixels: int = Field(
         default=40_000_000, ge=1, description="Larger PDF pages are rendered at a lower scale, to this many pixels."
     )
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _proxies_are_networks(cls, networks: str) -> str:
-        return check_networks(networks)
 
     @property
     def trusted_proxy_list(self) -> tuple[str, ...]:
