@@ -62,6 +62,7 @@ class LocalSettings:
             # relative to it, because supervisord takes a blank for the end of a name.
             "PROGRAMS": " ".join(f"supervisor/{name}.conf" for name in ("vlm", *layout, "parser")),
             "AUTOSTART": "false",
+            "START_SECONDS": "3",
             "LOG_MAXBYTES": "20MB",
             "PARSER_STOP_SECONDS": "20",
             # Without a balancer in front there is one replica, on VLM_PORT itself.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """End supervisord, and with it the container, when a program has given up. Runs as a listener of supervisord's events.
 
-A program has given up when it ended with a status that is not retried (2, a wrong configuration), or did not start
-after several tries.
+A program has given up when it ended with a status that is not retried (2, a wrong configuration), or when it ended, or
+did not start, several times in a row. The container then ends with 2 or 1.
 """
 
 from __future__ import annotations
@@ -10,16 +10,38 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+
+from container import supervisord
+from tool_errors import FAILED, UsageError
 
 # The parser goes on without the layout server, so the container does too.
 OPTIONAL = {"layout"}
+# So many ends of a program, each within so many seconds after the one before, and it has given up.
+TRIES, QUICK_S = 4, 5.0
 
 
-def given_up(event: str, payload: dict[str, str]) -> bool:
-    """Whether supervisord will not start the program again after this event, and the container needs it."""
-    if payload.get("processname") in OPTIONAL:
-        return False
-    return event == "PROCESS_STATE_FATAL" or (event == "PROCESS_STATE_EXITED" and payload.get("expected") == "1")
+class Guard:
+    """Judges the events of supervisord; remembers for each program when it ended last, and how often in a row."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, tuple[float, int]] = {}
+
+    def status(self, event: str, payload: dict[str, str], now: float) -> int | None:
+        """The exit status of the container, None while it is to go on. `now` is in seconds of any clock."""
+        name = payload.get("processname", "")
+        if name in OPTIONAL:
+            return None
+        if event == "PROCESS_STATE_FATAL":
+            return FAILED
+        if event != "PROCESS_STATE_EXITED":
+            return None
+        if payload.get("expected") == "1":  # exitcodes of config/supervisor
+            return UsageError.exit_status
+        last, count = self._ends.get(name, (now, 0))
+        count = count + 1 if now - last <= QUICK_S else 1
+        self._ends[name] = now, count
+        return FAILED if count >= TRIES else None
 
 
 def pairs(text: str) -> dict[str, str]:
@@ -28,6 +50,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def main() -> None:
+    guard = Guard()
     while True:
         sys.stdout.write("READY\n")
         sys.stdout.flush()
@@ -36,8 +59,14 @@ def main() -> None:
             return
         header = pairs(line)
         payload = pairs(sys.stdin.read(int(header["len"])).splitlines()[0])
-        if given_up(header["eventname"], payload):
-            print(f"{payload.get('processname')} has given up: ending the container", file=sys.stderr, flush=True)
+        status = guard.status(header["eventname"], payload, time.monotonic())
+        if status is not None:
+            print(
+                f"{payload.get('processname')} has given up: ending the container with status {status}",
+                file=sys.stderr,
+                flush=True,
+            )
+            supervisord.exit_status(os.environ).write_text(f"{status}\n")
             os.kill(os.getppid(), signal.SIGTERM)
         sys.stdout.write("RESULT 2\nOK")
         sys.stdout.flush()

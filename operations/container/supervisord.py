@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Become supervisord with the programs of one container."""
+"""Become supervisord with the programs of one container; `main` runs it, and ends with what the guard has left."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "config/supervisord.conf"
 
 
 def prepare_logs(programs: Sequence[str], run_dir: Path) -> None:
@@ -34,6 +35,8 @@ def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[
         "PROGRAMS": " ".join(f"supervisor/{name}.conf" for name in files),
         "AUTOSTART": "true",
         "LOG_MAXBYTES": "0",
+        # An end is never "too early" here, so that its status counts; the guard counts ends that follow each other.
+        "START_SECONDS": "0",
         "LOG_DIR": f"{env['RUN_DIR']}/logs",
         "SUPERVISOR_SOCKET": f"{env['RUN_DIR']}/supervisor.sock",
         "OPERATIONS_PYTHON": sys.executable,
@@ -43,6 +46,26 @@ def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[
 
 
 def become(env: Mapping[str, str]) -> NoReturn:
-    """Replace this process by supervisord."""
-    program = str(Path(sys.executable).with_name("supervisord"))
-    os.execve(program, [program, "-c", str(ROOT / "config/supervisord.conf")], dict(env))
+    """Replace this process by `main`."""
+    exit_status(env).unlink(missing_ok=True)
+    os.execve(sys.executable, [sys.executable, "-m", "container.supervisord"], dict(env))
+
+
+def exit_status(env: Mapping[str, str]) -> Path:
+    """The file in which the guard leaves the container's exit status before it ends supervisord."""
+    return Path(env["RUN_DIR"]) / "exit-status"
+
+
+def main() -> int:
+    """Run supervisord to its end. It has no status of its own to tell: 0 where nobody has given up."""
+    from supervisor.supervisord import main as supervise
+
+    supervise(["-c", str(CONFIG)])
+    try:
+        return int(exit_status(os.environ).read_text())
+    except FileNotFoundError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -20,9 +20,10 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+import cgroup
 import npu_smi
 from container import balancer, layout, metrics, parser, replica, replicas, supervisord, vlm, watchdog
-from container.guard import given_up, pairs
+from container.guard import QUICK_S, TRIES, Guard, pairs
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tests.support.simulated_http import JsonHandler, SimulatedServer
@@ -74,6 +75,20 @@ def test_a_replica_gets_its_port_and_its_die(tmp_path: Path):
     assert replicas.environment(env | {"HARDWARE": "cpu"}, 0)["VLLM_CPU_KVCACHE_SPACE"] == "1"
     local = {"HARDWARE": "cpu", "VLM_REPLICAS": "1", "VLM_PORT": "9000", "VLM_REPLICA_PORT": ""}
     assert replicas.environment(local, 0) == {"VLM_PORT": "9000"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "found"),
+    [
+        ("memory.events", "low 0\nhigh 0\nmax 7\noom 2\noom_kill 3\noom_group_kill 0\n", 3),
+        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n", 4),
+        ("memory.max", "max\n", None),
+    ],
+)
+def test_what_the_kernel_ended_for_want_of_memory(tmp_path: Path, file: str, text: str, found: int | None):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(text)
+    assert cgroup.oom_kills(tmp_path) == found
 
 
 def test_the_balancer_lists_every_replica():
@@ -375,16 +390,47 @@ def test_a_health_probe_asks_the_service_itself(status: int):
 
 
 def test_the_guard_tells_giving_up_from_a_retry():
-    assert given_up("PROCESS_STATE_FATAL", {})
-    assert given_up(
-        "PROCESS_STATE_EXITED", pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7")
-    )
+    guard = Guard()
+    assert guard.status("PROCESS_STATE_FATAL", {}, 0) == 1
+    expected = pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7")
+    assert guard.status("PROCESS_STATE_EXITED", expected, 0) == 2
     optional = pairs("processname:layout groupname:layout from_state:RUNNING expected:1 pid:7")
-    assert not given_up("PROCESS_STATE_EXITED", optional) and not given_up("PROCESS_STATE_FATAL", optional)
-    assert not given_up("PROCESS_STATE_EXITED", pairs("processname:vlm-0 from_state:RUNNING expected:0 pid:7"))
+    for event in ("PROCESS_STATE_EXITED", "PROCESS_STATE_FATAL"):
+        assert guard.status(event, optional, 0) is None
 
 
-def test_the_guard_answers_each_event_and_ends_who_started_it():
+@pytest.mark.parametrize(("between", "status"), [(QUICK_S - 1, 1), (QUICK_S + 1, None)])
+def test_the_guard_counts_ends_in_a_row(between: float, status: int | None):
+    guard = Guard()
+    ends = [pairs(f"processname:{name} expected:0") for name in ("vlm-0", "vlm-1")]
+    found = [guard.status("PROCESS_STATE_EXITED", end, number * between) for number in range(TRIES) for end in ends]
+    assert found == [None] * (2 * TRIES - 2) + [status] * 2
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("ends", "status"), [("exit 2", 2), ("exec sleep 60", 0)])
+def test_a_container_ends_with_the_status_of_the_program_that_gave_up(tmp_path: Path, ends: str, status: int):
+    """Real supervisord and guard, and a program in the parser's place. A container that is stopped ends with 0."""
+    program = (ROOT / "config/supervisor/parser.conf").read_text()
+    program = re.sub("(?m)^command=.*$", f"command=/bin/sh -c 'echo begun; {ends}'", program)
+    (tmp_path / "program.conf").write_text(program)
+    image = {**child_environment(), "RUN_DIR": str(tmp_path), "PARSER_STOP_SECONDS": "5", "ENVS_DIR": "/none"}
+    supervisord.prepare_logs(parser.PROGRAMS, tmp_path)
+    env = supervisord.environment(parser.PROGRAMS, {}, image)
+    env["PROGRAMS"] = f"{tmp_path}/program.conf supervisor/guard.conf"
+    code = "import os; from container import supervisord; supervisord.become(os.environ)"
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) as container:
+        assert container.stdout
+        said = ""
+        for line in container.stdout:
+            said += line
+            if line == "begun\n" and not status:
+                container.terminate()
+        assert container.wait(60) == status, said
+    assert said.count("begun\n") == 1, "a wrong configuration is not tried again"
+
+
+def test_the_guard_answers_each_event_and_ends_who_started_it(tmp_path: Path):
     """As supervisord sees it, which sends an event to a listener only once that has said READY."""
     with subprocess.Popen(
         # The shell stands for supervisord.
@@ -392,7 +438,7 @@ def test_the_guard_answers_each_event_and_ends_who_started_it():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=child_environment(),
+        env=child_environment(RUN_DIR=str(tmp_path)),
     ) as starter:
         events, answers, errors = starter.stdin, starter.stdout, starter.stderr
         assert events and answers and errors
@@ -420,7 +466,8 @@ def test_the_guard_answers_each_event_and_ends_who_started_it():
             assert starter.wait(60) == -signal.SIGTERM
         finally:
             events.close()  # the guard ends
-        assert b"vlm-0 has given up: ending the container" in errors.read()
+        assert b"vlm-0 has given up: ending the container with status 2" in errors.read()
+        assert (tmp_path / "exit-status").read_text() == "2\n"
 
 
 @pytest.mark.parametrize(

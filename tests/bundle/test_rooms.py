@@ -55,6 +55,7 @@ COMMANDS = {"launch", "selftest", "status", "wheels"}
 # What a node runs needs Python's standard library only. These files run in an environment of their own.
 LIBRARIES = {
     "operations/container/metrics.py": {"prometheus_client"},
+    "operations/container/supervisord.py": {"supervisor"},
     "operations/container/watchdog.py": {"prometheus_client"},
     # Runs in the environment tools, which scripts/audit_requirements.sh makes.
     "operations/bundle/environments/advisories.py": {"packaging"},
