@@ -122,7 +122,7 @@ def test_the_engine_holds_the_container_in(bundle: Project, service: str):
     assert host["ReadonlyRootfs"] and not host["Privileged"] and host["CapDrop"] == ["ALL"] and not host["CapAdd"]
     assert any("no-new-privileges" in option for option in host["SecurityOpt"])
     assert host["Memory"] > 0 and host["PidsLimit"] > 0
-    assert host["RestartPolicy"]["Name"] == "unless-stopped"
+    assert host["RestartPolicy"]["Name"] == "always"
     assert host["LogConfig"]["Config"]["max-size"] and config["Config"]["StopTimeout"] >= 60
     assert config["Config"]["User"] == "10001:10001"
     models = next(mount for mount in config["Mounts"] if mount["Destination"] == "/models")
