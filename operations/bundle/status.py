@@ -12,10 +12,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bundle import parser_client
+from bundle import parser_client, readiness
 from bundle.compose import project
 from bundle.progress import step
 from bundle.settings import LocalSettings
@@ -25,6 +26,9 @@ from tool_errors import FAILED, ServiceError, run
 SAMPLE = re.compile(r"^(docparser_[a-z_]+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 TIMEOUT_SECONDS = 10
 PAUSE_SECONDS = 5
+# Of the environment in each of our images that has the modules of common/ and operations/container.
+PYTHON = "/opt/venv/supervisor/bin/python"
+MEMORY_LIMITS = {"vlm": "VLM_MEM_LIMIT", "vlm-next": "VLM_MEM_LIMIT", "parser": "PARSER_MEM_LIMIT"}
 # Labels of our images, in the order in which they are shown.
 VERSIONS = ("stack", "vllm", "vllm-ascend", "torch", "torch-npu", "transformers", "cann", "soc", "paddleocr")
 
@@ -51,19 +55,40 @@ def get(url: str) -> tuple[int, str]:
 
 
 def container(name: str, row: dict[str, Any] | None) -> Line:
-    """State and versions of a service's container."""
+    """State and versions of a service's container, and what it went through."""
     if row is None:
         return Line(name, "no container; docker compose up -d", False)
     found = project.labels(row["Image"])
     versions = [f"{key} {found[label]}" for key in VERSIONS if (label := f"paddleocr-vl.{key}") in found]
     health = row.get("Health") or "no health check"
     text = f"{row['State']}, {health}; {row['Image']}" + (f" ({', '.join(versions)})" if versions else "")
-    return Line(name, text, row["State"] == "running" and health == "healthy")
+    return Line(name, "; ".join([text, *troubles(name, row)]), row["State"] == "running" and health == "healthy")
+
+
+def troubles(name: str, row: dict[str, Any]) -> Iterator[str]:
+    """Restarts of a container, the status and the line that it ended with, and what the kernel ended in it for want of
+    memory."""
+    runs = row["State"] == "running"
+    try:
+        known = project.inspect(row["ID"])
+    except ServiceError:
+        return  # it was removed just now
+    if count := known["RestartCount"]:
+        yield f"restarted {count} times"
+    if not runs:
+        yield f"ended with status {known['State']['ExitCode']}"
+    if not runs or (count and row.get("Health") != "healthy"):
+        log = project.docker("logs", "--tail", str(readiness.LOG_LINES), row["ID"])
+        yield f"its log: {readiness.likely_cause([*log.stdout.splitlines(), *log.stderr.splitlines()])}"
+    killed = project.compose("exec", "-T", name, PYTHON, "-m", "cgroup").stdout.strip() if runs else ""
+    if known["State"].get("OOMKilled") or killed.isdigit() and int(killed):
+        times = f"{killed} times since its start" if killed.isdigit() and int(killed) else "before its end"
+        yield f"out of memory {times}: raise {MEMORY_LIMITS[name]}"
 
 
 def inside() -> dict[str, Any]:
     """What the VLM's container says of its replicas and its layout server; {"unknown": why} if it does not."""
-    answer = project.compose("exec", "-T", "vlm", "/opt/venv/supervisor/bin/python", "-m", "container.status")
+    answer = project.compose("exec", "-T", "vlm", PYTHON, "-m", "container.status")
     try:
         return json.loads(answer.stdout)
     except ValueError:

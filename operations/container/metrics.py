@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One page of Prometheus metrics for all replicas: every sample gets a `replica` label; vlm_replica_up says who
-answers. Where VLM_PODS names pods, the page only counts their replicas."""
+answers. Where VLM_PODS names pods, the page only counts their replicas, and what else the parser asks for."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+import cgroup
 from container import halves, pods, replicas
 
 TIMEOUT_SECONDS = 5
@@ -63,6 +64,8 @@ class Replicas:
             pages = dict(zip(addresses, threads.map(fetch, addresses.values())))
         missing = [die for die in (os.environ.get("NPU_MISSING") or "").split(",") if die]
         yield GaugeMetricFamily("vlm_dies_missing", "Dies of NPU_IDS that are not there.", len(missing))
+        if (kills := cgroup.oom_kills()) is not None:
+            yield oom_kills(kills)
         yield from merge(pages)
 
 
@@ -83,7 +86,12 @@ class Pods:
             up.add_metric([str(index)], state)
         missing = sum(value for page in pages for value in values(page or [], "vlm_dies_missing"))
         yield GaugeMetricFamily("vlm_dies_missing", "Dies of NPU_IDS that are not there.", missing)
+        yield oom_kills(sum(value for page in pages for value in values(page or [], "vlm_oom_kills")))
         yield up
+
+
+def oom_kills(count: float) -> Metric:
+    return CounterMetricFamily("vlm_oom_kills", "Processes that ended because the memory limit was reached.", count)
 
 
 def values(page: list[Metric], name: str) -> list[float]:

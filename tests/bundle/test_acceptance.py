@@ -61,7 +61,9 @@ def parser() -> Iterator[DrawnPages]:
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parser: DrawnPages) -> SimulatedDocker:
     """A bundle of two replicas that is well. Answers have the form of docker 26.1, compose 2.26."""
     found = SimulatedDocker(tmp_path, monkeypatch)
-    rows = [{"Service": name, "State": "running", "Health": "healthy", "Image": "x"} for name in ("vlm", "parser")]
+    well = {"ID": "1f", "State": "running", "Health": "healthy", "Image": "x"}
+    rows = [{"Service": name, **well} for name in ("vlm", "parser")]
+    found.say("inspect", [{"RestartCount": 0, "State": {"ExitCode": 0}}])
     found.say("ps", "".join(json.dumps(row) + "\n" for row in rows))
     found.say("labels", {})
     replicas = [{"number": index, "port": 8100 + index, "die": index, "up": True, "detail": ""} for index in (0, 1)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bundle import status as bundle_status
+from bundle.compose import project
 from bundle.support.redact import MARK, Redactor, secrets
 from tests.support.paths import ROOT
 
@@ -21,9 +22,14 @@ SIGNATURE = "plantedsignature0123456789"
 DOCKER = """#!/bin/sh
 case "$*" in
 *"ps --all --format json"*)
-  echo '{"Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.11.1"}'
-  echo '{"Service":"parser","State":"running","Health":"healthy","Image":"paddleocr-vl/parser:3.7.0"}' ;;
+  echo '{"ID":"1f","Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.11.1"}'
+  echo '{"ID":"2f","Service":"parser","State":"'$STATE'","Health":"'$HEALTH'","Image":"paddleocr-vl/parser:3.7.0"}' ;;
 *"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391"}' ;;
+"inspect 1f") echo '[{"RestartCount": 0, "State": {"ExitCode": 0, "OOMKilled": false}}]' ;;
+"inspect 2f") echo "[{\\"RestartCount\\": $RESTARTS, \\"State\\": {\\"ExitCode\\": 2, \\"OOMKilled\\": false}}]" ;;
+*"vlm /opt/venv/supervisor/bin/python -m cgroup"*) echo "$OOM_KILLS" ;;
+*"-m cgroup"*) echo None ;;
+"logs --tail 400 2f") echo "WARN exited"; echo "error: PARSER_WORKERS is 'four'; expected a number" >&2 ;;
 *"container.status"*)
   cat "$REPLICAS" ;;
 *"df -Pk"*)
@@ -61,6 +67,10 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "PARSER_API_KEYS": f"sha256:{DIGEST},sha256:{'b' * 64}",
         "PARSER_API_KEYS_FILE": str(keys),
         "PARSER_PORT": "9",  # nobody listens there
+        "STATE": "running",
+        "HEALTH": "healthy",
+        "RESTARTS": "0",
+        "OOM_KILLS": "0",
     }.items():
         monkeypatch.setenv(name, value)
     write_replicas(tmp_path)
@@ -100,6 +110,33 @@ def test_status_counts_the_replicas(node: Path):
     said = line(lines, "replicas")
     assert not said["well"]
     assert said["text"] == "15 of 16 up; down or loading: 0 (die 0); left out at the last start: die 7"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("vlm", {"OOM_KILLS": "3"}, "; out of memory 3 times since its start: raise VLM_MEM_LIMIT"),
+        ("parser", {}, "3.7.0 (vllm 0.11.1, soc ascend910_9391)"),
+        ("parser", {"RESTARTS": "2"}, "; restarted 2 times"),
+        (
+            "parser",
+            {"RESTARTS": "8", "STATE": "restarting", "HEALTH": ""},
+            "; restarted 8 times; ended with status 2; its log: error: PARSER_WORKERS is 'four'; expected a number",
+        ),
+        (
+            "parser",
+            {"RESTARTS": "8", "HEALTH": "starting"},
+            "; restarted 8 times; its log: error: PARSER_WORKERS is 'four'; expected a number",
+        ),
+    ],
+)
+def test_what_a_container_went_through(
+    node: Path, monkeypatch: pytest.MonkeyPatch, name: str, values: dict[str, str], said: str
+):
+    for key, value in values.items():
+        monkeypatch.setenv(key, value)
+    row = project.containers()[name]
+    assert bundle_status.container(name, row).text.endswith(said)
 
 
 LAYOUT = {"up": True, "device": "npu:3", "batch": 4, "waiting": 2, "detail": ""}

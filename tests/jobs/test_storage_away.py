@@ -29,6 +29,7 @@ def says(parser: JobsParser, words: str) -> None:
     answer = parser.submit(blank_pages(1))
     assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
     assert "PARSER_DATA_DIR" in answer.json()["msg"]
+    assert parser.metrics()["docparser_jobs_ready"] == 0
     assert parser.client.get("/health").status_code == 200
 
 
@@ -83,7 +84,7 @@ def test_nothing_is_lost_by_what_happens_to_the_directory(start):
     events = parser.client.get(f"{JOBS}/{job_id}/events").text
     assert events.count("event: page") == 60
     new = parser.job(blank_pages(1))
-    assert parser.ended(new)["state"] == "done"
+    assert parser.ended(new)["state"] == "done" and parser.metrics()["docparser_jobs_ready"] == 1
 
 
 def test_a_start_without_the_database_keeps_every_job(start):

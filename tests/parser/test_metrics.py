@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docparser.models.vlm_probe import Replicas
@@ -38,6 +39,14 @@ def test_the_dashboard_asks_for_metrics_that_exist():
     asked = set(re.findall(r"docparser_\w+", queries))
     assert len(asked) > 10
     assert asked <= names(exposition())
+
+
+@pytest.mark.parametrize(("kills", "shown"), [(3, True), (None, False)])
+def test_what_the_kernel_ended_is_counted_where_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, kills: int | None, shown: bool
+):
+    monkeypatch.setattr("cgroup.oom_kills", lambda: kills)
+    assert ("docparser_oom_kills_total 3.0" in exposition()) is shown
 
 
 def test_names_follow_the_conventions():

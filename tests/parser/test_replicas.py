@@ -21,6 +21,9 @@ from tests.support.simulated_vlm import SimulatedVlm
 PAGE = """# HELP vlm_dies_missing Dies of NPU_IDS that are not there.
 # TYPE vlm_dies_missing gauge
 vlm_dies_missing 1.0
+# HELP vlm_oom_kills_total Processes that ended because the memory limit was reached.
+# TYPE vlm_oom_kills_total counter
+vlm_oom_kills_total 2.0
 # HELP vlm_replica_up Whether the replica answers.
 # TYPE vlm_replica_up gauge
 vlm_replica_up{replica="0"} 1.0
@@ -42,7 +45,7 @@ def settings(vlm: SimulatedVlm, **values) -> Settings:
 
 
 def test_the_page_of_the_container_is_counted():
-    assert from_page(PAGE) == Replicas(up=2, configured=3, missing=1)
+    assert from_page(PAGE) == Replicas(up=2, configured=3, missing=1, oom_kills=2)
     assert from_page("# TYPE vllm:requests gauge\nvllm:requests 3.0\n") is None
 
 
@@ -78,7 +81,7 @@ def test_a_container_that_is_away_has_no_replica_up(vlm: SimulatedVlm):
         vlm.close()
         return first, await count.get()
 
-    assert asyncio.run(twice()) == (Replicas(2, 3, 1), Replicas(0, 3, 1))
+    assert asyncio.run(twice()) == (Replicas(2, 3, 1, 2), Replicas(0, 3, 1, 2))
 
 
 @pytest.mark.server
@@ -90,7 +93,7 @@ def test_metrics_relay_the_counts():
     own = Settings(workers=1)
     pool = WorkerPool(own)
     metrics = Metrics(pool, PageScheduler(own, pool))
-    page = metrics.exposition(Replicas(15, 16, 0)).decode()
+    page = metrics.exposition(Replicas(15, 16, 0, 2)).decode()
     assert "docparser_vlm_replicas_up 15.0" in page and "docparser_vlm_replicas_configured 16.0" in page
-    assert "docparser_vlm_dies_missing 0.0" in page
+    assert "docparser_vlm_dies_missing 0.0" in page and "docparser_vlm_oom_kills_total 2.0" in page
     assert "docparser_vlm_replicas_up" not in metrics.exposition(None).decode()

@@ -10,7 +10,7 @@ import secrets
 import time
 from typing import Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 from pydantic import ValidationError
 
 from docparser.clients.allowance import Allowance
@@ -101,6 +101,9 @@ class JobService:
         told = CallbackMetrics(registry)
         self.sender = CallbackSender(settings, self.callbacks, self.files, self._callback_body, audit, told)
         readiness.add_condition("jobs", self.keeper.words)
+        Gauge(
+            "docparser_jobs_ready", "1 while jobs can be stored; /health/ready says why not.", registry=registry
+        ).set_function(lambda: not self.keeper.words())
         self._watch: asyncio.Task[None] | None = None
 
     def _read_links(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import re
 import time
@@ -26,6 +27,7 @@ TIMEOUT_S = 10.0  # the container asks every replica first, and one that hangs t
 # The samples stand at the begin of the page (operations/container/metrics.py).
 MOST_BYTES = 64 << 10
 UP = re.compile(r'^vlm_replica_up\{replica="\d+"\} ([0-9.e+]+)$', re.MULTILINE)
+OOM_KILLS = re.compile(r"^vlm_oom_kills_total ([0-9.e+]+)$", re.MULTILINE)
 MISSING = re.compile(r"^vlm_dies_missing ([0-9.e+]+)$", re.MULTILINE)
 REMEMBERED_S = 2.0  # an outcome is used for all checks within this time
 PROOF_S = 30.0  # a block that the VLM has read proves for this time that it reads
@@ -34,11 +36,13 @@ PROOF_S = 30.0  # a block that the VLM has read proves for this time that it rea
 @dataclass(frozen=True)
 class Replicas:
     """``missing`` counts dies that are named by NPU_IDS and were not there at the start; they are not in
-    ``configured``."""
+    ``configured``. ``oom_kills`` counts processes of the VLM that ended because its memory limit was reached, since its
+    container started."""
 
     up: int
     configured: int
     missing: int
+    oom_kills: int = 0
 
     def as_dict(self) -> dict[str, int]:
         return {"up": self.up, "configured": self.configured, "diesMissing": self.missing}
@@ -47,8 +51,8 @@ class Replicas:
 def from_page(page: str) -> Replicas | None:
     """From the VLM container's page of metrics; None for a server without such samples (local mode, another server)."""
     found = [float(value) for value in UP.findall(page)]
-    missing = MISSING.search(page)
-    return Replicas(int(sum(found)), len(found), int(float(missing[1])) if missing else 0) if found else None
+    missing, oom_kills = (int(float(seen[1])) if (seen := one.search(page)) else 0 for one in (MISSING, OOM_KILLS))
+    return Replicas(int(sum(found)), len(found), missing, oom_kills) if found else None
 
 
 class ReplicaCount:
@@ -83,7 +87,7 @@ class ReplicaCount:
             self._configured = found
             return found
         known = self._configured
-        return Replicas(0, known.configured, known.missing) if known else None
+        return dataclasses.replace(known, up=0) if known else None
 
 
 class VlmProbe:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+import cgroup
 from docparser import __version__
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -28,6 +30,8 @@ class ReplicaCounts(Protocol):
     def configured(self) -> int: ...
     @property
     def missing(self) -> int: ...
+    @property
+    def oom_kills(self) -> int: ...
 
 
 class Metrics:
@@ -84,15 +88,29 @@ class Metrics:
         if replicas is None:
             return own
         registry = CollectorRegistry()
-        for name, words, value in (
-            ("up", "Replicas of the VLM that answer.", replicas.up),
-            ("configured", "Replicas of the VLM that its container runs.", replicas.configured),
-        ):
-            Gauge(f"docparser_vlm_replicas_{name}", words, registry=registry).set(value)
-        Gauge("docparser_vlm_dies_missing", "Dies of NPU_IDS that were not there.", registry=registry).set(
-            replicas.missing
-        )
+        registry.register(_Replicas(replicas))
         return own + generate_latest(registry)
+
+
+class _Replicas:
+    """What the VLM's container says of its replicas."""
+
+    def __init__(self, counts: ReplicaCounts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        counts = self._counts
+        for name, words, value in (
+            ("docparser_vlm_replicas_up", "Replicas of the VLM that answer.", counts.up),
+            ("docparser_vlm_replicas_configured", "Replicas of the VLM that its container runs.", counts.configured),
+            ("docparser_vlm_dies_missing", "Dies of NPU_IDS that were not there.", counts.missing),
+        ):
+            yield GaugeMetricFamily(name, words, value)
+        yield CounterMetricFamily(
+            "docparser_vlm_oom_kills",
+            "Processes of the VLM that ended because its memory limit was reached.",
+            counts.oom_kills,
+        )
 
 
 class _State:
@@ -101,12 +119,14 @@ class _State:
     def __init__(self, pool: WorkerPool, scheduler: PageScheduler) -> None:
         self._pool = pool
         self._scheduler = scheduler
+        self._began = time.time()
 
     def collect(self) -> Iterator[Metric]:
         pool, scheduler = self._pool, self._scheduler
         states = [worker.servers for worker in pool.workers if worker.servers is not None]
         counts = pool.vlm_counts()
         gauges = {
+            "docparser_start_time_seconds": ("When this service started, in Unix time.", self._began),
             "docparser_queue_tasks": ("Tasks that no worker has yet.", scheduler.queued),
             "docparser_queue_oldest_seconds": ("Waiting time of the oldest of them.", scheduler.oldest_s),
             "docparser_slow_documents": ("Documents that take long to read, at work.", scheduler.slow),
@@ -130,6 +150,9 @@ class _State:
         }
         for name, (words, value) in gauges.items():
             yield GaugeMetricFamily(name, words, value)
+        if (kills := cgroup.oom_kills()) is not None:
+            words = "Processes of the parser that ended because its memory limit was reached."
+            totals["docparser_oom_kills"] = (words, kills)
         for name, (words, value) in totals.items():
             yield CounterMetricFamily(name, words, value)
         engines = GaugeMetricFamily(
