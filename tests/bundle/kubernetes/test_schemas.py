@@ -112,10 +112,26 @@ def test_the_balancer_knows_what_a_pod_computes_at_once(hardware: str):
 
 
 def test_the_guides_kustomization_is_rendered(tmp_path: Path):
-    """The file that docs/kubernetes.md shows, with its resources where they are."""
-    shown = [block for block in all_blocks(ROOT / "docs/kubernetes.md") if block.language == "yaml"]
-    assert shown
-    text = re.sub(r"(?<=[ \[])\.\./", f"{os.path.relpath(FOLDER, os.path.realpath(tmp_path))}/", shown[0].text)
+    """The files that docs/kubernetes.md shows, with the resources where they are: the site's kustomization with its
+    further patches, and its policies."""
+    guide = ROOT / "docs/kubernetes.md"
+    site, patches, policies = (block.text for block in all_blocks(guide) if block.language == "yaml")
+    text = re.sub(r"(?<=[ \[])\.\./", f"{os.path.relpath(FOLDER, os.path.realpath(tmp_path))}/", site)
+    text = text.replace("resources: [", "resources: [network.yaml, ") + patches
     (tmp_path / "kustomization.yaml").write_text(text)
-    images = {c["image"] for spec in pods(build(tmp_path)).values() for c in containers(spec)}
+    (tmp_path / "network.yaml").write_text(policies)
+    objects = build(tmp_path)
+    images = {c["image"] for spec in pods(objects).values() for c in containers(spec)}
     assert all(image.startswith("registry.example.org/") for image in images)
+    assert {spec["nodeSelector"]["kubernetes.io/arch"] for spec in pods(objects).values()} == {"arm64"}
+    accounts = [item for item in objects if item["kind"] == "ServiceAccount"]
+    assert len(accounts) > 3 and all(item["imagePullSecrets"] == [{"name": "registry"}] for item in accounts)
+    for name in ("parser-outbound", "names"):
+        kubernetes_validate.validate(one(objects, "NetworkPolicy", name), VERSIONS[-1], strict=True)
+
+
+def test_secrets_of_callbacks_lie_beside_the_keys():
+    (container,) = pods(rendered("cpu"))["parser"]["containers"]
+    folder = next(mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "keys")
+    guide = (ROOT / "docs/kubernetes.md").read_text()
+    assert f"`{folder}/callback_secrets`" in guide and "--from-file=callback_secrets" in guide
