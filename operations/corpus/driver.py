@@ -16,6 +16,7 @@ import ray
 import ray.exceptions
 
 from bundle.paths import RUN_DIR, VALUES, folder
+from declared_settings import refuse_mistakes
 from docparser.errors import ParserError, StorageUnavailable
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -32,8 +33,10 @@ from .documents import STATE, listed
 from .job import Job
 from .places import FolderPlace, Place, open_place
 from .progress import Progress
+from .records import ASIDE
 from .run import left_to_do, run
 
+NAMES_SHOWN = 5
 # What a reader needs to know of this bundle's settings. Keys stay where they are: each node has its own.
 PASSED_ON = {
     variable(field)
@@ -54,19 +57,19 @@ def drive(options: Options) -> int:
         documents, earlier, aside = left_to_do(
             job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed
         )
-        progress = Progress(len(documents), sum(one.size for one in documents), earlier, terminal())
+        progress = Progress(len(documents), sum(one.size for one in documents), earlier, len(aside), terminal())
         if not documents and not earlier and not aside:
             raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
         progress.say(
             f"{len(documents)} documents to parse, {earlier} done earlier"
-            + (f", {aside} set aside earlier (--retry-failed tries them again)" if aside else "")
+            + (f", {_set_aside(aside)}" if aside else "")
             + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {len(ray.nodes())} nodes, "
             + f"{len(job.vlms)} VLM servers"
         )
         if documents:
             run(job, documents, progress)
         progress.say(progress.summary())
-        out.put(f"{STATE}summary.json", json.dumps(_summary(progress, earlier, aside)).encode())
+        out.put(f"{STATE}summary.json", json.dumps(_summary(progress, earlier, len(aside))).encode())
     return 1 if progress.aside or progress.missing or progress.incomplete or aside else 0
 
 
@@ -87,8 +90,12 @@ def _inside(source: Place, out: Place) -> str:
 
 
 def _settings() -> dict[str, str]:
-    """The environment, then .env. HARDWARE is that of the readers, which have no NPU unless the node says so."""
+    """The environment, then .env. HARDWARE is that of the readers, which have no NPU unless the node says so.
+
+    Raises UsageError for a value that no reader would take.
+    """
     passed = {name: value for name, value in VALUES.items() if name in PASSED_ON and value}
+    refuse_mistakes(passed)
     own = {"MODELS_DIR": str(folder("MODELS_DIR", "models")), "HARDWARE": os.environ.get("HARDWARE") or "cpu"}
     return {**passed, **own}
 
@@ -120,6 +127,16 @@ async def _models(settings: Settings) -> dict[str, Any]:
         return await readiness.models_in_use()
     finally:
         await readiness.close()
+
+
+def _set_aside(names: list[str]) -> str:
+    """How many documents earlier runs have set aside, and the first names, as Python writes them: a name may hold what
+    a terminal would obey."""
+    shown = [*map(repr, names[:NAMES_SHOWN]), *["..."][: len(names) > NAMES_SHOWN]]
+    return (
+        f"{len(names)} set aside earlier (--retry-failed tries them again; reasons: {ASIDE} below --out): "
+        f"{', '.join(shown)}"
+    )
 
 
 def _summary(progress: Progress, earlier: int, aside: int) -> dict[str, Any]:

@@ -18,10 +18,13 @@ class Progress:
     """Counts documents, bytes and pages. How many documents and bytes there are is known at the beginning, how many
     pages is not."""
 
-    def __init__(self, documents: int, size: int, earlier: int, stream: TextIO, every_s: float = EVERY_S) -> None:
-        """``documents`` and ``size`` in bytes are left to do, ``earlier`` documents were done by earlier runs."""
+    def __init__(
+        self, documents: int, size: int, earlier: int, earlier_aside: int, stream: TextIO, every_s: float = EVERY_S
+    ) -> None:
+        """``documents`` and ``size`` in bytes are left to do; earlier runs have done ``earlier`` documents, and set
+        ``earlier_aside`` aside."""
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
-        self.documents, self._size, self._earlier = documents, size, earlier
+        self.documents, self._size, self._earlier, self._earlier_aside = documents, size, earlier, earlier_aside
         self._every_s = every_s
         self.done = self.aside = self.pages = self.missing = self.incomplete = 0
         self._bytes = 0
@@ -70,8 +73,9 @@ class Progress:
 
     def summary(self) -> str:
         return (
-            f"{self.done} of {self.documents} documents done, {self.aside} set aside, {self._earlier} done earlier. "
-            f"Pages: {self.pages} read in {duration(self.seconds)} "
+            f"{self.done} of {self.documents} documents done, {self.aside} set aside, {self._earlier} done earlier"
+            + (f", {self._earlier_aside} set aside earlier" if self._earlier_aside else "")
+            + f". Pages: {self.pages} read in {duration(self.seconds)} "
             f"({self.pages / max(1e-3, self.seconds):.2f} a second), "
             f"{self.missing} missing, {self.incomplete} incomplete."
         )

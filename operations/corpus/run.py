@@ -134,24 +134,24 @@ def _cpus() -> float:
     return ray.cluster_resources().get("CPU", 1.0)
 
 
-def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple[list[Document], int, int]:
-    """The documents that no earlier run has ended, how many are done, and how many stay aside. ``again``: those that
-    were set aside are tried again. Raises StorageUnavailable."""
+def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple[list[Document], int, list[str]]:
+    """The documents that no earlier run has ended, how many are done, and the names of those that stay aside.
+    ``again``: those that were set aside are tried again. Raises StorageUnavailable."""
     out = job.output()
     done = records.keys(out, records.DONE)
     aside = records.keys(out, records.ASIDE)
-    left, earlier, kept_aside = [], 0, 0
+    left, earlier, kept_aside = [], 0, list[str]()
     for document in documents:
         if document.key in done:
             earlier += 1
         elif document.key in aside and not again:
-            kept_aside += 1
+            kept_aside.append(document.name)
         elif reason := unfit(document.name):
             # Its own name is no name for a record.
             digest = hashlib.sha256(os.fsencode(document.name)).hexdigest()
             known_by = Document(f"names/{digest}", document.size, document.version)
             records.keep(out, known_by, Outcome(document.name, reason=reason))
-            kept_aside += 1
+            kept_aside.append(document.name)
         else:
             if document.key in aside:
                 with contextlib.suppress(KeyError):

@@ -56,6 +56,11 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     summary = json.loads((out / "_corpus/summary.json").read_text())
     assert summary["documents"] == {"done": 3, "set_aside": 1, "earlier": 0} and summary["pages"]["read"] == 11
 
+    again = parse("--pages-per-part", 3)
+    assert again.returncode == 1, "it is still aside"
+    assert "0 of 0 documents done, 0 set aside, 3 done earlier, 1 set aside earlier." in again.stderr
+    assert "_corpus/aside/ below --out): 'bad.pdf'" in again.stderr
+
 
 def test_what_is_done_is_not_touched_again(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
     corpus.make(tmp_path / "in", [2, 2, 2])
@@ -136,6 +141,12 @@ def test_wrong_options(parse: Parse, tmp_path: Path, words: tuple[str, ...], tol
     corpus.make(tmp_path / "in", [1])
     done = parse(*words)
     assert done.returncode == 2 and told in done.stderr
+
+
+def test_a_wrong_setting(parse: Parse, tmp_path: Path) -> None:
+    corpus.make(tmp_path / "in", [1])
+    done = parse(PARSER_MAX_PAGES="many")
+    assert done.returncode == 2 and "error: PARSER_MAX_PAGES is 'many'; expected a whole number" in done.stderr
 
 
 @pytest.mark.parametrize(
