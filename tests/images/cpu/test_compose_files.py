@@ -49,7 +49,8 @@ def test_no_fragment_loosens_what_holds_the_containers_in(engine, name: str):
     for service in services.values():
         assert service["cap_drop"] == ["ALL"] and service["read_only"] and "cap_add" not in service
         assert service["security_opt"] == ["no-new-privileges:true"] and not service.get("privileged")
-        assert service["mem_limit"] and service["pids_limit"] and service["stop_grace_period"]
+        assert service["mem_limit"] == service["memswap_limit"] and service["pids_limit"]
+        assert service["stop_grace_period"]
         assert service["restart"] == "always" and service["logging"]["options"]["max-size"]
         assert all(volume.get("read_only") for volume in service["volumes"] if volume["type"] == "bind")
     assert "ports" not in services["vlm"] and services["parser"]["ports"][0]["host_ip"] == "127.0.0.1"
