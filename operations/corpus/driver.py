@@ -32,11 +32,9 @@ from .arguments import Options
 from .documents import STATE, listed
 from .job import Job
 from .places import FolderPlace, Place, open_place
-from .progress import Progress
-from .records import ASIDE
+from .progress import Progress, set_aside_earlier
 from .run import left_to_do, run
 
-NAMES_SHOWN = 5
 # What a reader needs to know of this bundle's settings. Keys stay where they are: each node has its own.
 PASSED_ON = {
     variable(field)
@@ -62,7 +60,7 @@ def drive(options: Options) -> int:
             raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
         progress.say(
             f"{len(documents)} documents to parse, {earlier} done earlier"
-            + (f", {_set_aside(aside)}" if aside else "")
+            + (f", {set_aside_earlier(aside)}" if aside else "")
             + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {len(ray.nodes())} nodes, "
             + f"{len(job.vlms)} VLM servers"
         )
@@ -127,16 +125,6 @@ async def _models(settings: Settings) -> dict[str, Any]:
         return await readiness.models_in_use()
     finally:
         await readiness.close()
-
-
-def _set_aside(names: list[str]) -> str:
-    """How many documents earlier runs have set aside, and the first names, as Python writes them: a name may hold what
-    a terminal would obey."""
-    shown = [*map(repr, names[:NAMES_SHOWN]), *["..."][: len(names) > NAMES_SHOWN]]
-    return (
-        f"{len(names)} set aside earlier (--retry-failed tries them again; reasons: {ASIDE} below --out): "
-        f"{', '.join(shown)}"
-    )
 
 
 def _summary(progress: Progress, earlier: int, aside: int) -> dict[str, Any]:

@@ -4,14 +4,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
 
 from batch.progress import duration
 
+from .records import ASIDE
+
 EVERY_S = 10.0
+NAMES_SHOWN = 5
 RECENT_S = 60.0  # that the rate is taken over
+
+
+def set_aside_earlier(names: Sequence[str]) -> str:
+    """How many documents earlier runs have set aside, and the first names, as Python writes them: a name may hold what
+    a terminal would obey."""
+    shown = [*map(repr, names[:NAMES_SHOWN]), *["..."][: len(names) > NAMES_SHOWN]]
+    return (
+        f"{len(names)} set aside earlier (--retry-failed tries them again; reasons: {ASIDE} below --out): "
+        f"{', '.join(shown)}"
+    )
 
 
 class Progress:

@@ -56,11 +56,6 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     summary = json.loads((out / "_corpus/summary.json").read_text())
     assert summary["documents"] == {"done": 3, "set_aside": 1, "earlier": 0} and summary["pages"]["read"] == 11
 
-    again = parse("--pages-per-part", 3)
-    assert again.returncode == 1, "it is still aside"
-    assert "0 of 0 documents done, 0 set aside, 3 done earlier, 1 set aside earlier." in again.stderr
-    assert "_corpus/aside/ below --out): 'bad.pdf'" in again.stderr
-
 
 def test_what_is_done_is_not_touched_again(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
     corpus.make(tmp_path / "in", [2, 2, 2])
