@@ -87,7 +87,7 @@ def test_what_the_parser_reads_is_what_the_container_writes(monkeypatch: pytest.
 
 @promtool
 def test_promtool_accepts_the_configuration_and_the_rules():
-    words = ["promtool", "check", "config", RULES.with_name("prometheus.yaml")]
+    words = ["promtool", "check", "config", str(RULES.with_name("prometheus.yaml"))]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and f"{len(ALERTS)} rules found" in done.stdout, done.stdout + done.stderr
 
@@ -101,7 +101,7 @@ def test_each_alert_fires_only_when_it_should(tmp_path: Path):
         for fires, series in zip((True, False), both, strict=True)
     ]
     path.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}))
-    done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+    done = subprocess.run(["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
