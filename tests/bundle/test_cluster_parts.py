@@ -23,7 +23,10 @@ POD = {
     "VLM_MOST_PODS": "32",
     "VLM_MAX_NUM_SEQS": "128",
 }
-PAGE = "# TYPE vlm_dies_missing gauge\nvlm_dies_missing 0.0\n# TYPE vlm_replica_up gauge\n"
+PAGE = (
+    "# TYPE vlm_dies_missing gauge\nvlm_dies_missing 0.0\n"
+    "# TYPE vlm_oom_kills_total counter\nvlm_oom_kills_total 0.0\n# TYPE vlm_replica_up gauge\n"
+)
 
 
 def test_pods_are_balanced_by_the_containers_own_file():
@@ -64,6 +67,7 @@ def test_replicas_of_all_pods_are_counted(monkeypatch: pytest.MonkeyPatch):
     # The lines that docparser.models.vlm_probe reads.
     assert [line for line in lines if line.startswith("vlm_")] == [
         "vlm_dies_missing 2.0",
+        "vlm_oom_kills_total 2.0",
         'vlm_replica_up{replica="0"} 1.0',
         'vlm_replica_up{replica="1"} 0.0',
         'vlm_replica_up{replica="2"} 1.0',
@@ -74,7 +78,7 @@ def test_replicas_of_all_pods_are_counted(monkeypatch: pytest.MonkeyPatch):
 def test_no_pod_is_no_replica(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("VLM_PODS", "vlm-pods")
     monkeypatch.setattr(pods, "addresses", lambda name: [])
-    assert [len(family.samples) for family in metrics.Pods().collect()] == [1, 0]
+    assert [len(family.samples) for family in metrics.Pods().collect()] == [1, 1, 0]
 
 
 def test_a_name_stands_for_its_addresses():
