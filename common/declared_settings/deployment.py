@@ -120,6 +120,21 @@ BUILDS = (
         "Index with CPU builds of torch, x86-64; saves 1 GB more (docs/decisions/0406-no-cuda.md).",
     ),
     Setting(
+        "BUNDLE_REVISION",
+        "unknown",
+        "The commit that the images' labels name; `scripts/build_images.sh` asks git.",
+    ),
+    Setting(
+        "BUNDLE_SOURCE",
+        "unknown",
+        "Where that commit can be fetched; `scripts/build_images.sh` takes git's remote `origin`.",
+    ),
+    Setting(
+        "BUNDLE_CREATED",
+        "unknown",
+        "When they were built, like 2026-01-31T12:00:00Z; `scripts/build_images.sh` takes the clock.",
+    ),
+    Setting(
         "BUILD_NETWORK",
         "default",
         "Network of the build steps.",

@@ -18,6 +18,7 @@ from typing import Any
 
 from bundle import parser_client, readiness
 from bundle.compose import project
+from bundle.origin import UNKNOWN
 from bundle.progress import step
 from bundle.settings import LocalSettings
 from health_probe import OPENER
@@ -29,8 +30,14 @@ PAUSE_SECONDS = 5
 # Of the environment in each of our images that has the modules of common/ and operations/container.
 PYTHON = "/opt/venv/supervisor/bin/python"
 MEMORY_LIMITS = {"vlm": "VLM_MEM_LIMIT", "vlm-next": "VLM_MEM_LIMIT", "parser": "PARSER_MEM_LIMIT"}
-# Labels of our images, in the order in which they are shown.
+# Labels of our images, in the order in which they are shown: the bundle's own, and what is in them.
+ORIGIN = {"bundle": "version", "commit": "revision", "built": "created"}
 VERSIONS = ("stack", "vllm", "vllm-ascend", "torch", "torch-npu", "transformers", "cann", "soc", "paddleocr")
+LABELS = {
+    **{key: f"org.opencontainers.image.{label}" for key, label in ORIGIN.items()},
+    **{key: f"paddleocr-vl.{key}" for key in VERSIONS},
+}
+COMMIT, SHORT = re.compile(r"^([0-9a-f]{12})[0-9a-f]{28}"), r"\1"
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,8 @@ def container(name: str, row: dict[str, Any] | None) -> Line:
     if row is None:
         return Line(name, "no container; docker compose up -d", False)
     found = project.labels(row["Image"])
-    versions = [f"{key} {found[label]}" for key in VERSIONS if (label := f"paddleocr-vl.{key}") in found]
+    known = {key: found[label] for key, label in LABELS.items() if found.get(label, UNKNOWN) != UNKNOWN}
+    versions = [f"{key} {COMMIT.sub(SHORT, value)}" for key, value in known.items()]
     health = row.get("Health") or "no health check"
     text = f"{row['State']}, {health}; {row['Image']}" + (f" ({', '.join(versions)})" if versions else "")
     return Line(name, "; ".join([text, *troubles(name, row)]), row["State"] == "running" and health == "healthy")

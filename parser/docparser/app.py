@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
-from docparser import __version__
+from bundle_version import VERSION
 from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
 from docparser.clients.key_ring import KeyRing
@@ -77,7 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(
         title="Document parser",
-        version=__version__,
+        version=VERSION,
         description="PaddleOCR-VL behind PaddleX's `/layout-parsing` contract: images and PDFs to Markdown and JSON.",
         lifespan=lifespan,
         docs_url=None,

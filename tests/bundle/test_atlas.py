@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import atlas
-from bundle.compose import dies
+from bundle.compose import dies, images
 from tests.support.paths import ROOT
 from tool_errors import UsageError
 
@@ -49,7 +49,7 @@ def test_each_product_has_a_fragment_with_all_its_dies(product: atlas.Product):
 def test_compose_takes_the_fragment_and_the_image_of_the_product():
     text = (ROOT / "config/compose/ascend.yaml").read_text()
     default = f"${{ATLAS:-{atlas.DEFAULT.key}}}"
-    assert f"dies/${{NPU_IDS:-{default}}}.yaml" in text and f"paddleocr-vl/vlm-{default}:${{STACK:-0.11.1}}" in text
+    assert f"dies/${{NPU_IDS:-{default}}}.yaml" in text and images.vlm(default, "${STACK:-0.11.1}") in text
     assert f'service: "vlm-{default}"' in dies.fragment("0")
 
 

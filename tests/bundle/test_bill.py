@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bundle.compose import images
 from bundle.image_build import bill as module
 from bundle.image_build.bill import bill, component, os_release, python_packages, system_packages, web_libraries
 from bundle.offline import bills
@@ -111,7 +112,7 @@ def test_the_archives_own_bill_names_images_and_weights(tmp_path: Path):
     weights.write_bytes(b"weights")
     listed = [(weights, "models/PaddleOCR-VL/model.safetensors"), (weights, "models/PaddleOCR-VL/README.md")]
     listed[1] = (tmp_path / "README.md", listed[1][1])
-    found = bills.of_archive({"paddleocr-vl/vlm-cpu:0.11.1": "sha256:" + "0" * 64}, listed)
+    found = bills.of_archive({images.vlm("cpu", "0.11.1"): "sha256:" + "0" * 64}, listed)
     valid_bill(json.dumps(found))
     kinds = {one["name"]: one["type"] for one in found["components"]}
     assert kinds == {

@@ -24,7 +24,8 @@ NOT_RUN = {
     "PARSER_DATABASE_URL=postgresql://user:password@host/database": "other machines",
     "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL --candidate npu --test_images a.png b.png": "a die",
     "scripts/select_npus.sh present": "a node with dies",
-    "PIP_NO_INDEX=1 PIP_FIND_LINKS=/path/of/the/folder scripts/setup_env.sh client": "a machine without network",
+    "scripts/offline_bundle.sh save paddleocr-vl.tar --to-build aarch64": "registries",
+    "scripts/release.sh make release --sign KEY": "an engine and a key",
 }
 
 

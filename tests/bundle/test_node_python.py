@@ -21,6 +21,7 @@ MODULES = (
     "preflight",
     "weights.fetch",
     "offline",
+    "compose.build",
     "compose.dies",
     "compose.upgrade",
     "selftest",

@@ -5,16 +5,19 @@ engine are in tests/images/cpu/test_offline.py."""
 from __future__ import annotations
 
 import json
+import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from bundle import envfile
-from bundle.offline import contents, load, takeover
+from bundle.offline import contents, load, save, takeover, to_build
+from bundle.offline import engine as engine_module
+from bundle_version import VERSION
 from served_weights.manifest import digest
 from tests.support.paths import ROOT
-from tool_errors import UsageError
+from tool_errors import EnvironmentSetupError, UsageError
 
 SETTINGS = {"HARDWARE": "cpu", "STACK": "0.13.0"}
 FILES = ("compose.yaml", ".env.example", "config/compose/dies/0-15.yaml", "models/README.md")
@@ -47,7 +50,18 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 
 
 def test_the_folder_carries_the_version():
-    assert contents.version() and contents.folder_name() == f"paddleocr-vl-{contents.version()}"
+    assert contents.folder_name() == f"paddleocr-vl-{VERSION}"
+
+
+def test_what_git_ignores_stays_behind():
+    """A site's own files: keys for its cluster, dies that it chose."""
+    for name in ("deploy/kubernetes/site/api_keys", "config/compose/dies/2,5.yaml"):
+        answer = subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT, check=False)
+        assert answer.returncode == 0, name
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    untracked = "git", "ls-files", "-o", "--exclude-standard"
+    new = subprocess.run(untracked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {str(path.relative_to(ROOT)) for path in contents.tree_files()} <= {*tracked.splitlines(), *new.splitlines()}
 
 
 def test_a_new_folder_takes_over_settings_dies_and_weights(folders: tuple[Path, Path]):
@@ -124,3 +138,84 @@ def test_a_damaged_archive_leaves_nothing(archive: Path):
         with pytest.raises(UsageError, match="copy"):
             load.unpack_here(archive)
         assert list(Path.cwd().iterdir()) == []
+
+
+class Engine:
+    """A simulated container engine, as far as base images go: name -> (id, processor)."""
+
+    def __init__(self, folder: Path, commit: str) -> None:
+        self.images = {"debian:bookworm-slim": ("sha256:here", "amd64")}
+        self.elsewhere = {"arm64": "sha256:there"}
+        sources = {"vllm_ascend": f"{folder}#{commit}", "catlass": str(ROOT / "config/empty")}
+        self.builds = {
+            "parser": {"args": {"BASE_IMAGE": "debian:bookworm-slim", "BASE_DIGEST": ""}},
+            "vlm": {
+                "args": {"CANN_IMAGE": "cann:8.3", "CANN_DIGEST": "sha256:pinned", "VLM_ENVIRONMENT": "vlm-ascend"},
+                "additional_contexts": sources,
+            },
+        }
+
+    def docker(self, *words: str, **settings: str) -> str:
+        verb, image = " ".join(words[:2]) if words[0] in ("image", "compose") else words[0], words[-1]
+        if verb == "compose config":
+            return json.dumps({"services": {name: {"build": build} for name, build in self.builds.items()}})
+        if verb == "pull":
+            processor = words[2].removeprefix("linux/")
+            self.images[image] = (self.elsewhere.get(processor, "sha256:here"), processor)
+        elif verb == "tag":
+            known = {identity: processor for identity, processor in self.images.values()}
+            self.images[image] = self.images.get(words[1]) or (words[1], known.get(words[1], "amd64"))
+        elif verb == "image ls":
+            return self.images[image][0] if image in self.images else ""
+        elif verb == "image inspect":
+            return self.images[image]["{{.Id}} {{.Architecture}}".split().index(words[3])]
+        elif verb == "save":
+            Path(words[2]).write_text(" ".join(words[3:]))
+        return ""
+
+
+def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Wheels and base images for its processor, and the pinned sources; afterwards this machine has its own again. The
+    engine and the wheels are simulated, git is real."""
+    (sources := tmp_path / "vllm-ascend").mkdir()
+    (sources / "setup.py").write_text("pinned")
+    git = ("git", "-C", str(sources), "-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "a", "--no-gpg-sign")):
+        subprocess.run([*git, *words], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    engine = Engine(sources, commit)
+    for module in (to_build, engine_module, save):
+        monkeypatch.setattr(module, "docker", engine.docker)
+    monkeypatch.setattr(save, "find_plugin", lambda: ROOT / "LICENSE")
+    monkeypatch.setattr(save.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(to_build, "ROOT", tmp_path)
+    fetch = tmp_path / "scripts/fetch_wheels.sh"
+    fetch.parent.mkdir()
+    fetch.write_text('#!/bin/sh\nmkdir -p "$4" && echo "$*" > "$4/a.whl"\n')
+    fetch.chmod(0o755)
+    with to_build.collected("aarch64", corpus=False) as parts:
+        save.save(tmp_path / "bundle.tar", parts.images, weights=False, parts=parts)
+    assert engine.images["debian:bookworm-slim"] == ("sha256:here", "amd64")
+    (tmp_path / "node").mkdir()
+    monkeypatch.chdir(tmp_path / "node")
+    folder = load.unpack_here(tmp_path / "bundle.tar")
+    manifest = load.read_checked(folder)
+    assert manifest["images"] == {"debian:bookworm-slim": "sha256:there", "cann:8.3": "sha256:there"}
+    assert manifest["architecture"] == "arm64" and manifest["builds"] is True
+    asked = (folder / ".wheels/aarch64/a.whl").read_text().split()
+    assert asked[:2] == ["--platform", "aarch64"] and asked[4:] == ["supervisor", "parser", "vlm-ascend"]
+    assert (folder / "sources/vllm-ascend/setup.py").read_text() == "pinned"
+    assert not (folder / "sources/catlass").exists() and not (folder / contents.PLUGIN).exists()
+    assert (folder / "Dockerfile.ascend").is_file() and (folder / ".dockerignore").is_file()
+    takeover.begin(folder, manifest["settings"])
+    values = envfile.parse((folder / ".env").read_text(), {})
+    assert values["WHEELS_DIR"] == "./.wheels/aarch64" and (folder / values["WHEELS_DIR"]).is_dir()
+    assert (folder / "config/stacks" / values["VLLM_ASCEND_SOURCE"] / "setup.py").is_file()
+    engine.elsewhere = {}
+    engine.images["cann:8.3"] = ("sha256:here", "amd64")
+    engine.docker = lambda *words, **more: (
+        "amd64" if words[:2] == ("image", "inspect") else Engine.docker(engine, *words)
+    )
+    monkeypatch.setattr(to_build, "docker", engine.docker)
+    with pytest.raises(EnvironmentSetupError, match="has no image for aarch64, the registry gave one for amd64"):
+        to_build.collected("aarch64", corpus=False).__enter__()

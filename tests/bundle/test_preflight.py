@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import atlas
-from bundle.compose import dies
+from bundle.compose import dies, images
 from bundle.preflight import engine, host, npu, reach, settings, weights
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
@@ -120,7 +120,7 @@ def test_other_products_pass_with_one_setting(tmp_path: Path, key: str, name: st
     after = by_check(node)
     product = after.pop("product", None)
     assert {finding.level for finding in after.values()} == {"PASS"}, [show(finding) for finding in after.values()]
-    assert f"paddleocr-vl/vlm-{key}:0.11.1" in after["image"].found
+    assert images.vlm(key, "0.11.1") in after["image"].found
     assert (product is not None) == (key == "310p") and (product is None or "experimental" in product.found)
 
 
@@ -158,7 +158,7 @@ def test_other_containers_on_our_dies_are_named(tmp_path: Path, line: str, found
 
 def test_an_image_of_another_product_is_named(tmp_path: Path):
     found = by_check(Node(tmp_path, "a2", ATLAS="a2"))["image"]
-    assert found.level == "FAIL" and found.found == "paddleocr-vl/vlm-a2:0.11.1 was built for ascend910_9391"
+    assert found.level == "FAIL" and found.found == f"{images.vlm('a2', '0.11.1')} was built for ascend910_9391"
 
 
 @pytest.mark.parametrize(("sample", "words"), FAILURES.items())
@@ -209,7 +209,7 @@ def test_a_machine_without_npu(tmp_path: Path):
         (lambda node: node.answers.pop(("docker", "compose")), "compose", "FAIL", "missing"),
         (lambda node: node.answers.update({("docker", "compose"): "2.3.3\n"}), "compose", "FAIL", "2.3.3"),
         (lambda node: node.answers.pop(("docker", "image")), "image", "WARN", "is not there"),
-        (lambda node: node.answers.pop(("docker", "image")), "parser image", "WARN", "parser:3.7.0 is not there"),
+        (lambda node: node.answers.pop(("docker", "image")), "parser image", "WARN", f"{images.PARSER} is not there"),
         (
             lambda node: node.put("/usr/local/Ascend/driver/version.info", "Version=24.1.rc3\n"),
             "driver",

@@ -46,6 +46,7 @@ ROOMS = {
     "local_mode": {"environments"},
     "preflight": {"compose", "weights"},
     "offline": {"compose", "image_build"},
+    "release": {"compose", "environments", "image_build", "offline"},
     "support": set(),
     "acceptance": {"compose", "support"},
     "demo": {"compose", "environments", "local_mode"},

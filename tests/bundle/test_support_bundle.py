@@ -19,12 +19,15 @@ from tests.support.paths import ROOT
 KEY, DIGEST = "kY7-planted-key-in-plain", "a" * 64
 SIGNATURE = "plantedsignature0123456789"
 # Answers of docker by the words of the call; the real ones have these forms (docker 26.1, compose 2.26).
+VERSIONS = "(bundle 0.3.0, commit 0123456789ab-dirty, vllm 0.11.1, soc ascend910_9391)"
 DOCKER = """#!/bin/sh
 case "$*" in
 *"ps --all --format json"*)
-  echo '{"ID":"1f","Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.11.1"}'
-  echo '{"ID":"2f","Service":"parser","State":"'$STATE'","Health":"'$HEALTH'","Image":"paddleocr-vl/parser:3.7.0"}' ;;
-*"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391"}' ;;
+  echo '{"ID":"1f","Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.3.0"}'
+  echo '{"ID":"2f","Service":"parser","State":"'$STATE'","Health":"'$HEALTH'","Image":"paddleocr-vl/parser:0.3.0"}' ;;
+*"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391",
+  "org.opencontainers.image.version":"0.3.0","org.opencontainers.image.created":"unknown",
+  "org.opencontainers.image.revision":"0123456789abcdef0123456789abcdef01234567-dirty"}' ;;
 "inspect 1f") echo '[{"RestartCount": 0, "State": {"ExitCode": 0, "OOMKilled": false}}]' ;;
 "inspect 2f") echo "[{\\"RestartCount\\": $RESTARTS, \\"State\\": {\\"ExitCode\\": 2, \\"OOMKilled\\": false}}]" ;;
 *"vlm /opt/venv/supervisor/bin/python -m cgroup"*) echo "$OOM_KILLS" ;;
@@ -99,7 +102,7 @@ def line(lines: list[dict], name: str) -> dict:
 def test_status_counts_the_replicas(node: Path):
     code, lines = status()
     assert line(lines, "replicas") == {"name": "replicas", "text": "16 of 16 up", "well": True}
-    assert "vllm 0.11.1, soc ascend910_9391" in line(lines, "vlm")["text"] and line(lines, "vlm")["well"]
+    assert VERSIONS in line(lines, "vlm")["text"] and line(lines, "vlm")["well"]
     assert line(lines, "disk")["text"] == "50 of 100 GiB free for jobs and results"
     # The parser's port is closed: that is what is wrong, and it is said.
     assert code == 1 and not line(lines, "service")["well"] and "refused" in line(lines, "service")["text"]
@@ -116,7 +119,7 @@ def test_status_counts_the_replicas(node: Path):
     ("name", "values", "said"),
     [
         ("vlm", {"OOM_KILLS": "3"}, "; out of memory 3 times since its start: raise VLM_MEM_LIMIT"),
-        ("parser", {}, "3.7.0 (vllm 0.11.1, soc ascend910_9391)"),
+        ("parser", {}, VERSIONS),
         ("parser", {"RESTARTS": "2"}, "; restarted 2 times"),
         (
             "parser",

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bundle.compose import dies, upgrade
+from bundle.compose import dies, images, upgrade
 from tests.support.paths import ROOT
 from tests.support.simulated_dies import SimulatedDies
 from tool_errors import ServiceError, UsageError
 
 SAMPLES = ROOT / "tests/data/npu-smi"
-IMAGE = "paddleocr-vl/vlm-a3:0.11.1"
+IMAGE = images.vlm("a3", "0.11.1")
 FIRST, SECOND = list(range(8)), list(range(8, 16))
 
 

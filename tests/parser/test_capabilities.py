@@ -7,6 +7,7 @@ import importlib.metadata
 
 import pytest
 
+from bundle_version import VERSION
 from docparser.contract.schemas import OutputOptions
 from docparser.settings import Settings
 from tests.support.parser_process import LIMITS
@@ -36,6 +37,13 @@ def test_what_it_says(service):
     assert limits["queuedPages"] == Settings().max_queued_pages
     assert said["confidence"] == {"doubtfulBelow": Settings().doubtful_below}
     assert said["versions"]["paddleocr"] == importlib.metadata.version("paddleocr")
+
+
+def test_the_bundles_version_is_told_wherever_one_looks_for_it(service):
+    said = service.client.get("/capabilities").json()["result"]["versions"]["bundle"]
+    assert said == VERSION == service.client.get("/openapi.json").json()["info"]["version"]
+    assert service.client.get("/health").json()["result"] == {"version": VERSION}
+    assert f'docparser_build_info{{version="{VERSION}"}}' in service.client.get("/metrics").text
 
 
 def test_the_formats_are_those_that_are_accepted(service):

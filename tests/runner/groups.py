@@ -73,7 +73,7 @@ GROUPS = {
             "bundle",
             "tools",
             ("tests/bundle", "tests/runner"),
-            some_need=("haproxy", "openssl", *CHECKERS, *COMPILER),
+            some_need=("haproxy", "openssl", "openssh-client", *CHECKERS, *COMPILER),
         ),
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser"), some_need=("curl",)),
         # README's commands in a minimal root that is made for them.

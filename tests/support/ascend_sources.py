@@ -18,6 +18,7 @@ from pathlib import Path
 
 import yaml
 
+from bundle.compose import images
 from bundle.environments.environment import split_entries
 from bundle.environments.uv import ensure_uv
 from bundle.wheels import download_source
@@ -46,7 +47,7 @@ class Stack:
 
     @property
     def image(self) -> str:
-        return f"paddleocr-vl/vlm-a3:{self.name}"
+        return images.vlm("a3", self.name)
 
 
 def extract(archive: Path, target: Path) -> Path:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bundle import readiness
+from bundle.origin import origin
 from bundle.paths import ROOT, VALUES
 from bundle.progress import Ticker, say, step
 from bundle.settings import LocalSettings
@@ -104,6 +105,7 @@ class Containers:
     def build(self) -> None:
         """Build the images; raises ServiceError."""
         with step("building the images, which takes some minutes the first time"):
+            self._env.update(origin().build_arguments())
             if self._compose("build", capture=False).returncode:
                 raise ServiceError("docker compose build failed; its last lines say why")
 

@@ -8,9 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from bundle.offline import takeover
+from bundle.offline import takeover, to_build
 from bundle.offline.engine import images
-from bundle.offline.load import load, unpack_here
+from bundle.offline.load import check_signature, load, unpack_here
 from bundle.offline.save import save
 from bundle.paths import ROOT
 from tool_errors import ToolError, UsageError
@@ -24,9 +24,22 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     saving = verbs.add_parser("save", help="write an archive")
     saving.add_argument("archive", type=Path)
     saving.add_argument("--weights", action="store_true", help="with MODELS_DIR/PaddleOCR-VL")
+    saving.add_argument("--corpus", action="store_true", help="with the image of scripts/parse_corpus.py")
+    saving.add_argument(
+        "--to-build",
+        choices=sorted(to_build.PROCESSORS),
+        help="instead of the images what a node of this kind builds them from: wheels, base images, sources",
+    )
+    saving.add_argument("--sign", type=Path, metavar="KEY", help="write ARCHIVE.sig with this SSH key")
     saving.add_argument("--images", nargs="+", metavar="IMAGE", help="default: the two images of HARDWARE and STACK")
     loading = verbs.add_parser("load", help="load an archive, or the folder that it was unpacked to")
     loading.add_argument("archive", type=Path, nargs="?")
+    loading.add_argument(
+        "--signers",
+        type=Path,
+        metavar="FILE",
+        help="refuse an ARCHIVE that none of these signed: ssh-keygen's allowed signers, `NAME KEY` a line",
+    )
     loading.add_argument(
         "--from",
         dest="old",
@@ -43,12 +56,20 @@ def main(words: list[str]) -> int:
         if shutil.which("docker") is None:
             raise UsageError("docker is missing; scripts/preflight.sh says how to install it")
         if options.verb == "save":
-            save(options.archive.absolute(), options.images or images(), options.weights)
+            archive = options.archive.absolute()
+            if options.to_build:
+                with to_build.collected(options.to_build, options.corpus) as parts:
+                    save(archive, parts.images, options.weights, options.sign, parts)
+            else:
+                save(archive, options.images or images(options.corpus), options.weights, options.sign)
             return 0
         old = options.old.absolute() if options.old else None
         if old:
             takeover.check_folder(old, Path.cwd() if options.archive else ROOT)
+        if options.signers and not options.archive:
+            raise UsageError("--signers checks an ARCHIVE; name it, and run the script of a folder that you trust")
         if options.archive:
+            check_signature(options.archive, options.signers)
             return load(unpack_here(options.archive), old, checked=True)
         return load(ROOT, old)
     except ToolError as error:

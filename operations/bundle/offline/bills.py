@@ -13,6 +13,7 @@ from typing import Any
 from bundle.image_build.bill import NAME, bill, component
 from bundle.offline import contents
 from bundle.offline.engine import docker
+from bundle_version import VERSION
 from served_weights.manifest import digest
 from tool_errors import EnvironmentSetupError
 
@@ -47,7 +48,7 @@ def of_archive(images: Mapping[str, str], weights: Iterable[tuple[Path, str]]) -
         if path.suffix in (".safetensors", ".pdiparams"):
             hashes = [{"alg": "SHA-256", "content": digest(path)}]
             parts.append(component("machine-learning-model", name, "", hashes=hashes))
-    return bill("paddleocr-vl", contents.version(), parts)
+    return bill("paddleocr-vl", VERSION, parts)
 
 
 def write(folder: Path, bills: Mapping[str, dict[str, Any]]) -> list[tuple[Path, str]]:

@@ -1,57 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the archive holds: one folder, `paddleocr-vl-VERSION/`, that works where it is unpacked."""
+"""What the archive holds: one folder, `paddleocr-vl-VERSION/`, that works where it is unpacked.
+
+tests/bundle/test_carried_scripts.py holds that each script in it finds there what it needs.
+"""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from bundle.origin import git
 from bundle.paths import ROOT, VALUES
+from bundle_version import VERSION
 from served_weights.settings import WeightSettings
 from served_weights.vlm import is_absent, named
 from tool_errors import UsageError
 
 # Names in that folder: ids of the images and digests of all files; the images; the Compose plugin; bills of materials.
 MANIFEST, IMAGES, PLUGIN, BILLS = "offline.json", "images.tar", "docker-compose", "bills"
-# Files and folders of the checkout that travel: what compose mounts, what the scripts for a node run, and the guides.
+# Files and folders of the checkout that travel: what compose mounts and builds, what the scripts run, and the guides.
 TREE = (
     "LICENSE",
+    "LICENSES",
+    "REUSE.toml",
+    "SECURITY.md",
     "README.md",
     "README.zh-CN.md",
     "CHANGELOG.md",
     ".env.example",
     "compose.yaml",
+    "Dockerfile.cpu",
+    "Dockerfile.ascend",
+    ".dockerignore",
     "config",
+    "deploy",
     "scripts",
     "operations",
     "common",
+    "model_code",
+    "parser",
     "docs",
     "models/README.md",
     "models/demo",
     # What the self-test and the acceptance send.
     "tests/data",
 )
-
-
-def version() -> str:
-    """The bundle's version, as the images are tagged with it."""
-    file = ROOT / "Dockerfile.cpu"  # an unpacked archive has none
-    found = re.search(r"^ARG BUNDLE_VERSION=(\S+)$", file.read_text(), re.MULTILINE) if file.is_file() else None
-    return found[1] if found else ""
+# Scripts for a checkout with a network, or with the tests: they make what the others use.
+NOT_CARRIED = tuple(f"scripts/{name}.sh" for name in ("fetch_wheels", "lock_requirements", "release", "test"))
 
 
 def folder_name() -> str:
     """The archive's folder. Versions unpacked side by side do not touch each other."""
-    return f"paddleocr-vl-{version()}"
+    return f"paddleocr-vl-{VERSION}"
 
 
 def tree_files() -> list[Path]:
-    """Return the files of the checkout that travel, without what Python and installers left behind."""
-    found: list[Path] = []
-    for name in TREE:
+    """Return the files of the checkout that travel: no file that git ignores, such as a site's keys for its cluster,
+    and nothing that Python and installers left behind."""
+    listed = git("ls-files", "-co", "--exclude-standard", "-z", "--", *TREE) if (ROOT / ".git").exists() else None
+    found = [ROOT / name for name in (listed or "").split("\0") if name]
+    for name in () if found else TREE:  # an unpacked archive
         path = ROOT / name
-        found += [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    return [path for path in found if not any(left_behind(part) for part in path.parts)]
+        found += [path] if path.is_file() else path.rglob("*")
+    carried = (path for path in found if path.is_file() and str(path.relative_to(ROOT)) not in NOT_CARRIED)
+    return sorted(path for path in carried if not any(left_behind(part) for part in path.relative_to(ROOT).parts))
 
 
 def left_behind(name: str) -> bool:

@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from bundle.compose.containers import hardware
 from bundle.offline.contents import PLUGIN
 from bundle.paths import ROOT, VALUES
 from bundle.progress import say
-from tool_errors import EnvironmentSetupError
+from tool_errors import EnvironmentSetupError, UsageError
 
 PLUGIN_FOLDERS = (
     "~/.docker/cli-plugins",
@@ -37,9 +38,23 @@ def docker(*words: str, **settings: str) -> str:
     return result.stdout.strip()
 
 
-def images() -> list[str]:
-    """Return the names of the two images of this HARDWARE and STACK, as compose names them."""
-    return sorted(docker("compose", "config", "--images", HARDWARE=hardware(VALUES)).split())
+def images(corpus: bool = False) -> list[str]:
+    """Return the names of the two images of this HARDWARE and STACK, as compose names them; with `corpus` also that of
+    scripts/parse_corpus.py."""
+    profiles = ("--profile", "corpus") if corpus else ()
+    return sorted(docker("compose", *profiles, "config", "--images", HARDWARE=hardware(VALUES)).split())
+
+
+def architecture(images: Iterable[str]) -> str:
+    """Return the processor that the images are for, as the engine calls it (`arm64`, `amd64`).
+
+    Raises UsageError where they differ.
+    """
+    found = {image: docker("image", "inspect", "--format", "{{.Architecture}}", image) for image in images}
+    if len(set(found.values())) != 1:
+        said = ", ".join(f"{image} for {name}" for image, name in found.items())
+        raise UsageError(f"expected images for one kind of processor, got {said}; build them again for the node's")
+    return next(iter(found.values()))
 
 
 def find_plugin() -> Path | None:

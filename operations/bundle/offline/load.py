@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from bundle import envfile
+from bundle import envfile, signature
 from bundle.archives import unpack
 from bundle.offline import contents, takeover
 from bundle.offline.engine import docker, install_plugin
+from bundle.offline.to_build import PROCESSORS
 from bundle.progress import say, step
 from served_weights.manifest import digest
 from tool_errors import EnvironmentSetupError, UsageError
@@ -55,14 +57,35 @@ def read_checked(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def check_signature(archive: Path, signers: Path | None) -> None:
+    """Raise UsageError where `signers` are named and none of them signed the archive as it is."""
+    if signers:
+        with step(f"checking who signed {archive}"):
+            name = signature.verify(archive, signers)
+        say(f"{archive} is as {name} signed it")
+    elif signature.beside(archive).is_file():
+        say(f"NOTE: {archive} is signed, and nobody checked by whom; --signers FILE does")
+
+
+def check_processor(made_for: str | None) -> None:
+    """Raise UsageError where the archive's images are for another processor than this machine's."""
+    machine = platform.machine()
+    if made_for and made_for != PROCESSORS.get(machine, machine):
+        raise UsageError(
+            f"the archive's images are for {made_for}, and this machine is {machine} ({PROCESSORS.get(machine)}); "
+            "save one from images that were built for it"
+        )
+
+
 def load(folder: Path, old: Path | None, checked: bool = False) -> int:
     """Check every file unless that was done, take over what `old` has, load the images and compare their ids; returns
     preflight's exit status.
 
-    Raises UsageError for a damaged file and for an `old` that cannot be taken over, EnvironmentSetupError for an image
-    that is not the one that was saved.
+    Raises UsageError for a damaged file, for images for another processor and for an `old` that cannot be taken over,
+    EnvironmentSetupError for an image that is not the one that was saved.
     """
     manifest = json.loads((folder / contents.MANIFEST).read_text()) if checked else read_checked(folder)
+    check_processor(manifest.get("architecture"))
     if old:
         takeover.take_over(old, folder, manifest["files"])
     takeover.begin(folder, manifest["settings"])
@@ -76,4 +99,10 @@ def load(folder: Path, old: Path | None, checked: bool = False) -> int:
     for name, made_for in manifest["settings"].items():
         if values.get(name) and values[name] != made_for:
             say(f"WARNING: {name} is {values[name]}, but the archive's images are for {made_for}; mend {folder}/.env")
+    if manifest.get("builds"):
+        say(
+            "next: scripts/build_images.sh builds the images from what was carried, with "
+            f"{' '.join(f'{name}={value}' for name, value in manifest['settings'].items())} in .env; only system "
+            "packages are not here: they come from this node's own archive (APT_SOURCES)"
+        )
     return subprocess.run([folder / "scripts/preflight.sh"], cwd=folder, check=False).returncode

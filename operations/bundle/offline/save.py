@@ -5,45 +5,70 @@ from __future__ import annotations
 
 import io
 import json
+import platform
 import tarfile
 import tempfile
 from pathlib import Path
 
+from bundle import origin, signature
 from bundle.compose.containers import hardware
 from bundle.offline import bills, contents
-from bundle.offline.engine import docker, find_plugin
+from bundle.offline.engine import architecture, docker, find_plugin
+from bundle.offline.to_build import PROCESSORS, Parts
 from bundle.paths import ROOT, VALUES
 from bundle.progress import say, step
+from bundle_version import VERSION
 from served_weights.manifest import digest
 
 STACK = "0.11.1"  # compose's default
 
 
-def save(archive: Path, images: list[str], weights: bool) -> None:
-    """Write the archive with these images; it gets its name only when it is whole. Raises ToolError."""
+def save(archive: Path, images: list[str], weights: bool, key: Path | None = None, parts: Parts | None = None) -> None:
+    """Write the archive with these images, and its signature by `key`; it gets its name only when it is whole. With
+    `parts` the images are bases, and the node builds.
+
+    Raises ToolError.
+    """
     part = archive.with_name(f"{archive.name}.part")
     ids = {image: docker("image", "inspect", "--format", "{{.Id}}", image) for image in images}
+    made_from, processor = origin.origin(), architecture(images)
     stored = archive.with_name(f"{archive.name}.images")
     files = [(path, str(path.relative_to(ROOT))) for path in contents.tree_files()]
     root = contents.folder_name()
+    files += parts.files if parts else []
     if weights:
         files += contents.weight_files()
-    if plugin := find_plugin():
+    # A program for this machine's processor.
+    if PROCESSORS.get(platform.machine()) == processor and (plugin := find_plugin()):
         files.append((plugin, contents.PLUGIN))
     folder = tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-")
     try:
         with step("the bills of materials"):
             own = bills.of_archive(ids, [(path, name) for path, name in files if name.startswith("models/")])
-            files += bills.write(Path(folder.name), {"archive": own, **bills.of_images(images)})
+            # Base images are others', and have none.
+            carried = {} if parts else bills.of_images(images)
+            files += bills.write(Path(folder.name), {"archive": own, **carried})
+        (Path(folder.name) / origin.FILE).write_text(made_from.text(), encoding="utf-8")
+        files.append((Path(folder.name) / origin.FILE, origin.FILE))
         with step(f"saving {', '.join(images)}"):
             docker("save", "--output", str(stored), *images)
         files.append((stored, contents.IMAGES))
-        with step(f"writing {archive}"), tarfile.open(part, "w") as tar:
+        with step(f"writing {archive}"), tarfile.open(part, "w", dereference=True) as tar:
             # The manifest comes first, so that a look at the archive shows what it is.
             # The images' digest takes minutes. The others' are taken after it: somebody may edit a file meanwhile.
             listed = {name: digest(path) for path, name in reversed(files)}
             made_for = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or STACK}
-            text = json.dumps({"settings": made_for, "images": ids, "files": listed}, indent=1).encode()
+            made_for |= parts.settings if parts else {}
+            manifest = {
+                "version": VERSION,
+                "revision": made_from.revision,
+                "architecture": processor,
+                "builds": bool(parts),
+                "settings": made_for,
+                "images": ids,
+                "files": listed,
+            }
+            text = json.dumps(manifest, indent=1).encode()
             info = tarfile.TarInfo(f"{root}/{contents.MANIFEST}")
             info.size = len(text)
             tar.addfile(info, io.BytesIO(text))
@@ -53,4 +78,6 @@ def save(archive: Path, images: list[str], weights: bool) -> None:
         folder.cleanup()
         stored.unlink(missing_ok=True)
     part.replace(archive)
+    if key:
+        signature.sign(archive, key)
     say(f"{archive}: {archive.stat().st_size / 2**30:.1f} GiB, {len(images)} images, {len(files)} files")

@@ -86,7 +86,10 @@ def begin(new: Path, settings: Mapping[str, str]) -> None:
     lines = (new / ".env.example").read_text(encoding="utf-8").splitlines()[1:]  # without "Copy this file to .env"
     known = [line.partition("=")[0] for line in lines]
     for name, value in settings.items():
-        lines[known.index(name)] = f"{name}={value}"
+        if name in known:
+            lines[known.index(name)] = f"{name}={value}"
+        else:
+            lines.append(f"{name}={value}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     made = " ".join(f"{name}={value}" for name, value in settings.items())
     say(f"made {path} for this archive's images ({made}); set MODELS_DIR, NPU_IDS and ASCEND_GID there if they differ")

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import atlas
-from bundle.preflight.machine import PARSER_IMAGE, Finding, Machine, dotted, passed, version
+from bundle.compose import images
+from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 
 GIB = 2**30
 ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
@@ -91,8 +92,8 @@ def missing(check: str, image: str) -> Finding:
 
 
 def check_parser_image(machine: Machine) -> Iterator[Finding]:
-    there = labels_of(machine, PARSER_IMAGE) is not None
-    yield passed("parser image", PARSER_IMAGE) if there else missing("parser image", PARSER_IMAGE)
+    there = labels_of(machine, images.PARSER) is not None
+    yield passed("parser image", images.PARSER) if there else missing("parser image", images.PARSER)
 
 
 def check_image(machine: Machine) -> Iterator[Finding]:
@@ -105,7 +106,7 @@ def check_image(machine: Machine) -> Iterator[Finding]:
         key = machine.setting("ATLAS", atlas.DEFAULT.key)
         if key not in atlas.KEYS:
             return
-    image = f"paddleocr-vl/vlm-{key}:{stack}"
+    image = images.vlm(key, stack)
     labels = labels_of(machine, image)
     if labels is None:
         yield missing("image", image)

@@ -16,7 +16,6 @@ import npu_smi
 from bundle import ports
 
 KINDS = ("ascend", "cpu")
-PARSER_IMAGE = "paddleocr-vl/parser:3.7.0"
 
 
 @dataclass(frozen=True)

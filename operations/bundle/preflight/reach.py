@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 
 import declared_settings
-from bundle.preflight.machine import PARSER_IMAGE, Finding, Machine, passed
+from bundle.compose.images import PARSER
+from bundle.preflight.machine import Finding, Machine, passed
 from env_values import WrongValue
 
 STATE, MOUNT = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl"
@@ -49,7 +50,7 @@ def kept_keys(machine: Machine) -> int:
     if not machine.run("docker", "volume", "inspect", STATE):
         return 0
     words = ("docker", "run", "--rm", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro", "--entrypoint", "python")
-    listed = machine.run(*words, PARSER_IMAGE, "-m", "docparser.api_keys", "--file", f"{MOUNT}/data/api_keys", "list")
+    listed = machine.run(*words, PARSER, "-m", "docparser.api_keys", "--file", f"{MOUNT}/data/api_keys", "list")
     return len((listed or "").splitlines())
 
 

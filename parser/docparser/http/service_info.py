@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from bundle_version import VERSION
 from docparser.clients.keys import shown_time
 from docparser.convert.format_names import FORMATS
 from docparser.http.errors import SafeJSON, error_body, new_log_id
@@ -38,7 +39,7 @@ LIMITS = {
 @router.head("/health", include_in_schema=False)  # load balancers ask so
 @router.get("/health")
 async def health() -> dict:
-    return {"logId": new_log_id(), "errorCode": 0, "errorMsg": "Healthy"}
+    return {"logId": new_log_id(), "errorCode": 0, "errorMsg": "Healthy", "result": {"version": VERSION}}
 
 
 @router.head("/health/ready", include_in_schema=False)
@@ -96,7 +97,7 @@ async def capabilities(request: Request) -> JSONResponse:
             "sendsCallbacks": bool(state.settings.callback_hosts),
         },
         "confidence": {"doubtfulBelow": state.settings.doubtful_below if state.settings.confidence else None},
-        "versions": {"docparser": request.app.version, **_versions()},
+        "versions": {"bundle": VERSION, **_versions()},
     }
     return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
 

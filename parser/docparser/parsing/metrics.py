@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 import cgroup
-from docparser import __version__
+from bundle_version import VERSION
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
 
@@ -177,5 +177,5 @@ class _State:
             blocks.add_metric((outcome,), counts[f"blocks_{outcome}"])
         yield blocks
         build = GaugeMetricFamily("docparser_build_info", "Always 1.", labels=("version",))
-        build.add_metric((__version__,), 1)
+        build.add_metric((VERSION,), 1)
         yield build

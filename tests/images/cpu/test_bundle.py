@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from bundle.compose import images
+from bundle_version import VERSION
 from tests.images.archives import unpacked
 from tests.images.bill import check_bill
 from tests.images.contents import check_contents
@@ -160,7 +162,10 @@ def test_images_carry_their_versions_and_no_cache(bundle: Project, cpu_images: d
         code = f"import importlib.metadata; print(importlib.metadata.version('{module}'))"
         assert bundle.execute("vlm", "/opt/venv/vlm/bin/python", "-c", code).startswith(vlm[f"paddleocr-vl.{name}"])
     parser = json.loads(bundle.docker("image", "inspect", cpu_images["parser"]).stdout)[0]["Config"]["Labels"]
-    assert cpu_images["parser"] == f"paddleocr-vl/parser:{parser['paddleocr-vl.paddleocr']}"
+    assert cpu_images == {"vlm": images.vlm("cpu", vlm["paddleocr-vl.stack"]), "parser": images.PARSER}
+    for labels in (vlm, parser):
+        assert labels["org.opencontainers.image.version"] == VERSION
+        assert all(labels[f"org.opencontainers.image.{name}"] for name in ("revision", "source", "created"))
     for name in ("paddlepaddle", "paddleocr"):
         code = f"import importlib.metadata; print(importlib.metadata.version('{name}'))"
         version = bundle.execute("parser", "/opt/venv/parser/bin/python", "-c", code).strip()

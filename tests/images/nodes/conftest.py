@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bundle_version import VERSION
 from tests.images.conftest import STACK, stage
 from tests.images.nodes.client import Client
 from tests.images.project import Project
@@ -120,4 +121,4 @@ def corpus_image(build_environment: dict[str, str], project: Project) -> str:
     env = build_environment | {"CORPUS_DIR": os.devnull}
     with stage("building the image of corpus"):
         Project(project.name, env).compose("--profile", "corpus", "build", "corpus", timeout=2400)
-    return "paddleocr-vl/corpus:3.7.0"
+    return f"paddleocr-vl/corpus:{VERSION}"

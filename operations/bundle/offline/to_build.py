@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node builds its images from, where they cannot be built here: wheels, base images and sources for its kind of
+processor. System packages stay out: a build takes them from the node's own archive (APT_SOURCES)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bundle.compose.containers import hardware
+from bundle.offline.engine import docker
+from bundle.paths import ROOT, VALUES
+from bundle.progress import step
+from tool_errors import EnvironmentSetupError
+
+# `uname -m` -> what container engines call it.
+PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
+# Build context -> its folder in the archive, and the setting that names it.
+SOURCES = {
+    "vllm_ascend": ("sources/vllm-ascend", "VLLM_ASCEND_SOURCE"),
+    "catlass": ("sources/catlass", "CATLASS_SOURCE"),
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Names of base images that are there; files with their names in the archive; settings that say where they lie."""
+
+    images: list[str]
+    files: list[tuple[Path, str]]
+    settings: dict[str, str]
+
+
+def builds(corpus: bool) -> list[dict[str, Any]]:
+    """The build sections of our services as compose reads them."""
+    profiles = ("--profile", "corpus") if corpus else ()
+    text = docker("compose", *profiles, "config", "--format", "json", HARDWARE=hardware(VALUES))
+    return [service["build"] for service in json.loads(text)["services"].values() if "build" in service]
+
+
+def base_images(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Base image -> what to pull for it: itself, or its pinned digest."""
+    named = {}
+    for build in found:
+        kind = "CANN" if "CANN_IMAGE" in build["args"] else "BASE"
+        image, pinned = build["args"][f"{kind}_IMAGE"], build["args"].get(f"{kind}_DIGEST")
+        named[image] = f"{image}@{pinned}" if pinned else image
+    return named
+
+
+@contextmanager
+def pulled(images: Mapping[str, str], machine: str) -> Iterator[list[str]]:
+    """The base images for another processor under their own names; afterwards these are this machine's images again."""
+    before = {}
+    try:
+        for image, source in images.items():
+            known = docker("image", "ls", "--quiet", "--no-trunc", image)
+            with step(f"pulling {source} for {machine}"):
+                docker("pull", "--platform", f"linux/{PROCESSORS[machine]}", source)
+            if known:
+                before[image] = known.splitlines()[0]
+            if source != image:
+                docker("tag", source, image)
+            got = docker("image", "inspect", "--format", "{{.Architecture}}", image)
+            if got != PROCESSORS[machine]:
+                raise EnvironmentSetupError(f"{source} has no image for {machine}, the registry gave one for {got}")
+        yield list(images)
+    finally:
+        for image, identity in before.items():
+            docker("tag", identity, image)
+
+
+def source_files(found: list[dict[str, Any]], scratch: Path) -> Iterator[tuple[str, Path]]:
+    """(build context, folder) of the sources that only git has: the site's folder, or the pinned commit fetched now.
+
+    Raises EnvironmentSetupError where git does not reach it.
+    """
+    contexts = {name: place for build in found for name, place in (build.get("additional_contexts") or {}).items()}
+    for name in SOURCES:
+        place = contexts.get(name, "")
+        address, at, commit = place.partition("#")
+        if at:
+            folder = scratch / name
+            with step(f"fetching {address} at {commit}"):
+                for words in (
+                    ("init", "-q", str(folder)),
+                    ("-C", str(folder), "fetch", "-q", "--depth", "1", address, commit),
+                ):
+                    run_git(*words)
+                run_git("-C", str(folder), "checkout", "-q", "FETCH_HEAD")
+            yield name, folder
+        elif place and any(Path(place).glob("*")):
+            yield name, Path(place)
+
+
+def run_git(*words: str) -> None:
+    answer = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        last = (answer.stderr.strip().splitlines() or ["no message"])[-1]
+        raise EnvironmentSetupError(f"git {' '.join(words)}: {last}; set VLLM_ASCEND_SOURCE to a folder of the sources")
+
+
+@contextmanager
+def collected(machine: str, corpus: bool) -> Iterator[Parts]:
+    """All of it for `machine`. Raises ToolError."""
+    found = builds(corpus)
+    environment = next(build["args"]["VLM_ENVIRONMENT"] for build in found if "VLM_ENVIRONMENT" in build["args"])
+    wheels = ROOT / ".wheels" / machine
+    names = ["supervisor", "parser", environment, *(["corpus"] if corpus else [])]
+    fetch = [ROOT / "scripts/fetch_wheels.sh", "--platform", machine, "--dir", wheels, *names]
+    if subprocess.run(fetch, check=False).returncode:
+        raise EnvironmentSetupError(f"the wheels for {machine} are not whole; the last line says why")
+    files = [(path, f".wheels/{machine}/{path.name}") for path in sorted(wheels.iterdir()) if path.is_file()]
+    settings = {"WHEELS_DIR": f"./.wheels/{machine}"}
+    with tempfile.TemporaryDirectory() as scratch, pulled(base_images(found), machine) as images:
+        for name, folder in source_files(found, Path(scratch)):
+            carried, setting = SOURCES[name]
+            inside = [path for path in sorted(folder.rglob("*")) if path.is_file() and ".git" not in path.parts]
+            files += [(path, f"{carried}/{path.relative_to(folder)}") for path in inside]
+            settings[setting] = f"../../{carried}"  # from config/stacks, whose files read it
+        yield Parts(images, files, settings)
