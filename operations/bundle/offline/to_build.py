@@ -17,7 +17,7 @@ from bundle.compose.containers import hardware
 from bundle.offline.engine import docker
 from bundle.paths import ROOT, VALUES
 from bundle.progress import step
-from tool_errors import EnvironmentSetupError
+from tool_errors import EnvironmentSetupError, UsageError
 
 # `uname -m` -> what container engines call it.
 PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -95,7 +95,7 @@ def source_files(found: list[dict[str, Any]], scratch: Path) -> Iterator[tuple[s
                     run_git(*words)
                 run_git("-C", str(folder), "checkout", "-q", "FETCH_HEAD")
             yield name, folder
-        elif place and any(Path(place).glob("*")):
+        elif place and any(path.name != ".gitkeep" for path in Path(place).glob("*")):
             yield name, Path(place)
 
 
@@ -109,11 +109,14 @@ def run_git(*words: str) -> None:
 @contextmanager
 def collected(machine: str, corpus: bool) -> Iterator[Parts]:
     """All of it for `machine`. Raises ToolError."""
+    script = ROOT / "scripts/fetch_wheels.sh"
+    if not script.is_file():
+        raise UsageError("--to-build fetches wheels, for which this unpacked archive has no script; use a checkout")
     found = builds(corpus)
     environment = next(build["args"]["VLM_ENVIRONMENT"] for build in found if "VLM_ENVIRONMENT" in build["args"])
     wheels = ROOT / ".wheels" / machine
     names = ["supervisor", "parser", environment, *(["corpus"] if corpus else [])]
-    fetch = [ROOT / "scripts/fetch_wheels.sh", "--platform", machine, "--dir", wheels, *names]
+    fetch = [script, "--platform", machine, "--dir", wheels, *names]
     if subprocess.run(fetch, check=False).returncode:
         raise EnvironmentSetupError(f"the wheels for {machine} are not whole; the last line says why")
     files = [(path, f".wheels/{machine}/{path.name}") for path in sorted(wheels.iterdir()) if path.is_file()]
