@@ -144,7 +144,7 @@ def test_the_manifests_for_a_cluster_are_whole(unpacked: Path):
 def test_a_tools_environment_is_made_without_a_network(unpacked: Path, tmp_path: Path):
     """The guide's way: wheels are collected where there is a network, and install what the archive carries."""
     wheels = tmp_path / "wheels"
-    fetch = [ROOT / "scripts/fetch_wheels.sh", "--dir", wheels, "client"]
+    fetch = [str(ROOT / "scripts/fetch_wheels.sh"), "--dir", str(wheels), "client"]
     subprocess.run(fetch, check=True, capture_output=True, text=True)
     *_, command = blocks(ROOT / "docs/install.md", "Without network")
     assert "/path/of/the/folder" in command

@@ -211,11 +211,10 @@ def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeyp
     values = envfile.parse((folder / ".env").read_text(), {})
     assert values["WHEELS_DIR"] == "./.wheels/aarch64" and (folder / values["WHEELS_DIR"]).is_dir()
     assert (folder / "config/stacks" / values["VLLM_ASCEND_SOURCE"] / "setup.py").is_file()
-    engine.elsewhere = {}
-    engine.images["cann:8.3"] = ("sha256:here", "amd64")
-    engine.docker = lambda *words, **more: (
-        "amd64" if words[:2] == ("image", "inspect") else Engine.docker(engine, *words)
-    )
-    monkeypatch.setattr(to_build, "docker", engine.docker)
+
+    def same_for_all(*words: str, **settings: str) -> str:
+        return "amd64" if words[:2] == ("image", "inspect") else engine.docker(*words, **settings)
+
+    monkeypatch.setattr(to_build, "docker", same_for_all)
     with pytest.raises(EnvironmentSetupError, match="has no image for aarch64, the registry gave one for amd64"):
         to_build.collected("aarch64", corpus=False).__enter__()

@@ -131,7 +131,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site's key; beside it `signers`, which names it, and `others`, which names another."""
     folder = tmp_path_factory.mktemp("keys")
     for name, file in (("site", "signers"), ("stranger", "others")):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name]
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]
         subprocess.run(words, check=True, capture_output=True)
         (folder / file).write_text(f"{name}@example.org {(folder / f'{name}.pub').read_text()}")
     return folder / "site"
@@ -162,7 +162,8 @@ class TestRelease:
         assert (made / f"{name}-notes.md").read_text().startswith(f"# {VERSION}\n\n")
         with tarfile.open(made / f"{name}-source.tar.gz") as tar:
             files = set(tar.getnames())
-            said = json.load(tar.extractfile(f"{name}/{origin.FILE}"))
+            assert (carried := tar.extractfile(f"{name}/{origin.FILE}"))
+            said = json.load(carried)
         assert said == {"revision": commit, "source": ADDRESS, "version": VERSION}
         assert {f"{name}/compose.yaml", f"{name}/parser/pyproject.toml"} <= files
         bill = valid_bill((made / f"{name}-source.cdx.json").read_text())
@@ -236,7 +237,7 @@ class TestSignatureOfAnArchive:
             load.check_signature(archive, signers)
         # A signature by the right key, but made for something else.
         signature.beside(archive).unlink()
-        words = ["ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n", "git", archive]
+        words = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(key), "-n", "git", str(archive)]
         subprocess.run(words, check=True, capture_output=True)
         with pytest.raises(UsageError, match="is not what"):
             load.check_signature(archive, signers)
