@@ -203,6 +203,10 @@ class TestRelease:
         finally:
             subprocess.run([*GIT, "checkout", "-q", "--", changed.name], cwd=checkout, check=True)
         assert dirty.returncode == 2 and "1 files differ from the commit" in dirty.stderr and "LICENSE" in dirty.stderr
+        with tarfile.open(made / f"paddleocr-vl-{VERSION}-source.tar.gz") as tar:
+            tar.extractall(tmp_path, filter="data")
+        unpacked = release(tmp_path / f"paddleocr-vl-{VERSION}", "make", tmp_path / "b", "--no-images")
+        assert unpacked.returncode == 2 and "is no git checkout" in unpacked.stderr
         assert not (tmp_path / "b").exists()
 
 

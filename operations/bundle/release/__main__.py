@@ -31,7 +31,7 @@ def check(out: Path) -> origin.Origin:
     version.check()
     sources.notes()
     found = origin.origin()
-    if found.revision == origin.UNKNOWN:
+    if found.revision == origin.UNKNOWN or not (ROOT / ".git").exists():
         raise UsageError("this tree is no git checkout; a release is made from a commit")
     if found.dirty:
         changed = (origin.git("status", "--porcelain") or "?").splitlines()
