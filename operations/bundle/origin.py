@@ -62,8 +62,8 @@ def address(remote: str) -> str:
 
 
 def origin(root: Path = ROOT) -> Origin:
-    """The tree's origin, from git in a checkout, else from the archive that it was unpacked from, which cannot tell what
-    was changed since.
+    """The tree's origin, from git in a checkout, else from the archive that it came in, which cannot tell what was
+    changed since.
 
     BUNDLE_SOURCE, if it is set, says where the commit lies, instead of the remote `origin`.
     """
