@@ -29,7 +29,7 @@ FAILURES = (
         r"ret is -8020|device is used",
         "another container holds the dies (-8020)",
         "docker ps and docker inspect name it: stop it, or leave its dies out of NPU_IDS; containers share a die only "
-        "with device-share on (docs/operations.md)",
+        "with device-share on (docs/run.md, Upgrade by halves)",
     ),
     (
         r"ret is -8005",

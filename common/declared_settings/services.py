@@ -117,8 +117,8 @@ VLM_SERVER = (
     Choice(
         "VLM_GRAPH_MODE",
         "",
-        "Ascend: `none`, `piecewise`, `full` or `full_decode_only`; both stacks take `full_and_piecewise` for "
-        "`piecewise`. The last two need `STACK=0.13.0`; a 310P has no graphs. Acceptance measures which is fastest "
+        "Ascend: `none`, `piecewise`, or with `STACK=0.13.0` `full_decode_only`; both stacks take `full_and_piecewise` "
+        "for `piecewise`, and refuse `full`. A 310P has no graphs. Acceptance measures which is fastest "
         "(docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="piecewise",

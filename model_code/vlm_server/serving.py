@@ -20,8 +20,8 @@ from .settings import Settings
 
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
-# Values of settings.GRAPH_MODES whose graphs hold the attention.
-WHOLE_STEPS = ("FULL", "FULL_DECODE_ONLY")
+# Stack -> values of settings.GRAPH_MODES whose graphs it fills up wrongly (tests/npu/vllm_ascend/test_graphs.py).
+FILLED_WRONGLY = {"0.11.1": ("FULL", "FULL_DECODE_ONLY"), "0.13.0": ("FULL",)}
 OWN_KEYS = {"family", "chat_template", "stacks", "stacks_ascend", "sampling", "demo_environment", "arguments"}
 REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 
@@ -105,18 +105,20 @@ class Serving:
 
 
 def check_graphs(settings: Settings, stack: str | None) -> None:
-    """Raise UsageError for graphs of whole steps on stack 0.11.1.
+    """Raise UsageError for graphs that hold the attention and that this stack fills up wrongly.
 
-    vllm-ascend 6664a4e fills a step up to the size of a graph with one query too few (attention_v1.py, build), which
-    its attention does not take (vllm-ascend #4518 mends it; v0.13.0rc1 has that). It would show at the first step of 3,
-    5, 6 or 7 requests, not at the capture.
+    In a step that is filled up to the size of a graph, the lengths of the queries must cover all rows. vllm-ascend
+    6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it). v0.13.0rc1 is right for steps of
+    single tokens, which `full_decode_only` is for, and gives those of prompts as they are (model_runner_v1.py,
+    _prepare_inputs). Either would show at the first step of another size, not at the capture.
     """
     words = " ".join(settings.arguments)
-    if stack == "0.11.1" and (settings.graph_mode in WHOLE_STEPS or any(f'"{mode}"' in words for mode in WHOLE_STEPS)):
-        raise UsageError(
-            f"VLM_GRAPH_MODE (or VLM_ARGS) asks for one of {', '.join(WHOLE_STEPS)}, which stack 0.11.1 fills up "
-            "wrongly; set STACK=0.13.0, or leave it empty for piecewise graphs"
-        )
+    for mode in FILLED_WRONGLY.get(stack or "", ()):
+        if settings.graph_mode == mode or f'"{mode}"' in words:
+            raise UsageError(
+                f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, whose steps stack {stack} fills up wrongly; leave it "
+                "empty for piecewise graphs, or set STACK=0.13.0 and VLM_GRAPH_MODE=full_decode_only"
+            )
 
 
 def running_stack() -> str | None:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from container import cores, folders, halves, replicas, threads
+from container import cores, folders, halves, replicas, status, threads
 from health_probe import probe
 from tool_errors import UsageError
 
@@ -66,12 +66,25 @@ def end_previous(file: Path) -> None:
             os.kill(process, signal.SIGKILL)
 
 
+def served_for(env: Mapping[str, str]) -> float:
+    """Seconds since the container started, or began to serve another half of its dies; 0 where it has not yet."""
+    try:
+        return max(0.0, time.time() - status.record(env).stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0
+
+
 def wait_for_turn(index: int) -> None:
-    """Wait until the replica before this one answers, but no longer than its turn takes: it may be broken."""
+    """Wait until the replica before this one answers, but no longer than its turn takes: it may be broken.
+
+    Turns are counted from the container's start, so a replica that starts again waits for nobody: with a broken one
+    before it, each of its restarts would cost a quarter of an hour.
+    """
     if index and not halves.serves(os.environ, index - 1):
         return
     shares = replicas.place(os.environ, index) == replicas.place(os.environ, index - 1)
-    deadline = time.monotonic() + (SHARED_DIE_TURN_SECONDS if shares else TURN_SECONDS) * index
+    turn = SHARED_DIE_TURN_SECONDS if shares else TURN_SECONDS
+    deadline = time.monotonic() + turn * index - served_for(os.environ)
     while index and time.monotonic() < deadline:
         if probe(f"http://127.0.0.1:{replicas.port(os.environ, index - 1)}/health", timeout=2).healthy:
             return

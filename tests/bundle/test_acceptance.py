@@ -185,6 +185,20 @@ def test_each_die_is_judged(docker: SimulatedDocker, parser: DrawnPages):
     assert all("exec -T vlm /opt/paddleocr-vl" in call for call in docker.calls if "die_check" in call)
 
 
+def test_the_attention_that_is_right_is_named():
+    chosen, other = (
+        {"name": f"tower attention, a page{end}", "library": library, "error": 0.5, "tolerance": 0.02, "words": ""}
+        for library, end in (("npu", ""), ("atb", ", ATB"))
+    )
+    named = "VLM_ATTENTION=npu-atb in .env is right here"
+    rows: list[dict[str, Any]] = [{"die": 3, "problem": "", "findings": [chosen, other]}]
+    assert named not in dies.judge(rows).found
+    chosen["words"] = "differs"
+    assert dies.judge(rows).found.endswith(named)
+    other["words"] = "differs"
+    assert named not in dies.judge(rows).found
+
+
 @pytest.mark.server
 def test_the_dies_are_checked_before_anything_runs(docker: SimulatedDocker, parser: DrawnPages):
     docker.say("ps", "")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -20,8 +21,8 @@ def commits() -> set[str]:
     return {str(stack["services"]["vlm-a3"]["build"]["args"]["VLLM_ASCEND_VERSION"]) for stack in stacks}
 
 
-def test_the_default_stack_has_the_mend_of_its_positions():
-    assert [path.name for path in FILES] == ["npu_mrope_positions.patch"]
+def test_the_default_stack_has_its_mends():
+    assert [path.stem for path in FILES] == ["grids_stay_on_host", "length_of_a_step", "npu_mrope_positions"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -31,14 +32,20 @@ def test_a_patch_belongs_to_a_stack_and_says_why(path: Path):
     assert all(f"\n{word}" in reason for word in ("What:", "Why:", "How:", "When it can go:"))
 
 
-def test_the_positions_become_contiguous(tmp_path: Path):
-    """On a file that has the lines of the commit at their place; a second time it does not apply, and is recognised."""
-    [path] = FILES
-    hunk = path.read_text().partition("@@ -429,2 +429,2 @@\n")[2].splitlines()
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_patch_applies_once(path: Path, tmp_path: Path):
+    """To a file that has the lines of the commit at their place; a second time it does not, and is recognised."""
+    text = path.read_text()
+    name = re.search(r"(?m)^--- a/(.+)$", text)
+    first = re.search(r"(?m)^@@ -(\d+),", text)
+    assert name and first
+    hunk = text.partition(" @@\n")[2].splitlines()
     before = [line[1:] for line in hunk if not line.startswith("+")]
-    target = tmp_path / "vllm_ascend/ops/rotary_embedding.py"
+    after = [line[1:] for line in hunk if not line.startswith("-")]
+    start = int(first[1]) - 1
+    target = tmp_path / name[1]
     target.parent.mkdir(parents=True)
-    target.write_text("\n".join(["#"] * 428 + before + ["#"] * 9) + "\n")
+    target.write_text("\n".join(["#"] * start + before + ["#"] * 9) + "\n")
 
     def apply(*options: str) -> int:
         return subprocess.run(
@@ -46,5 +53,5 @@ def test_the_positions_become_contiguous(tmp_path: Path):
         ).returncode
 
     assert apply() == 0
-    assert target.read_text().splitlines()[428].endswith("npu_mrope(positions.contiguous(),")
+    assert target.read_text().splitlines()[start : start + len(after)] == after
     assert apply() != 0 and apply("--reverse", "--check") == 0

@@ -184,6 +184,9 @@ def test_whether_containers_may_share_the_dies(tmp_path: Path, sample: str | Non
         node.npu["info", "-t", "device-share"] = Answer(0, (SAMPLES / f"{sample}.txt").read_text())
     found = by_check(node)["sharing"]
     assert found.level == "PASS" and words in found.found
+    # What a second container costs is said before anybody starts one.
+    told = ("start --pause", "npu-smi set -t device-share", "only where all containers are yours")
+    assert [word in found.found for word in told] == [sample != "share-on"] * 3
 
 
 def test_a_machine_without_npu(tmp_path: Path):

@@ -70,6 +70,21 @@ def test_links_in_documents_lead_somewhere():
     assert broken == []
 
 
+def test_messages_name_documents_that_are_there():
+    named = {
+        (relative(path), target)
+        for path in SOURCE
+        for target in re.findall(r"(?<![\w/.-])docs/[\w/.-]+\.md", path.read_text())
+        if not relative(path).startswith("tests/")
+    }
+    # A file of vllm-ascend's, and any page.
+    others = {
+        ("common/atlas.py", "docs/source/tutorials/310p.md"),
+        ("common/declared_settings/kinds.py", "docs/NAME.md"),
+    }
+    assert {(name, target) for name, target in named if not (ROOT / target).exists()} == others
+
+
 def anchors(path: Path) -> set[str]:
     """The names that GitHub gives to a document's headings."""
     titles = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S), re.MULTILINE)

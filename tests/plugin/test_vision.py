@@ -160,6 +160,13 @@ def test_images_are_shared_out_to_passes():
     assert len(list(passes.cut_into_passes(grids, 120))) == 1 and len(list(passes.cut_into_passes(grids, 1))) == 5
 
 
+def test_a_pass_has_no_more_images_than_attention_takes():
+    """128 requests of 8 images are more than the sequences that npu_fusion_attention is documented for."""
+    grids = [(1, 2, 2)] * 1024
+    cut = list(passes.cut_into_passes(grids, 1 << 16))
+    assert [len(grids[part]) for part in cut] == [passes.MOST_IMAGES, 24]
+
+
 def test_the_default_pass_follows_cache_and_memory(monkeypatch):
     config = PaddleOCRVLConfig().vision_config
     assert passes.last_level_cache() >= 1 << 18
@@ -168,7 +175,8 @@ def test_the_default_pass_follows_cache_and_memory(monkeypatch):
     assert 1024 <= on_cpu <= 4096
     monkeypatch.setattr(passes, "device_memory", lambda _: 64 << 30)
     on_npu = passes.default_patches_per_pass(config, torch.device("privateuseone"), torch.bfloat16)
-    assert 14400 < on_npu < 1 << 18
+    # The largest page, and 48.6 KB a patch: rotation in float32, heads of 128.
+    assert 14400 < on_npu == int((64 << 30) * passes.MEMORY_SHARE) // 48_640
 
 
 @pytest.fixture(scope="module")

@@ -161,11 +161,26 @@ def npu_fused_infer_attention_score(
     return torch.cat(done), query.new_empty(0)
 
 
+def into_memory(query, key, value, *, out, workspace=None, **given):
+    """The same with its result in `out`, as graphs want it: attention and the logarithms of its sums, which nobody asks
+    for here. The workspace is what the function below gives."""
+    if workspace is None or len(out) != 2 or out[0].shape != query.shape:
+        raise ValueError(f"workspace {workspace}, out {[tuple(part.shape) for part in out]}; expected {query.shape}")
+    out[0].copy_(npu_fused_infer_attention_score(query, key, value, **given)[0])
+    return out[0], out[1]
+
+
+def workspace(query, key, value, **_):
+    return query.new_empty(1)
+
+
 def register() -> None:
     """Put the kernels behind the wheel's own operators, which keep their schemas."""
     npu, atb = torch.library.Library("npu", "IMPL"), torch.library.Library("atb", "IMPL")
     npu.impl("npu_format_cast", npu_format_cast, "CPU")
     npu.impl("npu_fused_infer_attention_score", npu_fused_infer_attention_score, "CPU")
+    npu.impl("npu_fused_infer_attention_score.out", into_memory, "CPU")
+    npu.impl("_npu_fused_infer_attention_score_get_max_workspace", workspace, "CPU")
     atb.impl("_npu_flash_attention", npu_flash_attention, "CPU")
     atb.impl("_npu_paged_attention", npu_paged_attention, "CPU")
     KEPT.extend((npu, atb))

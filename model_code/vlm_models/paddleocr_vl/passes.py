@@ -9,24 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from .config import PaddleOCRVLVisionConfig
+if TYPE_CHECKING:  # the check of a die reads a bound here, and needs no transformers
+    from .config import PaddleOCRVLVisionConfig
 
 Grid = tuple[int, int, int]
 
 # Share of an accelerator's memory that a pass may take; weights and key-value cache take the rest.
 MEMORY_SHARE = 0.02
+# Images of a pass: npu_fusion_attention is documented for about 1000 sequences in one call. vLLM's 128 requests of 8
+# images are 1024, and VLM_ARGS can ask for more.
+MOST_IMAGES = 1000
 # Cache of a CPU that does not say (containers without /sys).
 USUAL_CACHE = 32 << 20
 
 
 def cut_into_passes(grids: Sequence[Grid], limit: int) -> Iterator[slice]:
-    """Consecutive images of at most ``limit`` patches together; a larger image has a pass of its own."""
+    """Consecutive images, at most MOST_IMAGES, of at most ``limit`` patches together; a larger image has a pass of its
+    own."""
     first, patches = 0, 0
     for index, (_, rows, columns) in enumerate(grids):
-        if index > first and patches + rows * columns > limit:
+        if index > first and (patches + rows * columns > limit or index - first == MOST_IMAGES):
             yield slice(first, index)
             first, patches = index, 0
         patches += rows * columns
@@ -37,9 +43,13 @@ def default_patches_per_pass(config: PaddleOCRVLVisionConfig, device: torch.devi
     """Patches whose activations fit the device: a CPU's last-level cache, or a share of an accelerator's memory."""
     # The most that a layer holds at a time: its input, and q, k, v before and after rotation or the MLP's hidden
     # features.
-    widest = config.hidden_size + max(6 * config.hidden_size, 2 * config.intermediate_size)
-    memory = last_level_cache() if device.type == "cpu" else int(device_memory(device) * MEMORY_SHARE)
-    return max(1024, memory // (widest * dtype.itemsize))
+    hidden = config.hidden_size
+    held = (hidden + max(6 * hidden, 2 * config.intermediate_size)) * dtype.itemsize
+    if device.type == "cpu":
+        return max(1024, last_level_cache() // held)
+    # An NPU rotates q and k from float32 to float32, and attends with heads of 128 features: q, k, v and the result.
+    held = max(held, (6 * hidden + 4 * config.num_attention_heads * 128) * dtype.itemsize + 2 * 2 * hidden * 4)
+    return max(1024, int(device_memory(device) * MEMORY_SHARE) // held)
 
 
 def device_memory(device: torch.device) -> int:

@@ -46,7 +46,9 @@ class GridEmbeddingCache:
             self._grids.move_to_end(key)
             return self._grids[key]
         order = merge_block_order(rows, columns, self.merge)
-        cos, sin = (x[order][:, None].to(table.device) for x in rotary_2d(rows, columns, self.head_dim, self.theta))
+        turns = torch.stack(rotary_2d(rows, columns, self.head_dim, self.theta))
+        # Together: each copy to a device waits for it.
+        cos, sin = turns[:, order, None].to(table.device)
         made = GridEmbedding(interpolate(table, rows, columns, order), cos, sin)
         self._grids[key] = made
         self._patches += rows * columns
@@ -72,12 +74,13 @@ def interpolate(table: Tensor, rows: int, columns: int, order: np.ndarray) -> Te
     row_index, row_weight = linear_taps(rows, side)
     column_index, column_weight = linear_taps(columns, side)
     y, x = order // columns, order % columns
+    corners = [(i, j) for i in range(2) for j in range(2)]
+    places = np.stack([row_index[i][y] * side + column_index[j][x] for i, j in corners])
+    weights = np.stack([row_weight[i][y] * column_weight[j][x] for i, j in corners])
     result = torch.zeros(len(order), table.shape[1], dtype=torch.float32, device=table.device)
-    for i in range(2):
-        for j in range(2):
-            index = torch.from_numpy(row_index[i][y] * side + column_index[j][x]).to(table.device)
-            weight = torch.from_numpy(row_weight[i][y] * column_weight[j][x]).to(table.device)
-            result += table[index].float() * weight[:, None]
+    # Two copies for all four, since each waits for the device.
+    for index, weight in zip(*(torch.from_numpy(x).to(table.device) for x in (places, weights)), strict=True):
+        result += table[index].float() * weight[:, None]
     return result.to(table.dtype)
 
 

@@ -29,9 +29,9 @@ def swiglu(value: Tensor) -> Tensor:
 
 
 def tower(qkv: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """By the backend that the tower chooses here."""
+    """By the backend that the tower chooses here; over few images, since a page takes a CPU seconds."""
     own = packed_attention(qkv.device, qkv.dtype, shapes.VISION_HEAD_DIM)
-    return own.attend_rotated(qkv, cos, sin, own.plan(shapes.IMAGES, qkv.device))
+    return own.attend_rotated(qkv, cos, sin, own.plan(shapes.PASSES[shapes.FEW], qkv.device))
 
 
 def paged(query: Tensor, keys: Tensor, values: Tensor, new: tuple[int, ...]) -> Tensor:
@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[..., Tensor]] = {
     "swiglu": swiglu,
     # PyTorch has no kernel of this name: the definition, computed in bfloat16.
     "rotary, three axes": reference.mrope,
-    "tower attention": tower,
+    shapes.tower(shapes.FEW): tower,
     "write to the cache": reference.cache,
     "attention of a prompt": lambda query, keys, values: paged(query, keys, values, shapes.NEW),
     "attention of one token": lambda query, keys, values: paged(query, keys, values, (1, 1)),

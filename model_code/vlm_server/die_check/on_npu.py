@@ -7,7 +7,9 @@ of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -34,12 +36,37 @@ def mrope(query: Tensor, positions: Tensor, table: Tensor) -> Tensor:
     )[0]
 
 
-def tower(backend: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def tower(backend: str, images: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     def attend(qkv: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        own = BACKENDS[backend](shapes.VISION_HEAD_DIM)
-        return own.attend_rotated(qkv, cos, sin, own.plan(shapes.IMAGES, qkv.device))
+        own, sizes = BACKENDS[backend](shapes.VISION_HEAD_DIM), shapes.PASSES[images]
+        attended = own.attend_rotated(qkv, cos, sin, own.plan(sizes, qkv.device))
+        return attended.cpu()[shapes.compared(sizes)]
 
     return attend
+
+
+def compiled(value: Tensor) -> Tensor:
+    """The extension that was compiled with vllm-ascend, and of it what each capture of a graph calls. Where it does not
+    load, vllm-ascend writes a warning, and fails at the capture."""
+    importlib.import_module("vllm_ascend.vllm_ascend_C")
+    return torch.ops._C_ascend.weak_ref_tensor(value).clone()
+
+
+def in_a_graph(value: Tensor, norm: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Two operators, captured over zeros and replayed over `value` in the same place, as a step of the model is."""
+    npu: Any = torch.npu  # type: ignore[attr-defined]  # torch_npu adds it
+    given = torch.zeros_like(value)
+
+    def piece() -> Tensor:
+        return F.linear(torch.ops.npu.npu_rms_norm(given, norm, shapes.EPSILON)[0], weight, bias)
+
+    piece()  # what an operator does at its first call must not be captured
+    graph = npu.NPUGraph()
+    with npu.graph(graph):
+        result = piece()
+    given.copy_(value)
+    graph.replay()
+    return result
 
 
 def block_table(device: torch.device) -> Tensor:
@@ -96,8 +123,9 @@ CALLS: dict[str, Callable[..., Tensor]] = {
     )[0],
     "swiglu": torch.ops.npu.npu_swiglu,
     "rotary, three axes": mrope,
-    "tower attention": tower("npu-fusion"),
-    "tower attention, ATB": tower("npu-atb"),
+    **{shapes.tower(images, own): tower(own, images) for images in shapes.PASSES for own in ("npu-fusion", "npu-atb")},
+    "compiled extension": compiled,
+    "captured graph": in_a_graph,
     "write to the cache": write,
     "attention of a prompt": prefill,
     "attention of one token": decode,

@@ -22,8 +22,8 @@ ROUNDING = torch.finfo(shapes.DTYPE).eps / 2
 @dataclass(frozen=True)
 class Operator:
     """`library` is what holds the device's kernel: `torch` (CANN's own operators through PyTorch's names), `npu`
-    (torch_npu) or `atb`. On a CPU all are PyTorch's. `titles` are the products that serve with it: on a 310P,
-    vllm-ascend keeps the cache in tiles and calls other operators for the attention over it, which are not tried
+    (torch_npu), `atb` or `vllm_ascend`. On a CPU all are PyTorch's. `titles` are the products that serve with it: on a
+    310P, vllm-ascend keeps the cache in tiles and calls other operators for the attention over it, which are not tried
     here."""
 
     name: str
@@ -58,7 +58,7 @@ def linear() -> tuple[Tensor, ...]:
 def pixels() -> tuple[Tensor, ...]:
     size = (3, shapes.PATCH, shapes.PATCH)
     return (
-        shapes.drawn(sum(shapes.IMAGES), *size),
+        shapes.drawn(sum(shapes.PASSES[shapes.FEW]), *size),
         shapes.drawn(shapes.VISION_HIDDEN, *size, seed=1, scale=0.05),
         shapes.drawn(shapes.VISION_HIDDEN, seed=2),
     )
@@ -76,8 +76,8 @@ def rotated() -> tuple[Tensor, ...]:
     return shapes.drawn(shapes.TOKENS, shapes.HEADS * shapes.HEAD_DIM), rows, table
 
 
-def images() -> tuple[Tensor, ...]:
-    patches = sum(shapes.IMAGES)
+def images(name: str) -> tuple[Tensor, ...]:
+    patches = sum(shapes.PASSES[name])
     cos, sin = (torch.cat((x, x), -1)[:, None] for x in shapes.angles(patches, shapes.VISION_HEAD_DIM // 2))
     return shapes.drawn(patches, 3 * shapes.VISION_HEADS, shapes.VISION_HEAD_DIM), cos, sin
 
@@ -91,7 +91,26 @@ def tokens_to_keep() -> tuple[Tensor, ...]:
     return shapes.drawn(*size, seed=3), shapes.drawn(*size, seed=4), *shapes.caches()
 
 
+def captured() -> tuple[Tensor, ...]:
+    value, weight, bias = linear()
+    return value, shapes.drawn(shapes.HIDDEN, seed=3), weight, bias
+
+
 ON_910 = ("A3", "A2")
+
+
+def tower(name: str, backend: str, library: str, titles: tuple[str, ...]) -> Operator:
+    """The attention of the tower over one of shapes.PASSES; the sizes are looked up when it runs."""
+    return Operator(
+        shapes.tower(name, backend),
+        library,
+        6,
+        lambda: images(name),
+        lambda *given: reference.tower(*given, sizes=shapes.PASSES[name]),
+        titles,
+    )
+
+
 OPERATORS = (
     # 4 MiB there and back: the die has memory and gives back what it got.
     Operator("allocate and copy", "torch", 0, lambda: (shapes.drawn(2 << 20),), reference.copy),
@@ -104,9 +123,11 @@ OPERATORS = (
     Operator("add and rms norm", "npu", 3, lambda: hidden(1, 2), reference.add_rms_norm, ON_910),
     Operator("swiglu", "npu", 3, lambda: hidden(0), reference.swiglu),
     Operator("rotary, three axes", "npu", 3, rotated, reference.mrope),
-    Operator("tower attention", "npu", 6, images, reference.tower, ON_910),
-    Operator("tower attention, ATB", "atb", 6, images, reference.tower),
+    *(tower(name, "npu-fusion", "npu", ON_910) for name in shapes.PASSES),
+    *(tower(name, "npu-atb", "atb", ("A3", "A2", "310P")) for name in shapes.PASSES),
     Operator("write to the cache", "atb", 0, tokens_to_keep, reference.cache, ON_910),
     Operator("attention of a prompt", "npu", 4, lambda: queries(sum(shapes.NEW)), reference.prefill, ON_910),
     Operator("attention of one token", "atb", 4, lambda: queries(len(shapes.CONTEXTS)), reference.decode, ON_910),
+    Operator("compiled extension", "vllm_ascend", 0, lambda: hidden(0), reference.copy),
+    Operator("captured graph", "npu", 4, captured, reference.norm_and_linear, ON_910),
 )

@@ -68,12 +68,18 @@ def attend(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None = None
     return torch.einsum("hts,shd->thd", scores.softmax(-1), value)
 
 
-def tower(qkv: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The tower's attention: rotation, then full attention inside each image; [T, 3H, D] -> [T, H, D]."""
+def tower(qkv: Tensor, cos: Tensor, sin: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """The tower's attention over images of these sizes: rotation, then full attention inside each image; [T, 3H, D] ->
+    [R, H, D], the rows of shapes.compared."""
     heads, half = qkv.shape[1] // 3, qkv.shape[-1] // 2
-    turned = turn(qkv[:, : 2 * heads], cos[..., :half], sin[..., :half])
-    parts = (*turned.split(heads, 1), qkv[:, 2 * heads :])
-    return torch.cat([attend(*image) for image in zip(*(part.split(shapes.IMAGES) for part in parts))])
+    query, key = turn(qkv[:, : 2 * heads], cos[..., :half], sin[..., :half]).split(heads, 1)
+    rows, found, end = shapes.compared(sizes), [], 0
+    for size in sizes:
+        start, end = end, end + size
+        mine = rows[(rows >= start) & (rows < end)]
+        if len(mine):
+            found.append(attend(query[mine], key[start:end], qkv[start:end, 2 * heads :]))
+    return torch.cat(found)
 
 
 def over_the_cache(query: Tensor, keys: Tensor, values: Tensor, new: tuple[int, ...]) -> Tensor:
@@ -99,6 +105,10 @@ def cache(key: Tensor, value: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     written = torch.stack((keys, values)).flatten(1, 2)
     written[:, list(shapes.SLOTS)] = torch.stack((key, value))
     return written.view(2, *keys.shape)
+
+
+def norm_and_linear(value: Tensor, norm: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return linear(rms_norm(value, norm), weight, bias)
 
 
 def copy(value: Tensor) -> Tensor:

@@ -17,6 +17,13 @@ def name(die: dict[str, Any]) -> str:
     return "the CPU" if die["die"] is None else f"die {die['die']}"
 
 
+def atb_instead(dies: list[dict[str, Any]]) -> bool:
+    """Whether the tower's attention is wrong as it is chosen, and right on every die by ATB."""
+    tower = [one for die in dies for one in die["findings"] if one["name"].startswith("tower attention")]
+    right = {library: not any(one["words"] for one in tower if one["library"] == library) for library in ("npu", "atb")}
+    return any(one["library"] == "atb" for one in tower) and right["atb"] and not right["npu"]
+
+
 def judge(dies: list[dict[str, Any]], library: str = "") -> Outcome:
     """Judge the operators of a library, or all of them if none is named."""
     wrong, worst, count = [], (-1.0, ""), 0
@@ -34,7 +41,8 @@ def judge(dies: list[dict[str, Any]], library: str = "") -> Outcome:
             elif tolerance:
                 worst = max(worst, (error / tolerance, f"{finding['name']}, {name(die)}"))
     if wrong:
-        return Outcome(FAIL, "; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if wrong[5:] else ""))
+        said = "; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if wrong[5:] else "")
+        return Outcome(FAIL, said + ("; VLM_ATTENTION=npu-atb in .env is right here" if atb_instead(dies) else ""))
     if not count:
         return Outcome(FAIL, "no operator was tried")
     share = f"; the nearest to its tolerance: {worst[1]}, {100 * worst[0]:.0f} %" if worst[1] else ""

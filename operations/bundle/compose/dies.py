@@ -27,6 +27,12 @@ HOLDER = (
     "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}"
 )
 SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
+# How device-share is turned on, and its risk: preflight and scripts/upgrade.sh print it.
+SHARE = (
+    "while no container uses the dies, as root: `npu-smi set -t device-share -i NPU -d 1` for each NPU, again after "
+    "every boot; then any container with the device files may use a die and take its memory, so only where all "
+    "containers are yours"
+)
 
 
 def chosen(values: Mapping[str, str]) -> str:

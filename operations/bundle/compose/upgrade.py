@@ -147,9 +147,7 @@ def check_pause(pause: bool, numbers: Sequence[int]) -> None:
     raise UsageError(
         "device-share is off or not known, so vlm-next cannot open dies that vlm holds. Nothing was changed. Either "
         "`scripts/upgrade.sh start --pause`: vlm is made anew with the first half of its dies, which takes as long as "
-        "its weights load, and nobody answers meanwhile (jobs wait); later upgrades need no pause. Or, while no "
-        "container uses the dies, as root: `npu-smi set -t device-share -i NPU -d 1` for each NPU, again after every "
-        "boot; then any container with the device files may use a die, so only where all containers are yours"
+        f"its weights load, and nobody answers meanwhile (jobs wait); later upgrades need no pause. Or, {dies.SHARE}"
     )
 
 

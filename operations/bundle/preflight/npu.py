@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import atlas
 import npu_smi
-from bundle.compose.dies import FOLDER, PRESENT, SHARED, chosen, dies_of, holders, ids, parse_ids, shared
+from bundle.compose.dies import FOLDER, PRESENT, SHARE, SHARED, chosen, dies_of, holders, ids, parse_ids, shared
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
@@ -182,12 +182,16 @@ def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Produc
 
 def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
     """Say whether two containers may hold the dies at once: what an upgrade by halves without a pause needs."""
-    said = {
-        True: "device-share is on: several containers may hold a die, also strangers'",
-        False: "device-share is off, as shipped: a die belongs to one container",
-        None: "npu-smi does not say whether device-share is on; it is off as shipped: a die belongs to one container",
-    }[shared(wanted, machine.npu_smi)]
-    yield passed("sharing", f"{said} (docs/operations.md, Upgrade by halves)")
+    on = shared(wanted, machine.npu_smi)
+    if on:
+        yield passed("sharing", "device-share is on: several containers may hold a die, also strangers'")
+        return
+    said = "device-share is off" if on is False else "npu-smi does not say whether device-share is on; it is off"
+    yield passed(
+        "sharing",
+        f"{said} as shipped: a die belongs to one container, so an upgrade by halves is `scripts/upgrade.sh start "
+        f"--pause` (docs/run.md). Without a pause, {SHARE}",
+    )
 
 
 def check_holders(machine: Machine) -> Iterator[Finding]:

@@ -4,20 +4,37 @@
 from __future__ import annotations
 
 import math
+import sys
+import types
+from typing import Any
 
 import pytest
 import torch
 
-from vlm_server.die_check import on_cpu, one
+from tests.support import simulated_graphs
+from vlm_server.die_check import on_cpu, one, shapes
 from vlm_server.die_check.operators import OPERATORS, Operator
 
 CPU = torch.device("cpu")
 BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
-@pytest.fixture(scope="module")
-def calls(cpu_kernels) -> dict:
-    """What a die is asked, with strict stand-ins behind the operators' names."""
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes of the tower's that a CPU attends to at once, of which rows are compared as of large ones."""
+    sizes = {shapes.PAGE: (200,), shapes.CROPS: (60, 4, 130), shapes.MANY: shapes.PASSES[shapes.MANY][:8]}
+    for name, lengths in sizes.items():
+        monkeypatch.setitem(shapes.PASSES, name, lengths)
+    monkeypatch.setattr(shapes, "SCORES", 1 << 14)
+
+
+@pytest.fixture
+def calls(cpu_kernels, small, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a die is asked, with strict stand-ins behind the operators' names, and for graphs and the extension."""
+    npu: Any = torch.npu  # type: ignore[attr-defined]  # torch_npu adds it
+    simulated_graphs.install(npu, monkeypatch)
+    for module in ("vllm_ascend", "vllm_ascend.vllm_ascend_C"):
+        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
     from tests.support import simulated_attention_kernels, simulated_language_kernels
     from vlm_server.die_check import on_npu
 
@@ -31,7 +48,7 @@ def test_a_die_is_asked_for_every_operator(calls):
     assert set(calls) == set(BY_NAME) and len(BY_NAME) == len(OPERATORS)
     # What the tests of the tower and of vllm-ascend's layers know is called on a die.
     asked = {operator.library for operator in OPERATORS}
-    assert asked == {"torch", "npu", "atb"}
+    assert asked == {"torch", "npu", "atb", "vllm_ascend"}
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -67,11 +84,32 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
-def test_a_wrong_result_is_found(operator: Operator, mistake: str):
+def test_a_wrong_result_is_found(small, operator: Operator, mistake: str):
     given = (value.double() if value.is_floating_point() else value for value in operator.inputs())
     right = operator.expected(*given).to(torch.bfloat16)
     assert operator.error(right) <= operator.tolerance
     assert not operator.error(MISTAKES[mistake](right)) <= operator.tolerance
+
+
+def test_a_page_is_as_large_as_served_and_an_average_of_its_values_is_found():
+    """What upstream's own tower gave at one size, without an error (vllm-ascend #13699)."""
+    assert shapes.PASSES[shapes.PAGE] == (14400,) and len(shapes.PASSES[shapes.MANY]) == 1000
+    operator = BY_NAME[shapes.tower(shapes.PAGE)]
+    qkv, *_ = operator.inputs()
+    values = qkv[:, 2 * shapes.VISION_HEADS :].float()
+    average = values.mean(0, keepdim=True).expand(len(shapes.compared((14400,))), -1, -1)
+    assert operator.error(average) > 4 * operator.tolerance
+
+
+def test_a_graph_that_computes_nothing_is_found(calls, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(simulated_graphs.NPUGraph, "replay", lambda self: None)
+    assert one.check(BY_NAME["captured graph"], calls["captured graph"], CPU)["words"]
+
+
+def test_an_extension_that_does_not_load_is_found(calls, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "vllm_ascend.vllm_ascend_C")
+    finding = one.check(BY_NAME["compiled extension"], calls["compiled extension"], CPU)
+    assert finding["words"].startswith("ModuleNotFoundError")
 
 
 def test_what_a_kernel_raises_is_a_finding():

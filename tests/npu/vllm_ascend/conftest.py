@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from served_weights.vlm import find_vlm
 from tests.support.ascend_sources import SETTING, STACKS, Stack, importable
@@ -122,6 +123,30 @@ def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
         arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
         monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))
     return lambda name: importlib.import_module(f"vllm_ascend.{name}")
+
+
+@pytest.fixture
+def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """What the runner's functions read of it, with the configuration of our flags."""
+    # The builder pins memory for copies to a device.
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    config = engine_config()
+    masks = layers("attention.attention_mask").AttentionMaskBuilder
+    device = torch.device("cpu")
+    new = "max_seq_len" not in masks.__init__.__annotations__
+    return types.SimpleNamespace(
+        module=layers("worker.model_runner_v1"),
+        attn_mask_builder=masks(device) if new else masks(16384, torch.bfloat16, device),
+        vllm_config=config,
+        model_config=config.model_config,
+        scheduler_config=config.scheduler_config,
+        speculative_config=None,
+        use_sparse=False,
+        pcp_size=1,
+        dcp_size=1,
+        dtype=torch.bfloat16,
+        device=device,
+    )
 
 
 def with_mistake(right: types.ModuleType, old: str, new: str) -> types.ModuleType:

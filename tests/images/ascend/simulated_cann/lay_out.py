@@ -65,7 +65,8 @@ def build_toolkit(latest: pathlib.Path, libraries: pathlib.Path) -> None:
     compilers = latest / "compiler/ccec_compiler/bin"
     for name in ("bisheng", "c++", "cc"):
         program(compilers / name, "compilers.py")
-    shutil.copyfile(TOOLKIT / "headers.txt", compilers / "headers.txt")
+    for name in ("headers.txt", "extension.c"):
+        shutil.copyfile(TOOLKIT / name, compilers / name)
     (latest / "bin/setenv.bash").write_text("# Simulated: set_env.sh has set all already.\n")
     for header in HEADERS:
         (latest / "include" / header).parent.mkdir(parents=True, exist_ok=True)

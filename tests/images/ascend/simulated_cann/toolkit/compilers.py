@@ -2,8 +2,9 @@
 """Simulated compilers: `bisheng` for the device, and `c++`, `cc` for host code that includes CANN's headers.
 
 What is simulated: code. An object holds nothing but the name of its source, because this machine has no headers of CANN
-and no device compiler. What is real: the preprocessor, which g++ runs with the options given, so that every include
-is looked for; and the linker, which needs every library. A compilation ends with status 1 where an include is found
+and no device compiler; one also makes a module of Python, so that the extension can be loaded (extension.c). What is
+real: the preprocessor, which g++ runs with the options given, so that every include is looked for; and the linker,
+which needs every library. A compilation ends with status 1 where an include is found
 neither here nor in CANN's list (headers.txt). Each is recorded as a line of JSON.
 Sources of CMake's own checks go to the real compiler.
 """
@@ -25,6 +26,8 @@ WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-isystem", "-D", "-x", "-mllvm")
 DEVICE_ONLY = re.compile(r"^(--cce|-cce|--op_|-mllvm$)")
 LINES = (HERE / "headers.txt").read_text().splitlines()
 OWNED = re.compile("|".join(line for line in LINES if line and not line.startswith("#")))
+# The source that makes vllm_ascend_C a module of Python.
+MODULE = "/csrc/camem_allocator.cpp"
 EMBEDDED = 'static const char source[] __attribute__((used, section("simulated"))) = "SIMULATED-SOURCE:{}";\n'
 
 
@@ -78,6 +81,8 @@ def main(tool, words):
     out = dict(one for one in options if len(one) == 2)
     with tempfile.NamedTemporaryFile("w", suffix=".c") as stand_in:
         stand_in.write(EMBEDDED.format(source))
+        if source.endswith(MODULE):
+            stand_in.write((HERE / "extension.c").read_text())
         stand_in.flush()
         depfile = ["-MD", "-MT", out.get("-MT", "x"), "-MF", out["-MF"]] if "-MF" in out else []
         return subprocess.call([REAL["cc"], "-fPIC", "-c", *depfile, "-o", out["-o"], stand_in.name])

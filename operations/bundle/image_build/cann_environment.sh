@@ -1,0 +1,14 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# For scripts that run in the image's build, to be sourced: the settings of CANN and ATB below $ASCEND (/usr/local/Ascend),
+# and in the driver's place, which no build has, the library that the toolkit brings to link against.
+ASCEND="${ASCEND:-/usr/local/Ascend}"
+
+set +u
+# shellcheck source=/dev/null
+source "$ASCEND/ascend-toolkit/set_env.sh"
+# shellcheck source=/dev/null
+source "$ASCEND/nnal/atb/set_env.sh"
+set -u
+LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$ASCEND/ascend-toolkit/latest/$(uname -m)-linux/devlib"
+export LD_LIBRARY_PATH TORCH_DEVICE_BACKEND_AUTOLOAD=0

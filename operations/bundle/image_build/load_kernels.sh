@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Run by Dockerfile.ascend: load what was compiled for vllm-ascend, in the environment of PYTHON: load_kernels.sh PYTHON.
+# vllm-ascend itself writes a warning where its extension does not load, and every replica then fails while it captures
+# its first graph, by the operator that is asked for here.
+set -euo pipefail
+
+python="$1"
+# CANN writes logs, and torch_npu settings, below HOME, which has no folder while the image is built.
+HOME="$(mktemp -d)"
+export HOME
+# shellcheck source=operations/bundle/image_build/cann_environment.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/cann_environment.sh"
+
+status=0
+said="$("$python" -c 'import torch, torch_npu, vllm_ascend.vllm_ascend_C
+torch.ops._C_ascend.weak_ref_tensor' 2>&1)" || status=$?
+rm -rf "$HOME"
+if ((status > 128)); then
+    # Without a driver a library may give up; only a refusal to load says that it was built wrongly.
+    echo "WARNING: loading the compiled extension ended by signal $((status - 128)), on a machine without a driver;" \
+        "scripts/acceptance.sh loads it on each die"
+elif ((status)); then
+    echo "error: the compiled extension of vllm-ascend does not load: $(tail -n 1 <<<"$said")" >&2
+    exit 2
+else
+    echo "the compiled extension of vllm-ascend loads"
+fi

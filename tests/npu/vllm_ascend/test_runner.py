@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What vllm-ascend's runner hands to our model: its own methods, on a device whose tensors hold no data."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+from transformers import BatchFeature
+
+GRIDS = torch.tensor([[1, 4, 6], [1, 2, 8]])
+HIDDEN = 8
+
+
+def test_the_sizes_of_images_stay_on_the_host(layers):
+    """From the scheduler's images to their features: one look at a size on the device would raise."""
+    from vllm.multimodal.inputs import MultiModalFeatureSpec, MultiModalKwargsItems, PlaceholderRange
+
+    from vlm_models.paddleocr_vl.model import PaddleOCRVLForConditionalGeneration
+    from vlm_models.paddleocr_vl.multimodal import PaddleOCRVLMultiModalProcessor
+
+    class Model(PaddleOCRVLForConditionalGeneration):
+        """Without a tower: a patch is a row of its features, and the sizes are kept."""
+
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+            self.merge, self.sizes = 2, list[Any]()
+
+        def visual(self, patches: torch.Tensor, grids: list[Any]) -> torch.Tensor:  # type: ignore[override]
+            assert patches.device.type == "meta"
+            self.sizes += grids
+            return patches[: len(patches) // 4, :HIDDEN]
+
+        def mlp_AR(self, features: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+            return features
+
+    patches = int(GRIDS.prod(-1).sum())
+    inputs = BatchFeature({"pixel_values": torch.zeros(patches, 588), "image_grid_thw": GRIDS})
+    fields = PaddleOCRVLMultiModalProcessor._get_mm_fields_config(types.SimpleNamespace(), inputs, {})  # type: ignore[arg-type]
+    items = MultiModalKwargsItems.from_hf_inputs(inputs, fields)["image"]
+    lengths = (GRIDS.prod(-1) // 4).tolist()
+    features = [
+        MultiModalFeatureSpec(item, "image", str(number), PlaceholderRange(offset=0, length=length))
+        for number, (item, length) in enumerate(zip(items, lengths, strict=True))
+    ]
+    kind = layers("worker.model_runner_v1").NPUModelRunner
+    runner = kind.__new__(kind)
+    runner.model, runner.device, runner.pin_memory = Model(), torch.device("meta"), False
+    runner.requests = {"a": types.SimpleNamespace(mm_features=features)}
+    runner.encoder_cache, runner.is_multimodal_pruning_enabled = {}, False
+    kind._execute_mm_encoder(runner, types.SimpleNamespace(scheduled_encoder_inputs={"a": [0, 1]}))
+    assert runner.model.sizes == [tuple(grid) for grid in GRIDS.tolist()]
+    assert [len(runner.encoder_cache[name]) for name in ("0", "1")] == lengths
