@@ -91,8 +91,9 @@ def test_a_wrong_result_is_found(small, operator: Operator, mistake: str):
     assert not operator.error(MISTAKES[mistake](right)) <= operator.tolerance
 
 
-def test_a_page_is_as_large_as_served_and_an_average_of_its_values_is_found():
+def test_a_page_is_as_large_as_served_and_an_average_of_its_values_is_found(monkeypatch: pytest.MonkeyPatch):
     """What upstream's own tower gave at one size, without an error (vllm-ascend #13699)."""
+    monkeypatch.setattr(shapes, "VISION_HEADS", 2)  # of 16, for the time
     assert shapes.PASSES[shapes.PAGE] == (14400,) and len(shapes.PASSES[shapes.MANY]) == 1000
     operator = BY_NAME[shapes.tower(shapes.PAGE)]
     qkv, *_ = operator.inputs()
