@@ -92,6 +92,10 @@ class JobNotFound(ParserError):
     """There is no such job, or it belongs to another client, or its retention ended."""
 
 
+class NoOwner(ParserError):
+    """Without keys a client cannot be told from others, so it has no jobs of its own that could be listed."""
+
+
 class LinkExpired(ParserError):
     """The address of a result has expired, or was not made here."""
 

@@ -126,6 +126,27 @@ def test_failed_pages_are_tried_again_alone(place):
     assert place.store.job(job_id).error is None
 
 
+def test_jobs_of_one_owner_are_listed_newest_first_while_others_arrive(place):
+    mine = [place.submit(2, owner="me", batch_id="odd" if number % 2 else None) for number in range(5)][::-1]
+    theirs = place.submit(owner="them")
+    place.store.cancel(mine[1], "me")
+    place.parse(place.claim())
+
+    def ids(most: int, **wanted) -> list[str]:
+        return [job.id for job, _ in place.store.newest("me", most, **wanted)]
+
+    assert ids(9) == mine and theirs not in ids(9) and place.store.newest("nobody", 9) == []
+    first = place.store.newest("me", 2)[-1][0]
+    arrived = place.submit(owner="me")
+    assert ids(2, before=(first.created, first.id)) == mine[2:4]
+    assert ids(9)[0] == arrived
+    assert ids(9, states=[JobState.CANCELLED]) == [mine[1]]
+    assert ids(9, states=[JobState.CANCELLED, JobState.RUNNING]) == [mine[1], mine[-1]]
+    assert ids(9, batch_id="odd") == [mine[1], mine[3]]
+    [(_, counts)] = place.store.newest("me", 9, states=[JobState.RUNNING])
+    assert (counts.done, counts.queued) == (1, 1)
+
+
 def test_a_damaged_database_is_set_aside_and_rebuilt_from_the_folders(tmp_path):
     place = Place(tmp_path)
     done, half, cancelled = place.submit(1), place.submit(2), place.submit()

@@ -30,6 +30,7 @@ CLIENTS = {
     "requests": "requests=3/month",
     "busy": "connections=2",
     "old": "expires=2020-01-01",
+    "lister": "",
 }
 EVIL = "https://evil.example"
 
@@ -152,6 +153,51 @@ class TestKeys:
         wait_for(lambda: server.client.get("/usage", headers=sent).status_code == 200)
         assert server.client.get(f"{JOBS}/{job_id}", headers=sent).status_code == 200
         assert server.client.get(f"{JOBS}/{job_id}", headers=as_client("rotated")).status_code == 200, "for 7 days"
+
+
+class TestLists:
+    """Of the jobs of a key."""
+
+    def test_page_by_page_and_none_of_others(self, server):
+        server.client.headers.update(as_client("lister"))
+        ids = [server.job(pdf(1), batchId=f"batch-{number % 2}") for number in range(3)]
+        for job_id in ids:
+            server.ended(job_id)
+
+        def listed(**wanted: object) -> dict:
+            answer = server.client.get(JOBS, params=wanted)
+            assert answer.status_code == 200, answer.text
+            return answer.json()["data"]
+
+        page = listed(limit=2)
+        arrived = server.job(pdf(1))
+        assert [job["jobId"] for job in page["jobs"]] == [ids[2], ids[1]]
+        rest = listed(limit=2, cursor=page["nextCursor"])
+        assert [job["jobId"] for job in rest["jobs"]] == [ids[0]] and rest["nextCursor"] is None
+        server.ended(arrived)
+        state = server.state(ids[0])
+        found = rest["jobs"][0]
+        assert {**found, "resultUrl": 0, "docparser": 0} == {**state, "resultUrl": 0, "docparser": 0}
+        assert found["docparser"].items() <= state["docparser"].items()
+        assert httpx.get(found["resultUrl"]["jsonUrl"], trust_env=False).status_code == 200
+        assert [job["jobId"] for job in listed(batchId="batch-1")["jobs"]] == [ids[1]]
+        assert listed(state=["pending", "failed"]) == {"jobs": [], "nextCursor": None}
+        assert len(listed(state=["pending", "done"])["jobs"]) == 4
+        others = server.client.get(JOBS, headers=as_client("plain")).json()["data"]["jobs"]
+        assert not {arrived, *ids} & {job["jobId"] for job in others}
+
+    def test_wrong_parameters_are_named(self, server):
+        for name, value in (
+            *(("state", "finished"), ("limit", 0), ("limit", 1000), ("limit", "many"), ("stat", "done")),
+            *(("cursor", "x"), ("cursor", "1.5-" + "g" * 32), ("batchId", "x" * 200)),
+        ):
+            answer = server.client.get(JOBS, params={name: value}, headers=as_client("plain"))
+            assert answer.status_code == 400 and name in answer.json()["msg"], answer.text
+
+    def test_without_keys_there_is_none(self, parser):
+        job_id = parser.job(pdf(1))
+        answer = parser.client.get(JOBS)
+        assert answer.status_code == 403 and "has no keys" in answer.json()["msg"] and job_id not in answer.text
 
 
 class TestQuotas:

@@ -49,13 +49,20 @@ class Place:
         self.database.close()
 
     def submit(
-        self, pages: int = 1, flow: str = "a", key: str | None = None, fingerprint: str = "f", callback: str = ""
+        self,
+        pages: int = 1,
+        flow: str = "a",
+        key: str | None = None,
+        fingerprint: str = "f",
+        callback: str = "",
+        owner: str = "",
+        batch_id: str | None = None,
     ) -> str:
         job = Job(
             uuid.uuid4().hex,
-            "",
+            owner,
             flow,
-            None,
+            batch_id,
             "m",
             "a.pdf",
             "PDF",

@@ -52,6 +52,7 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.InvalidJob: 400,
     errors.NoResultYet: 409,
     errors.JobNotFound: 404,
+    errors.NoOwner: 403,
     errors.LinkExpired: 403,
     errors.KeyReused: 422,
     errors.QueueFull: 429,

@@ -85,7 +85,8 @@ CREATE TABLE used (
 CREATE TABLE charged (reference TEXT, quota TEXT, ends BIGINT, PRIMARY KEY (reference, quota));
 CREATE SEQUENCE clock
 """
-MIGRATIONS: tuple[str, ...] = (FIRST,)  # the n-th leads to version n
+LISTS = "CREATE INDEX jobs_by_owner ON jobs (owner, created, id)"
+MIGRATIONS: tuple[str, ...] = (FIRST, LISTS)  # the n-th leads to version n
 OLDEST = 1  # version that a release must know to use the newest schema
 VERSION_TABLE = "docparser_schema"
 LOCK = 0x444A4F4253  # any number that is the same in all parsers

@@ -99,6 +99,48 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     503: {"description": "The data directory or its database cannot be used now, or the VLM is away; Retry-After."},
     507: {"description": "The disk is full; Retry-After."},
 }
+LISTED_JOB = {
+    "type": "object",
+    "required": ["jobId", "state", "model", "fileName", "createTime", "docparser"],
+    "properties": {
+        "jobId": {"type": "string"},
+        "state": {"enum": ["pending", "running", "done", "failed"]},
+        "model": {"type": "string"},
+        "fileName": {"type": "string"},
+        "createTime": {"type": "string", "format": "date-time"},
+        "batchId": {"type": "string"},
+        "extractProgress": {"type": "object", "description": "Pages and times, once the document is open."},
+        "errorMsg": {"type": "string"},
+        "resultUrl": {"type": "object", "description": "Of a job that is done: `jsonUrl`."},
+        "docparser": {"type": "object", "description": "`cancelled`, `partial`, and how many `pages` in each state."},
+    },
+}
+LIST = {
+    "type": "object",
+    "required": ["logId", "code", "msg", "data"],
+    "properties": {
+        "logId": {"type": "string"},
+        "code": {"type": "integer"},
+        "msg": {"type": "string"},
+        "data": {
+            "type": "object",
+            "required": ["jobs", "nextCursor"],
+            "properties": {
+                "jobs": {"type": "array", "items": LISTED_JOB},
+                "nextCursor": {
+                    "type": ["string", "null"],
+                    "description": "`cursor` of the next request; null: no more.",
+                },
+            },
+        },
+    },
+}
+LISTING: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Jobs, newest first.", "content": {"application/json": {"schema": LIST}}},
+    400: {"description": "A parameter is wrong; msg names it."},
+    403: {"description": "This service has no keys, so nobody has a list of jobs."},
+    503: RESPONSES[503],
+}
 
 
 # What a client does next with the id that it got (OpenAPI 3.1, Link Object): the operations by their operationId.

@@ -7,12 +7,14 @@ A submission is multipart with a file, or JSON with ``fileUrl``, as the hosted j
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
@@ -22,9 +24,10 @@ from docparser.http.errors import SafeJSON, new_log_id
 from docparser.http.gate import client_of
 from docparser.http.strict_reading import StrictRoute, body_of, field, form_of
 from docparser.jobs.service import JobService
-from docparser.jobs.submission import Submission, check_submission
+from docparser.jobs.submission import MAX_ID, Submission, check_submission
 from docparser.models.served_model import ServedModel
 
+CURSOR = re.compile(r"(\d{1,12}\.\d{1,12})-([0-9a-f]{32})")  # when a job was made, and its id
 HOW_TO_SEND = "send the document itself, as the part `file` of multipart/form-data or as a data: URL"
 
 
@@ -77,6 +80,30 @@ async def _document(request: Request, fields: dict[str, Any], intake: DocumentIn
 
 def _last_part(url: str) -> str:
     return "" if url.startswith("data:") else url.partition("?")[0].rpartition("/")[2]
+
+
+class Wanted(BaseModel):
+    """The parameters of a list of jobs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Annotated[list[Literal["pending", "running", "done", "failed"]], Field(max_length=4)] = Field(
+        default=[], description="Only jobs in one of these states; may be given several times."
+    )
+    batchId: Annotated[str, Field(max_length=MAX_ID)] | None = Field(default=None, description="Only jobs of it.")
+    limit: int = Field(default=50, ge=1, le=200, description="How many jobs at most.")
+    cursor: Annotated[str, Field(max_length=80)] | None = Field(
+        default=None, description="`nextCursor` of the answer before: what comes after it."
+    )
+
+    def place(self) -> tuple[float, str] | None:
+        """The job that the cursor names: when it was made, and its id. Raises InvalidJob."""
+        if self.cursor is None:
+            return None
+        match = CURSOR.fullmatch(self.cursor)
+        if not match:
+            raise InvalidJob(f"cursor: {self.cursor!r} is none; expected `nextCursor` of the answer before, or nothing")
+        return float(match[1]), match[2]
 
 
 def jobs_of(request: Request) -> JobService:

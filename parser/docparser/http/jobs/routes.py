@@ -5,20 +5,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from docparser.errors import DataDirFull, StorageUnavailable
+from docparser.errors import DataDirFull, NoOwner, StorageUnavailable
 from docparser.http.errors import new_log_id
-from docparser.http.jobs.openapi import ACCEPTED, BODY, RESPONSES
-from docparser.http.jobs.requests import JobRoute, answer, base_url, identity, jobs_of, read_submission, result_url
-from docparser.jobs.result import describe, describe_told
+from docparser.http.jobs.openapi import ACCEPTED, BODY, LISTING, RESPONSES
+from docparser.http.jobs.requests import (
+    JobRoute,
+    Wanted,
+    answer,
+    base_url,
+    identity,
+    jobs_of,
+    read_submission,
+    result_url,
+)
+from docparser.jobs.result import API_STATES, describe, describe_told
 from docparser.jobs.service import JobService
-from docparser.jobs.storage.states import Job, JobState
+from docparser.jobs.storage.states import Counts, Job, JobState
 
 router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
 capacity_router = APIRouter(tags=["jobs"], route_class=JobRoute)
+
+NO_LIST = (
+    "This service has no keys, so it cannot tell your jobs from those of others, and lists none. Ask for a job by its "
+    "id, or for a batch by its batchId (GET /api/v2/ocr/jobs/batch/{batchId}). With keys it lists the jobs of the key."
+)
 
 
 @router.post("", responses={200: ACCEPTED, **RESPONSES}, openapi_extra=BODY)
@@ -36,15 +51,41 @@ async def submit(request: Request) -> Response:
     return answer({"jobId": job_id, "docparser": {"model": jobs.model.served_name, "notes": told}})
 
 
+@router.get("", responses=LISTING)
+async def listed(request: Request, wanted: Annotated[Wanted, Query()]) -> Response:
+    """The jobs of this key, newest first: `jobs`, and `nextCursor` if there are older ones, else null. Without keys
+    there is no list: whoever knows a job's id may see the job."""
+    jobs = jobs_of(request)
+    owner, _ = identity(request)
+    if not owner:
+        raise NoOwner(NO_LIST)
+    return answer(await asyncio.to_thread(_listed, jobs, request, owner, wanted))
+
+
+def _listed(jobs: JobService, request: Request, owner: str, wanted: Wanted) -> dict[str, Any]:
+    states = [known for known in JobState if API_STATES.get(known, str(known)) in wanted.state]
+    before = wanted.place()
+    found = jobs.store.newest(owner, wanted.limit + 1, before=before, states=states, batch_id=wanted.batchId)
+    last = found[wanted.limit - 1][0] if len(found) > wanted.limit else None
+    return {
+        "jobs": _described(request, found[: wanted.limit]),
+        "nextCursor": f"{last.created!r}-{last.id}" if last else None,
+    }
+
+
+def _described(request: Request, found: list[tuple[Job, Counts]]) -> list[dict[str, Any]]:
+    return [
+        describe(job, counts, None, result_url(request, job.id) if job.state is JobState.DONE else None)
+        for job, counts in found
+    ]
+
+
 @router.get("/batch/{batch_id}", responses=RESPONSES)
 async def batch(batch_id: str, request: Request) -> Response:
     """All jobs that were submitted with this `batchId`."""
     jobs = jobs_of(request)
     found = await asyncio.to_thread(jobs.store.batch, batch_id, identity(request)[0])
-    items = [
-        describe(job, counts, None, result_url(request, job.id) if job.state is JobState.DONE else None)
-        for job, counts in found
-    ]
+    items = await asyncio.to_thread(_described, request, found)
     return answer({"batchId": batch_id, "extractResult": items})
 
 

@@ -65,8 +65,10 @@ CREATE TABLE flows (flow TEXT PRIMARY KEY, turns REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE clock (value INTEGER NOT NULL);
 INSERT INTO clock VALUES (0);
 """
-# What came later and older releases need not know; `extend` adds it to their files.
-EXTENSION = """
+# What came later and older releases need not know, by the name of a table or index that it makes; `extend` adds it to
+# their files.
+EXTENSIONS = {
+    "callbacks": """
 ALTER TABLE jobs ADD COLUMN callback TEXT;
 CREATE TABLE callbacks (
     job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -84,7 +86,9 @@ CREATE TABLE callbacks (
 ) WITHOUT ROWID;
 CREATE INDEX queued_callbacks ON callbacks (not_before) WHERE state = 'queued';
 CREATE INDEX sending_callbacks ON callbacks (process) WHERE state = 'sending';
-"""
+""",
+    "jobs_by_owner": "CREATE INDEX jobs_by_owner ON jobs (owner, created, id)",
+}
 TABLES = frozenset(("jobs", "steps", "flows", "clock"))
 
 
@@ -94,8 +98,9 @@ class Damaged(StorageUnavailable):
 
 def fill(connection: sqlite3.Connection, change: int) -> None:
     """Make the tables in an empty database. Changes are numbered from ``change``."""
-    for statement in (SCHEMA + EXTENSION).split(";\n"):
-        connection.execute(statement)
+    for part in (SCHEMA, *EXTENSIONS.values()):
+        for statement in part.split(";\n"):
+            connection.execute(statement)
     connection.execute("UPDATE clock SET value = ?", (change,))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -103,12 +108,12 @@ def fill(connection: sqlite3.Connection, change: int) -> None:
 
 def extend(connection: sqlite3.Connection) -> None:
     """Add what is new to a file of an older release, which can still use it afterwards."""
-    if _is_extended(connection):
+    if not _missing(connection):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if not _is_extended(connection):  # another process was faster
-            for statement in EXTENSION.split(";\n"):
+        for part in _missing(connection):  # less, where another process was faster
+            for statement in part.split(";\n"):
                 connection.execute(statement)
         connection.execute("COMMIT")
     except BaseException:
@@ -117,8 +122,10 @@ def extend(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _is_extended(connection: sqlite3.Connection) -> bool:
-    return any(row["name"] == "callback" for row in connection.execute("PRAGMA table_info(jobs)"))
+def _missing(connection: sqlite3.Connection) -> list[str]:
+    """Those of EXTENSIONS that the file has not."""
+    names = {row["name"] for row in connection.execute("SELECT name FROM sqlite_schema")}
+    return [part for name, part in EXTENSIONS.items() if name not in names]
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from docparser.jobs.storage.transaction import Row, Transaction
@@ -119,7 +120,18 @@ def to_step(row: Row) -> Step:
 
 
 def count_pages(connection: Transaction, job_id: str) -> Counts:
+    return with_counts(connection, [job_id])[job_id]
+
+
+def with_counts(connection: Transaction, job_ids: Sequence[str]) -> dict[str, Counts]:
+    """The counts of each of the jobs."""
+    found: dict[str, dict[str, int]] = {job_id: {} for job_id in job_ids}
+    marks = ", ".join("?" * len(job_ids))
     rows = connection.execute(
-        "SELECT state, count(*) FROM steps WHERE job_id = ? AND number > 0 GROUP BY state", (job_id,)
+        "SELECT job_id, state, count(*) FROM steps "
+        f"WHERE job_id IN ({marks or 'NULL'}) AND number > 0 GROUP BY job_id, state",
+        tuple(job_ids),
     )
-    return Counts(**dict(rows.fetchall()))
+    for job_id, state, count in rows:
+        found[job_id][state] = count
+    return {job_id: Counts(**counts) for job_id, counts in found.items()}

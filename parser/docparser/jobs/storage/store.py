@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Collection, Sequence
 
 from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
 from docparser.jobs.storage import callbacks, fair_order
@@ -24,8 +25,9 @@ from docparser.jobs.storage.states import (
     to_job,
     to_row,
     to_step,
+    with_counts,
 )
-from docparser.jobs.storage.transaction import Database, Transaction
+from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 CANCELLED = "cancelled by the client"
 
@@ -113,10 +115,35 @@ class JobStore:
             rows = connection.execute(
                 "SELECT * FROM jobs WHERE owner = ? AND batch_id = ? ORDER BY created, id", (owner, batch_id)
             ).fetchall()
-            found = [(to_job(row), count_pages(connection, row["id"])) for row in rows]
-        if not found:
-            raise JobNotFound(f"batchId: there is no job of the batch {batch_id!r} here, or its retention ended")
-        return found
+            if not rows:
+                raise JobNotFound(f"batchId: there is no job of the batch {batch_id!r} here, or its retention ended")
+            return _counted(connection, rows)
+
+    def newest(
+        self,
+        owner: str,
+        most: int,
+        *,
+        before: tuple[float, str] | None = None,
+        states: Collection[JobState] = (),
+        batch_id: str | None = None,
+    ) -> list[tuple[Job, Counts]]:
+        """At most ``most`` jobs of ``owner``, newest first: those that came ``before`` the job with this ``created``
+        and ``id``, in one of ``states`` if there are any, and of this batch. What arrives meanwhile moves none."""
+        wanted: list[tuple[str, Sequence[str | float]]] = [("owner = ?", (owner,))]
+        if before is not None:
+            wanted.append(("(created, id) < (?, ?)", before))
+        if states:
+            wanted.append((f"state IN ({', '.join('?' * len(states))})", tuple(map(str, states))))
+        if batch_id is not None:
+            wanted.append(("batch_id = ?", (batch_id,)))
+        conditions = " AND ".join(condition for condition, _ in wanted)
+        values = [value for _, some in wanted for value in some]
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                f"SELECT * FROM jobs WHERE {conditions} ORDER BY created DESC, id DESC LIMIT ?", (*values, most)
+            ).fetchall()
+            return _counted(connection, rows)
 
     def cancel(self, job_id: str, owner: str) -> Job:
         """End a job that has not ended; its waiting pages leave the queue at once. An ended job stays as it is."""
@@ -231,6 +258,11 @@ def end(connection: Transaction, job_id: str, state: JobState, error: str | None
     ).rowcount
     if ended:
         callbacks.enqueue(connection, job_id, state, tick(connection))
+
+
+def _counted(connection: Transaction, rows: Sequence[Row]) -> list[tuple[Job, Counts]]:
+    counts = with_counts(connection, [row["id"] for row in rows])
+    return [(to_job(row), counts[row["id"]]) for row in rows]
 
 
 def _job(connection: Transaction, job_id: str, owner: str | None) -> Job:
