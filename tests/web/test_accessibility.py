@@ -54,9 +54,14 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     check(page, "options")
     refuse.write_text("2")
     with vlm.holding():
-        page.set_input_files("#files", file(3))
+        page.set_input_files("#files", file(40, "long.pdf"))
         expect(page.locator('#strip [data-state="running"]')).to_be_visible()
-        check(page, "busy")
+        expect(page.locator("#jump")).to_be_visible()
+        check(page, "busy with many pages")
+        page.locator("#cancel").click()
+        page.locator("#remove").click()
+        expect(page.locator("#viewer")).to_be_hidden()
+    page.set_input_files("#files", file(3))
     expect(page.locator("#text table")).to_be_attached()
     # Another notice stands beside it once the job has ended.
     expect(page.locator('#notice [data-text="doubtful"]')).to_be_visible()
@@ -82,6 +87,14 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     expect(page.locator("#documents li")).to_have_count(2)
     expect(page.locator("#problem .says")).to_be_visible()
     check(page, "error, and the list of jobs")
+    page.locator("#all").check()
+    check(page, "selected")
+    page.locator("#many-download").click()
+    check(page, "ZIP")
+    page.keyboard.press("Escape")
+    page.locator("#many-remove").click()
+    check(page, "removal")
+    page.keyboard.press("Escape")
     page.locator("#keydialog").evaluate("dialog => dialog.showModal()")
     check(page, "key")
     site.forgive("400")
@@ -103,7 +116,7 @@ def test_progress_is_heard_by_quarters(site, vlm, file):
     with vlm.holding():
         page.set_input_files("#files", file(9))
         expect(page.locator("#news")).to_have_text("wells.pdf: 0 of 9 pages")
-    expect(page.locator("#news")).to_have_text("wells.pdf: 9 pages")
+    expect(page.locator("#news")).to_have_text("wells.pdf: done, 9 pages")
     heard = page.evaluate("() => window.heard")
     assert len(heard) <= 6, heard
 
@@ -111,7 +124,7 @@ def test_progress_is_heard_by_quarters(site, vlm, file):
 def test_what_is_over_is_not_told_again(site, file):
     page = site.open()
     page.set_input_files("#files", file())
-    expect(page.locator("#news")).to_have_text("wells.pdf: 1 page")
+    expect(page.locator("#news")).to_have_text("wells.pdf: done, 1 page")
     page.reload()
     expect(page.locator("#text table")).to_be_visible()
     expect(page.locator("#news")).to_be_empty()

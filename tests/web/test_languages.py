@@ -23,14 +23,19 @@ FORMS = "name => new Intl.PluralRules(name).resolvedOptions().pluralCategories"
 QUEUE = "The queue is full (20000 pages)."
 # What the service can say by a code or by a word of a list.
 CODES = """
+import io
+from unittest.mock import Mock
 from docparser.contract.schemas import LABELS
 from docparser.convert.format_names import FORMATS
 from docparser.documents.page import BLANK, DARK, LONG
+from docparser.errors import InvalidJob
 from docparser.http.errors import STATUS
 from docparser.jobs.storage.states import StepState
+from docparser.jobs.submission import check_submission
 from docparser.opening import CUT_SHORT
 from docparser.opening.pdfs import ATTACHMENTS
 from docparser.parsing.page_report import ERROR_KINDS, VLM_FAILED
+from file_types import IN_ZIP, OTHERS
 answer = {
     "error": sorted({*map(str, STATUS.values()), "401", "403", "405", "421"}),
     "failed": [*ERROR_KINDS.values(), "failed", "damaged"],
@@ -39,7 +44,13 @@ answer = {
     "page": list(map(str, StepState)),
     "label": list(LABELS),
     "download": list(FORMATS),
+    "refused": [f"file: {what} is not read here; {cure}" for *_, what, cure in (*OTHERS, *IN_ZIP)],
 }
+for head in (b"", b"words"):
+    try:
+        check_submission({"model": "PaddleOCR-VL"}, io.BytesIO(head), file_name="", idempotency_key=None, served=Mock())
+    except InvalidJob as exc:
+        answer["refused"].append(str(exc))
 """
 # Puts the texts of a language into brackets.
 BRACKETS = """
@@ -100,7 +111,7 @@ def test_every_text_is_used_and_every_use_has_a_text(texts):
     page = (STATIC / "index.html").read_text()
     declared = set(re.findall(r'data-(?:text|label|hint|alt|title)="([^"]+)"', page))
     families = set(re.findall(r"`([a-z]+)\.\$\{", code)) | set(re.findall(r'ofKind\("([a-z]+)"', code))
-    assert families == {"theme", "error", "failed", "noted", "remark", "page", "label", "download"}
+    assert families == {"theme", "error", "failed", "noted", "remark", "refused", "page", "label", "download"}
     used = declared | set(re.findall(r'"([a-z]+(?:\.[a-z0-9_]+)*)"', code))
     assert declared <= texts["en"].keys()
     assert [key for key in texts["en"] if key not in used and key.split(".")[0] not in families] == []
@@ -109,7 +120,18 @@ def test_every_text_is_used_and_every_use_has_a_text(texts):
 def test_what_the_service_says_by_a_code_has_a_text(site, texts):
     codes = by_service(CODES)
     for prefix, names in codes.items():
+        if prefix == "refused":  # words, not codes
+            continue
         assert [name for name in names if f"{prefix}.{name}" not in texts["en"]] == [], prefix
+    told = site.open().evaluate(
+        """async (words) => {
+            const { refusal } = await import("/ui/failures.js");
+            return words.map((message) => refusal({ status: 400, message }).says[0]);
+        }""",
+        codes["refused"],
+    )
+    assert not {key for key in told if key not in texts["en"] or not key.startswith("refused.")}
+    assert {key for key in texts["en"] if key.startswith("refused.")} == set(told), "each is told of something"
     offered = site.open().evaluate("async () => (await import('/ui/downloads.js')).FORMATS")
     assert sorted(offered) == sorted(codes["download"])
 
@@ -143,10 +165,12 @@ def test_no_text_stands_outside_of_the_languages(site, service, vlm, file, tmp_p
     page.locator("#next").click()
     expect(page.locator("#sheet .says")).to_have_text("⟦The service failed on this page.⟧")
     page.set_input_files("#files", str(notes))
-    expect(page.locator("#problem .says")).to_have_text("⟦The service cannot take this.⟧")
+    expect(page.locator("#problem .says")).to_have_text(
+        "⟦This file is neither a PDF nor a picture that is known here.⟧"
+    )
     check_nothing_is_outside(page)
     page.locator("#language").click()
-    expect(page.locator("#problem .says")).to_have_text("⟦服务无法接受此请求。⟧")
+    expect(page.locator("#problem .says")).to_have_text("⟦此文件既不是 PDF，也不是支持的图片。⟧")
     check_nothing_is_outside(page)
     site.forgive("400")
 
@@ -171,14 +195,14 @@ def test_another_language_is_chosen_in_place_and_kept(site, file):
     page = site.open()
     page.set_input_files("#files", file(2))
     expect(page.locator("#text table")).to_be_visible()
-    expect(page.locator("#state")).to_have_text("2 pages")
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
     page.locator("#next").click()
     expect(page.locator("#pagename")).to_have_text("Page 2")
     expect(page.locator("#language")).to_have_attribute("lang", "zh-Hans")
     page.locator("#language").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
     expect(page.locator("#pagename")).to_have_text("第 2 页")  # the page on the screen stays
-    expect(page.locator("#state")).to_have_text("2 页")
+    expect(page.locator("#state")).to_have_text("已完成，2 页")
     expect(page.locator("#readers")).to_have_text("由 PaddleOCR-VL-0.9B 识别")
     expect(page.locator(".box").first).to_have_attribute("aria-label", "文档标题，第 1 块")
     expect(page.locator("#strip button").first).to_have_attribute("aria-label", "第 1 页，已完成")
@@ -199,7 +223,7 @@ def test_dates_and_numbers_are_written_as_the_browser_writes_them(site, language
         """async () => {
             const { text } = await import("/ui/languages.js");
             const moment = new Date(Date.UTC(2026, 2, 9, 17, 5));
-            return [text("list.sent", { moment }), text("state.done", { count: 12345 })];
+            return [text("list.sent", { moment }), text("time.seconds", { count: 12345 })];
         }"""
     )
     assert written[0].replace("\u202f", " ") == moment and written[1].startswith("12,345")

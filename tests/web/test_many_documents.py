@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -23,27 +25,65 @@ def copies(file, folder: Path, count: int) -> list[str]:
     return [str(name) for name in names]
 
 
+def all_are_sent(page: Page) -> None:
+    """Each has the time of its job in the place of its size."""
+    expect(page.locator("#documents time:not([datetime])")).to_have_count(0, timeout=WAIT_MS)
+
+
 def listed(page: Page) -> list[str]:
-    return page.locator("#documents .file").all_inner_texts()
+    return page.locator("#documents .file").all_text_contents()
 
 
 def test_more_documents_at_work_than_a_browser_has_connections(site, vlm, file, tmp_path):
     page = site.open()
     with vlm.holding():
         page.set_input_files("#files", copies(file, tmp_path / "many", COUNT))
-        expect(page.locator("#documents li")).to_have_count(COUNT, timeout=WAIT_MS)
+        expect(page.locator("#documents li")).to_have_count(COUNT)
         assert len(set(listed(page))) == COUNT
         expect(page.locator("#name")).to_have_text("scan_01.pdf")
-        page.locator("#documents button").first.click()
+        page.locator("#documents .open").first.click()
         expect(page.locator("#name")).to_have_text(f"scan_{COUNT}.pdf")
+        all_are_sent(page)
         page.locator("#cancel").click()
         expect(page.locator("#state")).to_have_text("cancelled")
         page.reload()
         expect(page.locator("#documents li")).to_have_count(COUNT)
         expect(page.locator("#capacity")).to_contain_text("pages in work")
     expect(page.locator("#documents progress:visible")).to_have_count(0, timeout=WAIT_MS)
-    page.locator("#documents button").last.click()
+    page.locator("#documents .open").last.click()
     expect(page.locator("#text table")).to_be_visible()
+    page.locator("#kind").select_option("trouble")  # the one that was cancelled
+    expect(page.locator("#documents li")).to_have_count(1)
+    page.locator("#kind").select_option("done")
+    page.locator("#filter").fill("_1")
+    page.locator("#order").select_option("name")
+    expect(page.locator("#documents li")).to_have_count(10)
+    assert listed(page) == [f"scan_{number}.pdf" for number in range(10, 20)]
+    page.locator("#all").check()
+    expect(page.locator("#picked")).to_have_text("10 selected")
+    page.locator("#documents .pick").first.uncheck()
+    page.locator("#many-download").click()
+    page.locator("#zipformats [value=json]").check()
+    page.locator("#zipformats [value=docx]").uncheck()
+    with page.expect_download() as download:
+        page.locator("#zipstart").click()
+    assert download.value.suggested_filename == "documents.zip"
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert archive.testzip() is None
+        names = [f"scan_{number}.{suffix}" for number in range(11, 20) for suffix in ("md", "json")]
+        assert archive.namelist() == names
+        assert b"Wells of the Lower Valley" in archive.read("scan_11.md")
+        made = datetime.datetime(*archive.getinfo("scan_11.md").date_time, tzinfo=datetime.UTC)
+        assert abs(datetime.datetime.now(datetime.UTC) - made) < datetime.timedelta(hours=1)
+    page.locator("#many-remove").click()
+    page.locator("#removeyes").click()
+    expect(page.locator("#documents li")).to_have_count(1)
+    page.locator("#filter").fill("")
+    expect(page.locator("#documents li")).to_have_count(COUNT - 10)
+    page.locator("#clear").click()
+    page.locator("#removeyes").click()
+    expect(page.locator("#documents li")).to_have_count(1)  # what the filter left out
+    expect(page.locator("#documents li")).to_have_attribute("data-stage", "cancelled")
 
 
 def test_tabs_share_their_documents(site, file, tmp_path):
@@ -75,6 +115,7 @@ def test_a_folder_is_dropped_with_the_folders_in_it(site, file, tmp_path):
     for kind in ("dragEnter", "dragOver", "drop"):
         devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 300, "data": data})
     expect(page.locator("#documents li")).to_have_count(3)
+    all_are_sent(page)
     assert sorted(listed(page)) == ["inner.pdf", "scan_01.pdf", "scan_02.pdf"]
     expect(page.locator("#problem")).to_be_hidden()
 

@@ -56,6 +56,7 @@ FILE_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".png": "image/png",
     ".woff2": "font/woff2",
     ".txt": "text/plain; charset=utf-8",
     ".md": "text/plain; charset=utf-8",

@@ -32,13 +32,29 @@ const pause = (failures) => new Promise((done) => setTimeout(done, RETRY_MS[Math
 async function reach(path, options) {
   for (let failures = 0; ; failures++) {
     try {
-      return await fetch(path, options);
+      return await (options.sent ? upload(path, options) : fetch(path, options));
     } catch (error) {
       if (error.name === "AbortError") throw error;
       if (failures === ATTEMPTS - 1) throw new ApiError(0, "");
     }
     await pause(failures);
   }
+}
+
+/** As `fetch`, which does not tell how much of a body is sent: `sent(share)` hears of it, from 0 to 1. */
+function upload(path, { method, headers, body, sent, signal }) {
+  return new Promise((done, failed) => {
+    const request = new XMLHttpRequest();
+    request.open(method, path);
+    for (const [name, value] of headers) request.setRequestHeader(name, value);
+    request.upload.onprogress = ({ loaded, total }) => sent(total ? loaded / total : 0);
+    request.upload.onload = () => sent(1);
+    request.onload = () => done(new Response(request.response, { status: request.status }));
+    request.onerror = () => failed(new TypeError("the connection broke"));
+    request.onabort = () => failed(new DOMException("", "AbortError"));
+    signal.addEventListener("abort", () => request.abort());
+    request.send(body);
+  });
 }
 
 async function call(path, options = {}) {
@@ -55,15 +71,25 @@ async function call(path, options = {}) {
 
 const data = async (path, options) => (await (await call(path, options)).json()).data;
 
-/** Sends a file; resolves to the job's id. A retry with the same `idempotencyKey` makes no second job. */
-export async function submit(file, { options, pageRanges, idempotencyKey }) {
+/** Sends a file; resolves to the job's id. `sent(share)` hears how much has been sent. A retry with the same
+ * `idempotencyKey` makes no second job. */
+export async function submit(file, { options, pageRanges, idempotencyKey }, sent, signal) {
   const form = new FormData();
   form.append("model", "PaddleOCR-VL");
   form.append("optionalPayload", JSON.stringify(options));
   if (pageRanges) form.append("pageRanges", pageRanges);
   form.append("file", file, file.name);
-  const answer = await data(JOBS, { method: "POST", body: form, headers: { "Idempotency-Key": idempotencyKey } });
-  return answer.jobId;
+  const headers = { "Idempotency-Key": idempotencyKey };
+  return (await data(JOBS, { method: "POST", body: form, headers, sent, signal })).jobId;
+}
+
+/** Yields the jobs of this key, newest first. Without keys there is no list. */
+export async function* list() {
+  for (let cursor = ""; cursor !== null; ) {
+    const { jobs, nextCursor } = await data(`${JOBS}?limit=200${cursor && `&cursor=${cursor}`}`);
+    yield* jobs;
+    cursor = nextCursor;
+  }
 }
 
 export const state = (id) => data(`${JOBS}/${id}`);
@@ -71,6 +97,12 @@ export const cancel = (id) => data(`${JOBS}/${id}`, { method: "DELETE" });
 export const remove = (id) => data(`${JOBS}/${id}?purge=true`, { method: "DELETE" });
 export const retry = (id) => data(`${JOBS}/${id}/retry`, { method: "POST" });
 export const capacity = async () => (await (await call("capacity")).json()).result;
+export const capabilities = async () => (await (await call("capabilities")).json()).result;
+
+/** A sample page, as a file. */
+export async function sample() {
+  return new File([await (await call("ui/sample.png")).blob()], "sample.png", { type: "image/png" });
+}
 
 /** One page: `{entry, report, models}`. */
 export async function page(id, number, signal) {
@@ -80,13 +112,23 @@ export async function page(id, number, signal) {
 }
 
 /** The result as a file. */
-export async function download(id, format) {
-  const response = await call(`${JOBS}/${id}/result?format=${format}`);
+export async function download(id, format, signal) {
+  const response = await call(`${JOBS}/${id}/result?format=${format}`, { signal });
   const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("Content-Disposition") ?? "");
   return { blob: await response.blob(), name: name ? decodeURIComponent(name[1]) : `result.${format}` };
 }
 
-/** A picture's address, relative to this page, whatever host the service named in it. */
+/** The words of all pages that have been read: `[{number, text}]`. */
+export async function texts(id) {
+  const { resultUrl, docparser } = await state(id);
+  const lines = (await (await call(picture(resultUrl?.jsonUrl ?? docparser.partialUrl))).text()).trim().split("\n");
+  return lines.map((line) => {
+    const { layoutParsingResults, docparser } = JSON.parse(line).result;
+    return { number: docparser.pages[0].page, text: layoutParsingResults[0].markdown.text.replaceAll(/<[^>]*>/g, " ") };
+  });
+}
+
+/** A picture's or result's address, relative to this page, whatever host the service named in it. */
 export function picture(url) {
   const at = url.indexOf("api/v2/ocr/results/");
   return at < 0 ? "" : new URL(url.slice(at), document.baseURI).href;

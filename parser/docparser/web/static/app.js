@@ -5,29 +5,34 @@ import * as api from "./api.js";
 import { Documents } from "./documents.js";
 import * as downloads from "./downloads.js";
 import { filesOf } from "./dropped.js";
-import { failure, showIn } from "./failures.js";
+import { failure, Problems, refusal } from "./failures.js";
 import * as key from "./key.js";
 import * as languages from "./languages.js";
+import * as many from "./many.js";
 import * as news from "./news.js";
 import { Sidebar } from "./sidebar.js";
 import * as theme from "./theme.js";
 import { Viewer } from "./viewer.js";
+import * as welcome from "./welcome.js";
 
 const by = (id) => document.getElementById(id);
 const CAPACITY_MS = 5000;
 const documents = new Documents();
 const viewer = new Viewer();
 const sidebar = new Sidebar(choose);
+const problems = new Problems(by("problem"));
 
-documents.addEventListener("change", ({ detail }) => {
-  if (viewer.entry && !documents.list.includes(viewer.entry)) choose(documents.list[0] ?? null);
-  else if (!viewer.entry && documents.list.length) choose(documents.list[0]);
-  else if (detail.document && detail.document === viewer.entry) viewer.update();
-  if (detail.document) news.follow(detail.document);
-  refresh();
+documents.addEventListener("change", ({ detail: entry }) => {
+  if (entry) {
+    news.follow(entry);
+    sidebar.update(entry);
+    if (entry === viewer.entry) follow(entry);
+  } else if (viewer.entry && !documents.list.includes(viewer.entry)) choose(documents.list[0] ?? null);
+  else if (!viewer.entry && documents.list.length && !documents.unsent) choose(documents.list[0]);
+  else refresh();
 });
-
-documents.addEventListener("trouble", ({ detail }) => problem(detail));
+documents.addEventListener("trouble", ({ detail }) => trouble(detail));
+documents.addEventListener("unsent", ({ detail: { name, upload } }) => problems.add(refusal(upload.error, name)));
 
 function refresh() {
   by("layout").dataset.empty = String(!documents.list.length);
@@ -41,23 +46,23 @@ function choose(entry) {
   refresh();
 }
 
-const problem = (error) => showIn(by("problem"), error ? [failure(error)] : []);
+/** The document on the screen has changed; it may just have got the job that there is news of. */
+function follow(entry) {
+  if (document.visibilityState === "visible") documents.read(entry);
+  viewer.update();
+}
 
-async function take(files) {
-  problem(null);
-  const settings = {
+const trouble = (error) => problems.add(failure(error));
+
+/** Sends files. The first is shown if nothing is; nobody is taken away from what they read. */
+function take(files) {
+  problems.clear();
+  if (!files.length) return;
+  const [first] = documents.add(files, {
     pageRanges: by("pages").value.trim(),
     options: { visualize: true, restructurePages: by("join").checked, useChartRecognition: by("charts").checked || null },
-  };
-  const troubles = [];
-  for (const file of files) {
-    try {
-      await documents.add(file, settings); // the first is shown; nobody is taken away from what they read
-    } catch (error) {
-      troubles.push(failure(error, file.name));
-    }
-  }
-  showIn(by("problem"), troubles);
+  });
+  if (!viewer.entry) choose(first);
 }
 
 by("files").onchange = (event) => {
@@ -78,31 +83,27 @@ addEventListener("drop", (event) => {
   event.preventDefault();
   depth = 0;
   curtain(false);
-  filesOf(event.dataTransfer).then(take).catch(problem);
+  filesOf(event.dataTransfer).then(take).catch(trouble);
 });
 addEventListener("paste", ({ clipboardData }) => clipboardData.files.length && take([...clipboardData.files]));
+addEventListener("beforeunload", (event) => documents.unsent && event.preventDefault());
 
 /** A click handler whose errors are shown to the user. */
 function onClick(id, action) {
   by(id).onclick = () => {
-    problem(null);
-    action(viewer.entry).catch(problem);
+    problems.clear();
+    action(viewer.entry).catch(trouble);
   };
 }
 
-onClick("cancel", (entry) => api.cancel(entry.id));
-onClick("retry", async (entry) => {
-  await api.retry(entry.id);
-  documents.read(entry, true);
-});
+onClick("cancel", (entry) => documents.cancel(entry));
+onClick("retry", (entry) => many.again(entry, documents));
 onClick("remove", async (entry) => {
-  await api.remove(entry.id).catch((error) => {
-    if (error.status !== 404) throw error;
-  });
-  documents.forget(entry);
+  await many.drop(entry, documents);
   (viewer.entry ? by("viewer") : by("files")).focus(); // the button may be gone
 });
-downloads.connect(by("downloads"), () => viewer.entry, problem);
+downloads.connect(by("downloads"), () => viewer.entry, trouble);
+many.connect(sidebar, documents, (one) => problems.add(one));
 theme.connect(by("theme"));
 languages.connect(by("language"));
 
@@ -128,4 +129,5 @@ document.addEventListener("visibilitychange", () => documents.read(document.visi
 
 refresh();
 documents.restore();
-capacity();
+// Only after the first answer it is known whether there is a key.
+capacity().then(() => Promise.all([welcome.connect(take, trouble), documents.fetch()])).catch(trouble);

@@ -2,6 +2,7 @@
 // The blocks of a page: boxes over its picture, and the piece of text that belongs to each.
 
 import { knows, say } from "./languages.js";
+import { rove, UP_AND_DOWN } from "./rove.js";
 
 const KINDS = [
   [/title/, "title"],
@@ -130,19 +131,5 @@ export function link(sheet, article, choose) {
     choose();
     light(box.dataset.index, true, article); // the text may have been hidden until now
   });
-  sheet.addEventListener("keydown", (event) => rove(sheet, event));
-}
-
-const STEPS = { ArrowUp: (at) => at - 1, ArrowDown: (at) => at + 1, Home: () => 0, End: (_, last) => last };
-
-/** Moves the focus from box to box. */
-function rove(sheet, event) {
-  const boxes = [...sheet.querySelectorAll(".box")];
-  const at = boxes.indexOf(event.target);
-  if (at < 0 || !(event.key in STEPS)) return;
-  event.preventDefault();
-  const next = boxes[Math.min(Math.max(STEPS[event.key](at, boxes.length - 1), 0), boxes.length - 1)];
-  boxes[at].tabIndex = -1;
-  next.tabIndex = 0;
-  next.focus();
+  sheet.addEventListener("keydown", (event) => rove([...sheet.querySelectorAll(".box")], event, UP_AND_DOWN));
 }

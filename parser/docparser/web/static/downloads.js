@@ -34,6 +34,11 @@ export function connect(menu, entry, onTrouble) {
 
 async function save(id, format) {
   const { blob, name } = await api.download(id, format);
+  offer(blob, name);
+}
+
+/** Makes the browser keep a file. */
+export function offer(blob, name) {
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), KEEP_MS);

@@ -13,8 +13,8 @@ const PLACES = { text: null, label: "aria-label", hint: "placeholder", alt: "alt
 const valuesOf = new WeakMap(); // element -> {place: values}
 let texts, plural, numbers, dates;
 
-/** The text `key`. Its `{name}` are filled from `values`: numbers and dates as the language writes them, a list
- * `[key, values]` as that text; `count` chooses between the forms of one and of several. */
+/** The text `key`. Its `{name}` are filled from `values`: numbers, dates and `{bytes}` as the language writes them,
+ * a list `[key, values]` as that text; `count` chooses between the forms of one and of several. */
 export function text(key, values = {}) {
   const entry = texts[key];
   const words = typeof entry === "string" ? entry : entry[plural.select(values.count)];
@@ -26,7 +26,14 @@ export const knows = (key) => Object.hasOwn(texts, key);
 function inWords(value) {
   if (Array.isArray(value)) return text(...value);
   if (typeof value === "number") return numbers.format(value);
+  if (value?.bytes !== undefined) return inBytes(value.bytes);
   return value instanceof Date ? dates.format(value) : value;
+}
+
+function inBytes(bytes) {
+  const [unit, size] = bytes < 1e6 ? ["kilobyte", Math.max(1, Math.round(bytes / 1e3))] : ["megabyte", bytes / 1e6];
+  const { locale } = numbers.resolvedOptions();
+  return new Intl.NumberFormat(locale, { style: "unit", unit, maximumFractionDigits: 1 }).format(size);
 }
 
 /** Puts the text `key` into `element`, now and after each change of the language. */

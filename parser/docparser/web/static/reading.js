@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a page: as it reads, and as Markdown, which can be copied.
+// The text of a page: as it reads, and as Markdown. The copy of the first holds tables as such, for office programs.
 
 import { say } from "./languages.js";
 import { tell } from "./news.js";
 
 const by = (id) => document.getElementById(id);
 const COPIED_MS = 1500;
+const KEPT = new Set(["colspan", "rowspan", "href", "value"]); // attributes of what is copied
 
 export class Reading {
   #markdown = "";
@@ -69,10 +70,46 @@ export class Reading {
     }
   }
 
-  async #copy() {
-    const done = await navigator.clipboard.writeText(this.#markdown).then(() => "copy.done", () => "copy.refused");
+  #copy() {
+    const rich = this.#tabs[0].getAttribute("aria-selected") === "true" && this.#markdown;
+    const texts = { "text/plain": this.#markdown, ...(rich && { "text/html": plainly(by("text")) }) };
+    const done = put(texts) ? "copy.done" : "copy.refused";
     say(by("copy"), done);
     tell(done);
     setTimeout(() => say(by("copy"), "copy"), COPIED_MS);
   }
+}
+
+/** Puts texts by their types on the clipboard; works without https too, where `navigator.clipboard` is not there. */
+function put(texts) {
+  let done = false;
+  const fill = (event) => {
+    for (const [type, text] of Object.entries(texts)) event.clipboardData.setData(type, text);
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    done = true;
+  };
+  const selection = getSelection();
+  const before = selection.rangeCount ? selection.getRangeAt(0) : null;
+  selection.selectAllChildren(by("name")); // where nothing is selected, browsers copy nothing
+  document.addEventListener("copy", fill, { capture: true, once: true });
+  document.execCommand("copy");
+  document.removeEventListener("copy", fill, { capture: true });
+  selection.removeAllRanges();
+  if (before) selection.addRange(before);
+  return done;
+}
+
+/** The HTML of what is read, with borders of tables and without what only this page knows. */
+function plainly(article) {
+  const copy = article.cloneNode(true);
+  for (const element of copy.querySelectorAll(".doubt, img")) element.remove(); // pictures are at addresses that end
+  for (const formula of copy.querySelectorAll(".katex")) {
+    formula.replaceWith(formula.querySelector("annotation")?.textContent ?? formula.textContent);
+  }
+  for (const element of copy.querySelectorAll("*")) {
+    for (const { name } of [...element.attributes]) if (!KEPT.has(name)) element.removeAttribute(name);
+    if (element.localName === "table") element.setAttribute("border", "1");
+  }
+  return copy.innerHTML;
 }

@@ -1,65 +1,172 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of documents.
+// The list of documents: filtered, sorted, some of them picked. Rows out of sight are laid out only when they come into
+// sight (`content-visibility`), so that the list holds hundreds; a change draws its own row anew and no other.
 
-import { describe, ended } from "./documents.js";
+import { describe, ended, stage } from "./documents.js";
 import { say } from "./languages.js";
+import { step, UP_AND_DOWN } from "./rove.js";
 
-export class Sidebar {
-  #list = document.getElementById("documents");
-  #rows = new Map();
+const by = (id) => document.getElementById(id);
+const BY_NAME = new Intl.Collator(undefined, { numeric: true });
+const KINDS = {
+  all: () => true,
+  busy: (entry) => ["waiting", "sending", "running"].includes(stage(entry)),
+  done: (entry) => stage(entry) === "done",
+  trouble: (entry) => ["partly", "failed", "cancelled"].includes(stage(entry)),
+};
+const ORDERS = {
+  newest: (entries) => entries,
+  oldest: (entries) => entries.toReversed(),
+  name: (entries) => entries.toSorted((one, other) => BY_NAME.compare(one.name, other.name)),
+};
+
+export class Sidebar extends EventTarget {
+  /** The documents in the list, in its order, and those of them that are picked. */
+  shown = [];
+  picked = [];
+  #list = by("documents");
+  #rows = new Map(); // document -> its row
+  #picks = new Set();
+  #all = [];
+  #chosen = null;
+  #stop = null; // the document whose row is the list's stop of the Tab key
   #choose;
 
   constructor(choose) {
+    super();
     this.#choose = choose;
-  }
-
-  show(documents, chosen) {
-    for (const [id, row] of this.#rows) {
-      if (!documents.some((document) => document.id === id)) {
-        row.item.remove();
-        this.#rows.delete(id);
-      }
-    }
-    documents.forEach((document, index) => {
-      const row = this.#rows.get(document.id) ?? this.#make(document);
-      if (this.#list.children[index] !== row.item) this.#list.insertBefore(row.item, this.#list.children[index] ?? null);
-      this.#fill(row, document, document === chosen);
+    for (const id of ["filter", "kind", "order"]) by(id).oninput = () => this.#arrange();
+    by("all").onchange = ({ target }) => {
+      this.#picks = new Set(target.checked ? this.shown : []);
+      this.#arrange();
+    };
+    this.#list.onkeydown = (event) => this.#rove(event);
+    this.#list.addEventListener("focusin", ({ target }) => {
+      const found = this.shown.find((entry) => this.#rows.get(entry).item.contains(target));
+      if (found) this.#stopAt(found);
     });
   }
 
+  /** `all` the documents, newest first; `chosen` is on the screen. */
+  show(all, chosen) {
+    this.#all = all;
+    this.#chosen = chosen;
+    for (const [entry, row] of this.#rows) {
+      if (all.includes(entry)) continue;
+      row.item.remove();
+      this.#rows.delete(entry);
+      this.#picks.delete(entry);
+    }
+    by("tools").hidden = all.length < 2;
+    this.#list.dataset.many = String(all.length > 1);
+    this.#arrange();
+  }
+
+  /** One document has changed. */
+  update(entry) {
+    const row = this.#rows.get(entry);
+    if (!row) return;
+    this.#fill(row, entry);
+    if (by("kind").value !== "all") this.#arrange();
+    else this.dispatchEvent(new Event("pick")); // what can be done with it may have changed
+  }
+
+  /** Brings the rows into the order that is asked for, without those that are filtered out. */
+  #arrange() {
+    const few = this.#all.length < 2;
+    const words = few ? "" : by("filter").value.trim().toLowerCase();
+    const kind = KINDS[few ? "all" : by("kind").value];
+    const found = this.#all.filter((entry) => entry.name.toLowerCase().includes(words) && kind(entry));
+    this.shown = ORDERS[by("order").value](found);
+    const rows = this.shown.map((entry) => this.#rows.get(entry) ?? this.#make(entry));
+    const kept = new Set(rows.map(({ item }) => item));
+    for (const item of [...this.#list.children]) if (!kept.has(item)) item.remove();
+    rows.forEach(({ item }, index) => {
+      if (this.#list.children[index] !== item) this.#list.insertBefore(item, this.#list.children[index] ?? null);
+    });
+    for (const entry of this.shown) this.#mark(entry);
+    if (!this.shown.includes(this.#stop)) {
+      this.#stopAt(this.shown.includes(this.#chosen) ? this.#chosen : this.shown[0] ?? null);
+    }
+    by("none").hidden = !this.#all.length || this.shown.length > 0;
+    this.#pick();
+  }
+
+  #pick() {
+    this.picked = this.shown.filter((entry) => this.#picks.has(entry));
+    by("all").checked = this.picked.length > 0 && this.picked.length === this.shown.length;
+    by("all").indeterminate = this.picked.length > 0 && !by("all").checked;
+    this.dispatchEvent(new Event("pick"));
+  }
+
+  #mark(entry) {
+    const { button, box } = this.#rows.get(entry);
+    button.setAttribute("aria-current", String(entry === this.#chosen));
+    box.checked = this.#picks.has(entry);
+  }
+
+  #stopAt(entry) {
+    for (const [one, index] of [[this.#stop, -1], [entry, 0]]) {
+      const row = this.#rows.get(one);
+      if (row) row.button.tabIndex = row.box.tabIndex = index;
+    }
+    this.#stop = entry;
+  }
+
+  #rove(event) {
+    const at = this.shown.indexOf(this.#stop);
+    const to = step(UP_AND_DOWN, event.key, at, this.shown.length);
+    if (to === null) return;
+    event.preventDefault();
+    const row = this.#rows.get(this.shown[to]);
+    (event.target === this.#rows.get(this.#stop).box ? row.box : row.button).focus();
+  }
+
   #make(entry) {
-    const item = document.createElement("li");
-    const button = document.createElement("button");
-    button.type = "button";
-    const file = Object.assign(document.createElement("span"), { className: "file", textContent: entry.name, title: entry.name, lang: "" });
-    const line = Object.assign(document.createElement("span"), { className: "line" });
-    const state = document.createElement("span");
-    const sent = document.createElement("time");
-    const bar = document.createElement("progress");
-    line.append(state, sent);
+    const make = (name, properties) => Object.assign(document.createElement(name), properties);
+    const item = make("li");
+    const box = make("input", { type: "checkbox", className: "pick", tabIndex: -1 });
+    const button = make("button", { type: "button", className: "open", tabIndex: -1 });
+    const file = make("span", { className: "file", textContent: entry.name, title: entry.name, lang: "" });
+    const line = make("span", { className: "line" });
+    const state = make("span", { className: "state" });
+    const about = make("time");
+    const bar = make("progress");
+    say(box, "list.pick", { name: entry.name }, "label");
+    line.append(state, about);
     button.append(file, line, bar);
     button.onclick = () => this.#choose(entry);
-    item.append(button);
-    const row = { item, button, line, state, sent, bar };
-    this.#rows.set(entry.id, row);
+    box.onchange = () => {
+      this.#picks[box.checked ? "add" : "delete"](entry);
+      this.#pick();
+    };
+    item.append(box, button);
+    const row = { item, button, box, state, about, bar };
+    this.#rows.set(entry, row);
+    this.#fill(row, entry);
     return row;
   }
 
-  #fill(row, entry, chosen) {
-    row.button.setAttribute("aria-current", String(chosen));
+  #fill(row, entry) {
+    const { job, upload } = entry;
+    row.item.dataset.stage = stage(entry);
     say(row.state, ...describe(entry));
-    if (entry.job) this.#date(row.sent, entry.job.createTime);
-    row.line.classList.toggle("failed", entry.job?.state === "failed" && !entry.job.docparser.cancelled);
-    const progress = entry.job?.extractProgress;
-    row.bar.hidden = ended(entry);
+    if (job) this.#date(row.about, job.createTime);
+    else if (entry.file) say(row.about, "list.size", { size: { bytes: entry.file.size } });
+    const progress = job?.extractProgress;
+    row.bar.hidden = ended(entry) || upload?.state === "failed";
     say(row.bar, "list.progress", { name: entry.name }, "label");
-    if (progress) {
+    if (upload?.state === "sending") {
+      row.bar.max = 1;
+      row.bar.value = upload.share;
+    } else if (progress) {
       row.bar.max = progress.totalPages;
-      row.bar.value = entry.job.docparser.pages.done + entry.job.docparser.pages.failed;
+      row.bar.value = job.docparser.pages.done + job.docparser.pages.failed;
     } else {
       row.bar.removeAttribute("value");
     }
   }
+
   #date(element, moment) {
     if (element.dateTime === moment) return;
     element.dateTime = moment;

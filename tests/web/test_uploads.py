@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files on their way to the service, and the list that a key has on any machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from playwright.sync_api import Page, Route, expect
+
+from tests.support.paths import ROOT
+from tests.web.conftest import Site
+from tests.web.test_many_documents import copies
+
+SUBMIT = "**/api/v2/ocr/jobs"
+FULL = {"code": 503, "msg": "The disk has no room."}
+SLOW = 60_000  # bytes a second
+
+
+def row(page: Page, name: str) -> str:
+    return f'#documents li:has(.file[title="{name}"])'
+
+
+def test_files_are_listed_at_once_and_take_nobody_from_what_he_reads(site, file, tmp_path):
+    page = site.open()
+    page.set_input_files("#files", file(1, "read.pdf"))
+    expect(page.locator("#text table")).to_be_visible()
+    held: list[Route] = []
+    page.route(SUBMIT, lambda route: held.append(route))
+    page.set_input_files("#files", copies(file, tmp_path / "some", 4))
+    expect(page.locator("#documents li")).to_have_count(5)
+    expect(page.locator('li[data-stage="sending"]')).to_have_count(2)
+    expect(page.locator(f"{row(page, 'scan_04.pdf')} time")).to_have_text("1 kB")
+    expect(page.locator("#name")).to_have_text("read.pdf")
+    page.locator(f"{row(page, 'scan_04.pdf')} .open").click()
+    expect(page.locator("#state")).to_have_text("waiting")
+    page.locator("#cancel").click()
+    expect(page.locator("#documents li")).to_have_count(4)
+    while len(held) < 2:
+        page.wait_for_timeout(20)
+    for route in held[:2]:  # one kind of failure is one line
+        route.fulfill(status=503, body=json.dumps(FULL))
+    expect(page.locator("#problem p")).to_have_count(1)
+    expect(page.locator("#problem")).to_contain_text("scan_01.pdf and 1 other")
+    expect(page.locator('li[data-stage="failed"]')).to_have_count(2)
+    page.unroute(SUBMIT)  # the third goes on
+    page.locator(f"{row(page, 'scan_01.pdf')} .open").click()
+    expect(page.locator("#notice .words")).to_have_text(FULL["msg"])
+    expect(page.locator("#retry")).to_have_text("Send again")
+    page.locator("#retry").click()
+    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator("#problem")).to_be_hidden()
+    page.locator(f"{row(page, 'scan_02.pdf')} .open").click()
+    page.locator("#remove").click()
+    expect(page.locator("#documents li")).to_have_count(3)
+    expect(page.locator('li[data-stage="done"]')).to_have_count(3)
+    site.forgive("503")
+
+
+def test_the_share_that_is_sent_is_shown_and_sending_ends_when_it_is_cancelled(site, service, tmp_path):
+    page = site.open()
+    large = tmp_path / "large.png"
+    large.write_bytes((ROOT / "tests/data/letter.png").read_bytes() + bytes(10 * SLOW))
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Network.enable")
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": SLOW}
+    devtools.send("Network.emulateNetworkConditions", slow)
+    page.set_input_files("#files", str(large))
+    expect(page.locator("#sheet img")).to_have_attribute("alt", "The file as you chose it")
+    assert page.locator("#sheet img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
+    page.wait_for_function(
+        "() => { const { value } = document.querySelector('li progress'); return 0 < value && value < 1; }"
+    )
+    page.locator("#cancel").click()
+    expect(page.locator("#documents li")).to_have_count(0)
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_hundreds_of_documents_are_drawn_without_delay(site):
+    count = 500
+    page = site.open()
+    seconds = page.evaluate(
+        """async (count) => {
+            const { Sidebar } = await import("/ui/sidebar.js");
+            const sidebar = new Sidebar(() => {});
+            const pages = { done: 1, failed: 0, queued: 1, running: 0 };
+            const [createTime, extractProgress] = ["2026-03-09T17:05:00.000Z", { totalPages: 2 }];
+            const job = { state: "running", createTime, docparser: { pages }, extractProgress };
+            const made = (_, at) => ({ id: String(at), name: `scan_${at}.pdf`, job, upload: null });
+            const all = Array.from({ length: count }, made);
+            const began = performance.now();
+            sidebar.show(all, all[0]);
+            document.getElementById("documents").getBoundingClientRect();
+            const drawn = performance.now();
+            for (const entry of all) sidebar.update(entry);
+            document.getElementById("documents").getBoundingClientRect();
+            return [drawn - began, performance.now() - drawn].map((ms) => ms / 1000);
+        }""",
+        count,
+    )
+    assert page.locator("#documents li").count() == count and max(seconds) < 2, seconds
+    assert page.locator("#documents :is(button, input)[tabindex='0']").count() == 2, "one row is a stop of the Tab key"
+    page.locator("#documents .open").first.focus()
+    page.keyboard.press("End")
+    expect(page.locator("#documents .open").last).to_be_focused()
+    expect(page.locator("#documents .open").last).to_be_in_viewport()
+
+
+def test_the_list_of_a_key_is_there_on_another_machine(keyed, browser, file):
+    site, parser = keyed
+    page = enter(site)
+    page.set_input_files("#files", file(1, "mine.pdf"))
+    expect(page.locator("#text")).to_contain_text("page 1")
+    other = enter(site)  # a context of its own, which stores nothing of the first
+    expect(other.locator("#name")).to_have_text("mine.pdf")
+    expect(other.locator("#text")).to_contain_text("page 1")
+    assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
+
+
+def enter(site: Site) -> Page:
+    """A page in a new context, where the key was given."""
+    page = site.open()
+    page.locator("#keyvalue").fill("a-key")
+    page.keyboard.press("Enter")
+    expect(page.locator("#capacity")).not_to_be_empty()
+    return page
+
+
+def test_the_empty_page_says_what_is_read_and_has_a_sample(site):
+    page = site.open()
+    expect(page.locator("#welcome")).to_contain_text("PNG, JPEG, TIFF")
+    expect(page.locator("#limits")).to_have_text("A file may have up to 256 MB and 2,000 pages.")
+    expect(page.locator("#kept")).to_contain_text("72 hours")
+    page.locator("#sample").click()
+    expect(page.locator("#name")).to_have_text("sample.png")
+    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator("#welcome")).to_be_hidden()
+
+
+def test_tables_are_copied_as_tables(site, file):
+    page = site.open()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.set_input_files("#files", file())
+    expect(page.locator("#text table")).to_be_visible()
+    page.locator("#copy").click()
+    expect(page.locator("#copy")).to_have_text("Copied")
+    plain, rich = page.evaluate(
+        """async () => {
+            const [item] = await navigator.clipboard.read();
+            return Promise.all(["text/plain", "text/html"].map(async (type) => (await item.getType(type)).text()));
+        }"""
+    )
+    assert plain.startswith("# Wells of the Lower Valley")
+    assert "<table" in rich and "<td" in rich and "0.048" in rich and "data-block" not in rich and "\\bar{c}" in rich
+
+
+def test_the_page_is_enlarged_and_gone_to_by_its_number(site, vlm, file):
+    page = site.open()
+    page.set_input_files("#files", file(12))
+    expect(page.locator(".box").first).to_be_visible()
+    width = page.locator("#sheet").bounding_box()["width"]
+    page.locator("#zoomin").click()
+    page.locator("#zoomin").click()
+    expect(page.locator("#fit")).to_have_text("200 %")
+    assert page.locator("#sheet").bounding_box()["width"] > 1.8 * width
+    page.locator("#fit").click()
+    assert page.locator("#sheet").bounding_box()["width"] == width
+    page.locator("#jump").fill("11")
+    page.keyboard.press("Enter")
+    expect(page.locator("#pagename")).to_have_text("Page 11")
+    page.locator("#jump").fill("99")
+    page.keyboard.press("Enter")
+    expect(page.locator("#jump")).to_have_value("11")
+    expect(page.locator("#state")).to_have_text("done, 12 pages")
+    page.locator("#search").fill("LOWER valley")
+    page.keyboard.press("Enter")
+    expect(page.locator("#foundtext")).to_have_text("On 12 pages:")
+    assert page.evaluate("[...CSS.highlights.get('found')].map(String)") == ["Lower Valley"]
+    page.locator("#foundpages button").nth(3).click()
+    expect(page.locator("#pagename")).to_have_text("Page 4")
+    page.locator("#search").fill("windmill")
+    page.keyboard.press("Enter")
+    expect(page.locator("#foundtext")).to_have_text("On no page.")
+
+
+def test_a_page_without_any_text_says_so(site, says, file, tmp_path: Path):
+    told = {
+        "text": "",
+        "picture": None,
+        "blocks": [{"block_label": "image", "block_bbox": [10, 10, 90, 90], "block_content": ""}],
+    }
+    says(json.dumps({**told, "pruned": {}}))
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator("#notice")).to_contain_text("No text was found on page 1.")
