@@ -151,8 +151,8 @@ FAULTS = (
         # What is filled into a form is not drawn.
         "forms-left-out",
         "parser/docparser/documents/pdf.py",
-        "pdf.init_forms()",
-        "pdf.get_formtype()",
+        "self.document.init_forms()",
+        "self.document.get_formtype()",
         "parser",
         ("tests/parser/test_documents.py", "tests/parser/test_reader.py"),
     ),
