@@ -114,6 +114,7 @@ def test_the_list_of_a_key_is_there_on_another_machine(keyed, browser, file):
     other = enter(site)  # a context of its own, which stores nothing of the first
     expect(other.locator("#name")).to_have_text("mine.pdf")
     expect(other.locator("#text")).to_contain_text("page 1")
+    assert not other.evaluate("localStorage['docparser.jobs']"), "the key is forgotten with its tab, and so is its list"
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 

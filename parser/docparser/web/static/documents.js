@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The documents of this browser, of all its tabs: it stores the ids of their jobs and learns how far each job is. With a
-// key, the service's own list of the key's jobs is added, so that another machine shows them too.
+// key, the service's own list of the key's jobs is added, so that another machine shows them too; it is not stored here,
+// where the key is not either.
 //
 // A browser opens six connections to a host, for all tabs together. So the document that is read has the only stream of
 // this tab, the others are asked about one after the other, and few are sent at once.
@@ -39,13 +40,12 @@ export class Documents extends EventTarget {
       if (!left--) break; // programs may use the key too
       if (this.#forgotten.has(job.jobId)) continue;
       const known = this.find(job.jobId);
-      const document = known ?? made({ id: job.jobId, name: job.fileName });
+      const document = known ?? { ...made({ id: job.jobId, name: job.fileName }), fetched: true };
       document.job = job;
       if (!known) this.list.push(document);
     }
     const moment = ({ id, job }) => (job ? Date.parse(job.createTime) : id ? 0 : Infinity);
     this.list.sort((one, other) => moment(other) - moment(one) || 0);
-    this.#store();
     this.#changed();
     this.#ask();
   }
@@ -211,16 +211,17 @@ export class Documents extends EventTarget {
   /** Takes what other tabs have added, and lets go what they have removed. */
   #merge() {
     const known = remembered().filter(({ id }) => !this.#forgotten.has(id));
-    const unsent = this.list.filter(({ id }) => !id);
-    this.list = [...unsent, ...known.map((entry) => this.find(entry.id) ?? made(entry))];
+    const ids = new Set(known.map(({ id }) => id));
+    const kept = this.list.filter(({ id, fetched }) => !id || fetched || ids.has(id));
+    this.list = [...known.filter(({ id }) => !this.find(id)).map(made), ...kept];
     this.#changed();
     this.#ask();
   }
 
-  /** Other tabs may have stored documents since this one looked. */
+  /** Other tabs may have stored documents since this one looked. What came with the key goes with it. */
   #store() {
     const others = remembered().filter(({ id }) => !this.find(id) && !this.#forgotten.has(id));
-    const own = this.list.filter(({ id }) => id).map(({ id, name }) => ({ id, name }));
+    const own = this.list.filter(({ id, fetched }) => id && !fetched).map(({ id, name }) => ({ id, name }));
     localStorage.setItem(REMEMBERED, JSON.stringify([...own, ...others]));
   }
 
