@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -118,7 +119,7 @@ def _job(options: Options, source: Place, out: Place, settings: dict[str, str], 
     )
 
 
-async def _models(settings: Settings) -> dict[str, Any]:
+async def _models(settings: Settings) -> Mapping[str, Any]:
     """What results say of the weights in use. Raises NotReady."""
     readiness = Readiness(settings, WorkerPool(settings), ServedModel.of(settings))
     try:

@@ -20,7 +20,7 @@ from docparser.clients.usage import ledger_of
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import remove_stale
 from docparser.documents.url_source import UrlSource
-from docparser.http import answers, errors, parsing_routes, service_info, web_pages
+from docparser.http import answers, errors, openapi, parsing_routes, service_info, web_pages
 from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
 from docparser.http.gate import Gate
@@ -76,12 +76,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             audit.close()
 
     app = FastAPI(
-        title="Document parser",
         version=VERSION,
-        description="PaddleOCR-VL behind PaddleX's `/layout-parsing` contract: images and PDFs to Markdown and JSON.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        **openapi.about(settings),
     )
     app.state.settings = settings
     app.state.pool = pool
@@ -109,5 +108,5 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.allowed_origin_list:
         # Added last, so it comes first: what a refused page may read is that it was refused, and why.
         app.add_middleware(CORSMiddleware, **cors(settings.allowed_origin_list))
-    web_pages.describe(app)
+    openapi.describe(app)
     return app

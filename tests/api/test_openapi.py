@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests made up from the parser's own OpenAPI description: whatever comes, only 2xx and 4xx.
+"""Requests made up from the parser's own OpenAPI description: whatever comes, only 2xx and 4xx, as described.
 
 Runs in the environment ``api`` (schemathesis), the parser in its own. More cases: ``API_EXAMPLES=500``.
 """
@@ -11,9 +11,21 @@ import os
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from tests.api.answers import check_answer
 
+AS_DESCRIBED = [
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
 EXAMPLES = int(os.environ.get("API_EXAMPLES", "25"))
 
 
@@ -37,6 +49,7 @@ def test_made_up_requests(parser_url):
         def ask(case):
             response = case.call(timeout=120)
             check_answer(response)
+            case.validate_response(response, checks=AS_DESCRIBED)
             asked.add((case.method.upper(), case.path))
 
         ask()

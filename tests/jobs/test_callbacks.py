@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry
+from pydantic import TypeAdapter
 
 from docparser.clients.audit import AuditLog
+from docparser.contract.job_answers import CallbackBody
 from docparser.errors import InvalidJob
 from docparser.jobs.callbacks import sender as senders
 from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
@@ -144,6 +146,8 @@ def test_the_body_is_the_jobs_state_without_its_document(service, receiver):
     assert done["resultUrl"]["jsonUrl"].startswith(f"http://parser.example/api/v2/ocr/results/{jobs[0]}/")
     (cancelled,) = (request.told["data"] for request in receiver.at("/cancelled"))
     assert cancelled["state"] == "failed" and cancelled["docparser"]["cancelled"] and "resultUrl" not in cancelled
+    described = TypeAdapter(CallbackBody)  # leaves out what it does not know
+    assert all(described.validate_python(request.told) == request.told for request in receiver.received)
 
 
 def test_a_callback_that_fails_is_sent_again_with_its_id(service, receiver):

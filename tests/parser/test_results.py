@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from docparser.contract.answers import NotedBlock, Remark
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
 from docparser.jobs.pages import pack
 from docparser.parsing import result as results
@@ -16,14 +17,14 @@ from docparser.worker.messages import ParsedPage
 
 
 def parsed(
-    index: int, answered: int = 3, notes: tuple[dict, ...] = (), remarks: tuple[dict[str, str], ...] = ()
+    index: int, answered: int = 3, notes: tuple[NotedBlock, ...] = (), remarks: tuple[Remark, ...] = ()
 ) -> PageOutcome:
     page = ParsedPage(b"{}", 100 + index, 200, answered, list(notes), {}, remarks=list(remarks))
     return PageOutcome(index, parsed=page)
 
 
-REFUSED = {"block_id": 1, "kind": "refused", "message": "aspect ratio"}
-FAILED = {"block_id": 2, "kind": "failed", "message": "engine dead"}
+REFUSED: NotedBlock = {"block_id": 1, "kind": "refused", "message": "aspect ratio"}
+FAILED: NotedBlock = {"block_id": 2, "kind": "failed", "message": "engine dead"}
 
 
 class TestReport:
@@ -37,7 +38,7 @@ class TestReport:
         assert report.data_info() == {"type": "pdf", "numPages": 2, "pages": sizes}
 
     def test_what_a_page_is_like_is_told_and_makes_nothing_partial(self):
-        remark = {"kind": "blank", "message": "one tone all over"}
+        remark: Remark = {"kind": "blank", "message": "one tone all over"}
         report = DocumentReport("PDF", 2)
         report.add(parsed(0, answered=0))
         report.add(parsed(1, answered=0, remarks=(remark,)))

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import file_types
-from docparser.contract.schemas import ParseRequest
+from docparser.contract.schemas import ParseOptions, ParseRequest
 from docparser.documents.intake import check_type
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.pdf import render_scale
@@ -143,6 +143,20 @@ def test_class_names_become_numbers():
     assert request.layoutThreshold == {22: 0.1, 0: 0.2}
     assert request.layoutUnclipRatio == {21: (1.5, 1.5)}
     assert ParseRequest(file="x", layoutThreshold=1).layoutThreshold == 1.0
+
+
+def test_fields_that_are_no_options_are_noted():
+    names = ["useChartRecogniton", "foo", "bar", *(f"more{n}" for n in range(5)), "x" * 100]
+    sent = dict.fromkeys(names, 1) | {"file": "x", "logId": "1", "visualize": None, "unset": None}
+    told = ParseRequest.model_validate(sent).notes()
+    assert told == [
+        "useChartRecogniton: no such option here, it has no effect (did you mean useChartRecognition?).",
+        *(f"{name}: no such option here, it has no effect." for name in ("foo", "bar", "more0", "more1")),
+        "4 more fields are no options here and have no effect.",
+    ]
+    assert ParseRequest.model_validate({"file": "x", "logId": "1"}).notes() == []
+    options = ParseOptions.model_validate({"foo": 1}).model_copy(update={"visualize": False})
+    assert options.notes() == ["foo: no such option here, it has no effect."], "copies tell it too"
 
 
 @pytest.mark.parametrize(

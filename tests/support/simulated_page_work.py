@@ -19,11 +19,12 @@ import json
 import sys
 import threading
 import types
-from typing import Any
+from typing import Any, cast
 
 from PIL import Image
 
 from docparser import server
+from docparser.contract.answers import PageEntry, PrunedResult
 from docparser.contract.schemas import RestructureRequest
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
@@ -45,10 +46,13 @@ def picture() -> str:
         return base64.b64encode(buffer.getvalue()).decode()
 
 
-def joined(request: RestructureRequest) -> list[dict]:
-    lists = [page.prunedResult["parsing_res_list"] for page in request.pages]
-    texts = ["\n\n".join(block["block_content"] for block in blocks) for blocks in lists]
-    return [{"markdown": {"text": text, "images": {}}} for text in texts]
+def joined(request: RestructureRequest) -> list[PageEntry]:
+    pruned = [cast(PrunedResult, page.prunedResult) for page in request.pages]
+    texts = ["\n\n".join(block["block_content"] for block in page["parsing_res_list"]) for page in pruned]
+    return [
+        {"prunedResult": page, "markdown": {"text": text, "images": {}}}
+        for page, text in zip(pruned, texts, strict=True)
+    ]
 
 
 class PageWork:

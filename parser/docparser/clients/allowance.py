@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import AT_ONCE, RESOURCES, Key, Quota, shown_time
 from docparser.clients.usage import UsageLedger, exceeded
+from docparser.contract.answers import QuotaUse
 from docparser.errors import DocumentTooLarge, QuotaExceeded
 
 MOST_NAMES = 500  # clients beyond these share one series
@@ -158,12 +159,12 @@ class Allowance:
         with self._lock:
             self._arriving[client] += amount
 
-    def report(self, key: Key) -> list[dict[str, str | int]]:
+    def report(self, key: Key) -> list[QuotaUse]:
         """Each quota with what was used of it, and when it begins anew."""
-        found: list[dict[str, str | int]] = []
+        found: list[QuotaUse] = []
         for quota in key.quotas:
             used = self._ledger.used(key.id, quota) if quota.period else self._at_once[key.id]
-            line: dict[str, str | int] = {"name": quota.name, "limit": quota.most, "used": used}
+            line: QuotaUse = {"name": quota.name, "limit": quota.most, "used": used}
             if quota.period:
                 line["resets"] = shown_time(quota.window(self._ledger.now())[1])
             found.append(line)

@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests of the parsing API: names, types and meanings are those of PaddleX serving's PaddleOCR-VL contract.
 
-Fields that are not listed are ignored, as PaddleX ignores them: clients send options of other pipelines, too.
+Fields that are not listed are ignored, as PaddleX ignores them: clients send options of other pipelines, too. A note in
+the answer names them.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
 
 from file_types import SUPPORTED
 
@@ -26,7 +37,8 @@ MAX_PICTURES = 10_000  # of a page; the layout model finds 300 blocks at most
 MAX_FIELDS = 1000  # of an object whose members are not known here
 MAX_TEXT = 1000  # characters of a text that is kept or repeated in an answer
 MAX_PART = 80  # characters of a field's name, which a client may have made up
-MAX_ERRORS = 5  # of one request; more would hide the first
+MAX_ERRORS = 5  # of one request, and notes on its fields; more would hide the first
+ALIKE = 0.8  # of two names (difflib), from which one may be meant by the other
 # What pydantic puts into a location for each alternative of a union type.
 UNION_TAG = re.compile(r"(constrained-|function-|dict\[|list\[|tuple\[|literal\[)")
 PIXEL_KINDS = ("ocr", "table", "chart", "formula", "seal", "spotting")
@@ -44,6 +56,14 @@ Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Of = TypeVar("Of")
 ByClass = Annotated[dict[int, Of], Field(max_length=len(LABELS))]
 Tokens = Annotated[int, Field(gt=0, le=131_072)]  # the longest context of the models that can be served
+
+
+def _as_list(schema: dict[str, Any]) -> None:
+    """Both items alike, as readers of schemas know it that know no tuples."""
+    schema["items"] = schema.pop("prefixItems")[0]
+
+
+TwoRatios = Annotated[tuple[Ratio, Ratio], Field(json_schema_extra=_as_list)]
 
 
 def log_id_of(body: object) -> str | None:
@@ -123,6 +143,7 @@ class OutputOptions(BaseModel):
     """How the answer is written."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+    _unknown: tuple[str, ...] = ()
 
     outputFormats: Annotated[list[Literal["docx"]], Field(max_length=10)] | None = None
     prettifyMarkdown: bool = True
@@ -130,6 +151,26 @@ class OutputOptions(BaseModel):
     returnMarkdownImages: bool = True
     mergeTables: bool = True
     relevelTitles: bool = True
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remember_unknown(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        options = handler(data)
+        if isinstance(data, dict):
+            names = (name for name, value in data.items() if value is not None)
+            options._unknown = tuple(name for name in names if name not in cls.model_fields)
+        return options
+
+    def notes(self) -> list[str]:
+        """What a client is told of fields that are no options here, and so have no effect."""
+        shown = []
+        for name in self._unknown[:MAX_ERRORS]:
+            alike = difflib.get_close_matches(name[:MAX_PART], type(self).model_fields, 1, ALIKE)
+            meant = f" (did you mean {alike[0]}?)" if alike else ""
+            shown.append(f"{name[:MAX_PART]}: no such option here, it has no effect{meant}.")
+        if more := len(self._unknown) - len(shown):
+            shown.append(f"{more} more fields are no options here and have no effect.")
+        return shown
 
 
 class ParseOptions(OutputOptions):
@@ -143,9 +184,9 @@ class ParseOptions(OutputOptions):
     useOcrForImageBlock: bool | None = None
     layoutThreshold: Annotated[Probability | ByClass[Probability] | None, BeforeValidator(_class_ids)] = None
     layoutNms: bool | None = None
-    layoutUnclipRatio: Annotated[
-        tuple[Ratio, Ratio] | ByClass[tuple[Ratio, Ratio]] | None, BeforeValidator(_ratios)
-    ] = Field(default=None, description="A number, two numbers (width, height), or either of them per class.")
+    layoutUnclipRatio: Annotated[TwoRatios | ByClass[TwoRatios] | None, BeforeValidator(_ratios)] = Field(
+        default=None, description="A number, two numbers (width, height), or either of them per class."
+    )
     layoutMergeBboxesMode: Annotated[MergeMode | ByClass[MergeMode] | None, BeforeValidator(_class_ids)] = None
     layoutShapeMode: Literal["rect", "quad", "poly", "auto"] | None = "auto"
     promptLabel: Literal["ocr", "formula", "table", "chart", "seal", "spotting", "document"] | None = Field(

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:  # the processes that read documents need no pydantic
+    from docparser.contract.answers import Remark
 
 # Kinds of notes, beside those of ``opening``. They say what the page is like; nothing failed, so none makes an answer
 # partial.
@@ -21,14 +24,14 @@ class Page(NamedTuple):
     """``pixels``: uint8 ``[height, width, 3]``, blue first. ``notes`` as ``docparser`` of an answer has them."""
 
     pixels: np.ndarray
-    notes: list[dict[str, str]]
+    notes: list[Remark]
 
 
-def note(kind: str, message: str) -> dict[str, str]:
+def note(kind: str, message: str) -> Remark:
     return {"kind": kind, "message": message}
 
 
-def remarks(pixels: np.ndarray, *, read: bool) -> list[dict[str, str]]:
+def remarks(pixels: np.ndarray, *, read: bool) -> list[Remark]:
     """What a page's picture tells, of which something was ``read`` or nothing."""
     height, width = pixels.shape[:2]
     found = []

@@ -16,6 +16,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
+from docparser.contract.answers import Chunk, ModelsInUse
 from docparser.convert.document import disposition
 from docparser.convert.format_names import (
     FORMATS,
@@ -28,6 +29,7 @@ from docparser.convert.format_names import (
 )
 from docparser.documents.spool import Document
 from docparser.errors import RequestTimeout
+from docparser.http.openapi import BINARY, as_text, ref, shows
 from docparser.parsing.result import ParseResult
 from docparser.sandbox.offload import Offload
 from docparser.sandbox.process import Bounds
@@ -51,6 +53,19 @@ EscapeMarkdown = Annotated[
 ]
 
 
+def in_formats(words: str, json: type) -> dict[str, Any]:
+    """A response in any of the formats, for the OpenAPI description; ``json`` is the format of that name. Generated
+    clients take the first media type for the usual one."""
+    schemas = {
+        "md": as_text("Markdown."),
+        "json": ref(json),
+        "html": as_text("One page with its pictures inside."),
+        "chunks": as_text("JSON lines.", Chunk),
+    }
+    content = {kind.partition(";")[0]: schemas.get(name, BINARY) for name, kind in FORMATS.items()}
+    return shows(words, other=content, headers=("Content-Disposition",))
+
+
 async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
     """The work's result, or None if the client has left.
 
@@ -72,7 +87,7 @@ async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
 
 
 def json_answer(
-    result: ParseResult, log_id: str, models: dict, headers: Mapping[str, str] | None = None
+    result: ParseResult, log_id: str, models: ModelsInUse, headers: Mapping[str, str] | None = None
 ) -> StreamingResponse:
     """The answer in pieces, as they are read from the result; closes the result at its end."""
     length, pieces = result.body(log_id, models)

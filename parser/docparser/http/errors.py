@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from docparser import errors
+from docparser.contract.answers import Error, JobError, OpenAiError, OpenAiReason
 from docparser.contract.schemas import describe_errors, log_id_of
 from tool_errors import with_place
 
@@ -71,7 +72,7 @@ def new_log_id() -> str:
     return str(uuid.uuid4())
 
 
-def error_body(status: int, message: str, log_id: str | None = None) -> dict:
+def error_body(status: int, message: str, log_id: str | None = None) -> Error:
     return {"logId": log_id or new_log_id(), "errorCode": status, "errorMsg": message}
 
 
@@ -92,7 +93,7 @@ def error_response(
     status: int, message: str, log_id: str | None = None, headers: dict | None = None, more: dict | None = None
 ) -> JSONResponse:
     """``more`` are fields beside those of every error."""
-    return SafeJSON(error_body(status, message, log_id) | (more or {}), status, headers)
+    return SafeJSON({**error_body(status, message, log_id), **(more or {})}, status, headers)
 
 
 def early_response(
@@ -104,7 +105,7 @@ def early_response(
     return error_response(status, message, None, {"Connection": "close", **(headers or {})}, more)
 
 
-def openai_error(status: int, message: str) -> dict[str, Any]:
+def openai_error(status: int, message: str) -> dict[str, OpenAiReason]:
     """``{error}`` of the OpenAI API. ``param`` is the field that the message begins with."""
     named = FIELD.match(message)
     param = named[1] if named else None
@@ -118,11 +119,12 @@ def openai_error(status: int, message: str) -> dict[str, Any]:
 @dataclasses.dataclass(frozen=True)
 class PathFamily:
     """The paths of one API. ``status`` holds where it differs from STATUS; ``fields`` makes the fields of an error from
-    status and message, beside those of every error."""
+    status and message, beside those of every error; ``error`` has all of them."""
 
     paths: re.Pattern[str]
     status: dict[type[errors.ParserError], int]
     fields: Callable[[int, str], dict[str, Any]]
+    error: type[Error]
 
 
 FAMILIES = (
@@ -132,11 +134,14 @@ FAMILIES = (
         re.compile(r"/api/v2/|/capacity\Z"),
         {errors.InvalidRequest: 400, errors.InvalidDocument: 400},
         lambda status, message: {"code": status, "msg": message},
+        JobError,
     ),
     # The OpenAI API says 400 where others say 422.
-    PathFamily(re.compile(r"/v1/"), {kind: 400 for kind, status in STATUS.items() if status == 422}, openai_error),
+    PathFamily(
+        re.compile(r"/v1/"), {kind: 400 for kind, status in STATUS.items() if status == 422}, openai_error, OpenAiError
+    ),
 )
-OTHERS = PathFamily(re.compile(""), {}, lambda status, message: {})
+OTHERS = PathFamily(re.compile(""), {}, lambda status, message: {}, Error)
 
 
 def family_of(path: str) -> PathFamily:

@@ -14,42 +14,41 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from docparser.contract import strict_json
-from docparser.contract.schemas import ParseOptions, ParseRequest, describe_errors
+from docparser.contract.answers import ParseAnswer, RestructureAnswer
+from docparser.contract.schemas import ParseOptions, ParseRequest, RestructureRequest, describe_errors
 from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
-from docparser.http.answers import CLIENT_GONE, ChunkTokens, EscapeMarkdown, converted, json_answer, wait_for
+from docparser.http.answers import (
+    CLIENT_GONE,
+    ChunkTokens,
+    EscapeMarkdown,
+    converted,
+    in_formats,
+    json_answer,
+    wait_for,
+)
 from docparser.http.errors import new_log_id
+from docparser.http.examples import PARSE_REQUEST, PARSED, RESTRUCTURE_REQUEST
 from docparser.http.gate import client_of, pages_of
+from docparser.http.openapi import ref, shows
 from docparser.http.strict_reading import LONGEST_TEXT, StrictRoute, body_of, field, form_of, says_json
 from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
 
-router = APIRouter(tags=["parsing"], route_class=StrictRoute)
-form_router = APIRouter(tags=["parsing"])
+router = APIRouter(tags=["parsing"], route_class=StrictRoute, default_response_class=Response)
+form_router = APIRouter(tags=["parsing"], default_response_class=Response)
 
-ERROR = {
-    "content": {"application/json": {"example": {"logId": "…", "errorCode": 422, "errorMsg": "file: not base64 (…)"}}}
-}
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": '`{logId, errorCode: 0, errorMsg: "Success", '
-        "result: {layoutParsingResults, dataInfo, docparser}}`;"
-        " `docparser: {models, partial, pages}` says which weights were used and what is missing or cut, and why.",
-    },
-    400: {"description": "The body is nested too deeply or has too many values, or Host is no host.", **ERROR},
-    401: {"description": "A key is needed.", **ERROR},
-    403: {"description": "A web page of another origin sent this.", **ERROR},
-    413: {"description": "The document exceeds a limit of this service.", **ERROR},
-    421: {"description": "This service does not answer for the host.", **ERROR},
-    422: {"description": "A field is wrong, or the document cannot be read; errorMsg names it.", **ERROR},
-    429: {"description": "The queue is full, or a quota is used up; Retry-After says when to come back.", **ERROR},
-    503: {"description": "The models are not loaded, or the VLM server is away; Retry-After.", **ERROR},
-    504: {"description": "The document took longer than this service allows.", **ERROR},
-}
+TOOK_TOO_LONG = {"description": "The document took longer than this service allows."}
 
 
-@router.post("/layout-parsing", responses=RESPONSES)
+@router.post(
+    "/layout-parsing",
+    operation_id="parseDocument",
+    summary="Parse a document",
+    responses={200: shows("All pages.", ParseAnswer, PARSED), 504: TOOK_TOO_LONG},
+    openapi_extra={"requestBody": {"content": {"application/json": {"example": PARSE_REQUEST}}}},
+)
 async def layout_parsing(body: ParseRequest, request: Request) -> Response:
     """Parses an image or a PDF, every page of it."""
     request.state.log_id = body.logId or new_log_id()
@@ -67,12 +66,18 @@ async def layout_parsing(body: ParseRequest, request: Request) -> Response:
 PAGES_BODY = {
     "requestBody": {
         "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RestructureRequest"}}},
+        "content": {"application/json": {"schema": ref(RestructureRequest), "example": RESTRUCTURE_REQUEST}},
     }
 }
 
 
-@form_router.post("/restructure-pages", responses=RESPONSES, openapi_extra=PAGES_BODY)
+@form_router.post(
+    "/restructure-pages",
+    operation_id="restructurePages",
+    summary="Join pages that were parsed",
+    responses={200: shows("All pages.", RestructureAnswer), 504: TOOK_TOO_LONG},
+    openapi_extra=PAGES_BODY,
+)
 async def restructure_pages(request: Request) -> Response:
     """Joins tables that cross pages, and levels titles, over pages that were parsed before."""
     request.state.log_id = new_log_id()
@@ -119,14 +124,19 @@ FORM_BODY = {
         },
     }
 }
-FORMAT_RESPONSES: dict[int | str, dict[str, Any]] = {
-    **RESPONSES,
-    200: {"description": "The document in the format that was asked for."},
-}
 NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
-@form_router.post("/parse", responses=FORMAT_RESPONSES, openapi_extra=FORM_BODY, response_class=Response)
+@form_router.post(
+    "/parse",
+    operation_id="parseFile",
+    summary="Parse a file, in a format",
+    responses={
+        200: in_formats("The document in the format that was asked for.", ParseAnswer),
+        504: TOOK_TOO_LONG,
+    },
+    openapi_extra=FORM_BODY,
+)
 async def parse(
     request: Request,
     format: Format = "md",

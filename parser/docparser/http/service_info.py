@@ -13,12 +13,23 @@ from fastapi.responses import JSONResponse
 
 from bundle_version import VERSION
 from docparser.clients.keys import shown_time
+from docparser.contract.answers import (
+    Capabilities,
+    CapabilitiesAnswer,
+    HealthAnswer,
+    ModelNames,
+    NotReadyAnswer,
+    ReadyAnswer,
+    Usage,
+    UsageAnswer,
+)
 from docparser.convert.format_names import FORMATS
 from docparser.http.errors import SafeJSON, error_body, new_log_id
+from docparser.http.openapi import as_text, shows
 from docparser.parsing.metrics import CONTENT_TYPE
 from file_types import FORMATS as READABLE
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], default_response_class=Response)
 LIBRARIES = ("paddleocr", "paddlex", "paddlepaddle")
 # Names in the answer -> settings; units are those of the settings.
 LIMITS = {
@@ -37,36 +48,67 @@ LIMITS = {
 
 
 @router.head("/health", include_in_schema=False)  # load balancers ask so
-@router.get("/health")
-async def health() -> dict:
-    return {"logId": new_log_id(), "errorCode": 0, "errorMsg": "Healthy", "result": {"version": VERSION}}
+@router.get(
+    "/health",
+    operation_id="getHealth",
+    summary="Whether the process is alive",
+    responses={200: shows("It is alive.", HealthAnswer)},
+)
+async def health() -> JSONResponse:
+    """Whether the process answers; `/health/ready` says whether it can work."""
+    said: HealthAnswer = {
+        "logId": new_log_id(),
+        "errorCode": 0,
+        "errorMsg": "Healthy",
+        "result": {"version": VERSION},
+    }
+    return JSONResponse(said)
 
 
 @router.head("/health/ready", include_in_schema=False)
-@router.get("/health/ready", responses={503: {"description": "errorMsg says which model is not there, and why."}})
+@router.get(
+    "/health/ready",
+    operation_id="getReadiness",
+    summary="Whether the service can work",
+    responses={
+        200: shows("It can.", ReadyAnswer),
+        503: shows("errorMsg says which model is not there, and why.", NotReadyAnswer),
+    },
+)
 async def ready(request: Request) -> JSONResponse:
     """Whether the layout model is loaded and the VLM server reads a tiny image, and which weights both use."""
     states, problems = await request.app.state.readiness.check()
     if problems:
-        return JSONResponse(error_body(503, " ".join(problems)) | {"result": states}, 503, {"Retry-After": "5"})
+        said: NotReadyAnswer = {**error_body(503, " ".join(problems)), "result": states}
+        return JSONResponse(said, 503, {"Retry-After": "5"})
     return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Ready", "result": states})
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@router.get(
+    "/metrics",
+    operation_id="getMetrics",
+    summary="Metrics",
+    responses={200: shows("In Prometheus' text format.", other={"text/plain": as_text("Samples.")})},
+)
 async def metrics(request: Request) -> Response:
     """Counts and times for Prometheus; `config/grafana` has a dashboard for them."""
     state = request.app.state
     return Response(state.metrics.exposition(await state.readiness.replicas.get()), media_type=CONTENT_TYPE)
 
 
-@router.get("/usage", response_class=Response, responses={200: {"content": {"application/json": {}}}})
+@router.get(
+    "/usage",
+    operation_id="getUsage",
+    summary="Quotas of the key",
+    responses={200: shows("The key that was sent.", UsageAnswer)},
+)
 async def usage(request: Request) -> Response:
     """The key's `name`, `expires`, and its `quotas` with `limit`, `used` and `resets`; `name` is null where no key is
     needed."""
     client = request.state.key_id
     state = request.app.state
     key = state.keys.client(client) if client else None
-    result: dict = {"name": None, "expires": None, "quotas": []}
+    result: Usage = {"name": None, "expires": None, "quotas": []}
     if key is not None:
         result["name"] = key.name
         result["expires"] = shown_time(key.expires) if key.expires is not None else None
@@ -74,7 +116,12 @@ async def usage(request: Request) -> Response:
     return SafeJSON({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
 
 
-@router.get("/capabilities")
+@router.get(
+    "/capabilities",
+    operation_id="getCapabilities",
+    summary="Models, formats and limits",
+    responses={200: shows("What this service has.", CapabilitiesAnswer)},
+)
 async def capabilities(request: Request) -> JSONResponse:
     """`models` with their weights, the VLM's `tasks` (null: not known) and the `names` that requests may give it;
     `formats` of documents and of answers; `limits` of this service; the `confidence` below which blocks are doubtful
@@ -82,10 +129,11 @@ async def capabilities(request: Request) -> JSONResponse:
     state = request.app.state
     served = state.jobs.model
     models = await state.readiness.models_in_use()
-    models["vlm"] |= {"tasks": served.tasks, "names": {"openai": served.own_names, "jobs": served.job_names}}
+    names: ModelNames = {"openai": list(served.own_names), "jobs": list(served.job_names)}
+    tasks = None if served.tasks is None else list(served.tasks)
     limits: dict[str, Any] = {name: getattr(state.settings, field) for name, field in LIMITS.items()}
-    result = {
-        "models": models,
+    result: Capabilities = {
+        "models": {"layout": models["layout"], "vlm": {**models["vlm"], "tasks": tasks, "names": names}},
         "formats": {
             "documents": [known.name for known in READABLE],
             "answers": list(FORMATS),

@@ -17,15 +17,11 @@ import hashlib
 import re
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import FileResponse, HTMLResponse
-from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
-
-from docparser.contract.schemas import RestructureRequest
 
 STATIC = Path(__file__).resolve().parents[1] / "web" / "static"
 POLICY = "; ".join(
@@ -83,36 +79,6 @@ def _file(path: str) -> Response:
     if file is None:
         raise HTTPException(404)
     return FileResponse(file, media_type=FILE_TYPES[file.suffix], headers=PAGE_HEADERS)
-
-
-# What "Authorize" on the page asks for. The page and the description hold no secrets, so no key is needed to see them.
-SCHEMES = {
-    "bearer": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "Your operator's key; none is needed where there is none.",
-    },
-    "apiKey": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The same, in another header."},
-}
-
-
-# Of requests that FastAPI does not read itself.
-_, BODIES = models_json_schema([(RestructureRequest, "validation")], ref_template="#/components/schemas/{model}")
-
-
-def describe(app: FastAPI) -> None:
-    """Make the OpenAPI description name the ways to send a key, and the bodies that a route reads itself."""
-    usual = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        description = usual()
-        components = description.setdefault("components", {})
-        components["securitySchemes"] = SCHEMES
-        components["schemas"].update(BODIES["$defs"])
-        description["security"] = [{}, *({name: []} for name in SCHEMES)]
-        return description
-
-    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the description
 
 
 SWAGGER_TYPES = {

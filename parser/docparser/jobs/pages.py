@@ -12,7 +12,7 @@ import base64
 import json
 import mimetypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from docparser.errors import StorageDamaged
@@ -24,7 +24,7 @@ FROZEN_PAGE = "frozen.json"  # older releases kept a pickle, which nothing reads
 Address = Callable[[str], str]
 
 
-def pack(outcome: PageOutcome, number: int, models: dict) -> tuple[dict[str, Any], dict[str, bytes]]:
+def pack(outcome: PageOutcome, number: int, models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What is stored of a page that was parsed: ``page.json`` and its files."""
     parsed = outcome.parsed
     assert parsed is not None

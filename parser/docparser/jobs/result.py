@@ -11,8 +11,11 @@ import json
 import pathlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import cast
 
+from docparser.contract import job_answers
+from docparser.contract.answers import DataInfo, ModelsInUse, PageEntry, PageError, PageReport, PageSize
+from docparser.contract.job_answers import CallbackBody, CallbackReport, JobDetails, JobPage, JobReport
 from docparser.errors import StorageDamaged
 from docparser.jobs.damage import Damage
 from docparser.jobs.pages import with_addresses
@@ -25,7 +28,13 @@ from docparser.parsing.result import EMPTY_ENTRY
 Path = Callable[[str, str], str]
 """Job id and name -> the address of a result below the service's root."""
 # The hosted API knows four states; a cancelled job counts as failed, and its error says that it was cancelled.
-API_STATES = {JobState.CANCELLED: "failed"}
+API_STATES: dict[JobState, job_answers.JobStateName] = {
+    JobState.PENDING: "pending",
+    JobState.RUNNING: "running",
+    JobState.DONE: "done",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "failed",
+}
 Address = Callable[[str], str]
 
 
@@ -35,23 +44,24 @@ def callback_body(delivery: Delivery, path: Path, public_url: str) -> bytes:
     job, counts = delivery.job, delivery.counts
     assert job.callback is not None, "only jobs with one have deliveries"
     base = (public_url or job.callback["base"]).rstrip("/")
+    moment = timestamp(job.finished or delivery.created)
     result = base + path(job.id, "result.jsonl")
     done = job.state is JobState.DONE
     data = describe(job, counts, None, result if done else None)
-    del data["fileName"]
     if counts.ended and not done:
         data["docparser"]["partialUrl"] = result
-    told = {"type": f"job.{delivery.event}", "timestamp": timestamp(job.finished or delivery.created), "data": data}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    named = {key: value for key, value in data.items() if key != "fileName"}
+    body = cast(CallbackBody, {"type": f"job.{delivery.event}", "timestamp": moment, "data": named})
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def describe_told(job: Job, told: Told | None) -> dict[str, Any] | None:
+def describe_told(job: Job, told: Told | None) -> CallbackReport | None:
     """``docparser.callback`` of the job's state: what became of its newest callback; None for a job without one."""
     if job.callback is None:
         return None
     if told is None:
         return {"state": "waiting", "attempts": 0}
-    found: dict[str, Any] = {"type": f"job.{told.event}", "state": str(told.state), "attempts": told.attempts}
+    found: CallbackReport = {"type": f"job.{told.event}", "state": str(told.state), "attempts": told.attempts}
     if told.attempts and told.state is not CallbackState.OVER:
         found["lastStatus"] = told.status
     if told.error:
@@ -66,9 +76,9 @@ class Results:
         self._files = files
         self._damage = damage
 
-    def lines(self, job: Job, steps: list[Step], address: Address, models: dict) -> Iterator[bytes]:
+    def lines(self, job: Job, steps: list[Step], address: Address, models: ModelsInUse) -> Iterator[bytes]:
         """The JSONL, line by line: the pages that have ended, in order."""
-        info: dict[str, Any] | None = data_info(job, steps)
+        info: DataInfo | None = data_info(job, steps)
         for step in steps:
             if step.state in (StepState.DONE, StepState.FAILED):
                 result = self.page(job, step, address, models)
@@ -77,12 +87,17 @@ class Results:
                 yield json.dumps({"result": result}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
     def page(
-        self, job: Job, step: Step, address: Address, models: dict, copies: dict[str, pathlib.Path] | None = None
-    ) -> dict[str, Any]:
+        self,
+        job: Job,
+        step: Step,
+        address: Address,
+        models: ModelsInUse,
+        copies: dict[str, pathlib.Path] | None = None,
+    ) -> JobPage:
         """The ``result`` of one page that has ended. ``copies``: its files, where they are used too."""
-        report: dict[str, Any] = {"page": step.number}
-        entry = json.loads(EMPTY_ENTRY)
-        error: dict[str, str | None] | None = {
+        report: PageReport = {"page": step.number}
+        entry: PageEntry = json.loads(EMPTY_ENTRY)
+        error: PageError | None = {
             "kind": ERROR_KINDS.get(step.kind or "", "failed"),
             "message": step.error,
         }
@@ -111,48 +126,52 @@ class Results:
         }
 
 
-def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str | None) -> dict[str, Any]:
+def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str | None) -> job_answers.Job:
     """``data`` of ``GET /api/v2/ocr/jobs/{id}``; ours beyond the hosted API's is under ``docparser``."""
-    data: dict[str, Any] = {
-        "jobId": job.id,
-        "state": API_STATES.get(job.state, str(job.state)),
-        "model": job.model,
-        "fileName": job.file_name,
-        "createTime": timestamp(job.created),
-    }
+    known: JobDetails = {}
     if job.batch_id:
-        data["batchId"] = job.batch_id
+        known["batchId"] = job.batch_id
     if job.total_pages is not None:
-        data["extractProgress"] = {"totalPages": job.total_pages, "extractedPages": counts.done}
-        for name, moment in (("startTime", job.started), ("endTime", job.finished)):
-            if moment is not None:
-                data["extractProgress"][name] = timestamp(moment)
+        known["extractProgress"] = {"totalPages": job.total_pages, "extractedPages": counts.done}
+        if job.started is not None:
+            known["extractProgress"]["startTime"] = timestamp(job.started)
+        if job.finished is not None:
+            known["extractProgress"]["endTime"] = timestamp(job.finished)
     if job.error:
-        data["errorMsg"] = job.error
+        known["errorMsg"] = job.error
     if result_url:
-        data["resultUrl"] = {"jsonUrl": result_url}
-    data["docparser"] = {
+        known["resultUrl"] = {"jsonUrl": result_url}
+    report: JobReport = {
         "cancelled": job.state is JobState.CANCELLED,
         "partial": not job.state.ended or bool(counts.failed) or job.state is JobState.CANCELLED,
         "pages": {"queued": counts.queued, "running": counts.running, "done": counts.done, "failed": counts.failed},
     }
     if steps is not None:
-        data["docparser"]["failedPages"] = [
+        report["failedPages"] = [
             {"page": step.number, "kind": ERROR_KINDS.get(step.kind or "", "failed"), "message": step.error}
             for step in steps
             if step.state is StepState.FAILED
         ]
-    return data
+    return {
+        "jobId": job.id,
+        "state": API_STATES[job.state],
+        "model": job.model,
+        "fileName": job.file_name,
+        "createTime": timestamp(job.created),
+        **known,
+        "docparser": report,
+    }
 
 
-def data_info(job: Job, steps: list[Step]) -> dict[str, Any]:
+def data_info(job: Job, steps: list[Step]) -> DataInfo:
     """As ``dataInfo`` of ``/layout-parsing``, of the pages that the job is about; 0 where a size is not known."""
-    sizes = [{"width": step.width or 0, "height": step.height or 0} for step in steps]
+    sizes: list[PageSize] = [{"width": step.width or 0, "height": step.height or 0} for step in steps]
     if job.format == "PDF":
         return {"type": "pdf", "numPages": len(sizes), "pages": sizes}
     if len(sizes) > 1 or (job.document_pages or 1) > 1:
         return {"type": "tiff", "numPages": len(sizes), "pages": sizes}
-    return {"type": "image", **(sizes[0] if sizes else {"width": 0, "height": 0})}
+    size = sizes[0] if sizes else {"width": 0, "height": 0}
+    return {"type": "image", "width": size["width"], "height": size["height"]}
 
 
 def timestamp(moment: float) -> str:

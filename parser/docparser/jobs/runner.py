@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docparser.clients.allowance import Allowance
+from docparser.contract.answers import ModelsInUse
 from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
 from docparser.errors import (
@@ -263,7 +264,7 @@ class JobRunner:
         if not await self._keep_trying(self._queue.finish, claim, record, join=join):
             await asyncio.to_thread(self._files.remove_page, claim.job.id, record.folder)
 
-    def _keep(self, claim: Claim, outcome: PageOutcome, models: dict) -> PageRecord:
+    def _keep(self, claim: Claim, outcome: PageOutcome, models: ModelsInUse) -> PageRecord:
         page, files = pages.pack(outcome, claim.number, models)
         self._files.check()
         if not self._files.has_document(claim.job.id):

@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from docparser.contract.answers import ModelsInUse, States
 from docparser.errors import NotReady, VlmUnavailable
 from docparser.models.selftest import SelfTest
 from docparser.models.served_model import ServedModel
@@ -37,7 +38,7 @@ class Readiness:
         await self._selftest.close()
         await self._probe.close()
 
-    async def check(self) -> tuple[dict, list[str]]:
+    async def check(self) -> tuple[States, list[str]]:
         """``{layout, vlm}`` with ``ready`` and the weights of each, ``isolation`` with what the kernel ``lacks`` for
         it, and the further conditions; and each problem in words, none if all is ready."""
         layout, problems = self._layout(), []
@@ -73,12 +74,12 @@ class Readiness:
                 )
         if self._selftest.enabled:
             vlm["selfTestPassed"] = self._selftest.passed
-        states = {"layout": layout, "vlm": vlm, "isolation": {"lacks": self._lacking}}
+        states: dict[str, Any] = {"layout": layout, "vlm": vlm, "isolation": {"lacks": self._lacking}}
         for name, trouble in self._conditions.items():
             words = trouble()
             states[name] = {"ready": not words}
             problems += [words] if words else []
-        return states, problems
+        return cast(States, states), problems
 
     async def check_presence(self, longest_s: float) -> None:
         """Raises VlmUnavailable if the VLM has been away for longer than that, as far as anybody looked."""
@@ -95,7 +96,7 @@ class Readiness:
             return bool((self._probe.weights or await self._probe.check()).demo)
         return False
 
-    async def models_in_use(self) -> dict:
+    async def models_in_use(self) -> ModelsInUse:
         """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known.
         With a VLM that reads whole pages, ``layout.model`` is None, and ``vlm`` says how it reads."""
         vlm = self._probe.weights
@@ -106,7 +107,7 @@ class Readiness:
                 vlm = Weights(self._settings.vlm_model_name, None, None)
         states = {"layout": self._layout(), "vlm": vlm.as_dict()}
         told = {name: {key: state[key] for key in ("model", "demo") if key in state} for name, state in states.items()}
-        return {**told, "vlm": told["vlm"] | self._model.how_it_reads()}
+        return cast(ModelsInUse, {**told, "vlm": told["vlm"] | self._model.how_it_reads()})
 
     def _layout(self) -> dict:
         if self._model.recipe:

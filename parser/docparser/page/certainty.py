@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from docparser.contract.answers import Block
     from docparser.vlm.client import Reply
 
 DIGITS = 4
@@ -47,11 +48,11 @@ class Certainty:
         return Certainty(min(known, default=None), self.doubtful or other.doubtful)
 
 
-def tell(entries: Iterable[dict[str, Any]], certainties: Iterable[Certainty | None]) -> None:
+def tell(entries: Iterable[Block], certainties: Iterable[Certainty | None]) -> None:
     """Add ``confidence`` and ``doubtful`` to the entries of blocks in an answer."""
     for entry, certainty in zip(entries, certainties, strict=True):
         if certainty is not None:
-            entry |= dataclasses.asdict(certainty)
+            entry["confidence"], entry["doubtful"] = certainty.confidence, certainty.doubtful
 
 
 def joined(blocks: Iterable[Any], certainties: list[Certainty | None]) -> list[Certainty | None]:

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from docparser.contract.answers import PageEntry, WordFile
 from docparser.contract.options import AnswerOptions
 from docparser.page import certainty
 from docparser.page.frozen import Page
@@ -20,10 +21,10 @@ from docparser.page.paddlex_private import PaddleOCRVLResult, markdown_of
 NOT_FOR_CLIENTS = ("input_path", "page_index")
 
 
-def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int) -> dict:
+def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int) -> PageEntry:
     """``prunedResult``, ``markdown`` and ``exports`` of page ``number`` (from 1); pictures are added separately."""
     markdown = markdown_of(page.result, pretty=options.prettify, formula_numbers=options.formula_numbers)
-    entry: dict[str, Any] = {
+    entry: PageEntry = {
         "prunedResult": prune(page.result.json["res"]),
         "markdown": {"text": markdown["markdown_texts"]},
     }
@@ -67,7 +68,7 @@ def encode_jpeg(image: Image.Image | np.ndarray, max_side: int) -> str:
     return base64.b64encode(data.tobytes()).decode("ascii")
 
 
-def docx_export(result: PaddleOCRVLResult, number: int) -> dict:
+def docx_export(result: PaddleOCRVLResult, number: int) -> WordFile:
     """The page as a Word file: ``{content: base64, fileName}``."""
     with tempfile.TemporaryDirectory(prefix="docparser-") as folder:
         result.save_to_word(folder)  # it chooses the file's name

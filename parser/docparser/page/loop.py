@@ -21,6 +21,7 @@ import numpy as np
 import paddlex
 import yaml
 
+from docparser.contract.answers import NotedBlock
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page.answers import Answers
 from docparser.page.blocks import Blocks, blocks_of
@@ -185,7 +186,7 @@ def load_config(file: Path, model: Model) -> dict[str, Any]:
     return config
 
 
-def _notes(blocks: Blocks, replies: Replies) -> list[dict[str, Any]]:
+def _notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:
     """What is wrong with texts; ``block_id`` is None for one inside a table."""
     place = {number: at for at, number in enumerate(blocks.shown)}
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from docparser.contract.answers import DataInfo, DocumentNotes, NotedBlock, PageReport, PageSize, Remark
 from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
 from docparser.worker.messages import ParsedPage
 
@@ -50,10 +51,10 @@ class DocumentReport:
 
     def __init__(self, format: str, count: int) -> None:
         self._format = format
-        self._sizes = [{"width": 0, "height": 0} for _ in range(count)]
+        self._sizes: list[PageSize] = [{"width": 0, "height": 0} for _ in range(count)]
         self._errors: dict[int, ParserError] = {}
-        self._notes: dict[int, list[dict]] = {}
-        self._remarks: dict[int, list[dict]] = {}
+        self._notes: dict[int, list[NotedBlock]] = {}
+        self._remarks: dict[int, list[Remark]] = {}
         self._answered = 0
         self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
 
@@ -71,7 +72,7 @@ class DocumentReport:
         if parsed.remarks:
             self._remarks[outcome.index] = parsed.remarks
 
-    def note(self, index: int, note: dict) -> None:
+    def note(self, index: int, note: NotedBlock) -> None:
         """Add a note to a page that was parsed."""
         self._notes[index] = [*self._notes.get(index, []), note]
 
@@ -95,20 +96,20 @@ class DocumentReport:
             raise InvalidRequest(f"The VLM server refused every block of the document: {notes[0]['message']}")
         raise VlmUnavailable(f"The VLM server failed on every block of the document: {failed['message']}")
 
-    def data_info(self) -> dict:
+    def data_info(self) -> DataInfo:
         """``dataInfo``: sizes of the parsed pages in pixels, 0 for a page that failed."""
         sizes = self._sizes
         if self._format == "PDF":
             return {"type": "pdf", "numPages": len(sizes), "pages": sizes}
         if len(sizes) > 1:
             return {"type": "tiff", "numPages": len(sizes), "pages": sizes}
-        return {"type": "image", **sizes[0]}
+        return {"type": "image", "width": sizes[0]["width"], "height": sizes[0]["height"]}
 
-    def as_dict(self) -> dict:
+    def as_dict(self) -> DocumentNotes:
         """``{partial, pages}``; ``pages`` lists those of which there is something to say. Numbers count from 1."""
-        pages = []
+        pages: list[PageReport] = []
         for index in sorted(self._errors.keys() | self._notes.keys() | self._remarks.keys()):
-            page: dict = {"page": index + 1}
+            page: PageReport = {"page": index + 1}
             if index in self._errors:
                 error = self._errors[index]
                 page["error"] = {"kind": ERROR_KINDS.get(type(error).__name__, "failed"), "message": str(error)}

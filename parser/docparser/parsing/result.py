@@ -7,8 +7,9 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from docparser.contract.answers import ModelsInUse, Report
 from docparser.errors import SpoolFull
 
 IN_MEMORY = 8 << 20  # bytes of one request
@@ -96,7 +97,7 @@ class ParseResult:
         self._rest = rest
         self.tokens = tokens
 
-    def body(self, log_id: str, models: dict) -> tuple[int, Iterator[bytes]]:
+    def body(self, log_id: str, models: ModelsInUse) -> tuple[int, Iterator[bytes]]:
         """The answer's length in bytes, and its pieces."""
         head = json.dumps({"logId": log_id, "errorCode": 0, "errorMsg": "Success"}, ensure_ascii=False)[:-1]
         before = (head + ', "result": {"layoutParsingResults": [').encode("utf-8", "replace")
@@ -118,11 +119,11 @@ class ParseResult:
         """Each page's entry in order."""
         return self._entries.entries()
 
-    def report(self, models: dict) -> dict[str, Any]:
+    def report(self, models: ModelsInUse) -> Report:
         """``docparser`` of the answer."""
-        return self._with_models(models)["docparser"]
+        return cast(Report, self._with_models(models)["docparser"])
 
-    def _with_models(self, models: dict) -> dict[str, Any]:
+    def _with_models(self, models: ModelsInUse) -> dict[str, Any]:
         return {**self._rest, "docparser": {"models": models, **self._rest["docparser"]}}
 
     def close(self) -> None:

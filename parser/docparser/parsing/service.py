@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 
 from docparser import errors
+from docparser.contract.answers import NotedBlock
 from docparser.contract.options import (
     PageOptions,
     RestructureOptions,
@@ -58,7 +59,7 @@ class ParseService:
         it would answer with something."""
         if refusal := self._tasks.refusal(options):
             raise InvalidRequest(refusal)
-        return self._tasks.without_unknown(options)[1]
+        return [*options.notes(), *self._tasks.without_unknown(options)[1]]
 
     def watches(self, client: str) -> bool:
         """Whether this client has, or had a moment ago, documents that are slow to read."""
@@ -108,7 +109,9 @@ class ParseService:
         except BaseException:
             store.close()
             raise
-        said = report.as_dict() | ({"notes": told} if told else {})
+        said = report.as_dict()
+        if told:
+            said["notes"] = told
         return ParseResult(store, {"dataInfo": report.data_info(), "docparser": said}, report.tokens)
 
     async def page(
@@ -127,7 +130,7 @@ class ParseService:
 
     async def join(
         self, frozen: list[dict[str, bytes]], options: ParseOptions, flow: Flow
-    ) -> tuple[list[bytes], list[tuple[int, dict]]]:
+    ) -> tuple[list[bytes], list[tuple[int, NotedBlock]]]:
         """PaddleOCR's steps across pages (``restructurePages``), over ``ParsedPage.frozen`` of each page in order.
 
         Returns for each page the JSON object with its text, which belongs into its entry. Where joining exceeds a
@@ -170,13 +173,13 @@ class ParseService:
         except BaseException:
             store.close()
             raise
-        return ParseResult(store, {"docparser": {}})
+        return ParseResult(store, {"docparser": {"notes": found.notes} if found.notes else {}})
 
     def _page_options(self, options: ParseOptions) -> PageOptions:
         options, _ = self._tasks.without_unknown(options)
         return page_options(options, visualize_by_default=self._settings.visualize)
 
 
-def _too_large(message: str) -> dict:
+def _too_large(message: str) -> NotedBlock:
     """A note of a page, of no single block."""
     return {"block_id": None, "kind": "too_large", "message": message}

@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from docparser.contract.answers import NotedBlock
 from docparser.layout.served import LayoutServer
 from docparser.page.certainty import Certainty
 from docparser.page.reading import PageReading, Picture
@@ -142,8 +143,12 @@ def drawn(image: np.ndarray, blocks: list[WholePageBlock]) -> dict[str, Picture]
     return {"layout_det_res": page}
 
 
-def _notes(reply: Reply, troubles: str | None, blocks: int) -> list[dict]:
+def _notes(reply: Reply, troubles: str | None, blocks: int) -> list[NotedBlock]:
     """What cuts a text cuts its end, so it belongs to the last block."""
     last = blocks - 1 if blocks else None
-    notes = [{"block_id": last, "kind": reply.note.kind, "message": reply.note.message}] if reply.note else []
-    return notes + ([{"block_id": None, "kind": "place", "message": troubles}] if troubles else [])
+    notes: list[NotedBlock] = []
+    if reply.note:
+        notes.append({"block_id": last, "kind": reply.note.kind, "message": reply.note.message})
+    if troubles:
+        notes.append({"block_id": None, "kind": "place", "message": troubles})
+    return notes

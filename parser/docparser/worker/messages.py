@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from docparser.contract.answers import NotedBlock, Remark
 from docparser.contract.options import AnswerOptions, PageOptions, RestructureOptions
 from docparser.documents.spool import Document
 
@@ -40,11 +41,11 @@ class ParsedPage:
     width: int
     height: int
     blocks_answered: int
-    notes: list[dict]
+    notes: list[NotedBlock]
     seconds: dict[str, float]
     frozen: dict[str, bytes] | None = None
     tokens: tuple[int, int] = (0, 0)
-    remarks: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    remarks: list[Remark] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +69,13 @@ class JoinClientPages:
 
 @dataclasses.dataclass(frozen=True)
 class SentHead:
-    """As JSON: what was found in the body. ``error``: the name of a ParserError, its ``message``, and no entries."""
+    """As JSON: what was found in the body. ``error``: the name of a ParserError, its ``message``, and no entries.
+    ``notes``: what the client is told of fields without effect."""
 
     log_id: str | None
     error: str | None = None
     message: str = ""
+    notes: list[str] = dataclasses.field(default_factory=list)
 
 
 Task = CountPages | ParsePage | JoinPages | JoinClientPages

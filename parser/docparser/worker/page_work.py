@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from docparser.contract.answers import NotedBlock
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.page import remarks as page_remarks
 from docparser.documents.reader import DocumentReader
@@ -183,7 +184,7 @@ class PageWork:
         rest = entry | further
         return text[:-1] + b"," + to_json(rest)[1:] if rest else text
 
-    def _further(self, job: str, page: ReadPage, what: str, notes: list[dict], run: PageRun) -> dict | None:
+    def _further(self, job: str, page: ReadPage, what: str, notes: list[NotedBlock], run: PageRun) -> dict | None:
         try:
             return json.loads(self._children.run(job, page, what, call=run.child))
         except (BoundExceeded, UnreadableText) as exc:

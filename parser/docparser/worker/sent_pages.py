@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docparser.contract import strict_json
+from docparser.contract.answers import PageEntry
 from docparser.contract.schemas import RestructureRequest, describe_error, describe_errors, json_error, log_id_of
 from docparser.errors import BodyTooComplex, DocumentTooLarge, InvalidRequest, ParserError
 from docparser.worker.messages import SentHead
@@ -17,13 +18,16 @@ from docparser.worker.messages import SentHead
 PAGE_VALUES = 20_000  # on average over its pages; the layout model finds 300 blocks, each stands twice with 30 values
 
 
-def answer(body: bytes, most: int, join: Callable[[RestructureRequest], list[dict]]) -> tuple[SentHead, list[dict]]:
+def answer(
+    body: bytes, most: int, join: Callable[[RestructureRequest], list[PageEntry]]
+) -> tuple[SentHead, list[PageEntry]]:
     """What ``body`` says of itself, and the entries that ``join`` makes of its pages, which may be ``most``."""
     log_id = None
     try:
         data = _read(body, most)
         log_id = log_id_of(data)
-        return SentHead(log_id), join(_request_of(data, most))
+        request = _request_of(data, most)
+        return SentHead(log_id, notes=request.notes()), join(request)
     except ParserError as exc:
         return SentHead(log_id, type(exc).__name__, str(exc)), []
 

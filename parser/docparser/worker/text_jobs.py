@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from docparser.contract.answers import PageEntry
 from docparser.contract.options import AnswerOptions, RestructureOptions, answer_options, restructure_options
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
@@ -105,7 +106,7 @@ def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     _write(sink, [dataclasses.asdict(head), *entries])
 
 
-def _sent_entries(request: RestructureRequest, max_side: int) -> list[dict]:
+def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]:
     """The entries of the pages. Raises InvalidRequest for what is no page."""
     answer, restructure = answer_options(request, visualize=False), restructure_options(request)
     text_only = dataclasses.replace(answer, docx=False, markdown_images=False)
@@ -145,12 +146,12 @@ def _join(pages: list, certainties: list[Certainty | None], options: Restructure
     return [Page(result, [known[block.global_block_id] for block in result["parsing_res_list"]]) for result in results]
 
 
-def _write(sink: BinaryIO, entries: Iterable[dict]) -> None:
+def _write(sink: BinaryIO, entries: Iterable[Mapping[str, Any]]) -> None:
     for number, entry in enumerate(entries):
         sink.write((b"\n" if number else b"") + to_json(entry))  # JSON has no newline in it
 
 
-def to_json(entry: dict) -> bytes:
+def to_json(entry: Mapping[str, Any]) -> bytes:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

@@ -12,21 +12,25 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from docparser.contract.answers import Report
 from docparser.contract.chat import MAX_VALUES, ChatRequest
+from docparser.contract.chat_answers import ChatCompletion, ChatCompletionChunk, ModelEntry, ModelList
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
 from docparser.http.answers import CLIENT_GONE, wait_for
 from docparser.http.chat.completion import Completion, event
 from docparser.http.chat.reading import Arrived, ChatReading
 from docparser.http.errors import SafeJSON, openai_error, status_of
+from docparser.http.examples import CHAT_REQUEST
 from docparser.http.gate import client_of, pages_of
+from docparser.http.openapi import as_text, shows
 from docparser.http.strict_reading import StrictRoute, body_of, field
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
 from docparser.parsing.document_pages import Early
 from docparser.parsing.result import ParseResult
 
-router = APIRouter(prefix="/v1", tags=["openai"])
+router = APIRouter(prefix="/v1", tags=["openai"], default_response_class=Response)
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 TEXT_ONLY = {"visualize": False, "returnMarkdownImages": False, "outputFormats": None}
 BEGAN = int(time.time())
@@ -38,50 +42,53 @@ class ChatRoute(StrictRoute):
     most = MAX_VALUES
 
 
-reading = APIRouter(prefix="/v1", tags=["openai"], route_class=ChatRoute)
+reading = APIRouter(prefix="/v1", tags=["openai"], route_class=ChatRoute, default_response_class=Response)
 
-ERROR = {
-    "content": {
-        "application/json": {
-            "example": {
-                "error": {"message": "n: …", "type": "invalid_request_error", "param": "n", "code": None},
-                **{"logId": "…", "errorCode": 400, "errorMsg": "n: …"},
-            }
-        }
-    }
-}
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    400: {"description": "A field is wrong, or the document cannot be read; error.message names it.", **ERROR},
-    401: {"description": "A key is needed.", **ERROR},
-    404: {"description": "No such model; error.message has the names.", **ERROR},
-    413: {"description": "The document exceeds a limit of this service.", **ERROR},
-    429: {"description": "The queue is full, or a quota is used up; Retry-After says when to come back.", **ERROR},
-    503: {"description": "The models are not loaded, or the VLM server is away; Retry-After.", **ERROR},
-    504: {"description": "The document took longer than this service allows.", **ERROR},
-}
+NO_MODEL = {"description": "No such model; error.message has the names."}
 COMPLETION: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The completion, or with `stream` its chunks. `docparser`, here and in the chunk with the "
-        "finish_reason, is that of /layout-parsing. `usage` counts the VLM's tokens over all blocks.",
-        "content": {"application/json": {}, "text/event-stream": {}},
-    },
-    **RESPONSES,
+    200: shows(
+        "The completion, or with `stream` its chunks. `docparser`, here and in the chunk with the finish_reason, is "
+        "that of /layout-parsing. `usage` counts the VLM's tokens over all blocks.",
+        ChatCompletion,
+        other={
+            "text/event-stream": as_text(
+                "Chunks, one in each `data`; the last `data` is `[DONE]`.", ChatCompletionChunk
+            )
+        },
+    ),
+    404: NO_MODEL,
+    504: {"description": "The document took longer than this service allows."},
 }
 
 
-@router.get("/models", responses={401: RESPONSES[401]})
+@router.get(
+    "/models", operation_id="listModels", summary="Models", responses={200: shows("The loaded model.", ModelList)}
+)
 async def models(request: Request) -> JSONResponse:
     """The loaded model, by each of its names."""
-    return JSONResponse({"object": "list", "data": [_entry(name) for name in _names(request)]})
+    listed: ModelList = {"object": "list", "data": [_entry(name) for name in _names(request)]}
+    return JSONResponse(listed)
 
 
-@router.get("/models/{model}", responses={401: RESPONSES[401], 404: RESPONSES[404]})
+@router.get(
+    "/models/{model}",
+    operation_id="getModel",
+    summary="A model",
+    responses={200: shows("The model.", ModelEntry), 404: NO_MODEL},
+)
 async def model(model: str, request: Request) -> JSONResponse:
+    """The loaded model, by one of its names."""
     _check_model(model, request)
     return JSONResponse(_entry(model))
 
 
-@reading.post("/chat/completions", responses=COMPLETION, response_class=Response)
+@reading.post(
+    "/chat/completions",
+    operation_id="completeChat",
+    summary="Read a document by chat",
+    responses=COMPLETION,
+    openapi_extra={"requestBody": {"content": {"application/json": {"example": CHAT_REQUEST}}}},
+)
 async def chat_completions(body: ChatRequest, request: Request) -> Response:
     """Reads the image or file of the last turn. The answer is its Markdown, page after page; the texts of the messages
     change nothing."""
@@ -146,11 +153,13 @@ async def _answer(body: ChatRequest, request: Request, document: ChatReading) ->
     return _Chunks(document, chunks())
 
 
-async def _report(body: ChatRequest, request: Request, document: ChatReading) -> dict[str, Any]:
+async def _report(body: ChatRequest, request: Request, document: ChatReading) -> Report:
     """``docparser`` of the answer."""
     report = document.result.report(await request.app.state.readiness.models_in_use())
     told = [*report.get("notes", ()), *body.notes()]
-    return report | ({"notes": told} if told else {})
+    if told:
+        report["notes"] = told
+    return report
 
 
 class _Chunks(StreamingResponse):
@@ -178,5 +187,5 @@ def _check_model(asked: str, request: Request) -> None:
         raise ModelNotFound(f"model: {asked[:80]!r} does not exist here; there is {' or '.join(names)}")
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _entry(name: str) -> ModelEntry:
     return {"id": name, "object": "model", "created": BEGAN, "owned_by": "docparser"}

@@ -11,21 +11,24 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from typing import cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from docparser.clients.shares import ConcurrencyLimit
+from docparser.contract.job_answers import Job, PageEvent, PageStateName
 from docparser.errors import InvalidJob, StorageUnavailable
 from docparser.http.gate import holder_of
-from docparser.http.jobs.openapi import RESPONSES
+from docparser.http.jobs.openapi import NO_JOB
 from docparser.http.jobs.requests import JobRoute, identity, jobs_of
+from docparser.http.openapi import as_text, shows
 from docparser.jobs.result import describe
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Step
 
-router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
+router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 HEARTBEAT_S = 10.0  # between two comments: proxies keep the connection, and a client that left is noticed
 AWAY_S = 1.0  # between two looks for a job store that cannot be used
@@ -33,7 +36,30 @@ EVENT_ID = re.compile(r"-1|[0-9]{1,18}")  # what the database can compare: 64 bi
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-@router.get("/{job_id}/events", responses=RESPONSES, response_class=StreamingResponse)
+LAST_EVENT = {
+    "parameters": [
+        {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "description": "The `id` of the last event that came; what came after it is sent.",
+            "schema": {"type": "string", "pattern": f"^({EVENT_ID.pattern})$", "maxLength": 18},
+        }
+    ]
+}
+EVENTS = as_text(
+    "Events `page` (`data`: PageEvent) and `job` (`data`: Job). The `id` of an event is the number of the change.",
+    PageEvent,
+    Job,
+)
+
+
+@router.get(
+    "/{job_id}/events",
+    operation_id="followJob",
+    summary="Follow a job",
+    responses={200: shows("Progress.", other={"text/event-stream": EVENTS}), 404: NO_JOB},
+    openapi_extra=LAST_EVENT,
+)
 async def events(job_id: str, request: Request) -> StreamingResponse:
     """Progress as `text/event-stream`, until the job has ended."""
     jobs = jobs_of(request)
@@ -91,10 +117,16 @@ async def _stream(jobs: JobService, job_id: str, owner: str, after: int) -> Asyn
                 yield b": still here\n\n"
 
 
-def _page(step: Step) -> dict:
-    page = {"page": step.number, "state": str(step.state), "width": step.width, "height": step.height}
-    return {key: value for key, value in {**page, "error": step.error}.items() if value is not None}
+def _page(step: Step) -> PageEvent:
+    page: PageEvent = {"page": step.number, "state": cast(PageStateName, str(step.state))}
+    if step.width is not None:
+        page["width"] = step.width
+    if step.height is not None:
+        page["height"] = step.height
+    if step.error is not None:
+        page["error"] = step.error
+    return page
 
 
-def _event(name: str, identity: int, data: dict) -> bytes:
+def _event(name: str, identity: int, data: PageEvent | Job) -> bytes:
     return f"id: {identity}\nevent: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")

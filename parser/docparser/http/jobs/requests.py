@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
+from docparser.contract.job_answers import Batch, CancelledJob, Job, ListedJobs, RetriedJob, SubmittedJob
 from docparser.documents.intake import DocumentIntake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.http.errors import SafeJSON, new_log_id
@@ -137,5 +138,5 @@ class JobRoute(StrictRoute):
         return is_json(request)
 
 
-def answer(data: dict[str, Any], status: int = 200) -> JSONResponse:
-    return SafeJSON({"logId": new_log_id(), "code": 0, "msg": "Success", "data": data}, status)
+def answer(data: SubmittedJob | Job | Batch | ListedJobs | CancelledJob | RetriedJob) -> JSONResponse:
+    return SafeJSON({"logId": new_log_id(), "code": 0, "msg": "Success", "data": data})

@@ -14,12 +14,15 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from docparser.contract.answers import ModelsInUse, PageReport, ParsedDocument, Report
+from docparser.contract.job_answers import JobLine
 from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
-from docparser.http.answers import CLIENT_GONE, ChunkTokens, EscapeMarkdown, converted, wait_for
-from docparser.http.jobs.openapi import RESPONSES
+from docparser.http.answers import CLIENT_GONE, ChunkTokens, EscapeMarkdown, converted, in_formats, wait_for
+from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
+from docparser.http.openapi import BINARY, as_text, shows
 from docparser.jobs.links import PREFIX
 from docparser.jobs.pages import FROZEN, NAME
 from docparser.jobs.result import data_info
@@ -27,16 +30,19 @@ from docparser.jobs.service import JobService
 from docparser.jobs.storage.files import PAGE_FILE, Pictures
 from docparser.jobs.storage.states import Job, Step, StepState
 
-signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute)
-router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
+signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
+router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 CONVERTING: dict[int | str, dict[str, Any]] = {
-    **RESPONSES,
-    409: {"description": "No page has a result yet."},
+    200: in_formats("The pages that have ended, in the format that was asked for.", ParsedDocument),
+    404: NO_JOB,
+    409: NO_RESULT,
     413: {"description": "The conversion exceeds a bound of this service; msg names it. JSON lines have the result."},
-    422: {"description": "The format is not known, or the result cannot be had in it."},
-    503: {"description": "The disk has no room for the conversion; Retry-After."},
+    422: {"description": "The result cannot be had in this format."},
+    504: {"description": "The conversion took longer than this service allows."},
 }
+LINES = as_text("A JobLine for each page that has ended.", JobLine)
+PICTURES = {"image/jpeg": BINARY, "image/png": BINARY}
 # A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
 SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
@@ -44,7 +50,12 @@ SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default
 KEPT_S = 3600  # how long a browser may keep a picture, if its address lives that long
 
 
-@signed.get("/{job_id}/{permission}/result.jsonl", responses=RESPONSES)
+@signed.get(
+    "/{job_id}/{permission}/result.jsonl",
+    operation_id="getJobLines",
+    summary="A job's result by its address",
+    responses={200: shows("JSON lines.", other={"application/x-ndjson": LINES}), 403: EXPIRED, 404: NO_JOB},
+)
 async def jsonl(job_id: str, permission: str, request: Request) -> Response:
     """The pages that have ended, one per line; `docparser.partial` says whether the job still runs."""
     jobs = jobs_of(request)
@@ -56,7 +67,12 @@ async def jsonl(job_id: str, permission: str, request: Request) -> Response:
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=SAFE | {"Cache-Control": "no-store"})
 
 
-@signed.get("/{job_id}/{permission}/pages/{number}/{name}", responses=RESPONSES)
+@signed.get(
+    "/{job_id}/{permission}/pages/{number}/{name}",
+    operation_id="getJobPicture",
+    summary="A picture by its address",
+    responses={200: shows("The picture.", other=PICTURES), 403: EXPIRED, 404: NO_JOB},
+)
 async def picture(job_id: str, permission: str, number: int, name: str, request: Request) -> Response:
     """A picture of a page."""
     jobs = jobs_of(request)
@@ -82,7 +98,12 @@ def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
     raise JobNotFound(f"page {number} has no picture {name[:80]!r}")
 
 
-@router.get("/{job_id}/pages/{number}", responses=RESPONSES)
+@router.get(
+    "/{job_id}/pages/{number}",
+    operation_id="getJobPage",
+    summary="One page of a job",
+    responses={200: shows("The page.", JobLine), 404: NO_JOB, 409: NO_RESULT},
+)
 async def page(job_id: str, number: int, request: Request) -> Response:
     """One page that has ended, as a line of the JSONL; also while the job runs."""
     jobs = jobs_of(request)
@@ -97,7 +118,7 @@ async def page(job_id: str, number: int, request: Request) -> Response:
     return Response(content, media_type="application/json", headers=SAFE | {"Cache-Control": "no-store"})
 
 
-@router.get("/{job_id}/result", responses=CONVERTING)
+@router.get("/{job_id}/result", operation_id="getJobResult", summary="A job's result in a format", responses=CONVERTING)
 async def result(
     job_id: str,
     request: Request,
@@ -142,11 +163,12 @@ async def _local(jobs: JobService, job: Job, format: Format) -> AsyncIterator[tu
 
 
 def _answer(
-    jobs: JobService, job: Job, steps: list[Step], models: dict, pictures: Pictures, files: dict[str, str]
+    jobs: JobService, job: Job, steps: list[Step], models: ModelsInUse, pictures: Pictures, files: dict[str, str]
 ) -> Iterator[bytes]:
     """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces. Fills
     ``files``."""
-    reports, numbers = [], []
+    reports: list[PageReport] = []
+    numbers = []
     yield b'{"result": {"layoutParsingResults": ['
     for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
         numbers.append(step.number)
@@ -158,7 +180,7 @@ def _answer(
         models = piece["docparser"]["models"]
         if "error" not in piece["docparser"]["pages"][0]:
             files.update({f"pages/{step.number}/{name}": str(path) for name, path in found.items()})
-    report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
+    report: Report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
     end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'
     yield end.encode("utf-8", "replace")

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from docparser.contract import job_answers as answers
+from docparser.contract.answers import Capacity, CapacityAnswer
+from docparser.contract.job_answers import BatchAnswer, CancelledAnswer, JobAnswer, ListedAnswer, RetriedAnswer
 from docparser.errors import DataDirFull, NoOwner, StorageUnavailable
 from docparser.http.errors import new_log_id
-from docparser.http.jobs.openapi import ACCEPTED, BODY, LISTING, RESPONSES
+from docparser.http.examples import RUNNING
+from docparser.http.jobs.openapi import ACCEPTED, BODY, DISK_FULL, KEY_REUSED, NO_JOB, NO_KEYS, QUEUE_FULL
 from docparser.http.jobs.requests import (
     JobRoute,
     Wanted,
@@ -23,12 +27,13 @@ from docparser.http.jobs.requests import (
     read_submission,
     result_url,
 )
+from docparser.http.openapi import shows
 from docparser.jobs.result import API_STATES, describe, describe_told
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Counts, Job, JobState
 
-router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute)
-capacity_router = APIRouter(tags=["jobs"], route_class=JobRoute)
+router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
+capacity_router = APIRouter(tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 NO_LIST = (
     "This service has no keys, so it cannot tell your jobs from those of others, and lists none. Ask for a job by its "
@@ -36,7 +41,13 @@ NO_LIST = (
 )
 
 
-@router.post("", responses={200: ACCEPTED, **RESPONSES}, openapi_extra=BODY)
+@router.post(
+    "",
+    operation_id="submitJob",
+    summary="Submit a job",
+    responses={200: ACCEPTED, 422: KEY_REUSED, 429: QUEUE_FULL, 507: DISK_FULL},
+    openapi_extra=BODY,
+)
 async def submit(request: Request) -> Response:
     """Submits a document. It is on the disk before the answer; `Idempotency-Key` makes a repeated request harmless."""
     jobs = jobs_of(request)
@@ -51,7 +62,12 @@ async def submit(request: Request) -> Response:
     return answer({"jobId": job_id, "docparser": {"model": jobs.model.served_name, "notes": told}})
 
 
-@router.get("", responses=LISTING)
+@router.get(
+    "",
+    operation_id="listJobs",
+    summary="The jobs of the key",
+    responses={200: shows("Jobs, newest first.", ListedAnswer), 403: NO_KEYS},
+)
 async def listed(request: Request, wanted: Annotated[Wanted, Query()]) -> Response:
     """The jobs of this key, newest first: `jobs`, and `nextCursor` if there are older ones, else null. Without keys
     there is no list: whoever knows a job's id may see the job."""
@@ -62,8 +78,8 @@ async def listed(request: Request, wanted: Annotated[Wanted, Query()]) -> Respon
     return answer(await asyncio.to_thread(_listed, jobs, request, owner, wanted))
 
 
-def _listed(jobs: JobService, request: Request, owner: str, wanted: Wanted) -> dict[str, Any]:
-    states = [known for known in JobState if API_STATES.get(known, str(known)) in wanted.state]
+def _listed(jobs: JobService, request: Request, owner: str, wanted: Wanted) -> answers.ListedJobs:
+    states = [known for known in JobState if API_STATES[known] in wanted.state]
     before = wanted.place()
     found = jobs.store.newest(owner, wanted.limit + 1, before=before, states=states, batch_id=wanted.batchId)
     last = found[wanted.limit - 1][0] if len(found) > wanted.limit else None
@@ -73,14 +89,19 @@ def _listed(jobs: JobService, request: Request, owner: str, wanted: Wanted) -> d
     }
 
 
-def _described(request: Request, found: list[tuple[Job, Counts]]) -> list[dict[str, Any]]:
+def _described(request: Request, found: list[tuple[Job, Counts]]) -> list[answers.Job]:
     return [
         describe(job, counts, None, result_url(request, job.id) if job.state is JobState.DONE else None)
         for job, counts in found
     ]
 
 
-@router.get("/batch/{batch_id}", responses=RESPONSES)
+@router.get(
+    "/batch/{batch_id}",
+    operation_id="getBatch",
+    summary="The jobs of a batch",
+    responses={200: shows("Each job with its state.", BatchAnswer), 404: NO_JOB},
+)
 async def batch(batch_id: str, request: Request) -> Response:
     """All jobs that were submitted with this `batchId`."""
     jobs = jobs_of(request)
@@ -89,14 +110,19 @@ async def batch(batch_id: str, request: Request) -> Response:
     return answer({"batchId": batch_id, "extractResult": items})
 
 
-@router.get("/{job_id}", responses=RESPONSES)
+@router.get(
+    "/{job_id}",
+    operation_id="getJob",
+    summary="A job's state",
+    responses={200: shows("The job.", JobAnswer, RUNNING), 404: NO_JOB},
+)
 async def state(job_id: str, request: Request) -> Response:
     """A job's state and progress; `resultUrl.jsonUrl` once it is done, `docparser.partialUrl` as soon as a page is."""
     jobs = jobs_of(request)
     return answer(await asyncio.to_thread(_state, jobs, request, job_id))
 
 
-def _state(jobs: JobService, request: Request, job_id: str) -> dict:
+def _state(jobs: JobService, request: Request, job_id: str) -> answers.Job:
     job, counts, steps, _ = jobs.store.look(job_id, identity(request)[0])
     done = job.state is JobState.DONE
     data = describe(job, counts, steps, result_url(request, job_id) if done else None)
@@ -111,14 +137,19 @@ def _state(jobs: JobService, request: Request, job_id: str) -> dict:
     return data
 
 
-@router.delete("/{job_id}", responses=RESPONSES)
+@router.delete(
+    "/{job_id}",
+    operation_id="cancelJob",
+    summary="Cancel a job",
+    responses={200: shows("The job's state now.", CancelledAnswer), 404: NO_JOB, 507: DISK_FULL},
+)
 async def cancel(job_id: str, request: Request, purge: bool = False) -> Response:
     """Cancels a job that has not ended; an ended job stays as it is. `purge=true` also removes document and results
     now."""
     jobs = jobs_of(request)
     owner, _ = identity(request)
     job = await asyncio.to_thread(_cancel, jobs, job_id, owner, purge)
-    return answer({"jobId": job_id, "state": describe_state(job.state), "purged": purge})
+    return answer({"jobId": job_id, "state": API_STATES[job.state], "purged": purge})
 
 
 def _cancel(jobs: JobService, job_id: str, owner: str, purge: bool) -> Job:
@@ -133,11 +164,17 @@ def _cancel(jobs: JobService, job_id: str, owner: str, purge: bool) -> Job:
     return job
 
 
-def describe_state(state: JobState) -> str:
-    return "failed" if state is JobState.CANCELLED else str(state)
-
-
-@router.post("/{job_id}/retry", responses=RESPONSES)
+@router.post(
+    "/{job_id}/retry",
+    operation_id="retryJob",
+    summary="Parse failed pages again",
+    responses={
+        200: shows("How many pages are parsed again.", RetriedAnswer),
+        404: NO_JOB,
+        429: QUEUE_FULL,
+        507: DISK_FULL,
+    },
+)
 async def retry(job_id: str, request: Request) -> Response:
     """Parses the failed pages of an ended job again, and only those."""
     jobs = jobs_of(request)
@@ -157,7 +194,12 @@ def _retry(jobs: JobService, job_id: str, owner: str) -> int:
     return again
 
 
-@capacity_router.get("/capacity")
+@capacity_router.get(
+    "/capacity",
+    operation_id="getCapacity",
+    summary="The queue",
+    responses={200: shows("The queue of all parsers that share it.", CapacityAnswer)},
+)
 async def capacity(request: Request) -> Response:
     """`pages` and `jobs` of the queue that all processes share. `estimateSeconds` is the time until a page that is
     submitted now would be done if clients did not take turns, by the pages of the last five minutes; null if no page
@@ -167,7 +209,7 @@ async def capacity(request: Request) -> Response:
     load = await asyncio.to_thread(jobs.store.load)
     rate = load.finished / load.window_s
     ahead = load.queued_pages + load.running_pages
-    result = {
+    result: Capacity = {
         "pages": {"queued": load.queued_pages, "running": load.running_pages, "most": settings.max_queued_pages},
         "jobs": {"pending": load.pending_jobs, "running": load.running_jobs, "most": settings.max_queued_jobs},
         "pagesPerMinute": round(rate * 60, 1),
