@@ -108,7 +108,13 @@ def test_every_operation_answers_as_described(client: httpx.Client, described: D
     ("operation", "status", "method", "path", "more"),
     [
         ("parseDocument", 422, "POST", "/layout-parsing", {"json": {"file": "!!"}}),
-        ("parseDocument", 400, "POST", "/layout-parsing", {"content": b"[" * 99 + b"]" * 99, "headers": {"Content-Type": JSON}}),
+        (
+            "parseDocument",
+            400,
+            "POST",
+            "/layout-parsing",
+            {"content": b"[" * 99 + b"]" * 99, "headers": {"Content-Type": JSON}},
+        ),
         ("parseDocument", 403, "POST", "/layout-parsing", {"headers": {"Origin": "https://evil.example"}}),
         ("parseDocument", 421, "POST", "/layout-parsing", {"headers": {"Host": "evil.example"}}),
         ("parseFile", 422, "POST", "/parse", {"params": {"format": "odt"}}),

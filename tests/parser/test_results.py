@@ -115,7 +115,7 @@ def test_the_body_is_as_long_as_it_says(tmp_path):
     store.put(1, EMPTY_ENTRY)
     store.put(0, '{"markdown": {"text": "ü"}}'.encode())
     document = ParseResult(store, {"dataInfo": {"type": "pdf"}, "docparser": {"partial": True, "pages": []}})
-    length, pieces = document.body("ä", {"vlm": {"demo": True}})
+    length, pieces = document.body("ä", {"layout": {}, "vlm": {"model": "x", "demo": True}})
     body = b"".join(pieces)
     assert len(body) == length
     answer = json.loads(body)

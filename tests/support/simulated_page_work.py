@@ -24,7 +24,7 @@ from typing import Any, cast
 from PIL import Image
 
 from docparser import server
-from docparser.contract.answers import PageEntry, PrunedResult
+from docparser.contract.answers import NotedBlock, PageEntry, PrunedResult
 from docparser.contract.schemas import RestructureRequest
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
@@ -91,7 +91,9 @@ class PageWork:
         if number in self._cancelled:
             raise Abandoned("cancelled")
         text = reply.text
-        notes = [dataclasses.asdict(reply.note) | {"block_id": 0}] if reply.note else []
+        notes: list[NotedBlock] = []
+        if reply.note:
+            notes.append({"kind": reply.note.kind, "message": reply.note.message, "block_id": 0})
         said: dict[str, Any] = (
             json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/{PICTURE_NAME}">'}
         )

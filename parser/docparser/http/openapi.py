@@ -9,7 +9,7 @@ description.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Union
+from typing import Any, Union, cast
 
 from fastapi import FastAPI
 from pydantic import TypeAdapter
@@ -165,8 +165,8 @@ def _complete(description: dict[str, Any]) -> None:
     schemas = components.setdefault("schemas", {})
     for never_sent in ("HTTPValidationError", "ValidationError"):  # FastAPI's own
         schemas.pop(never_sent, None)
-    every: Any = TypeAdapter(Union[MODELS])  # noqa: UP007  # made from a tuple
-    made = every.json_schema(ref_template="#/components/schemas/{model}", schema_generator=_Schemas)
+    every = cast(Any, Union[MODELS])  # noqa: UP007  # it is made from a tuple
+    made = TypeAdapter(every).json_schema(ref_template="#/components/schemas/{model}", schema_generator=_Schemas)
     schemas |= made["$defs"]
     for name, path in EXAMPLES.items():
         status = status_of(InvalidRequest, path)

@@ -18,6 +18,7 @@ from docparser.contract.answers import (
     CapabilitiesAnswer,
     HealthAnswer,
     ModelNames,
+    ModelsInUse,
     NotReadyAnswer,
     ReadyAnswer,
     Usage,
@@ -128,7 +129,7 @@ async def capabilities(request: Request) -> JSONResponse:
     (null: blocks say none); `versions`."""
     state = request.app.state
     served = state.jobs.model
-    models = await state.readiness.models_in_use()
+    models: ModelsInUse = await state.readiness.models_in_use()
     names: ModelNames = {"openai": list(served.own_names), "jobs": list(served.job_names)}
     tasks = None if served.tasks is None else list(served.tasks)
     limits: dict[str, Any] = {name: getattr(state.settings, field) for name, field in LIMITS.items()}

@@ -111,7 +111,8 @@ class Results:
                 self._damage.found(job.id, step.number, str(exc))
                 error = {"kind": "damaged", "message": str(exc)}
             else:
-                entry = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
+                found = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
+                entry = cast(PageEntry, found)
                 models, error = stored["models"], None
                 if stored["notes"]:
                     report["blocks"] = stored["notes"]

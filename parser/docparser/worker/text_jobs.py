@@ -65,8 +65,8 @@ def read_page(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: ReadPage = pickle.load(source)
     text_only = dataclasses.replace(task.answer, markdown_images=False, docx=False)
     entry = page_entry(thaw(task.frozen, task.number - 1), task.number, text_only, max_side=task.max_side)
-    entry["markdown"] = entry.pop("markdown")
-    sink.write(to_json(entry))
+    last = {"markdown": entry["markdown"]}
+    sink.write(to_json({key: value for key, value in entry.items() if key not in last} | last))
 
 
 def read_part(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
