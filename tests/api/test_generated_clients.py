@@ -50,9 +50,9 @@ class TestPython:
         said = done(*command, *words, cwd=description.parent)
         # A client reads bytes itself; the generator warns of media types that it makes no type for.
         assert "Error" not in said, said
-        sys.path.insert(0, str(description.parent))
-        yield description.parent
-        sys.path.remove(str(description.parent))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(description.parent))
+            yield description.parent
 
     def test_it_parses_a_page_runs_a_job_and_gets_typed_errors(self, api: Path, parser_url: str):
         def load(name: str) -> Any:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from docparser.contract.answers import NotedBlock, Remark
+from docparser.contract.answers import ModelsInUse, NotedBlock, Remark
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
 from docparser.jobs.pages import pack
 from docparser.parsing import result as results
@@ -115,10 +115,11 @@ def test_the_body_is_as_long_as_it_says(tmp_path):
     store.put(1, EMPTY_ENTRY)
     store.put(0, '{"markdown": {"text": "ü"}}'.encode())
     document = ParseResult(store, {"dataInfo": {"type": "pdf"}, "docparser": {"partial": True, "pages": []}})
-    length, pieces = document.body("ä", {"layout": {}, "vlm": {"model": "x", "demo": True}})
+    models: ModelsInUse = {"layout": {}, "vlm": {"model": "x", "demo": True}}
+    length, pieces = document.body("ä", models)
     body = b"".join(pieces)
     assert len(body) == length
     answer = json.loads(body)
     assert answer["logId"] == "ä" and len(answer["result"]["layoutParsingResults"]) == 2
-    assert answer["result"]["docparser"] == {"models": {"vlm": {"demo": True}}, "partial": True, "pages": []}
+    assert answer["result"]["docparser"] == {"models": models, "partial": True, "pages": []}
     document.close()
