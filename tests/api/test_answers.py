@@ -35,7 +35,7 @@ def file(path: Path) -> dict[str, Any]:
     return {"file": (path.name, path.read_bytes())}
 
 
-def test_every_operation_answers_as_described(client: httpx.Client, described: Described):
+def test_every_operation_answers_as_described(client: httpx.Client, guarded_url: str, described: Described):
     check = described.check
     bodies = {
         name: operation["requestBody"]["content"][JSON]["example"]
@@ -93,6 +93,10 @@ def test_every_operation_answers_as_described(client: httpx.Client, described: D
     check("retryJob", client.post(f"{JOBS}/{job}/retry"))
     check("cancelJob", client.delete(f"{JOBS}/{job}", params={"purge": True}))
 
+    with httpx.Client(base_url=guarded_url, headers={"X-Api-Key": KEY}, trust_env=False) as keyed:
+        keyed.post(JOBS, data={"model": "PaddleOCR-VL"}, files=file(PAGE)).raise_for_status()
+        assert check("listJobs", keyed.get(JOBS)).json()["data"]["jobs"]
+        check("getUsage", keyed.get("/usage"))
     for name in ("getCapacity", "getHealth", "getReadiness", "getMetrics", "getUsage", "getCapabilities"):
         check(name, client.get(paths[name]))
     good = {name for name, status, _ in described.seen if status == 200}
@@ -130,6 +134,8 @@ def test_every_operation_answers_as_described(client: httpx.Client, described: D
         ("followJob", 400, "GET", f"{JOBS}/x/events", {"headers": {"Last-Event-ID": "x"}}),
         ("getJobPage", 400, "GET", f"{JOBS}/x/pages/x", {}),
         ("getJobLines", 403, "GET", "/api/v2/ocr/results/x/0-x/result.jsonl", {}),
+        ("listJobs", 403, "GET", JOBS, {}),
+        ("listJobs", 400, "GET", JOBS, {"params": {"limit": "x"}}),
         ("getBatch", 404, "GET", f"{JOBS}/batch/nothing", {}),
         ("getCapacity", 421, "GET", "/capacity", {"headers": {"Host": "evil.example"}}),
     ],
