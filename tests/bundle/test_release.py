@@ -104,6 +104,20 @@ class TestOrigin:
         assert found == f"{clean.revision}-dirty"
         assert clean.build_arguments()["BUNDLE_CREATED"].endswith("Z")
 
+    def test_a_build_is_told_it(self, checkout: Path, tmp_path: Path):
+        """By the settings from which compose.yaml takes the labels; docker is simulated."""
+        (docker := tmp_path / "docker").write_text('#!/bin/sh\necho "$*"; env | grep "^BUNDLE_"\n')
+        docker.chmod(0o755)
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [str(checkout / "scripts/build_images.sh"), "corpus"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        words, *settings = done.stdout.splitlines()
+        assert words == "compose --profile corpus build corpus"
+        told = dict(line.split("=", 1) for line in settings)
+        assert told.pop("BUNDLE_CREATED")
+        assert told == {"BUNDLE_REVISION": origin.origin(checkout).revision, "BUNDLE_SOURCE": ADDRESS}
+        assert {*told, "BUNDLE_CREATED"} == set(re.findall(r"\$\{(BUNDLE_\w+):-", (ROOT / "compose.yaml").read_text()))
+
     def test_an_archive_tells_it_and_a_bare_folder_does_not(self, tmp_path: Path, monkeypatch):
         monkeypatch.setattr(origin, "VALUES", {})
         assert origin.origin(tmp_path) == origin.Origin("unknown", "unknown")

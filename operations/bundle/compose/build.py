@@ -9,28 +9,27 @@ import sys
 from bundle.origin import origin
 from bundle.paths import ROOT
 from bundle.progress import say
+from tool_errors import UsageError, run
+
+USAGE = "usage: scripts/build_images.sh [SERVICE...], and what else `docker compose build` takes"
 
 
-def main(words: list[str]) -> int:
+def build(words: list[str]) -> None:
+    """Replace this process by compose. Raises UsageError where there is no docker."""
     if {"-h", "--help"} & set(words):
-        print(
-            "usage: scripts/build_images.sh [what `docker compose build` takes]\n\n" + str(__doc__).partition(": ")[2]
-        )
-        return 0
+        print(USAGE)
+        return
     found = origin()
     say(f"building {found.version} from {found.source}, commit {found.revision}")
     os.chdir(ROOT)
-    profiles = ["--profile", "corpus"] if "corpus" in words else []
+    command = ["docker", "compose", *(["--profile", "corpus"] if "corpus" in words else []), "build", *words]
     try:
-        os.execvpe(
-            "docker",
-            ["docker", "compose", *profiles, "build", *words],
-            {**os.environ, **found.build_arguments()},
-        )
+        os.execvpe(command[0], command, {**os.environ, **found.build_arguments()})
     except OSError as error:
-        print(f"error: docker cannot be run ({error.strerror}); scripts/preflight.sh says how to install it")
-    return 2
+        raise UsageError(
+            f"docker cannot be run ({error.strerror}); scripts/preflight.sh says how to install it"
+        ) from error
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(lambda: build(sys.argv[1:])))
