@@ -40,7 +40,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Note:
-    """What the reader of a document has to say of a page; nothing is missing for that."""
+    """What is to be said of a page that was read; nothing failed."""
 
     kind: str
     message: str

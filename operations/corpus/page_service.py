@@ -107,7 +107,7 @@ class PageService:
             await asyncio.sleep(BLOCK_PAUSE_S)
             outcome = await self._page(document, number, flow)
         if outcome.vlm_failed_on_every_block and outcome.parsed is not None:
-            words = f"The VLM server failed on every block: {outcome.parsed.notes[0]['message']}"
+            words = f"The VLM server failed on every block: {outcome.parsed.block_notes[0]['message']}"
             outcome = PageOutcome(outcome.index, error=VlmUnavailable(words))
         return self._told(document, number, outcome)
 

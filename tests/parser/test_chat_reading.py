@@ -21,7 +21,7 @@ TOO_LONG = PageTimeout("The page took longer than 1 s (PARSER_PAGE_TIMEOUT_S).")
 
 def parsed(text: str) -> ParsedPage:
     entry = json.dumps({"markdown": {"text": text}}).encode()
-    return ParsedPage(entry, 10, 10, blocks_answered=1, notes=[], seconds={})
+    return ParsedPage(entry, 10, 10, blocks_answered=1, block_notes=[], seconds={})
 
 
 class Document:

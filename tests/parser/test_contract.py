@@ -28,6 +28,19 @@ def test_the_answer_has_the_contracts_shape(service):
     assert "input_path" not in str(entry["prunedResult"])
 
 
+def test_a_long_page_is_one_page_with_the_boxes_where_they_are_on_it(service):
+    result = service.parse(samples.image(size=(500, 2100)), visualize=False).json()["result"]
+    assert result["dataInfo"] == {"type": "image", "width": 500, "height": 2100} and not result["docparser"]["pages"]
+    (entry,) = result["layoutParsingResults"]
+    blocks = entry["prunedResult"]["parsing_res_list"]
+    assert entry["prunedResult"]["height"] == 2100 and len(blocks) == 3 * len(BOXES)
+    expected = [part * 700 + int(top * 700) for part in range(3) for _, _, top, *_ in BOXES]
+    assert [block["block_bbox"][1] for block in blocks] == expected
+    labels = [block["block_label"] for block in blocks]
+    assert labels.count("header") == labels.count("doc_title") == 1 and labels[8] == "text"
+    assert len(entry["markdown"]["images"]) == 3
+
+
 def test_markdown_leaves_page_furniture_out_and_embeds_pictures(service):
     entry = service.page(samples.image())
     text = entry["markdown"]["text"]

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
 
 from docparser.documents.limits import DocumentLimits
-from docparser.documents.page import Page, remarks
+from docparser.documents.page import Page
 from docparser.documents.render_main import DocumentDecoder
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument
@@ -210,27 +210,6 @@ def test_a_picture_whose_end_is_missing_is_read_with_a_note(pages, format, optio
     assert cut.pixels.shape == whole.pixels.shape
     rows = slice(-10, None) if format == "BMP" else slice(10)  # a BMP begins at the foot
     assert np.abs(cut.pixels[rows].astype(int) - whole.pixels[rows]).mean() < 60
-
-
-@pytest.mark.parametrize(
-    ("image", "read", "kinds"),
-    [
-        (drawing((600, 800)), False, []),
-        (drawing((200, 801)), True, ["long"]),
-        (drawing((801, 200)), True, ["long"]),
-        (Image.new("L", (600, 800), 250), False, ["blank"]),
-        (Image.new("L", (600, 800), 20), False, ["dark"]),
-        (Image.new("L", (600, 800), 250), True, []),
-    ],
-)
-def test_what_a_pages_picture_tells(image, read, kinds):
-    assert [note["kind"] for note in remarks(np.asarray(image.convert("RGB")), read=read)] == kinds
-
-
-def test_a_page_with_one_line_of_text_is_not_blank():
-    page = Image.new("L", (1240, 1754), 255)
-    ImageDraw.Draw(page).text((300, 800), "This page is left blank", fill=0, font_size=24)
-    assert not remarks(np.asarray(page.convert("RGB")), read=False)
 
 
 def test_a_jpeg_without_its_end_mark_is_whole(pages):

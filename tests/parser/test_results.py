@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from docparser.contract.answers import ModelsInUse, NotedBlock, Remark
+from docparser.contract.answers import ModelsInUse, Note, NotedBlock
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
 from docparser.jobs.pages import pack
+from docparser.jobs.result import Results
+from docparser.jobs.storage.states import JobState, Step, StepState
 from docparser.parsing import result as results
 from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
@@ -17,14 +21,15 @@ from docparser.worker.messages import ParsedPage
 
 
 def parsed(
-    index: int, answered: int = 3, notes: tuple[NotedBlock, ...] = (), remarks: tuple[Remark, ...] = ()
+    index: int, answered: int = 3, block_notes: tuple[NotedBlock, ...] = (), page_notes: tuple[Note, ...] = ()
 ) -> PageOutcome:
-    page = ParsedPage(b"{}", 100 + index, 200, answered, list(notes), {}, remarks=list(remarks))
+    page = ParsedPage(b"{}", 100 + index, 200, answered, list(block_notes), {}, page_notes=list(page_notes))
     return PageOutcome(index, parsed=page)
 
 
 REFUSED: NotedBlock = {"block_id": 1, "kind": "refused", "message": "aspect ratio"}
 FAILED: NotedBlock = {"block_id": 2, "kind": "failed", "message": "engine dead"}
+BLANK: Note = {"kind": "blank", "message": "one tone all over"}
 
 
 class TestReport:
@@ -38,17 +43,16 @@ class TestReport:
         assert report.data_info() == {"type": "pdf", "numPages": 2, "pages": sizes}
 
     def test_what_a_page_is_like_is_told_and_makes_nothing_partial(self):
-        remark: Remark = {"kind": "blank", "message": "one tone all over"}
         report = DocumentReport("PDF", 2)
         report.add(parsed(0, answered=0))
-        report.add(parsed(1, answered=0, remarks=(remark,)))
+        report.add(parsed(1, answered=0, page_notes=(BLANK,)))
         report.check()
-        assert report.as_dict() == {"partial": False, "pages": [{"page": 2, "notes": [remark]}]}
-        assert pack(parsed(1, remarks=(remark,)), 2, {})[0]["remarks"] == [remark], "jobs keep it"
+        assert report.as_dict() == {"partial": False, "pages": [{"page": 2, "notes": [BLANK]}]}
+        assert pack(parsed(1, page_notes=(BLANK,)), 2, {})[0]["page_notes"] == [BLANK], "jobs keep it"
 
     def test_pages_and_blocks_that_are_missing_are_named(self):
         report = DocumentReport("TIFF", 3)
-        report.add(parsed(0, notes=(REFUSED,)))
+        report.add(parsed(0, block_notes=(REFUSED,)))
         report.add(PageOutcome(2, error=PageTimeout("too slow")))
         report.add(parsed(1))
         report.check()
@@ -81,6 +85,23 @@ class TestReport:
         report = DocumentReport("PNG", 1)
         report.add(parsed(0, answered=0))
         report.check()
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"block_notes": [FAILED], "page_notes": [BLANK]}, {"blocks": [FAILED], "notes": [BLANK]}),
+        ({"block_notes": [], "page_notes": [BLANK]}, {"notes": [BLANK]}),
+        ({"notes": [FAILED]}, {"blocks": [FAILED]}),  # as older releases kept it
+    ],
+)
+def test_a_stored_page_of_a_job_says_its_notes(kept, said):
+    files: Any = SimpleNamespace(page=lambda *place: {"entry": {}, "models": {}, **kept})
+    job: Any = SimpleNamespace(id="j", state=JobState.DONE)
+    step = Step("j", 7, StepState.DONE, 1, None, None, 100, 200, folder="f", sha256="", changed=1)
+    damage: Any = None
+    report = Results(files, damage).page(job, step, str, {})["docparser"]
+    assert report == {"models": {}, "partial": "blocks" in said, "pages": [{"page": 7, **said}]}
 
 
 class TestStore:

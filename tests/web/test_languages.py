@@ -27,20 +27,20 @@ import io
 from unittest.mock import Mock
 from docparser.contract.schemas import LABELS
 from docparser.convert.format_names import FORMATS
-from docparser.documents.page import BLANK, DARK, LONG
 from docparser.errors import InvalidJob
 from docparser.http.errors import STATUS
 from docparser.jobs.storage.states import StepState
 from docparser.jobs.submission import check_submission
 from docparser.opening import CUT_SHORT
 from docparser.opening.pdfs import ATTACHMENTS
+from docparser.page.notes import BLANK, DARK, LONG, NONSENSE, SIDEWAYS, UNREAD
 from docparser.parsing.page_report import ERROR_KINDS, VLM_FAILED
 from file_types import IN_ZIP, OTHERS
 answer = {
     "error": sorted({*map(str, STATUS.values()), "401", "403", "405", "421"}),
     "failed": [*ERROR_KINDS.values(), "failed", "damaged"],
     "noted": [*VLM_FAILED, "refused", "repetition", "length"],
-    "remark": [ATTACHMENTS, BLANK, CUT_SHORT, DARK, LONG, "other"],
+    "note": [ATTACHMENTS, BLANK, CUT_SHORT, DARK, LONG, NONSENSE, SIDEWAYS, UNREAD, "other"],
     "page": list(map(str, StepState)),
     "label": list(LABELS),
     "download": list(FORMATS),
@@ -111,7 +111,7 @@ def test_every_text_is_used_and_every_use_has_a_text(texts):
     page = (STATIC / "index.html").read_text()
     declared = set(re.findall(r'data-(?:text|label|hint|alt|title)="([^"]+)"', page))
     families = set(re.findall(r"`([a-z]+)\.\$\{", code)) | set(re.findall(r'ofKind\("([a-z]+)"', code))
-    assert families == {"theme", "error", "failed", "noted", "remark", "refused", "page", "label", "download"}
+    assert families == {"theme", "error", "failed", "noted", "note", "refused", "page", "label", "download"}
     used = declared | set(re.findall(r'"([a-z]+(?:\.[a-z0-9_]+)*)"', code))
     assert declared <= texts["en"].keys()
     assert [key for key in texts["en"] if key not in used and key.split(".")[0] not in families] == []

@@ -135,7 +135,7 @@ class Page:
             image = self._decoder.read_page(document, 0).pixels
         run = PageRun(f"profile-{number}", contextlib.nullcontext)
         read = self._loop.read(image, {"layout_shape_mode": "auto"}, run)
-        assert not read.notes, read.notes
+        assert not read.block_notes, read.block_notes
         self.blocks = run.answered
         sink = io.BytesIO()
         task = self._jobs.ReadPage(

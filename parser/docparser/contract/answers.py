@@ -84,12 +84,12 @@ class PageError(TypedDict):
     message: str | None
 
 
-class Remark(TypedDict):
+class Note(TypedDict):
     kind: str
     message: str
 
 
-class NotedBlock(Remark):
+class NotedBlock(Note):
     block_id: Annotated[int | None, Field(description="In `parsing_res_list`; null: of the whole page.")]
 
 
@@ -99,7 +99,7 @@ class PageReport(TypedDict):
     page: Annotated[int, Field(description="From 1.")]
     error: NotRequired[PageError]
     blocks: NotRequired[list[NotedBlock]]
-    notes: NotRequired[list[Remark]]
+    notes: NotRequired[list[Note]]
 
 
 class DocumentNotes(TypedDict):

@@ -25,7 +25,7 @@ from docparser.opening import CUT_SHORT, Unreadable
 from docparser.opening.pdfs import ATTACHMENTS, DAMAGED, UserUnits, attached, attachments, open_pdf
 
 if TYPE_CHECKING:
-    from docparser.contract.answers import Remark
+    from docparser.contract.answers import Note
 
 KEPT_OPEN = 4  # several, because the pages of several documents take turns
 LEAST_PIXELS = 1_400_000  # 1000 x 1400: a page of few points may be a whole letter
@@ -183,7 +183,7 @@ def _size(found: ctypes._Pointer) -> int:
     )
 
 
-def _notes(pdf: _MappedPdf, page: pypdfium2.PdfPage, index: int) -> list[Remark]:
+def _notes(pdf: _MappedPdf, page: pypdfium2.PdfPage, index: int) -> list[Note]:
     count = attachments(pdf.document) if index == 0 else 0
     for place in range(pdfium.FPDFPage_GetAnnotCount(page)):
         annotation = pdfium.FPDFPage_GetAnnot(page, place)

@@ -32,8 +32,8 @@ def pack(outcome: PageOutcome, number: int, models: Mapping[str, Any]) -> tuple[
         "number": number,
         "width": parsed.width,
         "height": parsed.height,
-        "notes": parsed.notes,
-        "remarks": parsed.remarks,
+        "block_notes": parsed.block_notes,
+        "page_notes": parsed.page_notes,
         "models": models,
         "entry": json.loads(parsed.entry),
     }

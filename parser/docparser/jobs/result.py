@@ -114,10 +114,11 @@ class Results:
                 found = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
                 entry = cast(PageEntry, found)
                 models, error = stored["models"], None
-                if stored["notes"]:
-                    report["blocks"] = stored["notes"]
-                if remarks := stored.get("remarks"):  # older releases kept none
-                    report["notes"] = remarks
+                # Older releases kept notes of blocks as "notes", and none of pages.
+                if of_blocks := stored.get("block_notes", stored.get("notes")):
+                    report["blocks"] = of_blocks
+                if of_page := stored.get("page_notes"):
+                    report["notes"] = of_page
         if error:
             report["error"] = error
         partial = not job.state.ended or "error" in report or "blocks" in report

@@ -256,7 +256,7 @@ class JobRunner:
             return await asyncio.to_thread(self._queue.requeue, claim, BLOCK_PAUSE_S, count=True)
         if outcome.vlm_failed_on_every_block:
             assert outcome.parsed is not None, "the VLM was asked for the blocks of a parsed page"
-            words = f"The VLM server failed on every block: {outcome.parsed.notes[0]['message']}"
+            words = f"The VLM server failed on every block: {outcome.parsed.block_notes[0]['message']}"
             return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
         models = await self._readiness.models_in_use()
         # A page that was read is not read again because the place for it, or the database, is away.
@@ -281,7 +281,7 @@ class JobRunner:
         frozen = [pages.frozen_of(files) for _, files in read]
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
         for place, note in notes:
-            read[place][0]["notes"].append(note)
+            read[place][0].setdefault("block_notes", []).append(note)
         records = {}
         for (step, _), (page, files), text in zip(steps, read, texts, strict=True):
             new, files = pages.repack(page, text, files)

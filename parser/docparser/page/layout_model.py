@@ -22,6 +22,7 @@ import numpy as np
 from docparser.errors import NotReady
 from docparser.layout.graph_cache import GraphCache, NoGraph
 from docparser.layout.served import LayoutServer
+from docparser.page import long_pages
 from docparser.page.paddlex_private import (
     LayoutAnalysisResult,
     LayoutAnalysisRunnerPredictor,
@@ -30,6 +31,7 @@ from docparser.page.paddlex_private import (
     ToCHWImage,
     boxes_in,
     create_predictor,
+    labels_of,
 )
 from docparser.page.run import PageRun
 from docparser.page.shapes import with_boxes_at_least
@@ -84,19 +86,26 @@ class LayoutModel:
 
     def find(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> LayoutAnalysisResult:
         """``page``: uint8 ``[height, width, 3]``, blue first; ``options``: keywords of ``contract.options``. The
-        result's ``boxes`` are in reading order. Raises PageCancelled."""
+        result's ``boxes`` are in reading order. A long page is found part by part. Raises PageCancelled."""
         began = time.monotonic()
+        found = []
+        for part in long_pages.parts(page):
+            run.check()
+            found.append((part, self._boxes(page[part.top : part.bottom], options, run)))
+        boxes = found[0][1] if len(found) == 1 else long_pages.joined(found, labels_of(self._model))
+        run.layout_s += time.monotonic() - began
+        return LayoutAnalysisResult({"input_path": None, "page_index": None, "input_img": page, "boxes": boxes})
+
+    def _boxes(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> list[dict]:
         read, arrays = self._prepared(page)
         found = self._on_server(arrays, run)
         if found is None:
             found = self._on_cpu(arrays)
         said = {theirs: options.get(ours) for ours, theirs in OPTIONS.items()}
-        boxes = with_boxes_at_least(
+        return with_boxes_at_least(
             lambda mode: boxes_in(self._model, found, read, layout_shape_mode=mode, **said),
             options["layout_shape_mode"],
         )
-        run.layout_s += time.monotonic() - began
-        return LayoutAnalysisResult({"input_path": None, "page_index": None, "input_img": page, "boxes": boxes})
 
     def _prepared(self, page: np.ndarray) -> tuple[list[dict], Arrays]:
         """The page as PaddleX reads it, and what the engine is asked with; the picture among it may be bytes."""

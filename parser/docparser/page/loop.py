@@ -21,13 +21,15 @@ import numpy as np
 import paddlex
 import yaml
 
-from docparser.contract.answers import NotedBlock
+from docparser.contract.answers import Note, NotedBlock
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page.answers import Answers
 from docparser.page.blocks import Blocks, blocks_of
 from docparser.page.certainty import Certainty
+from docparser.page.early_text import FORMULAS
 from docparser.page.frozen import freeze
 from docparser.page.layout_model import LayoutModel, paddle_config
+from docparser.page.notes import page_notes
 from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResult, gather_imgs
 from docparser.page.question import Sampling
 from docparser.page.reading import PageReading, Picture
@@ -99,7 +101,8 @@ class PageLoop:
         answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()})
         return PageReading(
             frozen=freeze(found, blocks, figures, answers, self._certainties(blocks, replies)),
-            notes=_notes(blocks, replies),
+            block_notes=_block_notes(blocks, replies),
+            page_notes=_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
             drawn=functools.partial(_drawn, found),
             spotted_on=upright if blocks.spotting else None,
         )
@@ -186,7 +189,7 @@ def load_config(file: Path, model: Model) -> dict[str, Any]:
     return config
 
 
-def _notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:
+def _block_notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:
     """What is wrong with texts; ``block_id`` is None for one inside a table."""
     place = {number: at for at, number in enumerate(blocks.shown)}
     return [
@@ -194,6 +197,13 @@ def _notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:
         for number, reply in replies.items()
         if reply.note is not None
     ]
+
+
+def _page_notes(page: np.ndarray, layout: dict[str, Any], blocks: Blocks, replies: Replies, *, cut: bool) -> list[Note]:
+    """``cut``: a long page was, for the layout model; one that is wide was not."""
+    texts = [reply.text for number, reply in replies.items() if blocks.cut[number]["label"] not in FORMULAS]
+    squeezed = not cut or page.shape[1] > page.shape[0]
+    return page_notes(page, [box["coordinate"] for box in layout["boxes"]], texts, squeezed=squeezed)
 
 
 def _label(options: dict[str, Any]) -> str:

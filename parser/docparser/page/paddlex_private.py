@@ -49,6 +49,7 @@ __all__ = [
     "cut",
     "filter_overlap_boxes",
     "gather_imgs",
+    "labels_of",
     "markdown_of",
     "markdown_of_blocks",
     "merged",
@@ -79,6 +80,11 @@ def boxes_in(
         filter_overlap_boxes=False,
     )
     return boxes
+
+
+def labels_of(model: LayoutAnalysisRunnerPredictor) -> list[str]:
+    """The labels of the model's boxes, by their class numbers."""
+    return list(model.post_op.labels)
 
 
 def cut(picture: np.ndarray, boxes: list[dict], shape_mode: str) -> list[dict]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import io
+import math
 from typing import Any
 
 import cv2
@@ -14,6 +15,7 @@ from PIL import Image
 
 TEXT_PROMPT, TABLE_PROMPT = "OCR:", "Table Recognition:"
 QUALITY = 75  # of the JPEG, Pillow's own: PaddleX sends crops so
+MOST_STRETCHED = 200  # PaddleOCR-VL refuses a picture that is more times as long as wide
 MAX_NEW_TOKENS = 4096  # where the request says nothing
 
 
@@ -53,7 +55,9 @@ class Question:
     def request(self, sampling: Sampling) -> dict[str, Any]:
         """The fields of a chat completion but for the model. The picture is coded here, and nowhere else."""
         coded = io.BytesIO()
-        Image.fromarray(cv2.cvtColor(self.picture, cv2.COLOR_BGR2RGB)).save(coded, "JPEG", quality=self.quality)
+        Image.fromarray(cv2.cvtColor(widened(self.picture), cv2.COLOR_BGR2RGB)).save(
+            coded, "JPEG", quality=self.quality
+        )
         url = "data:image/jpeg;base64," + base64.b64encode(coded.getvalue()).decode("ascii")
         content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": self.prompt}]
         return {
@@ -61,3 +65,15 @@ class Question:
             **sampling.fields,
             "mm_processor_kwargs": {"min_pixels": self.least_pixels, "max_pixels": self.most_pixels},
         }
+
+
+def widened(picture: np.ndarray) -> np.ndarray:
+    """A strip that the VLM would refuse, with its own paper added at both of its long sides; any other as it is."""
+    height, width = picture.shape[:2]
+    lacking = math.ceil(max(height, width) / MOST_STRETCHED) - min(height, width)
+    if lacking <= 0:
+        return picture
+    before, after = lacking // 2, lacking - lacking // 2
+    paper = [int(level) for level in np.median(picture.reshape(-1, 3), axis=0)]
+    (top, bottom), (left, right) = ((before, after), (0, 0)) if width > height else ((0, 0), (before, after))
+    return np.asarray(cv2.copyMakeBorder(picture, top, bottom, left, right, cv2.BORDER_CONSTANT, value=paper))

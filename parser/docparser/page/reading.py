@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from PIL import Image
 
-from docparser.contract.answers import NotedBlock
+from docparser.contract.answers import Note, NotedBlock
 from docparser.layout.served import LayoutServer
 from docparser.page.run import PageRun
 from docparser.page.vlm_calls import VlmCalls
@@ -22,12 +22,13 @@ Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
 @dataclasses.dataclass(frozen=True)
 class PageReading:
     """A page that was read. ``frozen`` is the page with its pictures as ``page.frozen`` has it, whose texts are put
-    together in a child process. ``drawn`` draws the page with what was found
-    on it, by the pictures' names. ``spotted_on``: the page that spotted texts are drawn on, where PaddleX draws them.
+    together in a child process. ``page_notes``: see ``page.notes``. ``drawn`` draws the page with what was found on it,
+    by the pictures' names. ``spotted_on``: the page that spotted texts are drawn on, where PaddleX draws them.
     """
 
     frozen: dict[str, Any]
-    notes: list[NotedBlock]
+    block_notes: list[NotedBlock]
+    page_notes: list[Note]
     drawn: Callable[[], dict[str, Picture]]
     spotted_on: np.ndarray | None = None
 

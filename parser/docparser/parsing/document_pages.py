@@ -126,5 +126,5 @@ class DocumentPages:
         except asyncio.CancelledError:
             self._metrics.page("abandoned")
             raise
-        self._metrics.page("partial" if parsed.notes else "ok", parsed.seconds)
+        self._metrics.page("partial" if parsed.block_notes else "ok", parsed.seconds)
         return PageOutcome(index, parsed=parsed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from docparser.contract.answers import DataInfo, DocumentNotes, NotedBlock, PageReport, PageSize, Remark
+from docparser.contract.answers import DataInfo, DocumentNotes, Note, NotedBlock, PageReport, PageSize
 from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
 from docparser.worker.messages import ParsedPage
 
@@ -36,14 +36,14 @@ class PageOutcome:
 
     @property
     def vlm_failed_on_some_block(self) -> bool:
-        return self.parsed is not None and any(note["kind"] in VLM_FAILED for note in self.parsed.notes)
+        return self.parsed is not None and any(note["kind"] in VLM_FAILED for note in self.parsed.block_notes)
 
     @property
     def vlm_failed_on_every_block(self) -> bool:
         """The VLM answered for no block, and refused none: there is nothing of the page to keep."""
-        if self.parsed is None or self.parsed.blocks_answered or not self.parsed.notes:
+        if self.parsed is None or self.parsed.blocks_answered or not self.parsed.block_notes:
             return False
-        return all(note["kind"] in VLM_FAILED for note in self.parsed.notes)
+        return all(note["kind"] in VLM_FAILED for note in self.parsed.block_notes)
 
 
 class DocumentReport:
@@ -53,8 +53,8 @@ class DocumentReport:
         self._format = format
         self._sizes: list[PageSize] = [{"width": 0, "height": 0} for _ in range(count)]
         self._errors: dict[int, ParserError] = {}
-        self._notes: dict[int, list[NotedBlock]] = {}
-        self._remarks: dict[int, list[Remark]] = {}
+        self._block_notes: dict[int, list[NotedBlock]] = {}
+        self._page_notes: dict[int, list[Note]] = {}
         self._answered = 0
         self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
 
@@ -67,18 +67,18 @@ class DocumentReport:
         self._sizes[outcome.index] = {"width": parsed.width, "height": parsed.height}
         self._answered += parsed.blocks_answered
         self.tokens = (self.tokens[0] + parsed.tokens[0], self.tokens[1] + parsed.tokens[1])
-        if parsed.notes:
-            self._notes[outcome.index] = parsed.notes
-        if parsed.remarks:
-            self._remarks[outcome.index] = parsed.remarks
+        if parsed.block_notes:
+            self._block_notes[outcome.index] = parsed.block_notes
+        if parsed.page_notes:
+            self._page_notes[outcome.index] = parsed.page_notes
 
     def note(self, index: int, note: NotedBlock) -> None:
         """Add a note to a page that was parsed."""
-        self._notes[index] = [*self._notes.get(index, []), note]
+        self._block_notes[index] = [*self._block_notes.get(index, []), note]
 
     @property
     def partial(self) -> bool:
-        return bool(self._errors or self._notes)
+        return bool(self._errors or self._block_notes)
 
     def check(self) -> None:
         """Raises the error of the first page, or of the VLM, if nothing of the document was read."""
@@ -90,7 +90,7 @@ class DocumentReport:
             if len(self._sizes) == 1 or str(error).startswith("file: page "):
                 raise error
             raise type(error)(f"page {index + 1} of {len(self._sizes)}: {error}")
-        notes = [note for notes in self._notes.values() for note in notes]
+        notes = [note for notes in self._block_notes.values() for note in notes]
         failed = next((note for note in notes if note["kind"] != "refused"), None)
         if failed is None:
             raise InvalidRequest(f"The VLM server refused every block of the document: {notes[0]['message']}")
@@ -108,14 +108,14 @@ class DocumentReport:
     def as_dict(self) -> DocumentNotes:
         """``{partial, pages}``; ``pages`` lists those of which there is something to say. Numbers count from 1."""
         pages: list[PageReport] = []
-        for index in sorted(self._errors.keys() | self._notes.keys() | self._remarks.keys()):
+        for index in sorted(self._errors.keys() | self._block_notes.keys() | self._page_notes.keys()):
             page: PageReport = {"page": index + 1}
             if index in self._errors:
                 error = self._errors[index]
                 page["error"] = {"kind": ERROR_KINDS.get(type(error).__name__, "failed"), "message": str(error)}
-            if index in self._notes:
-                page["blocks"] = self._notes[index]
-            if index in self._remarks:
-                page["notes"] = self._remarks[index]
+            if index in self._block_notes:
+                page["blocks"] = self._block_notes[index]
+            if index in self._page_notes:
+                page["notes"] = self._page_notes[index]
             pages.append(page)
         return {"partial": self.partial, "pages": pages}

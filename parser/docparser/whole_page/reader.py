@@ -14,6 +14,7 @@ import numpy as np
 from docparser.contract.answers import NotedBlock
 from docparser.layout.served import LayoutServer
 from docparser.page.certainty import Certainty
+from docparser.page.notes import page_notes
 from docparser.page.reading import PageReading, Picture
 from docparser.page.run import PageRun
 from docparser.page.vlm_calls import VlmCalls
@@ -71,7 +72,12 @@ class WholePageReader:
             ],
             "spotting_res": spotting_of(blocks) if task == SPOTTING else {},
         }
-        return PageReading(frozen, _notes(reply, troubles, len(blocks)), functools.partial(drawn, page, blocks))
+        return PageReading(
+            frozen,
+            _block_notes(reply, troubles, len(blocks)),
+            page_notes(page, None, [reply.text], squeezed=True),
+            functools.partial(drawn, page, blocks),
+        )
 
     def _request(self, image: np.ndarray, task: str, predict: dict[str, Any]) -> dict[str, Any]:
         """The fields of a chat completion but for the model."""
@@ -143,7 +149,7 @@ def drawn(image: np.ndarray, blocks: list[WholePageBlock]) -> dict[str, Picture]
     return {"layout_det_res": page}
 
 
-def _notes(reply: Reply, troubles: str | None, blocks: int) -> list[NotedBlock]:
+def _block_notes(reply: Reply, troubles: str | None, blocks: int) -> list[NotedBlock]:
     """What cuts a text cuts its end, so it belongs to the last block."""
     last = blocks - 1 if blocks else None
     notes: list[NotedBlock] = []

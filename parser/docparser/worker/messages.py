@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from docparser.contract.answers import NotedBlock, Remark
+from docparser.contract.answers import Note, NotedBlock
 from docparser.contract.options import AnswerOptions, PageOptions, RestructureOptions
 from docparser.documents.spool import Document
 
@@ -34,18 +34,18 @@ class ParsePage:
 class ParsedPage:
     """``entry`` is the page's part of ``layoutParsingResults`` as JSON; with ``frozen`` (files of ``page.stored``), it
     has no text until all pages of the document are joined. ``width`` and ``height`` are the page's pixels;
-    ``blocks_answered`` and ``notes`` report the VLM's work, and so do ``tokens``, of its prompts and of its texts;
-    ``seconds`` is the wall time of each stage; ``remarks`` say what the page is like (``documents.page``)."""
+    ``blocks_answered`` and ``block_notes`` report the VLM's work, and so do its ``tokens``, of prompts and of texts;
+    ``seconds`` is the wall time of each stage; ``page_notes`` say what the page is like."""
 
     entry: bytes
     width: int
     height: int
     blocks_answered: int
-    notes: list[NotedBlock]
+    block_notes: list[NotedBlock]
     seconds: dict[str, float]
     frozen: dict[str, bytes] | None = None
     tokens: tuple[int, int] = (0, 0)
-    remarks: list[Remark] = dataclasses.field(default_factory=list)
+    page_notes: list[Note] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

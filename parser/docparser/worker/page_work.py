@@ -12,7 +12,6 @@ from typing import Any
 
 from docparser.contract.answers import NotedBlock
 from docparser.documents.limits import DocumentLimits
-from docparser.documents.page import remarks as page_remarks
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
 from docparser.layout.served import LayoutServer
@@ -124,7 +123,7 @@ class PageWork:
 
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
-        image, remarks = hold.read(
+        image, of_file = hold.read(
             lambda how: self._reader.read_page(task.document, task.index, how), lambda: run.cancelled
         )
         clock.lap("read")
@@ -145,10 +144,12 @@ class PageWork:
         finally:
             self._count(-width * height)
         parse_s = clock.seconds.pop("parse")
-        remarks = remarks + page_remarks(image, read=run.answered > 0)
+        page_notes = of_file + page.page_notes
         blocks_s = max(0.0, parse_s - run.layout_s - run.waited_s)
         clock.seconds |= {"layout": run.layout_s, "vlm": run.waited_s, "blocks": blocks_s}
-        return ParsedPage(data, width, height, run.answered, page.notes, clock.seconds, frozen, run.tokens, remarks)
+        return ParsedPage(
+            data, width, height, run.answered, page.block_notes, clock.seconds, frozen, run.tokens, page_notes
+        )
 
     def _early(self, number: int, task: ParsePage, run: PageRun, report: Callable[[object], None]) -> EarlyText:
         what = f"file: page {task.index + 1}: reading the VLM's first answers"
@@ -173,11 +174,11 @@ class PageWork:
             text = self._children.run("read", page, f"{name}: reading the VLM's answers", call=run.child)
             if options.docx:
                 whole = dataclasses.replace(page, frozen=read.frozen)
-                if file := self._further("word", whole, f"{name}: outputFormats: docx", read.notes, run):
+                if file := self._further("word", whole, f"{name}: outputFormats: docx", read.block_notes, run):
                     further["exports"] = {"docx": file}
             if options.visualize and read.spotted_on is not None:
                 page = dataclasses.replace(page, drawn_on=read.spotted_on)
-                drawn = self._further("draw", page, f"{name}: visualize: spotted texts", read.notes, run)
+                drawn = self._further("draw", page, f"{name}: visualize: spotted texts", read.block_notes, run)
                 further["outputImages"] = entry.get("outputImages", {}) | (drawn or {})
         if images is not None:
             text = text[:-2] + b',"images":' + to_json(images) + b"}}"

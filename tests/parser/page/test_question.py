@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from paddlex.inference.models.doc_vlm.predictor import DocVLMGenAIClientPredictor
 
-from docparser.page.question import MAX_NEW_TOKENS, Question, Sampling
+from docparser.page.question import MAX_NEW_TOKENS, Question, Sampling, widened
 
 CROP = np.random.default_rng(5).integers(0, 255, (60, 200, 3), np.uint8)
 CHOSEN = {"temperature": 0.3, "top_p": 0.9, "repetition_penalty": 1.1, "max_new_tokens": 77}
@@ -38,3 +38,15 @@ def test_the_request_is_paddlexs(options: dict[str, Any], spotting: bool):
     question = Question(CROP, "OCR:", 112_896, 1_003_520)
     ours = question.request(Sampling.of(options, spotting=spotting))
     assert ours == of_paddlex(question, options, spotting)
+
+
+@pytest.mark.parametrize(
+    ("size", "sent"),
+    [((24, 5200), (26, 5200)), ((5200, 24), (5200, 26)), ((26, 5200), (26, 5200)), ((1, 900), (5, 900))],
+)
+def test_a_strip_is_sent_no_thinner_than_the_vlm_takes(size: tuple[int, int], sent: tuple[int, int]):
+    picture = np.full((*size, 3), (10, 20, 30), np.uint8)
+    picture[0, :4] = 200  # of its ink
+    found = widened(picture)
+    assert found.shape == (*sent, 3) and (found[-1, -1] == (10, 20, 30)).all()
+    assert (found == 200).sum() == (picture == 200).sum(), "all of it is there"

@@ -171,12 +171,12 @@ export class Viewer {
   }
 
   /** Blocks that are not whole, how many are doubtful, and whether nothing but pictures was found. */
-  #note({ blocks: notes = [], notes: remarks = [] }, doubts, unread) {
+  #note({ blocks: ofBlocks = [], notes: ofPage = [] }, doubts, unread) {
     const number = this.#number;
-    this.#ofPage = remarks.map(({ kind }) => ({ says: [...ofKind("remark", kind, "other"), { number }] }));
-    if (notes.length) {
-      const reason = ofKind("noted", notes[0].kind, "other");
-      this.#ofPage.push({ says: ["noted", { count: notes.length, number, reason }], words: notes[0].message });
+    this.#ofPage = ofPage.map(({ kind }) => ({ says: [...ofKind("note", kind, "other"), { number }] }));
+    if (ofBlocks.length) {
+      const reason = ofKind("noted", ofBlocks[0].kind, "other");
+      this.#ofPage.push({ says: ["noted", { count: ofBlocks.length, number, reason }], words: ofBlocks[0].message });
     }
     if (doubts) this.#ofPage.push({ says: ["doubtful", { count: doubts, number }] });
     if (unread && !this.#ofPage.length) this.#ofPage.push({ says: ["unread", { number }] });
