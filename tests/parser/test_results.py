@@ -100,7 +100,8 @@ def test_a_stored_page_of_a_job_says_its_notes(kept, said):
     job: Any = SimpleNamespace(id="j", state=JobState.DONE)
     step = Step("j", 7, StepState.DONE, 1, None, None, 100, 200, folder="f", sha256="", changed=1)
     damage: Any = None
-    report = Results(files, damage).page(job, step, str, {})["docparser"]
+    models: Any = {}
+    report = Results(files, damage).page(job, step, str, models)["docparser"]
     assert report == {"models": {}, "partial": "blocks" in said, "pages": [{"page": 7, **said}]}
 
 
