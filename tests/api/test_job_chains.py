@@ -36,6 +36,8 @@ JOBS = "/api/v2/ocr/jobs"
 
 def test_chains_of_requests_about_jobs(parser_url):
     api = schemathesis.openapi.from_url(f"{parser_url}/openapi.json").include(path_regex=f"^{JOBS}")
+    # Without keys there is no list: schemathesis would begin all chains with it.
+    api = api.exclude(operation_id="listJobs")
     asked: collections.Counter[tuple[str, str, int]] = collections.Counter()
     chained: collections.Counter[str] = collections.Counter()
     submitted: set[str] = set()
