@@ -35,6 +35,7 @@ WITH_NUMPY = ("common/layout_wire.py", "common/paddle_program/parameters.py", "c
 # Files that import torch, in folders whose other files do not.
 WITH_TORCH = (
     "tests/support/threads.py",
+    "tests/support/simulated_graphs.py",
     "tests/support/simulated_npu_kernels.py",
     "tests/support/simulated_language_kernels.py",
     "tests/support/simulated_attention_kernels.py",

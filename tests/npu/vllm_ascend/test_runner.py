@@ -27,17 +27,18 @@ def test_the_sizes_of_images_stay_on_the_host(layers):
             torch.nn.Module.__init__(self)
             self.merge, self.sizes = 2, list[Any]()
 
-        def visual(self, patches: torch.Tensor, grids: list[Any]) -> torch.Tensor:  # type: ignore[override]
+        def visual(self, patches: torch.Tensor, grids: list[Any]) -> torch.Tensor:  # type: ignore[override]  # no module
             assert patches.device.type == "meta"
             self.sizes += grids
             return patches[: len(patches) // 4, :HIDDEN]
 
-        def mlp_AR(self, features: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        def mlp_AR(self, features: torch.Tensor) -> torch.Tensor:  # type: ignore[override]  # no module
             return features
 
     patches = int(GRIDS.prod(-1).sum())
     inputs = BatchFeature({"pixel_values": torch.zeros(patches, 588), "image_grid_thw": GRIDS})
-    fields = PaddleOCRVLMultiModalProcessor._get_mm_fields_config(types.SimpleNamespace(), inputs, {})  # type: ignore[arg-type]
+    processor: Any = types.SimpleNamespace()
+    fields = PaddleOCRVLMultiModalProcessor._get_mm_fields_config(processor, inputs, {})
     items = MultiModalKwargsItems.from_hf_inputs(inputs, fields)["image"]
     lengths = (GRIDS.prod(-1) // 4).tolist()
     features = [
