@@ -106,7 +106,7 @@ def tower(name: str, backend: str, library: str, titles: tuple[str, ...]) -> Ope
         library,
         6,
         lambda: images(name),
-        lambda *given: reference.tower(*given, sizes=shapes.PASSES[name]),
+        lambda qkv, cos, sin: reference.tower(qkv, cos, sin, shapes.PASSES[name]),
         titles,
     )
 

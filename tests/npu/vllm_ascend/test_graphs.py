@@ -141,7 +141,7 @@ def captured(layers, runner, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(monitor, "cudagraph_capturing_enabled", True)
     graphs.set_graph_params({SIZE})
 
-    def make(module: types.ModuleType = graphs) -> Model:
+    def make(module: Any = graphs) -> Model:
         module.get_graph_params = graphs.get_graph_params
         torch.manual_seed(0)
         model = Model(backend, module, runner)
