@@ -105,6 +105,7 @@ ROOMS = (
     Room("parser", ("tests/jobs",)),
     Room("parser", ("tests/api/parser_for_requests.py",)),
     Room("api", ("tests/api",), without=("tests/api/parser_for_requests.py",)),
+    Room("api", ("docs/examples",)),
     Room("parser", ("tests/fuzz",)),
     Room("browser", ("tests/web",)),
     Room("client", ("tests/tools",)),

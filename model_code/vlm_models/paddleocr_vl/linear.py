@@ -3,7 +3,8 @@
 
 On CPUs, oneDNN applies GELU, or adds the residual, while a block of the product is still in a register, and takes
 weights that were put into its blocked layout once instead of in every call. The operators are those that
-torch.compile's CPU back end calls; where a release of torch lacks them, the plain path runs.
+torch.compile's CPU back end calls; where a release of torch lacks them, or the processor the instructions, the plain
+path runs.
 """
 
 from __future__ import annotations
@@ -53,13 +54,18 @@ def fused(layer: LinearBase) -> LinearBase:
     available = (
         current_platform.is_cpu()
         and type(layer.quant_method) is UnquantizedLinearMethod
-        and layer.params_dtype in (torch.float32, torch.bfloat16)
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        and multiplies(layer.params_dtype)
     )
     if available:
         layer.quant_method = OneDnnLinearMethod()
     return layer
+
+
+def multiplies(dtype: torch.dtype) -> bool:
+    """Whether oneDNN takes such weights on this processor: bfloat16 needs AVX-512 or AVX-NE-CONVERT."""
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def ready(layer: object) -> TypeGuard[OneDnnLayer]:
