@@ -100,7 +100,7 @@ def test_nothing_is_lost_with_a_server_that_is_away(servers: list[SimulatedVlm])
 
 
 def test_addresses_are_checked() -> None:
-    with pytest.raises(ValidationError, match="VLM_FURTHER_URLS is 'b:8000'; expected"):
+    with pytest.raises(ValidationError, match="'b:8000' cannot be used; expected API roots"):
         Settings(vlm_url="http://a/v1", vlm_further_urls="http://c/v1, b:8000")
     settings = Settings(vlm_url="http://a/v1/", vlm_further_urls="http://b/v1, http://a/v1,")
     assert settings.vlm_urls == ("http://a/v1", "http://b/v1")

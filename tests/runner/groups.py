@@ -54,7 +54,7 @@ class Group:
         return packages
 
 
-# The longest first, so that none is left over at the end.
+# What proves the product comes first, and of that the longest, so that none is left over at the end.
 GROUPS = {
     group.name: group
     for group in (
@@ -76,18 +76,22 @@ GROUPS = {
             some_need=("haproxy", "openssl", "openssh-client", *CHECKERS, *COMPILER),
         ),
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser"), some_need=("curl",)),
-        # README's commands in a minimal root that is made for them.
-        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
-        # The environment fuzz lends its packages to the parser's Python.
-        Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
         Group(
             "types",
             "tools",
             ("tests/types",),
             also=("client", "parser", "corpus", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
         ),
+        # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
+        Group("npu", "npu", ("tests/npu/tower",), packages=COMPILER),
+        # A process of its own, since vLLM keeps the first platform that it finds. The index has vllm-ascend 0.13.0rc1;
+        # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
+        Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), packages=COMPILER),
+        Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), packages=COMPILER),
+        # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
+        Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
         # The family that only the second stack's vLLM has, and the version of PaddleOCR-VL that is served by default.
         Group(
             "plugin-0.13",
@@ -98,14 +102,10 @@ GROUPS = {
         ),
         # Ray, and clusters of several nodes on this machine.
         Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
-        # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
-        Group("npu", "npu", ("tests/npu/tower",), packages=COMPILER),
-        # A process of its own, since vLLM keeps the first platform that it finds. The index has vllm-ascend 0.13.0rc1;
-        # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
-        Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), packages=COMPILER),
-        Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), packages=COMPILER),
-        # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
-        Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
+        # The environment fuzz lends its packages to the parser's Python.
+        Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
+        # README's commands in a minimal root that is made for them.
+        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         # Without pytest's capture: they take minutes, and each stage says what it took.
         Group(
             "images", "tools", ("tests/images/cpu",), some_need=("curl", "openssl"), engine=True, options=("-s", "-v")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -33,12 +34,15 @@ PERCENT = re.compile(rb"\[ *(\d+)%\]")
 class Lanes:
     """One call of scripts/test.sh: its groups, what they came to, and what of them has to run once more.
 
-    Where there are several groups, the output of each goes to `logs`/<group>.log, and is shown if a test failed.
+    Where there are several groups, the output of each goes to `logs`/<group>.log, and is shown if a test failed. After
+    `begin_within_s` no group begins; `unbegun` are those that did not.
     """
 
-    def __init__(self, groups: list[Group], options: list[str], logs: Path) -> None:
+    def __init__(self, groups: list[Group], options: list[str], logs: Path, begin_within_s: float = math.inf) -> None:
         self.tally = Tally()
         self.pytest = PytestRuns()
+        self.unbegun: list[Group] = []
+        self._last_begin = time.monotonic() + begin_within_s
         self._waiting = list(groups)
         self._options = options
         self._logs = logs
@@ -72,6 +76,9 @@ class Lanes:
     def _take(self, with_engine: bool) -> Group | None:
         """The next group: one lane prefers those that need a container engine, the others prefer the rest."""
         with self._taking:
+            if time.monotonic() > self._last_begin:
+                self.unbegun += self._waiting
+                self._waiting.clear()
             if not self._waiting or self.pytest.ended:
                 return None
             group = next((group for group in self._waiting if group.engine == with_engine), self._waiting[0])

@@ -288,6 +288,19 @@ def test_one_lane_prefers_what_needs_an_engine():
     assert [group and group.name for group in order] == ["images", "bundle", "images-ascend", "tools", None]
 
 
+def test_no_group_begins_after_its_time(tmp_path: Path):
+    asked = [groups.GROUPS[name] for name in ("tools", "types")]
+    run = lanes.Lanes(list(asked), [], tmp_path, begin_within_s=-1)
+    run.run()
+    assert run.unbegun == asked and not run.tally.good
+
+
+def test_minutes_that_are_no_number_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv(runner.MINUTES, "soon")
+    assert runner.main(["tools"]) == 2
+    assert capsys.readouterr().err == "error: TEST_MINUTES is 'soon'; expected a number of minutes\n"
+
+
 @contextmanager
 def an_engine() -> Iterator[Engine]:
     yield Engine({"DOCKER_HOST": "unix:///run/of-a-test.sock"})
