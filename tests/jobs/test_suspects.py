@@ -11,6 +11,7 @@ import asyncio
 import itertools
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -71,10 +72,10 @@ class Ready(Readiness):
     def __init__(self) -> None:
         pass
 
-    async def check(self) -> tuple[dict, list[str]]:
+    async def check(self) -> tuple[Any, list[str]]:
         return {}, []
 
-    async def models_in_use(self) -> dict:
+    async def models_in_use(self) -> Any:
         return {}
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from docparser.contract.answers import VlmState
 from docparser.models import selftest, vlm_probe
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -89,7 +90,7 @@ def models(vlm: SimulatedVlm, **settings) -> Readiness:
     return Readiness(own, pool, ServedModel.of(own))
 
 
-async def settled(found: Readiness, until: str = "") -> tuple[dict, str]:
+async def settled(found: Readiness, until: str = "") -> tuple[VlmState, str]:
     """The VLM's state and the trouble, once the trouble is none or contains ``until``."""
     deadline = time.monotonic() + 120
     while True:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -93,7 +94,7 @@ def test_a_cut_text_is_doubtful_and_one_that_is_missing_is_not():
 
 def test_blocks_without_one_get_no_members():
     """The setting is off, or the page was parsed before there was one."""
-    entries = [{"block_id": 0}, {"block_id": 1}]
+    entries: list[Any] = [{"block_id": 0}, {"block_id": 1}]
     certainty.tell(entries, [None, None])
     assert entries == [{"block_id": 0}, {"block_id": 1}]
 
