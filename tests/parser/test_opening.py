@@ -177,20 +177,20 @@ def text(colour: tuple[int, ...], share: float = 0.2) -> Image.Image:
 
 
 @pytest.mark.parametrize(
-    ("image", "ground"),
+    ("image", "ground", "print"),
     [
-        (text((255, 255, 255, 255)), 0),
-        (text((255, 230, 90, 255)), 0),
-        (text((0, 0, 0, 255)), 255),
-        (text((120, 120, 120, 255)), 255),
-        (text((255, 255, 255, 255), share=0.8), 255),  # a white card with transparent corners
-        (Image.new("RGBA", (100, 100), (255, 255, 255, 0)), 255),
+        (text((255, 255, 255, 255)), 255, 0),  # as its negative: dark print on white paper
+        (text((255, 230, 90, 255)), 0, (90, 230, 255)),
+        (text((0, 0, 0, 255)), 255, 0),
+        (text((120, 120, 120, 255)), 255, 120),
+        (text((255, 255, 255, 255), share=0.8), 255, 255),  # a white card with transparent corners
+        (Image.new("RGBA", (100, 100), (255, 255, 255, 0)), 255, 255),
     ],
 )
 @pytest.mark.parametrize("format", ["PNG", "WEBP", "TIFF"])
-def test_transparent_pictures_stand_on_the_ground_that_makes_them_legible(pages, image, ground, format):
+def test_transparent_pictures_stand_on_the_ground_that_makes_them_legible(pages, image, ground, print, format):
     (page,) = pages(samples.save(image, format, **({"lossless": True} if format == "WEBP" else {})))
-    assert (page.pixels[99, 99] == ground).all()
+    assert (page.pixels[99, 99] == ground).all() and (page.pixels[1, 1] == print).all()
 
 
 def noise(size: tuple[int, int] = (120, 90)) -> Image.Image:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from PIL import Image
+from PIL import Image, ImageChops, ImageOps
 from PIL.TiffImagePlugin import TiffImageFile
 
 # Tags of TIFF 6.0.
@@ -17,16 +17,19 @@ WHITE_IS_ZERO, UNSIGNED = 0, 1
 
 STRIP_PIXELS = 4 << 20
 LIGHT = 160  # of 255; text that is lighter stands on a dark ground
+GREY = 24  # of 255; colours whose parts differ by less are none
 SEEN = 32  # of 255; what is more transparent is a shadow
 
 
 class Tones(NamedTuple):
-    """``full`` is the value of white in wide grey, None in other pictures; ``ground`` lies below transparent parts."""
+    """``full`` is the value of white in wide grey, None in other pictures; ``ground`` lies below transparent parts.
+    ``negative``: what stands on it then changes black and white, since models know dark print on white paper best."""
 
     full: float | None = None
     white_is_zero: bool = False
     unsigned: bool = False  # 32 bits, which Pillow takes for signed ones
     ground: str | None = None
+    negative: bool = False
 
     @classmethod
     def of(cls, image: Image.Image) -> Tones:
@@ -40,7 +43,10 @@ class Tones(NamedTuple):
             tones = cls(1.0, tags.get(PHOTOMETRIC) == WHITE_IS_ZERO, bits == 32 and format == UNSIGNED)
             peak = max(extrema(tones._grey(strip))[1] for strip in strips(image))
             return tones._replace(full=_full(peak, image.mode, bits))
-        return cls(ground=_ground(image)) if image.has_transparency_data else cls()
+        if not image.has_transparency_data:
+            return cls()
+        ground, coloured = _ground(image)
+        return cls(ground=ground, negative=ground == "black" and not coloured)
 
     def plain(self, image: Image.Image) -> Image.Image:
         """A part of the picture in 1, L or RGB."""
@@ -51,7 +57,8 @@ class Tones(NamedTuple):
             return self._grey(image).point(lambda value: value * scale + 0.0).convert("L")
         if self.ground is not None:
             over = image.convert("RGBA")
-            return Image.alpha_composite(Image.new("RGBA", over.size, self.ground), over).convert("RGB")
+            shown = Image.alpha_composite(Image.new("RGBA", over.size, self.ground), over).convert("RGB")
+            return ImageOps.invert(shown) if self.negative else shown
         return image if image.mode in ("1", "L", "RGB") else image.convert("RGB")
 
     def _grey(self, image: Image.Image) -> Image.Image:
@@ -90,13 +97,17 @@ def _full(peak: float, mode: str, bits: int) -> float:
     return max(peak, 32767.0 if mode == "I" and bits == 16 else 65535.0)  # which are signed
 
 
-def _ground(image: Image.Image) -> str:
-    """White; black where no more than half is drawn, and that is light."""
-    drawn = light = 0
+def _ground(image: Image.Image) -> tuple[str, bool]:
+    """White, or black where no more than half is drawn and that is light; and whether any of it has a colour."""
+    drawn = light = most = 0
     for strip in strips(image):
         coloured = strip.convert("RGBA")
         seen = coloured.getchannel("A").point(lambda value: 255 * (value >= SEEN))
         counts = coloured.convert("L").histogram(mask=seen)
         drawn += sum(counts)
         light += sum(value * count for value, count in enumerate(counts))
-    return "black" if 0 < 2 * drawn <= image.width * image.height and light > LIGHT * drawn else "white"
+        red, green, blue, _ = coloured.split()
+        for one, other in ((red, green), (green, blue)):
+            most = max(most, *ImageChops.multiply(ImageChops.difference(one, other), seen).getextrema())
+    dark = 0 < 2 * drawn <= image.width * image.height and light > LIGHT * drawn
+    return ("black" if dark else "white"), most >= GREY
