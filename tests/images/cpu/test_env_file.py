@@ -50,7 +50,7 @@ def test_who_follows_an_errors_words_raises_the_limit(
 
     def send() -> tuple[str, str]:
         project.compose("up", "--detach", "--no-build", "--no-deps", "parser")
-        words = ["curl", "-sS", "--noproxy", "*", "--retry-connrefused", "--retry", "60", "--retry-delay", "1"]
+        words = ["curl", "-sS", "--noproxy", "*", "--retry-all-errors", "--retry", "60", "--retry-delay", "1"]
         subprocess.run([*words, "-o", "/dev/null", f"{url}/health"], check=True, timeout=120)
         words = ["curl", "-s", "--noproxy", "*", "-w", "\n%{http_code}", "-F", f"file=@{tmp_path / 'large.pdf'}"]
         said = subprocess.run([*words, f"{url}/parse"], stdout=subprocess.PIPE, text=True, timeout=300).stdout
