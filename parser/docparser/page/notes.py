@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 
 from docparser.contract.answers import Note
-from docparser.page.long_pages import MOST_STRETCHED
+from docparser.page.long_pages import EDGE, MOST_STRETCHED
 
 # The kinds.
 LONG = "long"  # the layout model sees pages squeezed into a square
@@ -29,7 +29,6 @@ DARKEST_PAPER = 100
 LOOKED_AT = 500_000  # pixels of the small copy: an A4 page at 144 dpi has a quarter of its own
 
 CELL = 8  # pixels of the small copy; a line of print is about two high
-EDGE = 40  # levels of 255 between neighbours
 PRINT = 5  # edges in a cell of 64 pixels: letters have more, rules and the borders of pictures fewer
 WORD = 4  # cells across; what is narrower is a rule, a line's number or a speck
 UNREAD_SHARE = 0.02  # of the page's print
@@ -48,10 +47,6 @@ MIXED_SHARE, LEAST_WORDS = 0.2, 20  # pages of code have up to 0.12
 Box = Sequence[float]  # left, top, right, bottom
 
 
-def note(kind: str, message: str) -> Note:
-    return {"kind": kind, "message": message}
-
-
 def page_notes(page: np.ndarray, boxes: Iterable[Box] | None, texts: Iterable[str], *, squeezed: bool) -> list[Note]:
     """``page``: uint8 ``[height, width, 3]``, blue first. ``boxes``: where its blocks are, in pixels; None for a page
     that was read whole. ``texts``: what the VLM read, but for formulas. ``squeezed``: a model saw all of it at once."""
@@ -59,18 +54,25 @@ def page_notes(page: np.ndarray, boxes: Iterable[Box] | None, texts: Iterable[st
     height, width = page.shape[:2]
     times = max(height, width) / min(height, width)
     if squeezed and times > MOST_STRETCHED:
-        found.append(note(LONG, f"the page is {times:.1f} times as long as wide, and small text may be lost; cut it"))
+        found.append(
+            Note(
+                kind=LONG, message=f"the page is {times:.1f} times as long as wide, and small text may be lost; cut it"
+            )
+        )
     texts = [text for text in texts if text.strip()]
     step = max(1, round((height * width / LOOKED_AT) ** 0.5))
     small = np.ascontiguousarray(page[::step, ::step, 1])
     if not texts and (tone := _one_tone(small)):
-        return [*found, note(tone, f"the page is {tone}: one tone all over")]
+        return [*found, Note(kind=tone, message=f"the page is {tone}: one tone all over")]
     along, down = _edges(small)
     if boxes is not None:
         found += _unread(along, boxes, step) + _nonsense(texts)
     if _stands_on_its_side(cv2.bitwise_or(along, down)):
         found.append(
-            note(SIDEWAYS, "lines of print run from top to bottom; if the page stands on its side, turn it upright")
+            Note(
+                kind=SIDEWAYS,
+                message="lines of print run from top to bottom; if the page stands on its side, turn it upright",
+            )
         )
     return found
 
@@ -97,7 +99,11 @@ def _nonsense(texts: Iterable[str]) -> list[Note]:
     words = [word for word in WORDS.findall(text) if re.search(LETTER, word)]
     if len(words) < LEAST_WORDS or sum(map(bool, map(MIXED.search, words))) < MIXED_SHARE * len(words):
         return []
-    return [note(NONSENSE, "what was read looks like no text; see whether the page stands upright and is sharp")]
+    return [
+        Note(
+            kind=NONSENSE, message="what was read looks like no text; see whether the page stands upright and is sharp"
+        )
+    ]
 
 
 def _over(values: np.ndarray, least: int) -> np.ndarray:
@@ -130,7 +136,7 @@ def _unread(along: np.ndarray, boxes: Iterable[Box], step: int) -> list[Note]:
     left, top, width, height = (int(value) * scale for value in stats[missed.argmax()][:4])
     place = f"{left}, {top}, {left + width}, {top + height}"
     told = f"{share:.0%} of the page's print lies in no block and was not read"
-    return [note(UNREAD, f"{told}; the largest place is [{place}] (left, top, right, bottom in pixels)")]
+    return [Note(kind=UNREAD, message=f"{told}; the largest place is [{place}] (left, top, right, bottom in pixels)")]
 
 
 def _stands_on_its_side(ink: np.ndarray) -> bool:

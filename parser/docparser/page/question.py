@@ -15,7 +15,7 @@ from PIL import Image
 
 TEXT_PROMPT, TABLE_PROMPT = "OCR:", "Table Recognition:"
 QUALITY = 75  # of the JPEG, Pillow's own: PaddleX sends crops so
-MOST_STRETCHED = 200  # PaddleOCR-VL refuses a picture that is more times as long as wide
+LONGEST_STRIP = 200  # PaddleOCR-VL refuses a picture that is more times as long as wide
 MAX_NEW_TOKENS = 4096  # where the request says nothing
 
 
@@ -70,7 +70,7 @@ class Question:
 def widened(picture: np.ndarray) -> np.ndarray:
     """A strip that the VLM would refuse, with its own paper added at both of its long sides; any other as it is."""
     height, width = picture.shape[:2]
-    lacking = math.ceil(max(height, width) / MOST_STRETCHED) - min(height, width)
+    lacking = math.ceil(max(height, width) / LONGEST_STRIP) - min(height, width)
     if lacking <= 0:
         return picture
     before, after = lacking // 2, lacking - lacking // 2
