@@ -67,7 +67,7 @@ FAULTS = (
         "os.kill(os.getppid(), signal.SIGTERM)",
         "os.kill(os.getpid(), signal.SIGTERM)",
         "tools",
-        ("tests/bundle/test_containers.py",),
+        ("tests/bundle/test_supervision.py",),
     ),
     Fault(
         "next-frame-of-a-tiff",
