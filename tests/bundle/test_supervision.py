@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -81,10 +82,13 @@ def test_a_container_ends_with_the_status_of_the_program_that_gave_up(tmp_path: 
     with subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) as container:
         assert container.stdout
         said = ""
+        late = threading.Timer(60, container.kill)  # one that does not end would keep its output open
+        late.start()
         for line in container.stdout:
             said += line
             if line == "begun\n" and not status:
                 container.terminate()
+        late.cancel()
         assert container.wait(60) == status, said
     assert said.count("begun\n") == 1, "a wrong configuration is not tried again"
 
