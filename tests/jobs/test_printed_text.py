@@ -14,6 +14,7 @@ import os
 import random
 import re
 import subprocess
+import types
 import unicodedata
 from collections.abc import Callable, Iterable
 from html.parser import HTMLParser
@@ -25,6 +26,7 @@ import openpyxl
 import pypdfium2
 import pytest
 from openpyxl.utils.escape import unescape
+from paddlex.inference.common.result.converter.markdown_format_funcs import format_para_title
 from PIL import Image
 
 from docparser.convert.document import ResultDocument, Source
@@ -289,6 +291,19 @@ def test_word_as_libreoffice_reads_it(tmp_path: Path):
     )
     assert (tmp_path / "signs.txt").is_file(), done.stdout + done.stderr
     same((tmp_path / "signs.txt").read_text("utf-8-sig").split("\n"), (text for _, text in blocks))
+
+
+HEADINGS = ("Ipsum labore ut consectetur.", "3D printing", "2.Method", "4. Results...", "A [b](c) d.", "第三章 结论")
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_headings_of_the_markdown_are_as_printed(heading: str):
+    """PaddleX's own function writes the heading that goes in."""
+    block = types.SimpleNamespace(content=heading, title_level=None)
+    entry = page([("paragraph_title", heading), ("text", "Words.")])
+    entry["markdown"]["text"] = f"{format_para_title(block)}\n\nWords."
+    level = len(format_para_title(block).split()[0])
+    assert convert(document([entry]), "md").decode() == f"{'#' * level} {heading}\n\nWords.\n"
 
 
 @pytest.mark.parametrize("format", ["html", "docx"])

@@ -52,11 +52,11 @@ def _entries(document: ResultDocument) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
-    _write_pages((page.text.strip() for page in document.pages), sink)
+    _write_pages((to_markdown.with_printed_headings(page).strip() for page in document.pages), sink)
 
 
 def _escaped_markdown(document: ResultDocument, sink: BinaryIO) -> None:
-    _write_pages(map(to_markdown.page_markdown, document.pages), sink)
+    _write_pages(map(to_markdown.escaped_markdown, document.pages), sink)
 
 
 def _write_pages(texts: Iterable[str], sink: BinaryIO) -> None:

@@ -146,7 +146,7 @@ class Levels:
     """The levels of a page's headings: those that PaddleX gave them in the page's Markdown, else by their numbers."""
 
     def __init__(self, markdown: str) -> None:
-        self._said = {_key(match[2]): len(match[1]) for match in HEADING.finditer(markdown)}
+        self._said = {title_key(match[2]): len(match[1]) for match in HEADING.finditer(markdown)}
 
     def of(self, label: str, text: str) -> int:
         """0 for what is no heading."""
@@ -154,11 +154,12 @@ class Levels:
             return 0
         numbered = NUMBERED.match(text) if label == "paragraph_title" else None
         by_number = TITLES[label] + (numbered[1].count(".") if numbered else 0)
-        return min(self._said.get(_key(text), by_number), 6)
+        return min(self._said.get(title_key(text), by_number), 6)
 
 
-def _key(text: str) -> str:
-    """PaddleX takes blanks and full stops from the ends of titles."""
+def title_key(text: str) -> str:
+    """What a title and its heading in PaddleX's Markdown have in common: PaddleX takes full stops from titles' ends, and
+    sets a blank behind their numbers."""
     return "".join(text.split()).rstrip(".").casefold()
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages as Markdown in which every sign that was printed is escaped, so that readers of Markdown show it.
+"""Pages as Markdown: PaddleOCR's with its headings as printed, or written anew with every printed sign escaped.
 
-The answer's own Markdown is PaddleOCR's, which escapes nothing. Rules: CommonMark 0.31, and of GitHub's flavour
-tables, strikethrough and formulas between dollars.
+PaddleOCR's escapes nothing. Rules of the other: CommonMark 0.31, and of GitHub's flavour tables, strikethrough and
+formulas between dollars.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas
-from docparser.convert.parts import CAPTIONS, Part
+from docparser.convert.parts import CAPTIONS, HEADING, Part, title_key
 from docparser.convert.to_html import picture_html, table_html
 
 BACKSLASH = r"\\"  # in a replacement
@@ -21,7 +21,13 @@ BEGINS = re.compile(r"\A(?:(?=[#+=-])|[0-9]{1,9}(?=[.)]))")
 ENDS = re.compile(r"(?<= )(?=#+\Z)")
 
 
-def page_markdown(page: ResultPage) -> str:
+def with_printed_headings(page: ResultPage) -> str:
+    """PaddleOCR's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing")."""
+    printed = {title_key(part.text): " ".join(part.text.split()) for part in page.parts if part.level}
+    return HEADING.sub(lambda found: f"{found[1]} {printed.get(title_key(found[2]), found[2])}", page.text)
+
+
+def escaped_markdown(page: ResultPage) -> str:
     """Blocks are paragraphs, and a block's lines too. Tables are HTML, as PaddleOCR writes them."""
     return "\n\n".join(filter(None, map(_part, page.parts)))
 

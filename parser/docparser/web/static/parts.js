@@ -56,7 +56,7 @@ function content(block, settings) {
   return settings.format_block_content && !NEVER_FORMATTED.includes(block.block_label) ? text.replace(FORMATTED, "").trim() : text;
 }
 
-/** PaddleX takes blanks and full stops from the ends of titles. */
+/** What a title and its heading in PaddleX's Markdown have in common: it takes full stops from titles' ends. */
 const key = (text) => text.replace(/\s+/g, "").replace(/\.+$/, "").toLowerCase();
 
 /** The formula with its number where the Markdown has it (`showFormulaNumber`). */
