@@ -146,6 +146,15 @@ def test_a_request_whose_replica_dies_is_answered_by_another(front: Balancer, si
     assert size in front.replicas[0].received, "the dying replica was never tried"
 
 
+def test_a_request_that_ends_replicas_is_sent_to_two_of_them(front: Balancer):
+    for replica in front.replicas:
+        replica.behaviour = "die"
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        front.post(1000)
+    assert caught.value.code == 502
+    assert sorted(replica.received.count(1000) for replica in front.replicas) == [1, 1]
+
+
 def test_a_request_larger_than_the_buffer_passes_but_is_not_tried_again(front: Balancer):
     size = 3 * MEGABYTE
     assert front.post(size)["bytes"] == size
