@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's scheduler and vllm-ascend's whole runner read the golden blocks, as transformers recorded them.
+
+Real: the launcher's configuration, vLLM's processor and scheduler, NPUModelRunner from its weights to its sampled
+tokens, with prompts and decodes of several requests in one step. Simulated: the operators (strict, on the CPU), streams
+and events. Not shown: memory (the profiling run is tests/npu/vllm_ascend/test_memory_of_a_die.py's), graphs, kernels.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from selftest.check import NAME, NEAR_TIE, blocks
+from served_weights.catalog import Question
+from tests.support import simulated_graphs
+from tests.support.paths import ROOT
+
+DEMO = ROOT / "models/demo"
+WEIGHTS = DEMO / "PaddleOCR-VL"
+CACHE_BYTES = 256 << 20
+TOKENS = 24  # of each block
+NOTHING = types.SimpleNamespace(record=lambda *_: None, synchronize=lambda: None, wait=lambda *_: None)
+# Of torch.npu: what the runner asks of a device beside its graphs and streams.
+DEVICE = {
+    "Event": lambda *_, **__: NOTHING,
+    "default_stream": lambda *_: None,
+    "max_memory_allocated": lambda *_: 0,
+    "memory_allocated": lambda *_: 0,
+    "reset_peak_memory_stats": lambda *_: None,
+}
+
+
+@pytest.fixture
+def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A device that is the CPU: torch.npu's functions, and the operators that vLLM and vllm-ascend register for it."""
+    from vlm_models.paddleocr_vl.attention import NpuFusionAttention
+
+    monkeypatch.setattr(NpuFusionAttention, "supports", classmethod(lambda *_: True))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, *_: self)
+    monkeypatch.setattr("vllm.v1.worker.gpu_model_runner.is_pin_memory_available", lambda: False)
+    simulated_graphs.install(torch.npu, monkeypatch)
+    for name, stand_in in DEVICE.items():
+        monkeypatch.setattr(torch.npu, name, stand_in)
+    library = torch.library.Library("vllm", "IMPL")
+    found = importlib.import_module("vllm.attention.layer"), layers("ops.register_custom_ops")
+    for module, pattern in zip(found, ("(unified_attention.*)(?<!_fake)", "_(.+)_impl"), strict=True):
+        for name, function in vars(module).items():
+            known = re.fullmatch(pattern, name)
+            if known and torch._C._dispatch_has_kernel_for_dispatch_key(f"vllm::{known[1]}", "PrivateUse1"):
+                library.impl(known[1], function, "CPU")
+    yield
+    library._destroy()
+
+
+def started(config: Any, layers: Any) -> tuple[Any, Any]:
+    """The runner with its weights and cache, and the scheduler of this cache."""
+    from vllm.config import set_current_vllm_config
+    from vllm.v1.core.kv_cache_utils import get_kv_cache_configs
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    config.device_config.device = config.load_config.device = torch.device("cpu")
+    layers("ascend_config").init_ascend_config(config)
+    layers("utils").register_ascend_customop(config)
+    with set_current_vllm_config(config):
+        runner = layers("worker.model_runner_v1").NPUModelRunner(config, torch.device("cpu"))
+        runner.load_model()
+        [cache] = get_kv_cache_configs(config, [runner.get_kv_cache_spec()], [CACHE_BYTES])
+        config.cache_config.num_gpu_blocks = cache.num_blocks
+        runner.initialize_kv_cache(cache)
+    size = config.cache_config.block_size
+    return runner, Scheduler(config, cache, StructuredOutputManager(config), block_size=size)
+
+
+def processing(config: Any) -> tuple[Any, Any]:
+    """What makes a request of a prompt, and its tokenizer."""
+    try:
+        from vllm.tokenizers import get_tokenizer
+        from vllm.v1.engine.input_processor import InputProcessor as Processor
+    except ImportError:  # the names of vLLM 0.11.1
+        from vllm.transformers_utils.tokenizer import get_tokenizer
+        from vllm.v1.engine.processor import Processor
+    tokenizer = get_tokenizer(str(WEIGHTS))
+    return Processor(config, tokenizer), tokenizer
+
+
+def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: Question) -> Any:
+    from vllm import SamplingParams
+    from vllm.v1.request import Request
+
+    said = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": question.prompt}]}]
+    prompt = {
+        "prompt": tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True),
+        "multi_modal_data": {"image": Image.open(picture).convert("RGB")},
+        "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
+    }
+    made = processor.process_inputs(name, prompt, SamplingParams(temperature=0, max_tokens=TOKENS))
+    made = made[1] if isinstance(made, tuple) else made
+    return Request.from_engine_core_request(made, None)
+
+
+def run(runner: Any, scheduler: Any, requests: list[Any]) -> tuple[dict[str, list[int]], int]:
+    """The tokens of each request, and how many steps had prompts beside decodes: each request comes a step after the
+    one before it."""
+    tokens: dict[str, list[int]] = {request.request_id: [] for request in requests}
+    waiting, mixed = list(requests), 0
+    while waiting or scheduler.has_unfinished_requests():
+        if waiting:
+            scheduler.add_request(waiting.pop(0))
+        step = scheduler.schedule()
+        mixed += len({count > 1 for count in step.num_scheduled_tokens.values()}) > 1
+        made = runner.execute_model(step)
+        made = runner.sample_tokens(None) if made is None else made
+        for outputs in scheduler.update_from_output(step, made).values():
+            for one in outputs.outputs:
+                tokens[one.request_id] += one.new_token_ids
+    return tokens, mixed
+
+
+def test_the_golden_blocks_are_read_as_recorded(on_the_host: None, layers: Any, engine_config: Any):
+    config = engine_config(MODELS_DIR=str(DEMO), VLM_ENFORCE_EAGER="1")
+    runner, scheduler = started(config, layers)
+    processor, tokenizer = processing(config)
+    recorded = json.loads((WEIGHTS / NAME).read_text())
+    question = Question.from_entry(recorded["question"], NAME)
+    requests = [request(path.name, processor, tokenizer, path, question) for path in blocks()]
+    tokens, mixed = run(runner, scheduler, requests)
+    assert mixed >= 3
+    for block in recorded["blocks"]:
+        ours, theirs = tokens[block["image"]], block["tokens"][:TOKENS]
+        assert len(ours) == len(theirs)
+        same = next((at for at, pair in enumerate(zip(ours, theirs)) if len(set(pair)) > 1), len(theirs))
+        assert same == len(theirs) or block["margins"][same] < NEAR_TIE, (block["text"], tokenizer.decode(ours))
