@@ -72,8 +72,8 @@ BUILDS = (
     Setting(
         "SOC_VERSION",
         "",
-        "The chip's full name, where it is another: `ascend910_93..` is an A3, `ascend910b..` an A2, "
-        "`ascend310p..` a 310P.",
+        "The chip's full name, where it is another: `ascend910_93..` is an A3, `ascend910b..` an A2 "
+        "(docs/install.md#which-atlas).",
         shown="of ATLAS",
     ),
     Setting(

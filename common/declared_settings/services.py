@@ -41,9 +41,9 @@ HARDWARE_AND_WEIGHTS = (
     Choice(
         "ATLAS",
         "a3",
-        "The kind of the node's dies: `a3`, `a2` or `310p` (vllm-ascend calls 310P experimental). It chooses "
-        "the base image, the kernels and the dies files; `common/atlas.py` has the table.",
-        values=("a3", "a2", "310p"),
+        "The kind of the node's dies: `a3` or `a2`; no stack serves a 310P. It chooses the base image, the kernels "
+        "and the dies files; `common/atlas.py` has the table.",
+        values=("a3", "a2"),
     ),
     Setting(
         "NPU_IDS",
@@ -118,7 +118,7 @@ VLM_SERVER = (
         "VLM_GRAPH_MODE",
         "",
         "Ascend: `none`, `piecewise`, or with `STACK=0.13.0` `full_decode_only`; both stacks take `full_and_piecewise` "
-        "for `piecewise`, and refuse `full`. A 310P has no graphs. Acceptance measures which is fastest "
+        "for `piecewise`, and refuse `full`. Acceptance measures which is fastest "
         "(docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="piecewise",

@@ -62,15 +62,10 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         str(model.chat_template_file),
         "--chat-template-content-format",
         "openai",
-        *flags(derived(settings).fill(merged)),
+        *flags(Host.measure().fill(merged)),
         *settings.arguments,
         *extra,
     ]
-
-
-def derived(settings: Settings) -> Host:
-    """The machine, with the type that its dies compute with, where it has some."""
-    return Host.measure(dtype=settings.product.dtype if settings.product else None)
 
 
 def shares_of_a_die(arguments: Mapping[str, Any], replicas: int) -> dict[str, Any]:
@@ -128,8 +123,5 @@ def build_environment(
     defaults = {**serving.environment, **serving.hardware[settings.weights.hardware].environment}
     if weights.demo:
         defaults.update(serving.models[weights.model.name].demo_environment)
-    own = {name: str(value) for name, value in derived(settings).fill(defaults).items()}
-    # An empty VLM_ATTENTION, as compose passes it, is none.
-    if settings.product and not env.get("VLM_ATTENTION"):
-        env = {**env, "VLM_ATTENTION": settings.product.attention}
+    own = {name: str(value) for name, value in Host.measure().fill(defaults).items()}
     return {**own, **env}

@@ -25,16 +25,15 @@ KV_SHARE = 1 / 8
 
 @dataclass(frozen=True)
 class Host:
-    """cores: that this process may use; memory: bytes that it may use; dtype: what the model computes with."""
+    """cores: that this process may use; memory: bytes that it may use; dtype: what its processor computes with."""
 
     cores: int
     memory: int
     dtype: str
 
     @classmethod
-    def measure(cls, root: Path = Path("/"), dtype: str | None = None) -> Host:
-        """The machine, or the part of it that a container gets. ``root`` holds proc and sys; ``dtype`` is the
-        accelerator's, where the processor does not compute."""
+    def measure(cls, root: Path = Path("/")) -> Host:
+        """The machine, or the part of it that a container gets. ``root`` holds proc and sys."""
         info = text(root / "proc/cpuinfo")
         flags = {
             flag
@@ -54,8 +53,8 @@ class Host:
         if quota.isdigit() and period.isdigit():
             cores = min(cores, max(1, int(quota) // int(period)))
         # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32 itself.
-        own = "bfloat16" if flags & BFLOAT16_FLAGS else "float32"
-        return cls(cores, min(sizes, default=8 * GIB), dtype or own)
+        dtype = "bfloat16" if flags & BFLOAT16_FLAGS else "float32"
+        return cls(cores, min(sizes, default=8 * GIB), dtype)
 
     def values(self) -> dict[str, Any]:
         """Argument or environment variable -> value, for everything that may be `derived`."""

@@ -75,13 +75,6 @@ class Settings:
         if graph_mode and weights.hardware == "cpu":
             raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
         product = atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc) if weights.hardware == "ascend" else None
-        if product and not product.graphs:
-            if graph_mode not in ("", "none"):
-                raise UsageError(
-                    f"VLM_GRAPH_MODE is {graph_mode!r}, but vllm-ascend has no graphs on {product.title}; "
-                    "leave it empty"
-                )
-            eager = True
         if graph_mode not in ("", "none") and eager:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
         try:

@@ -359,7 +359,7 @@ def test_a_health_probe_asks_the_service_itself(status: int):
 
 @pytest.mark.parametrize(
     ("name", "generation", "count", "memory"),
-    [("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P", 2, 43693)],
+    [("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P3", 2, 43693)],
 )
 def test_npu_smi(name: str, generation: str, count: int, memory: int):
     report = npu_smi.parse((SAMPLES / f"{name}.txt").read_text())

@@ -14,10 +14,11 @@ import pytest
 
 import atlas
 from bundle.image_build import kernel_wheel
+from tests.support.paths import ROOT
 from tool_errors import EnvironmentSetupError, UsageError
 
 POINTS = '{"vllm.platform_plugins": ["ascend = vllm_ascend:register"], "vllm.general_plugins": ["a = b:c", "d = e:f"]}'
-TYPES = {"a3": "A3", "a2": "A2", "310p": "_310P"}
+TYPES = {"a3": "A3", "a2": "A2"}
 
 
 @pytest.fixture
@@ -103,3 +104,12 @@ def test_an_image_of_another_chip_is_refused(tree: Path, product: atlas.Product)
         else:
             with pytest.raises(EnvironmentSetupError, match=f"was compiled for {kind}; expected"):
                 kernel_wheel.check(packed(tree), product.soc)
+
+
+@pytest.mark.parametrize("soc", ["910c", "ascend910_9399", "ascend310p3"])
+def test_a_chip_that_no_stack_serves_is_refused_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch, soc: str):
+    script = (ROOT / "operations/bundle/image_build/build_kernels.sh").read_text()
+    assert 0 < script.index("kernel_wheel chip") < script.index("uv build")
+    monkeypatch.setenv("SOC_VERSION", soc)
+    with pytest.raises(UsageError, match="310P" if "310p" in soc else "SOC_VERSION is"):
+        kernel_wheel.main(["chip"])

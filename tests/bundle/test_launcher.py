@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import atlas
 from served_weights.vlm import VlmWeights, find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
 from tool_errors import UsageError
-from vlm_models.settings import ATTENTION
 from vlm_server.command import build_command, build_environment, flags, max_num_seqs
 from vlm_server.die_memory import check_die_memory
 from vlm_server.host import Host
@@ -184,22 +182,9 @@ def test_replicas_that_find_no_memory_on_a_die_are_refused_with_the_arithmetic(
                 check_die_memory(chosen, command, resolve(chosen), total)
 
 
-@pytest.mark.parametrize("product", atlas.PRODUCTS, ids=atlas.KEYS)
-def test_what_follows_from_the_chip(tmp_path: Path, product: atlas.Product):
-    make_weights(tmp_path / "PaddleOCR-VL")
-    chosen = settings(tmp_path, HARDWARE="ascend", SOC_VERSION=product.soc)
-    command = build_command(chosen, SERVING, resolve(chosen), [])
-    assert value(command, "--dtype") == product.dtype and ("--enforce-eager" in command) is not product.graphs
-    env = build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": ""})
-    assert env["VLM_ATTENTION"] == product.attention and product.attention in ATTENTION
-    own = {"VLM_ATTENTION": "sdpa"}
-    assert build_environment(chosen, SERVING, resolve(chosen), own)["VLM_ATTENTION"] == "sdpa"
-
-
-def test_no_graphs_where_upstream_has_none(tmp_path: Path):
-    with pytest.raises(UsageError, match="VLM_GRAPH_MODE is 'piecewise', but vllm-ascend has no graphs on 310P"):
-        settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend310p3", VLM_GRAPH_MODE="piecewise")
-    settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend310p3", VLM_GRAPH_MODE="none")
+def test_a_chip_that_no_stack_serves_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"\(310P\): no stack of this bundle serves it; .* or HARDWARE=cpu"):
+        settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend310p3")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +210,6 @@ def test_graphs_that_a_stack_fills_up_wrongly(tmp_path: Path, env: dict[str, str
     [
         ({"HARDWARE": "ascend"}, "0.11.1", ["piecewise", "none"]),
         ({"HARDWARE": "ascend"}, "0.13.0", ["piecewise", "full_decode_only", "none"]),
-        ({"HARDWARE": "ascend", "SOC_VERSION": "ascend310p3"}, "0.13.0", ["none"]),
         ({"HARDWARE": "cpu"}, "0.11.1", [""]),
     ],
 )

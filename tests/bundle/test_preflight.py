@@ -109,19 +109,24 @@ def test_an_a3_node_passes(tmp_path: Path):
     assert {"driver", "devices", "dies", "group", "engine", "compose", "image", "weights"} <= set(found)
 
 
-@pytest.mark.parametrize(("key", "name"), [("a2", "910B4 (A2)"), ("310p", "310P3 (310P)")])
-def test_other_products_pass_with_one_setting(tmp_path: Path, key: str, name: str):
-    """Without it, what is printed is that very setting. With it all passes, and what is experimental is said."""
-    found = by_check(Node(tmp_path / "before", key))["dies"]
-    assert found.level == "FAIL" and name in found.found and found.remedy.startswith(f"ATLAS={key} in .env")
-    node = Node(tmp_path / "after", key, ATLAS=key, NPU_IDS="0")
+def test_an_a2_node_passes_with_one_setting(tmp_path: Path):
+    """Without it, what is printed is that very setting."""
+    found = by_check(Node(tmp_path / "before", "a2"))["dies"]
+    assert found.level == "FAIL" and "910B4 (A2)" in found.found and found.remedy.startswith("ATLAS=a2 in .env")
+    node = Node(tmp_path / "after", "a2", ATLAS="a2", NPU_IDS="0")
     node.change(" 9030 /", " 2859 /")  # an idle die's
-    node.answers["docker", "image"] = json.dumps({"paddleocr-vl.soc": atlas.named(key).soc})
+    node.answers["docker", "image"] = json.dumps({"paddleocr-vl.soc": "ascend910b3"})
     after = by_check(node)
-    product = after.pop("product", None)
     assert {finding.level for finding in after.values()} == {"PASS"}, [show(finding) for finding in after.values()]
-    assert images.vlm(key, "0.11.1") in after["image"].found
-    assert (product is not None) == (key == "310p") and (product is None or "experimental" in product.found)
+    assert images.vlm("a2", "0.11.1") in after["image"].found
+
+
+def test_a_310p_is_named_whatever_is_set(tmp_path: Path):
+    by_chip = by_check(Node(tmp_path / "a3", "310p"))["dies"]
+    assert by_chip.level == "FAIL" and atlas.WHY_UNSERVED in by_chip.remedy and "310P3" in by_chip.found
+    for name, values in {"key": {"ATLAS": "310p"}, "soc": {"SOC_VERSION": "ascend310p3"}}.items():
+        found = by_check(Node(tmp_path / name, "310p", **values))["ATLAS"]
+        assert (found.level, found.found) == ("FAIL", atlas.WHY_UNSERVED)
 
 
 def test_a_kernel_without_landlock_is_a_warning(tmp_path: Path):

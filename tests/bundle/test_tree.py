@@ -77,11 +77,8 @@ def test_messages_name_documents_that_are_there():
         for target in re.findall(r"(?<![\w/.-])docs/[\w/.-]+\.md", path.read_text())
         if not relative(path).startswith("tests/")
     }
-    # A file of vllm-ascend's, and any page.
-    others = {
-        ("common/atlas.py", "docs/source/tutorials/310p.md"),
-        ("common/declared_settings/kinds.py", "docs/NAME.md"),
-    }
+    # Any page.
+    others = {("common/declared_settings/kinds.py", "docs/NAME.md")}
     assert {(name, target) for name, target in named if not (ROOT / target).exists()} == others
 
 

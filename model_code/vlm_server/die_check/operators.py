@@ -2,8 +2,8 @@
 """One operator of each kind that serving calls: inputs, what they should give, and how far a device may be off.
 
 Tolerance: a result in bfloat16 has 8 significant bits, so each rounding on an operator's way errs by at most 2^-8 of
-the value; in float16 it has 11. `roundings` counts them, products accumulated in float32 (2^-24) left out. What is
-compared is the largest difference over the largest expected value.
+the value. `roundings` counts them, products accumulated in float32 (2^-24) left out. What is compared is the largest
+difference over the largest expected value.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ ROUNDING = torch.finfo(shapes.DTYPE).eps / 2
 @dataclass(frozen=True)
 class Operator:
     """`library` is what holds the device's kernel: `torch` (CANN's own operators through PyTorch's names), `npu`
-    (torch_npu), `atb` or `vllm_ascend`. On a CPU all are PyTorch's. `titles` are the products that serve with it: on a
-    310P, vllm-ascend keeps the cache in tiles and calls other operators for the attention over it, which are not tried
-    here."""
+    (torch_npu), `atb` or `vllm_ascend`. On a CPU all are PyTorch's."""
 
     name: str
     library: str
     roundings: int
     inputs: Callable[[], tuple[Tensor, ...]]
     expected: Callable[..., Tensor]
-    titles: tuple[str, ...] = ("A3", "A2", "310P")
 
     @property
     def tolerance(self) -> float:
@@ -96,10 +93,7 @@ def captured() -> tuple[Tensor, ...]:
     return value, shapes.drawn(shapes.HIDDEN, seed=3), weight, bias
 
 
-ON_910 = ("A3", "A2")
-
-
-def tower(name: str, backend: str, library: str, titles: tuple[str, ...]) -> Operator:
+def tower(name: str, backend: str, library: str) -> Operator:
     """The attention of the tower over one of shapes.PASSES; the sizes are looked up when it runs."""
     return Operator(
         shapes.tower(name, backend),
@@ -107,7 +101,6 @@ def tower(name: str, backend: str, library: str, titles: tuple[str, ...]) -> Ope
         6,
         lambda: images(name),
         lambda qkv, cos, sin: reference.tower(qkv, cos, sin, shapes.PASSES[name]),
-        titles,
     )
 
 
@@ -120,14 +113,14 @@ OPERATORS = (
     Operator("layer norm", "torch", 3, lambda: hidden(2), reference.layer_norm),
     Operator("gelu", "torch", 2, lambda: hidden(0), reference.gelu),
     Operator("rms norm", "npu", 2, lambda: hidden(1), reference.rms_norm),
-    Operator("add and rms norm", "npu", 3, lambda: hidden(1, 2), reference.add_rms_norm, ON_910),
+    Operator("add and rms norm", "npu", 3, lambda: hidden(1, 2), reference.add_rms_norm),
     Operator("swiglu", "npu", 3, lambda: hidden(0), reference.swiglu),
     Operator("rotary, three axes", "npu", 3, rotated, reference.mrope),
-    *(tower(name, "npu-fusion", "npu", ON_910) for name in shapes.PASSES),
-    *(tower(name, "npu-atb", "atb", ("A3", "A2", "310P")) for name in shapes.PASSES),
-    Operator("write to the cache", "atb", 0, tokens_to_keep, reference.cache, ON_910),
-    Operator("attention of a prompt", "npu", 4, lambda: queries(sum(shapes.NEW)), reference.prefill, ON_910),
-    Operator("attention of one token", "atb", 4, lambda: queries(len(shapes.CONTEXTS)), reference.decode, ON_910),
+    *(tower(name, "npu-fusion", "npu") for name in shapes.PASSES),
+    *(tower(name, "npu-atb", "atb") for name in shapes.PASSES),
+    Operator("write to the cache", "atb", 0, tokens_to_keep, reference.cache),
+    Operator("attention of a prompt", "npu", 4, lambda: queries(sum(shapes.NEW)), reference.prefill),
+    Operator("attention of one token", "atb", 4, lambda: queries(len(shapes.CONTEXTS)), reference.decode),
     Operator("compiled extension", "vllm_ascend", 0, lambda: hidden(0), reference.copy),
-    Operator("captured graph", "npu", 4, captured, reference.norm_and_linear, ON_910),
+    Operator("captured graph", "npu", 4, captured, reference.norm_and_linear),
 )

@@ -7,18 +7,14 @@ the reference get the same bits.
 
 from __future__ import annotations
 
-import os
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-import atlas
 from vlm_models.paddleocr_vl.passes import MOST_IMAGES
 
-# What the image was built for; on a CPU, the default's.
-PRODUCT = atlas.of_soc(os.environ.get("SOC_VERSION") or atlas.DEFAULT.soc)
-DTYPE: torch.dtype = getattr(torch, PRODUCT.dtype)
+DTYPE = torch.bfloat16
 # The language model (ERNIE-4.5).
 HIDDEN, INTERMEDIATE = 1024, 3072
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, EPSILON = 16, 2, 128, (16, 24, 24), 1e-5

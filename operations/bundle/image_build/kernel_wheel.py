@@ -22,9 +22,9 @@ import atlas
 from tool_errors import EnvironmentSetupError, UsageError, run
 
 # What a worker compares with its device: setup.py's names at 6664a4e and at v0.13.0rc1.
-DEVICE_TYPES = {"a3": ("_910_93", "A3"), "a2": ("_910B", "A2"), "310p": ("_310P",)}
+DEVICE_TYPES = {"a3": ("_910_93", "A3"), "a2": ("_910B", "A2")}
 LIBRARIES = ("vllm_ascend/libvllm_ascend_kernels.so", "vllm_ascend/vllm_ascend_C")
-# Operators of upstream's own, compiled for a 910 only.
+# Operators of upstream's own.
 OPERATORS = "vllm_ascend/_cann_ops_custom/vendors/"
 LEFT_OUT = ("__pycache__", ".pyc")
 
@@ -37,8 +37,7 @@ def check(wheel: Path, soc: str) -> None:
     product = atlas.of_soc(soc)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        wanted = (*LIBRARIES, OPERATORS) if product.key != "310p" else LIBRARIES
-        for start in wanted:
+        for start in (*LIBRARIES, OPERATORS):
             if not any(name.startswith(start) for name in names):
                 raise EnvironmentSetupError(f"{wheel.name} has no {start}*; the lines above say what was left out")
         info = archive.read("vllm_ascend/_build_info.py").decode()
@@ -101,13 +100,15 @@ def pack(sources: Path, output: Path, version: str, torch: str) -> Path:
 
 def main(words: list[str]) -> None:
     match words:
+        case ["chip"]:
+            atlas.of_soc(os.environ["SOC_VERSION"])
         case ["check", wheel]:
             check(Path(wheel), os.environ["SOC_VERSION"])
         case ["pack", sources, output]:
             version, torch = os.environ["VLLM_ASCEND_PACKAGE_VERSION"], os.environ["TORCH_VERSION"]
             check(pack(Path(sources), Path(output), version, torch), os.environ["SOC_VERSION"])
         case _:
-            raise UsageError(f"unknown words {' '.join(words)!r}; expected check WHEEL or pack SOURCES OUTPUT")
+            raise UsageError(f"unknown words {' '.join(words)!r}; expected chip, check WHEEL or pack SOURCES OUTPUT")
 
 
 if __name__ == "__main__":

@@ -131,6 +131,7 @@ def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Produc
     kinds = {die.generation for die in report.dies}
     if kinds != {product.title}:
         fitting = [other.key for other in atlas.PRODUCTS if kinds == {other.title}]
+        why = atlas.WHY_UNSERVED if any(map(atlas.unserved, kinds)) else "vllm-ascend has no kernels for these"
         yield Finding(
             "FAIL",
             "dies",
@@ -138,17 +139,9 @@ def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Produc
             f"{product.title}, as ATLAS says ({product.machines})",
             f"ATLAS={fitting[0]} in .env, then docker compose build vlm or scripts/offline_bundle.sh load ARCHIVE"
             if fitting
-            else "another node: vllm-ascend has no kernels for these",
+            else f"another node: {why}",
         )
         return
-    if product.upstream != "supported":
-        yield Finding(
-            "WARN",
-            "product",
-            f"vllm-ascend calls its support of {product.title} {product.upstream}",
-            "a supported product: " + ", ".join(one.title for one in atlas.PRODUCTS if one.upstream == "supported"),
-            "scripts/acceptance.sh before anything relies on it",
-        )
     chosen_dies = [die for die in report.dies if die.number in wanted]
     sick = [die.number for die in chosen_dies if not die.healthy]
     if sick:

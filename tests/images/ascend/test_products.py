@@ -13,8 +13,8 @@ from tests.images.ascend.conftest import Built, compiled_for
 from tests.images.ascend.test_kernels import KERNELS, MORE_KERNELS, for_device
 
 # What a worker compares with its device, by product and stack.
-DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.13.0": "A2"}, "310p": {"0.11.1": "_310P", "0.13.0": "_310P"}}
-# Upstream's own operators for A2; it has none for a 310P.
+DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.13.0": "A2"}}
+# Upstream's own operators.
 OPERATORS: dict[str, dict[str, set[str]]] = {
     "a2": {
         "0.11.1": {"grouped_matmul_swiglu_quant_weight_nz_tensor_list"},
@@ -25,7 +25,6 @@ OPERATORS: dict[str, dict[str, set[str]]] = {
             "matmul_allreduce_add_rmsnorm",
         },
     },
-    "310p": {"0.11.1": set(), "0.13.0": set()},
 }
 READ_WHEEL = """
 import glob, zipfile
