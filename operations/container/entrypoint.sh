@@ -11,15 +11,23 @@ for folder in /usr/local/Ascend/driver/lib64{,/common,/driver}; do
     fi
 done
 
-# CANN and NNAL (ATB) set their search paths here and nowhere else; their scripts read unset variables.
-for settings in /usr/local/Ascend/ascend-toolkit/set_env.sh /usr/local/Ascend/nnal/atb/set_env.sh; do
-    if [[ -f "$settings" ]]; then
-        set +u
-        # shellcheck source=/dev/null
-        source "$settings"
-        set -u
-    fi
-done
+# CANN and NNAL (ATB) set their search paths here and nowhere else; their scripts read unset variables. ATB's asks torch
+# for its C++ ABI, which would load torch_npu with it. The image's other services (balancer, metrics, fetch_weights) need
+# none of it, and in Kubernetes have less memory than torch takes.
+if [[ "${SERVICE:-}" == vlm ]]; then
+    autoload="${TORCH_DEVICE_BACKEND_AUTOLOAD-unset}"
+    export TORCH_DEVICE_BACKEND_AUTOLOAD=0
+    for settings in "${ASCEND:=/usr/local/Ascend}"/{ascend-toolkit,nnal/atb}/set_env.sh; do
+        if [[ -f "$settings" ]]; then
+            set +u
+            # shellcheck source=/dev/null
+            source "$settings"
+            set -u
+        fi
+    done
+    TORCH_DEVICE_BACKEND_AUTOLOAD="$autoload"
+    [[ "$autoload" != unset ]] || unset TORCH_DEVICE_BACKEND_AUTOLOAD
+fi
 
 mkdir -p "$HOME"
 if (($#)); then

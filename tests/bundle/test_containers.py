@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import re
 import subprocess
 import sys
@@ -355,6 +356,34 @@ def test_a_health_probe_asks_the_service_itself(status: int):
         service.close()
     assert done.returncode == (0 if status == 200 else 1), done.stderr
     assert "the service's own words" in (done.stdout if status == 200 else done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("service", "given", "sourced", "kept"),
+    [
+        ("vlm", None, "00", None),
+        ("vlm", "1", "00", "1"),
+        ("metrics", None, None, None),
+        ("balancer", None, None, None),
+        ("fetch_weights", None, None, None),
+    ],
+)
+def test_cann_is_read_for_the_vlm_alone_and_without_torch_npu(
+    tmp_path: Path, service: str, given: str | None, sourced: str | None, kept: str | None
+):
+    """Simulated: CANN's and ATB's scripts, which note what torch would load where they ask it for its C++ ABI."""
+    for part in ("ascend-toolkit", "nnal/atb"):
+        (tmp_path / part).mkdir(parents=True)
+        text = 'export SOURCED="${SOURCED}${TORCH_DEVICE_BACKEND_AUTOLOAD}"\n'
+        (tmp_path / part / "set_env.sh").write_text(text)
+    env = {"SERVICE": service, "ASCEND": str(tmp_path), "HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    if given:
+        env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = given
+    done = subprocess.run(
+        [ROOT / "operations/container/entrypoint.sh", "env"], env=env, capture_output=True, text=True, check=True
+    )
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert (found.get("SOURCED"), found.get("TORCH_DEVICE_BACKEND_AUTOLOAD")) == (sourced, kept)
 
 
 @pytest.mark.parametrize(
