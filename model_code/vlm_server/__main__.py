@@ -17,7 +17,7 @@ from tool_errors import UsageError, with_place
 
 from .banner import choice, demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
-from .die_memory import check_die_memory
+from .die_memory import fit_to_die
 from .serving import Serving, check_graphs, running_stack
 from .settings import Settings
 
@@ -48,14 +48,14 @@ def main(arguments: list[str]) -> int:
         serving.models[weights.model.name].check_stack(weights.model.name, stack, settings.weights.hardware)
         check_graphs(settings, stack)
         command = build_command(settings, serving, weights, extra)
+        if settings.product:
+            command = fit_to_die(settings, command, weights, npu_smi.least_memory())
         if options.print_command:
             print(shlex.join(command))
             return 0
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
-            if settings.product:
-                check_die_memory(settings, command, weights, npu_smi.least_memory())
             print(json.dumps({"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}))
             return 0
         env = build_environment(settings, serving, weights, os.environ)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the replicas of a die find memory on it, before any of them is started."""
+"""How much key-value cache each replica of a die gets, and whether there is room for it, before any is started."""
 
 from __future__ import annotations
 
@@ -17,37 +17,46 @@ GB = 1e9
 # Bytes of a replica besides weights and cache: CANN's context 0.4 GB, a profiling step's activations 1.0, and 1.3 by
 # which the allocator grows while it serves. Estimates from reports of vllm-ascend on 64 GB dies; none was measured.
 BESIDES = 2.7 * GB
+BLOCKS = "--num-gpu-blocks-override"
 
 
-def cache_bytes(config: Path, blocks: int, block: int) -> int:
-    """Bytes of the key-value cache: two vectors a token, layer and key head, of two bytes each; 0 where config.json
+def token_bytes(config: Path) -> int:
+    """Bytes of a token in the key-value cache: two vectors a layer and key head, of two bytes each; 0 where config.json
     does not say its sizes."""
     said = json.loads(config.read_text(encoding="utf-8"))
     said = {**said, **(said.get("text_config") or {})}
     try:
         width = said.get("head_dim") or said["hidden_size"] // said["num_attention_heads"]
-        return int(blocks * block * said["num_hidden_layers"] * said["num_key_value_heads"] * width * 2 * 2)
+        return int(said["num_hidden_layers"] * said["num_key_value_heads"] * width * 2 * 2)
     except (KeyError, TypeError):
         return 0
 
 
-def check_die_memory(settings: Settings, command: Sequence[str], weights: VlmWeights, total: int | None) -> None:
-    """Raise UsageError, with the arithmetic, where the last replica of a die would find no memory.
+def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, total: int | None) -> list[str]:
+    """`command`, with fewer blocks of cache where a replica's share of the die does not hold those that it names.
 
-    `total` are the bytes of the die, None where npu-smi does not say them. vllm-ascend takes all that is used on the
-    die for its own, so gpu-memory-utilization holds for all replicas together.
+    `total` are the bytes of the die, None where npu-smi does not say them: the command then stays. vllm-ascend takes
+    all that is used on the die for its own, so gpu-memory-utilization holds for all replicas together.
+
+    Raises UsageError, with the arithmetic, where the last replica would find no room for one request of the greatest
+    length.
     """
+    if total is None:
+        return list(command)
     replicas = settings.replicas_per_die
-    if replicas == 1 or total is None:
-        return
     share = float(last_value(command, "--gpu-memory-utilization") or 0.9)
-    blocks = int(last_value(command, "--num-gpu-blocks-override") or 0)
-    cache = cache_bytes(weights.path / "config.json", blocks, int(last_value(command, "--block-size") or 128))
+    block = int(last_value(command, "--block-size") or 128) * token_bytes(weights.path / "config.json")
+    length = int(last_value(command, "--max-model-len") or 0)
+    least = length * token_bytes(weights.path / "config.json")
     own = sum(file.stat().st_size for file in weights.path.glob("*.safetensors")) + BESIDES
-    if replicas * (own + cache) > share * total:
-        most = max(1, int((share * total - replicas * cache) // own))
+    if replicas * (own + least) > share * total:
+        most = int(share * total // (own + least))
         raise UsageError(
-            f"VLM_REPLICAS_PER_DIE is {replicas}: each takes {own / GB:.1f} GB and {cache / GB:.1f} GB of cache, "
-            f"{replicas * (own + cache) / GB:.1f} GB together, but {share:g} of the die's {total / GB:.1f} GB are "
-            f"{share * total / GB:.1f}; expected at most {most}"
+            f"VLM_REPLICAS_PER_DIE is {replicas}: each of {weights.model.name} takes {own / GB:.1f} GB and at least "
+            f"{least / GB:.1f} GB of cache, for {length} tokens, {replicas * (own + least) / GB:.1f} GB together, but "
+            f"{share:g} of the die's {total / GB:.1f} GB are {share * total / GB:.1f}; expected "
+            + (f"at most {most}" if most else "a larger die, a smaller model or a smaller --max-model-len (VLM_ARGS)")
         )
+    wanted = int(last_value(command, BLOCKS) or 0)
+    fitting = int((share * total / replicas - own) // block) if block else wanted
+    return [*command, BLOCKS, str(fitting)] if fitting < wanted else list(command)

@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import npu_smi
 from served_weights.vlm import VlmWeights, find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
 from tool_errors import UsageError
-from vlm_server.command import build_command, build_environment, flags, max_num_seqs
-from vlm_server.die_memory import check_die_memory
+from vlm_server.__main__ import main
+from vlm_server.command import build_command, build_environment, flags, last_value, max_num_seqs
+from vlm_server.die_memory import fit_to_die
 from vlm_server.host import Host
 from vlm_server.mode_check import modes
 from vlm_server.serving import Serving, check_graphs
@@ -157,29 +161,99 @@ def test_replicas_of_a_die_divide_cache_and_requests_and_not_the_memory(tmp_path
     assert max_num_seqs(build_command(on_cpu, SERVING, resolve(on_cpu), [])) == 16
 
 
-PUBLISHED = {"num_hidden_layers": 18, "num_key_value_heads": 2, "head_dim": 128, "hidden_size": 1024}
+# config.json and bytes of the weights, as published.
+SIZES: dict[str, tuple[dict[str, Any], int]] = {
+    "PaddleOCR-VL": (
+        {"num_hidden_layers": 18, "num_key_value_heads": 2, "head_dim": 128, "hidden_size": 1024},
+        1_900_000_000,
+    ),
+    "Qwen2-VL-7B-Instruct": (
+        {
+            "architectures": ["Qwen2VLForConditionalGeneration"],
+            "num_hidden_layers": 28,
+            "num_key_value_heads": 4,
+            "num_attention_heads": 28,
+            "hidden_size": 3584,
+        },
+        16_600_000_000,
+    ),
+    "HunyuanOCR": (
+        {
+            "architectures": ["HunYuanVLForConditionalGeneration"],
+            "num_hidden_layers": 24,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+        },
+        2_000_000_000,
+    ),
+}
+GIB_32, GIB_64 = 32768 << 20, 65536 << 20
+
+
+def on_die(tmp_path: Path, name: str, total: int | None, replicas: int = 1, words: str = "") -> list[str]:
+    """The command of a replica of the model `name`, with weights of its size, on a die of `total` bytes."""
+    said, size = SIZES[name]
+    folder = tmp_path / name if (tmp_path / name).is_dir() else make_weights(tmp_path / name)
+    (folder / "config.json").write_text(json.dumps(said))
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(size)  # with no blocks on the disk
+    env = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words}
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL=name, **env)
+    return fit_to_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), total)
 
 
 @pytest.mark.parametrize(
-    ("total", "most"), [(65536 << 20, 8), (32768 << 20, 3), (43693 << 20, 5), (16384 << 20, 1), (None, 8)]
+    ("name", "total", "replicas", "words", "blocks"),
+    [
+        ("PaddleOCR-VL", GIB_64, 1, "", 4096),
+        ("PaddleOCR-VL", GIB_32, 1, "", 4096),
+        ("PaddleOCR-VL", GIB_32, 4, "", 962),
+        ("Qwen2-VL-7B-Instruct", GIB_64, 1, "", 4096),
+        ("Qwen2-VL-7B-Instruct", GIB_32, 1, "", 1115),
+        ("HunyuanOCR", GIB_32, 1, "", 1811),
+        ("HunyuanOCR", GIB_64, 1, "", 3995),
+        ("HunyuanOCR", GIB_64, 1, "--gpu-memory-utilization 0.5", 2357),
+        ("HunyuanOCR", None, 1, "", 4096),
+    ],
+)
+def test_the_cache_is_what_a_replicas_share_of_the_die_holds(
+    tmp_path: Path, name: str, total: int | None, replicas: int, words: str, blocks: int
+):
+    assert last_value(on_die(tmp_path, name, total, replicas, words), "--num-gpu-blocks-override") == str(blocks)
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "most"),
+    [
+        ("PaddleOCR-VL", GIB_32, 5),
+        ("PaddleOCR-VL", 16384 << 20, 2),
+        ("Qwen2-VL-7B-Instruct", GIB_32, 1),
+        ("Qwen2-VL-7B-Instruct", 16384 << 20, 0),
+    ],
 )
 def test_replicas_that_find_no_memory_on_a_die_are_refused_with_the_arithmetic(
-    tmp_path: Path, total: int | None, most: int
+    tmp_path: Path, name: str, total: int, most: int
 ):
-    folder = make_weights(tmp_path / "PaddleOCR-VL")
-    (folder / "config.json").write_text(json.dumps(PUBLISHED))
-    with (folder / "model.safetensors").open("r+b") as file:
-        file.truncate(1_900_000_000)  # with no blocks on the disk
-    for replicas in range(1, 9):
-        chosen = settings(tmp_path, HARDWARE="ascend", VLM_REPLICAS_PER_DIE=str(replicas))
-        command = build_command(chosen, SERVING, resolve(chosen), [])
-        if replicas <= most:
-            check_die_memory(chosen, command, resolve(chosen), total)
-        else:
-            with pytest.raises(
-                UsageError, match=f"VLM_REPLICAS_PER_DIE is {replicas}: each takes 4.6 GB and .* expected"
-            ):
-                check_die_memory(chosen, command, resolve(chosen), total)
+    if most:
+        on_die(tmp_path, name, total, most)
+    wanted = f"at most {most}" if most else "a larger die, a smaller model"
+    with pytest.raises(
+        UsageError, match=rf"VLM_REPLICAS_PER_DIE is {most + 1}: each of {name} takes .* expected {wanted}"
+    ):
+        on_die(tmp_path, name, total, most + 1)
+
+
+def test_the_launcher_asks_for_the_die(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    on_die(tmp_path, "HunyuanOCR", None)
+    for name, text in {"HARDWARE": "ascend", "MODELS_DIR": str(tmp_path), "VLM_MODEL": "HunyuanOCR"}.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setattr(npu_smi, "least_memory", lambda: GIB_32)
+    assert main(["--print-command"]) == 0
+    assert last_value(shlex.split(capsys.readouterr().out), "--num-gpu-blocks-override") == "1811"
+    monkeypatch.setattr(npu_smi, "least_memory", lambda: 8192 << 20)
+    assert main(["--check"]) == 2 and "expected a larger die" in capsys.readouterr().err
 
 
 def test_a_chip_that_no_stack_serves_is_refused(tmp_path: Path):
