@@ -22,6 +22,9 @@ FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
 # Stack -> values of settings.GRAPH_MODES whose graphs it fills up wrongly (tests/npu/vllm_ascend/test_graphs.py).
 FILLED_WRONGLY = {"0.11.1": ("FULL", "FULL_DECODE_ONLY"), "0.13.0": ("FULL",)}
+# The same in VLM_ARGS: in the JSON of --compilation-config, or as --compilation-config.cudagraph_mode. vLLM takes small
+# letters too, and the enumeration's number, which is 2 for FULL.
+ASKED = re.compile(r"""\bcudagraph_mode["']?\s*[:= ]\s*["']?(\w+)""")
 OWN_KEYS = {"family", "chat_template", "stacks", "stacks_ascend", "sampling", "demo_environment", "arguments"}
 REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 
@@ -112,9 +115,9 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
     single tokens, which `full_decode_only` is for, and gives those of prompts as they are (model_runner_v1.py,
     _prepare_inputs). Either would show at the first step of another size, not at the capture.
     """
-    words = " ".join(settings.arguments)
-    for mode in FILLED_WRONGLY.get(stack or "", ()):
-        if settings.graph_mode == mode or f'"{mode}"' in words:
+    said = (mode.upper() for mode in ASKED.findall(" ".join(settings.arguments)))
+    for mode in (settings.graph_mode, *("FULL" if mode == "2" else mode for mode in said)):
+        if mode in FILLED_WRONGLY.get(stack or "", ()):
             raise UsageError(
                 f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, whose steps stack {stack} fills up wrongly; leave it "
                 "empty for piecewise graphs, or set STACK=0.13.0 and VLM_GRAPH_MODE=full_decode_only"

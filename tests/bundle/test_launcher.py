@@ -268,6 +268,11 @@ def test_a_chip_that_no_stack_serves_is_refused(tmp_path: Path):
         ({"VLM_GRAPH_MODE": "full_decode_only"}, ["0.11.1"]),
         ({"VLM_ARGS": """--compilation-config '{"cudagraph_mode": "FULL_DECODE_ONLY"}'"""}, ["0.11.1"]),
         ({"VLM_ARGS": """--compilation-config '{"cudagraph_mode": "FULL"}'"""}, ["0.11.1", "0.13.0"]),
+        ({"VLM_ARGS": """--compilation-config='{"cudagraph_mode":"full", "a": 1}'"""}, ["0.11.1", "0.13.0"]),
+        ({"VLM_ARGS": """-O '{"cudagraph_mode": 2}'"""}, ["0.11.1", "0.13.0"]),
+        ({"VLM_ARGS": "--compilation-config.cudagraph_mode FULL"}, ["0.11.1", "0.13.0"]),
+        ({"VLM_ARGS": "--compilation_config.cudagraph_mode=full_Decode_only"}, ["0.11.1"]),
+        ({"VLM_ARGS": "-cc.cudagraph_mode full_and_piecewise"}, []),
     ],
 )
 def test_graphs_that_a_stack_fills_up_wrongly(tmp_path: Path, env: dict[str, str], refused: list[str]):
