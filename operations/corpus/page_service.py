@@ -124,7 +124,7 @@ class PageService:
 
     def _told(self, document: Document, number: int, outcome: PageOutcome) -> PageRead:
         alone = dataclasses.replace(outcome, index=0)
-        report = DocumentReport(document.format, 1)
+        report = DocumentReport(document.format, range(1))
         report.add(alone)
         parsed = outcome.parsed
         return PageRead(

@@ -23,6 +23,8 @@ from docparser.documents.url_source import UrlSource
 from docparser.http import answers, errors, openapi, parsing_routes, service_info, web_pages
 from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
+from docparser.http.dialects import mistral
+from docparser.http.dialects.uploads import UploadedFiles
 from docparser.http.gate import Gate
 from docparser.http.jobs import events, results, routes
 from docparser.jobs.service import JobService
@@ -56,6 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     audit = AuditLog(settings.audit_log)
     admission = Admission(keys, Origins.of(settings), allowance, audit, client_metrics)
     jobs = JobService(settings, service, readiness, allowance, audit, model, metrics.registry)
+    uploads = UploadedFiles(settings)
     offload = Offload(settings, answers.JOBS)
 
     @contextlib.asynccontextmanager
@@ -71,6 +74,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             await scheduler.close()
             await readiness.close()
             await intake.close()
+            uploads.close()
             await asyncio.to_thread(offload.close)
             allowance.close()
             audit.close()
@@ -86,6 +90,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.pool = pool
     app.state.readiness = readiness
     app.state.intake = intake
+    app.state.uploads = uploads
     app.state.service = service
     app.state.jobs = jobs
     app.state.offload = offload
@@ -98,6 +103,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(parsing_routes.form_router)
     app.include_router(chat.router)
     app.include_router(chat.reading)
+    app.include_router(mistral.router)
+    app.include_router(mistral.form_router)
     for module in (routes, events, results):
         app.include_router(module.router)
     app.include_router(routes.capacity_router)

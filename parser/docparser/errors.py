@@ -28,6 +28,10 @@ class InvalidDocument(ParserError):
     """``file`` cannot be read, or is not of the type that the request says."""
 
 
+class FileNotFound(ParserError):
+    """There is no uploaded file of this id, or it belongs to another client, or its time is over."""
+
+
 class DocumentTooLarge(ParserError):
     """``file`` exceeds one of the operator's limits."""
 

@@ -42,7 +42,7 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
         for name, operation in described.operations.items()
         if JSON in operation.get("requestBody", {}).get("content", {})
     }
-    assert set(bodies) == {"parseDocument", "restructurePages", "completeChat", "submitJob"}
+    assert set(bodies) == {"parseDocument", "restructurePages", "completeChat", "ocr", "submitJob"}
     paths = {
         operation["operationId"]: path
         for path, item in described.description["paths"].items()
@@ -70,6 +70,12 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
             json=bodies["completeChat"] | {"stream": True, "stream_options": {"include_usage": True}},
         ),
     )
+    uploaded = check("uploadFile", client.post("/v1/files", files=file(BOOK))).json()["id"]
+    check("getFile", client.get(f"/v1/files/{uploaded}"))
+    check("getFileUrl", client.get(f"/v1/files/{uploaded}/url"))
+    asked = {"document": {"type": "file", "file_id": uploaded}, "include_blocks": True, "extract_header": True}
+    check("ocr", client.post("/v1/ocr", json=asked | {"extract_footer": True})).raise_for_status()
+    check("deleteFile", client.delete(f"/v1/files/{uploaded}"))
     model = check("listModels", client.get("/v1/models")).json()["data"][0]["id"]
     check("getModel", client.get(f"/v1/models/{model}"))
 
@@ -128,6 +134,10 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
         ("completeChat", 400, "POST", "/v1/chat/completions", {"json": {"model": "PaddleOCR-VL", "messages": []}}),
         ("completeChat", 404, "POST", "/v1/chat/completions", {"json": {"model": "x", "messages": [{"role": "user"}]}}),
         ("getModel", 404, "GET", "/v1/models/x", {}),
+        ("ocr", 400, "POST", "/v1/ocr", {"json": {"document": {"type": "x"}}}),
+        ("ocr", 404, "POST", "/v1/ocr", {"json": {"document": {"type": "file", "file_id": "x"}}}),
+        ("uploadFile", 400, "POST", "/v1/files", {"data": {"purpose": "batch"}}),
+        ("deleteFile", 404, "DELETE", "/v1/files/x", {}),
         ("submitJob", 400, "POST", JOBS, {"data": {"model": "x"}}),
         ("submitJob", 413, "POST", JOBS, {"content": b"0" * (9 << 20)}),
         ("getJob", 404, "GET", f"{JOBS}/x", {}),

@@ -33,6 +33,7 @@ PATHS = (
         JOBS,
     ),
     *("/v1/chat/completions", "/v1/models", "/v1/models/{model}"),
+    *("/v1/ocr", "/v1/files", "/v1/files/{file_id}", "/v1/files/{file_id}/url"),
     *(f"{JOBS}/{{job_id}}", f"{JOBS}/{{job_id}}/events", f"{JOBS}/{{job_id}}/result", f"{JOBS}/{{job_id}}/retry"),
     *(f"{JOBS}/{{job_id}}/pages/{{number}}", f"{JOBS}/batch/{{batch_id}}"),
     "/api/v2/ocr/results/{job_id}/{permission}/result.jsonl",
@@ -127,7 +128,7 @@ def page_of_any_text(choices: Choices, number: int, jobs: list[str]) -> BadReque
 
 def any_body(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     """Bytes, or JSON of any form, to any path that takes a body."""
-    path = choices.one(("/layout-parsing", "/restructure-pages", "/parse", JOBS, "/v1/chat/completions"))
+    path = choices.one(("/layout-parsing", "/restructure-pages", "/parse", JOBS, "/v1/chat/completions", "/v1/ocr"))
     body = choices.one((b"", b"{", b"[1]", b"null", b"\xff\xfe{", b'{"a":' * 3000, b"[" * 200_000, b"1" * 6000))
     body = body if choices.chance(2) else dumped(choices.value(WORDS))
     return BadRequest("body", "POST", path, any_headers(choices) + any_type(choices), body)
@@ -171,7 +172,7 @@ def any_path(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     """Any method on any path, with ids that exist and others."""
     template = choices.one((*PATHS, *UNLISTED))
     path = template
-    for name in ("job_id", "batch_id", "permission", "number", "name", "model"):
+    for name in ("job_id", "batch_id", "permission", "number", "name", "model", "file_id"):
         known = choices.one(jobs) if jobs and name == "job_id" and not choices.chance(4) else None
         word = choices.one((*WORDS, "9" * 5000)) if choices.chance(2) else choices.text(WORDS, 300)
         path = path.replace(

@@ -34,7 +34,7 @@ BLANK: Note = {"kind": "blank", "message": "one tone all over"}
 
 class TestReport:
     def test_a_whole_document_has_nothing_to_report(self):
-        report = DocumentReport("PDF", 2)
+        report = DocumentReport("PDF", range(2))
         report.add(parsed(1))
         report.add(parsed(0))
         report.check()
@@ -43,7 +43,7 @@ class TestReport:
         assert report.data_info() == {"type": "pdf", "numPages": 2, "pages": sizes}
 
     def test_what_a_page_is_like_is_told_and_makes_nothing_partial(self):
-        report = DocumentReport("PDF", 2)
+        report = DocumentReport("PDF", range(2))
         report.add(parsed(0, answered=0))
         report.add(parsed(1, answered=0, page_notes=(BLANK,)))
         report.check()
@@ -51,7 +51,7 @@ class TestReport:
         assert pack(parsed(1, page_notes=(BLANK,)), 2, {})[0]["page_notes"] == [BLANK], "jobs keep it"
 
     def test_pages_and_blocks_that_are_missing_are_named(self):
-        report = DocumentReport("TIFF", 3)
+        report = DocumentReport("TIFF", range(3))
         report.add(parsed(0, block_notes=(REFUSED,)))
         report.add(PageOutcome(2, error=PageTimeout("too slow")))
         report.add(parsed(1))
@@ -62,7 +62,7 @@ class TestReport:
         assert report.data_info()["pages"][2] == {"width": 0, "height": 0}
 
     def test_an_image_has_its_own_form(self):
-        report = DocumentReport("PNG", 1)
+        report = DocumentReport("PNG", range(1))
         report.add(parsed(0))
         assert report.data_info() == {"type": "image", "width": 100, "height": 200}
 
@@ -75,14 +75,14 @@ class TestReport:
         ],
     )
     def test_nothing_read_is_no_answer(self, outcomes, error, words):
-        report = DocumentReport("PDF", 2)
+        report = DocumentReport("PDF", range(2))
         for outcome in outcomes:
             report.add(outcome)
         with pytest.raises(error, match=words):
             report.check()
 
     def test_an_empty_page_is_one(self):
-        report = DocumentReport("PNG", 1)
+        report = DocumentReport("PNG", range(1))
         report.add(parsed(0, answered=0))
         report.check()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from docparser.convert.parts import Part, of_markdown, parts_of
@@ -65,6 +66,22 @@ class ResultDocument:
     numbers: list[int] | None = None
 
     @classmethod
+    def read(cls, args: Mapping[str, Any], source: BinaryIO) -> ResultDocument:
+        """What a job of a child process is given: ``args`` has the ``name`` of the document's file, ``source`` is JSON
+        with the ``result`` of an answer.
+
+        The JSON has ``files`` where its pictures are keys of files (the paths by these keys). It or ``args`` has the
+        ``numbers`` of the pages where they are not all.
+        """
+        answer = json.load(source)
+        if "files" in answer:
+            files = {key: Path(path) for key, path in answer["files"].items()}
+            document = cls.from_files(args["name"], answer["result"], files)
+        else:
+            document = cls.from_answer(args["name"], answer["result"])
+        return dataclasses.replace(document, numbers=answer.get("numbers", args.get("numbers")))
+
+    @classmethod
     def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:
         """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
         entries = result["layoutParsingResults"]
@@ -82,6 +99,11 @@ class ResultDocument:
             for entry in result["layoutParsingResults"]
         ]
         return cls(stem(file_name), pages, result)
+
+    def entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The pages' numbers and entries."""
+        found = self.result["layoutParsingResults"]
+        return zip(self.numbers or range(1, len(found) + 1), found, strict=True)
 
 
 def with_own_pictures(pages: list[ResultPage]) -> list[ResultPage]:

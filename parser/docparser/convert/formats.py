@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,7 +33,7 @@ def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> by
 def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = AS_USUAL) -> None:
     """Text and archives page by page, the others as a whole. ``sink`` can seek, for the archive."""
     if format == "chunks":
-        chunks.write(document.stem, _entries(document), how.chunk_tokens, how.join_tables, sink)
+        chunks.write(document.stem, document.entries(), how.chunk_tokens, how.join_tables, sink)
         return
     if how.join_tables:
         document = dataclasses.replace(document, pages=list(joined_pages(document.pages)))
@@ -43,12 +43,6 @@ def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = A
         return
     writers = {"md": markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf}
     writers[format](document, sink)
-
-
-def _entries(document: ResultDocument) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The pages' numbers and entries."""
-    entries = document.result["layoutParsingResults"]
-    return zip(document.numbers or range(1, len(entries) + 1), entries, strict=True)
 
 
 def _markdown(document: ResultDocument, sink: BinaryIO) -> None:
@@ -85,7 +79,7 @@ def _docx(document: ResultDocument, sink: BinaryIO) -> None:
 def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
     """Raises UneditablePdf."""
     assert document.source is not None, "a searchable PDF is made from the document"
-    pages = ((number, entry["prunedResult"]) for number, entry in _entries(document))
+    pages = ((number, entry["prunedResult"]) for number, entry in document.entries())
     searchable_pdf.write(document.source, pages, sink)
 
 
@@ -113,18 +107,11 @@ def _zip(document: ResultDocument, sink: BinaryIO, markdown: Writer) -> None:
 def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     """A job of a child process: writes an answer of the service to ``sink``, in another format.
 
-    ``args``: ``name`` of the document's file, ``format``, ``how`` (fields of How), ``source`` (its path and format).
-    ``source``: JSON with the ``result`` of an answer. It has ``files`` where its pictures are keys of files (the paths
-    by these keys), and ``numbers`` where not all pages are there. Raises UnreadableText.
+    ``args``: those of ``ResultDocument.read``, ``format``, ``how`` (fields of How), ``source`` (the document's path and
+    format). Raises UnreadableText.
     """
-    answer = json.load(source)
-    if "files" in answer:
-        files = {key: Path(path) for key, path in answer["files"].items()}
-        document = ResultDocument.from_files(args["name"], answer["result"], files)
-    else:
-        document = ResultDocument.from_answer(args["name"], answer["result"])
     path, format = args["source"]
-    document = dataclasses.replace(document, source=Source(Path(path), format), numbers=answer.get("numbers"))
+    document = dataclasses.replace(ResultDocument.read(args, source), source=Source(Path(path), format))
     try:
         write(document, args["format"], sink, How(**args["how"]))
     except UneditablePdf as exc:

@@ -81,8 +81,8 @@ PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
 PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
 JOBS = "/api/v2/ocr/jobs"
 RETRY = re.compile(JOBS + "/[^/]+/retry")
-READ = ("/layout-parsing", "/parse", "/v1/chat/completions")
-DOCUMENTS = (*READ, "/restructure-pages")
+READ = ("/layout-parsing", "/parse", "/v1/chat/completions", "/v1/ocr")
+DOCUMENTS = (*READ, "/restructure-pages", "/v1/files")
 
 
 def needs_key(method: str, path: str) -> bool:

@@ -37,7 +37,12 @@ from docparser.sandbox.process import Bounds
 T = TypeVar("T")
 CHECK_S = 0.25  # between two checks whether the client is still connected
 CLIENT_GONE = 499
-JOBS = {"convert": "docparser.convert.formats:convert_answer"}
+JOBS = {
+    "convert": "docparser.convert.formats:convert_answer",
+    "mistral": "docparser.convert.mistral:convert_answer",
+}
+# A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
+SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 CHUNK = 1 << 18
 ChunkTokens = Annotated[
     int,
@@ -109,7 +114,6 @@ async def converted(
     pages: int,
     name: str,
     format: Format,
-    headers: Mapping[str, str],
     source: Document,
     how: How,
     *,
@@ -123,16 +127,39 @@ async def converted(
     ``download``. Raises BoundExceeded, UnreadableText, SpoolFull.
     """
 
+    args = {"name": name, "format": format, "how": dataclasses.asdict(how), "source": (source.path, source.format)}
+    opened = [source.path] if format == "pdf" and os.path.isfile(source.path) else []
+    what = f"format: this document cannot be had as {format}"
+    named = {"Content-Disposition": disposition(name, SUFFIXES[format])} if download or format not in SHOWN else {}
+    return await from_child(
+        request, "convert", args, answer, pages, what, FORMATS[format], named, opened=opened, files=files
+    )
+
+
+async def from_child(
+    request: Request,
+    job: str,
+    args: dict[str, Any],
+    answer: Iterable[bytes],
+    pages: int,
+    what: str,
+    media_type: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    opened: Collection[str] = (),
+    files: Collection[str] = (),
+) -> StreamingResponse:
+    """What a child process makes of ``answer``; ``job`` is one of JOBS, ``what`` begins its refusal. It opens the files
+    ``opened``, and the folder of ``files``. Raises BoundExceeded, UnreadableText, SpoolFull."""
+
     def fill(sink: BinaryIO) -> list[str]:
         for piece in answer:
             sink.write(piece)
-        opened = [source.path] if format == "pdf" and os.path.isfile(source.path) else []
-        return [*opened, os.path.commonpath(files)] if files else opened
+        return [*opened, os.path.commonpath(files)] if files else [*opened]
 
     offload: Offload = request.app.state.offload
     bounds = Bounds.of(request.app.state.settings).for_pages(pages)
-    args = {"name": name, "format": format, "how": dataclasses.asdict(how), "source": (source.path, source.format)}
-    output = await offload.run("convert", args, fill, bounds, f"format: this document cannot be had as {format}")
+    output = await offload.run(job, args, fill, bounds, what)
     try:
         length = output.seek(0, 2)
         output.seek(0)
@@ -145,6 +172,6 @@ async def converted(
             while piece := output.read(CHUNK):
                 yield piece
 
-    named = {"Content-Disposition": disposition(name, SUFFIXES[format])} if download or format not in SHOWN else {}
-    headers = {"Content-Length": str(length), **headers, **named}
-    return StreamingResponse(send(), media_type=FORMATS[format], headers=headers)
+    return StreamingResponse(
+        send(), media_type=media_type, headers={"Content-Length": str(length), **SAFE, **(headers or {})}
+    )

@@ -23,6 +23,7 @@ from starlette.types import Scope
 
 from docparser import errors
 from docparser.contract.answers import Error, JobError, OpenAiError, OpenAiReason
+from docparser.contract.ocr_answers import OcrError
 from docparser.contract.schemas import describe_errors, log_id_of
 from tool_errors import with_place
 
@@ -33,6 +34,7 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.BodyTooComplex: 400,
     errors.InvalidDocument: 422,
     errors.ModelNotFound: 404,
+    errors.FileNotFound: 404,
     errors.DocumentTooLarge: 413,
     errors.DocumentTooSlow: 413,
     errors.StepTooSlow: 413,
@@ -116,6 +118,11 @@ def openai_error(status: int, message: str) -> dict[str, OpenAiReason]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
+def ocr_error(status: int, message: str) -> dict[str, Any]:
+    """The fields of Mistral's errors: those of the OpenAI API, not inside another."""
+    return {"object": "error", **openai_error(status, message)["error"]}
+
+
 @dataclasses.dataclass(frozen=True)
 class PathFamily:
     """The paths of one API. ``status`` holds where it differs from STATUS; ``fields`` makes the fields of an error from
@@ -127,6 +134,7 @@ class PathFamily:
     error: type[Error]
 
 
+LIKE_OPENAI = {kind: 400 for kind, status in STATUS.items() if status == 422}
 FAMILIES = (
     # The SDKs take 400 for "wrong parameters" and 429 for "come back later", and read `msg` or `errorMsg` (`paddleocr`
     # 3.7, `_api_client/_core.py`).
@@ -136,10 +144,9 @@ FAMILIES = (
         lambda status, message: {"code": status, "msg": message},
         JobError,
     ),
+    PathFamily(re.compile(r"/v1/(ocr|files)(/|\Z)"), LIKE_OPENAI, ocr_error, OcrError),
     # The OpenAI API says 400 where others say 422.
-    PathFamily(
-        re.compile(r"/v1/"), {kind: 400 for kind, status in STATUS.items() if status == 422}, openai_error, OpenAiError
-    ),
+    PathFamily(re.compile(r"/v1/"), LIKE_OPENAI, openai_error, OpenAiError),
 )
 OTHERS = PathFamily(re.compile(""), {}, lambda status, message: {}, Error)
 

@@ -41,6 +41,7 @@ CHAT_REQUEST = {
     "model": "PaddleOCR-VL",
     "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PICTURE}}]}],
 }
+OCR_REQUEST = {"model": "mistral-ocr-latest", "document": {"type": "image_url", "image_url": PICTURE}}
 JOB_REQUEST = {"model": "PaddleOCR-VL", "fileUrl": PICTURE, "batchId": "monday"}
 
 MODELS: ModelsInUse = {

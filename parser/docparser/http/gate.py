@@ -30,7 +30,7 @@ from docparser.settings import Settings
 log = logging.getLogger("docparser.access")
 
 SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
-COSTLY = ("/layout-parsing", "/restructure-pages", "/parse", "/v1/chat/completions")
+COSTLY = ("/layout-parsing", "/restructure-pages", "/parse", "/v1/chat/completions", "/v1/ocr")
 QUIET = ("/health", "/health/ready", "/metrics")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
 STOPPING = "The service is stopping; send the request again."

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from docparser.contract import answers, chat_answers, job_answers
+from docparser.contract import answers, chat_answers, job_answers, ocr_answers
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
 from docparser.http.admission import PROBES, needs_key
@@ -40,6 +40,11 @@ MODELS = (
     chat_answers.ChatCompletionChunk,
     chat_answers.ModelEntry,
     chat_answers.ModelList,
+    ocr_answers.OcrAnswer,
+    ocr_answers.OcrError,
+    ocr_answers.OcrFile,
+    ocr_answers.OcrFileDeleted,
+    ocr_answers.OcrFileUrl,
     job_answers.BatchAnswer,
     job_answers.CallbackBody,
     job_answers.CancelledAnswer,
@@ -54,6 +59,7 @@ MODELS = (
 TAGS = {
     "parsing": "A document in, its text out, in one request.",
     "openai": "The same by the OpenAI API.",
+    "mistral": "The same by Mistral's OCR API.",
     "jobs": "Long documents: progress, single pages, results that outlive a restart.",
     "health": "What the service says of itself.",
 }
@@ -81,7 +87,7 @@ REQUEST_ID = {
     "description": "An id of the client's, for the log; of another form, it counts as none.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,64}$", "maxLength": 64},
 }
-EXAMPLES = {"Error": "/parse", "JobError": "/api/v2/ocr/jobs", "OpenAiError": "/v1/models"}
+EXAMPLES = {"Error": "/parse", "JobError": "/api/v2/ocr/jobs", "OpenAiError": "/v1/models", "OcrError": "/v1/ocr"}
 LATER = ("429", "503", "507")
 
 

@@ -21,6 +21,7 @@ from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.answers import (
     CLIENT_GONE,
+    SAFE,
     ChunkTokens,
     EscapeMarkdown,
     converted,
@@ -124,7 +125,6 @@ FORM_BODY = {
         },
     }
 }
-NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 @form_router.post(
@@ -155,11 +155,11 @@ async def parse(
             return Response(status_code=CLIENT_GONE)
         models = await request.app.state.readiness.models_in_use()
         if format == "json":
-            return json_answer(result, request.state.log_id, models, NO_SNIFFING)
+            return json_answer(result, request.state.log_id, models, SAFE)
         try:
             _, pieces = result.body(request.state.log_id, models)
             how = How(chunk_tokens, options.mergeTables, escape_markdown)
-            work = converted(request, pieces, result.pages, name, format, NO_SNIFFING, document, how, download=False)
+            work = converted(request, pieces, result.pages, name, format, document, how, download=False)
             answer = await wait_for(request, work)
         finally:
             result.close()

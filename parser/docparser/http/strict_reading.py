@@ -11,7 +11,7 @@ import email.message
 import email.utils
 import mmap
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, BinaryIO, ClassVar, TypeVar
 
 from fastapi import Request, Response
@@ -23,7 +23,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from docparser.contract import long_member, strict_json
 from docparser.documents.intake import DocumentIntake, Field
-from docparser.errors import InvalidRequest, ParserError, SpoolFull
+from docparser.errors import InvalidDocument, InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
 
 LONGEST_TEXT = 1 << 20  # bytes
@@ -182,6 +182,15 @@ def field(request: Request, text: str) -> Field:
     if isinstance(document, ParserError):
         raise document
     return document
+
+
+@contextlib.contextmanager
+def named(where: str) -> Iterator[None]:
+    """What is wrong with the document names its field ``where``, which other APIs do not call ``file``."""
+    try:
+        yield
+    except (InvalidRequest, InvalidDocument) as exc:
+        raise type(exc)(str(exc).replace("file:", f"{where}:", 1)) from None
 
 
 class StrictRoute(APIRoute):

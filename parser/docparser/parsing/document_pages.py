@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from docparser.contract.options import PageOptions
 from docparser.documents.spool import Document
@@ -69,19 +69,18 @@ class DocumentPages:
     async def read_all(
         self,
         document: Document,
-        count: int,
+        indices: Sequence[int],
         options: PageOptions,
         flow: Flow,
         request_id: str,
         early: Early | None,
     ) -> AsyncGenerator[PageOutcome, None]:
-        """Each page's outcome as soon as it is there, in no order. An error of the whole document is raised.
+        """The outcome of each of the pages ``indices`` (from 0) as soon as it is there, in no order. An error of the
+        whole document is raised.
 
         Closing the iterator cancels the pages that are still being worked on.
         """
-        tasks = [
-            asyncio.create_task(self.read(document, index, options, flow, request_id, early)) for index in range(count)
-        ]
+        tasks = [asyncio.create_task(self.read(document, index, options, flow, request_id, early)) for index in indices]
         try:
             for earliest in asyncio.as_completed(tasks):
                 yield await earliest

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from docparser.contract.answers import DataInfo, DocumentNotes, Note, NotedBlock, PageReport, PageSize
 from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
@@ -47,11 +48,12 @@ class PageOutcome:
 
 
 class DocumentReport:
-    """Collects the outcomes of the ``count`` pages of a document of the format ``format``."""
+    """Collects the outcomes of those pages of a document of the format ``format`` that are read; ``indices`` count from
+    0."""
 
-    def __init__(self, format: str, count: int) -> None:
+    def __init__(self, format: str, indices: Iterable[int]) -> None:
         self._format = format
-        self._sizes: list[PageSize] = [{"width": 0, "height": 0} for _ in range(count)]
+        self._sizes: dict[int, PageSize] = {index: {"width": 0, "height": 0} for index in indices}
         self._errors: dict[int, ParserError] = {}
         self._block_notes: dict[int, list[NotedBlock]] = {}
         self._page_notes: dict[int, list[Note]] = {}
@@ -98,7 +100,7 @@ class DocumentReport:
 
     def data_info(self) -> DataInfo:
         """``dataInfo``: sizes of the parsed pages in pixels, 0 for a page that failed."""
-        sizes = self._sizes
+        sizes = list(self._sizes.values())
         if self._format == "PDF":
             return {"type": "pdf", "numPages": len(sizes), "pages": sizes}
         if len(sizes) > 1:

@@ -52,6 +52,10 @@ class EntryStore:
         return len(self._places)
 
     @property
+    def indices(self) -> list[int]:
+        return sorted(self._places)
+
+    @property
     def size(self) -> int:
         """Bytes of all entries and the commas between them."""
         return sum(length for _, length in self._places.values()) + max(0, len(self._places) - 1)
@@ -66,7 +70,7 @@ class EntryStore:
 
     def entries(self) -> Iterator[bytes]:
         """Each entry in order."""
-        for index in sorted(self._places):
+        for index in self.indices:
             yield self.get(index)
 
     def close(self) -> None:
@@ -114,6 +118,11 @@ class ParseResult:
     @property
     def pages(self) -> int:
         return self._entries.count
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the pages in the document, from 1."""
+        return [index + 1 for index in self._entries.indices]
 
     def entries(self) -> Iterator[bytes]:
         """Each page's entry in order."""

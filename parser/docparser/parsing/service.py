@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from docparser import errors
 from docparser.contract.answers import NotedBlock
@@ -74,9 +74,13 @@ class ParseService:
         counted: Callable[[int], None] = lambda pages: None,
         arrived: Callable[[PageOutcome], None] = lambda outcome: None,
         early: Early | None = None,
+        select: Callable[[int], Sequence[int]] = range,
     ) -> ParseResult:
         """All pages. ``client`` takes turns with others. Raises ParserError; the message names the page if there are
         several.
+
+        ``select`` is told how many pages there are, and names those that are read: indices from 0, in order. It raises
+        InvalidRequest where it cannot.
 
         ``counted`` is called in a thread with the number of pages before any is parsed, and may raise. ``arrived`` is
         called with each page as it is read, in no order, before pages are joined; ``early`` with the parts of pages
@@ -87,10 +91,11 @@ class ParseService:
         work = self._page_options(options)
         try:
             count = await self.count_pages(document, flow)
-            await asyncio.to_thread(counted, count)
-            report, frozen = DocumentReport(document.format, count), {}
+            selected = select(count)
+            await asyncio.to_thread(counted, len(selected))
+            report, frozen = DocumentReport(document.format, selected), {}
             async with contextlib.aclosing(
-                self._pages.read_all(document, count, work, flow, request_id, early)
+                self._pages.read_all(document, selected, work, flow, request_id, early)
             ) as outcomes:
                 async for outcome in outcomes:
                     report.add(outcome)

@@ -16,7 +16,7 @@ from docparser.contract.answers import Report
 from docparser.contract.chat import MAX_VALUES, ChatRequest
 from docparser.contract.chat_answers import ChatCompletion, ChatCompletionChunk, ModelEntry, ModelList
 from docparser.contract.schemas import ParseOptions
-from docparser.errors import InvalidDocument, InvalidRequest, ModelNotFound, ParserError
+from docparser.errors import InvalidRequest, ModelNotFound, ParserError
 from docparser.http.answers import CLIENT_GONE, wait_for
 from docparser.http.chat.completion import Completion, event
 from docparser.http.chat.reading import Arrived, ChatReading
@@ -24,7 +24,7 @@ from docparser.http.errors import SafeJSON, openai_error, status_of
 from docparser.http.examples import CHAT_REQUEST
 from docparser.http.gate import client_of, pages_of
 from docparser.http.openapi import as_text, shows
-from docparser.http.strict_reading import StrictRoute, body_of, field
+from docparser.http.strict_reading import StrictRoute, body_of, field, named
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
 from docparser.parsing.document_pages import Early
@@ -104,14 +104,12 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     state.service.notes(options)
 
     async def work(arrived: Arrived, early: Early) -> ParseResult:
-        try:
+        with named(where):
             file = text or field(request, "")
             async with state.intake.from_field(file, None, body_of(request).charge) as document:
                 parse, client, counted = state.service.parse, client_of(request), pages_of(request)
                 parts = early if body.stream else None
                 return await parse(document, options, request_id.get(), client, counted, arrived, parts)
-        except (InvalidRequest, InvalidDocument) as exc:
-            raise type(exc)(str(exc).replace("file:", f"{where}:", 1)) from None
 
     document = ChatReading(work, joined=options.restructurePages, limit_s=state.settings.request_timeout_s)
     answer = None

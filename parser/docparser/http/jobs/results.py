@@ -19,7 +19,7 @@ from docparser.contract.job_answers import JobLine
 from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
-from docparser.http.answers import CLIENT_GONE, ChunkTokens, EscapeMarkdown, converted, in_formats, wait_for
+from docparser.http.answers import CLIENT_GONE, SAFE, ChunkTokens, EscapeMarkdown, converted, in_formats, wait_for
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.http.openapi import BINARY, as_text, shows
@@ -43,8 +43,6 @@ CONVERTING: dict[int | str, dict[str, Any]] = {
 }
 LINES = as_text("A JobLine for each page that has ended.", JobLine)
 PICTURES = {"image/jpeg": BINARY, "image/png": BINARY}
-# A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
-SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 KEPT_S = 3600  # how long a browser may keep a picture, if its address lives that long
@@ -139,7 +137,7 @@ async def result(
             files: dict[str, str] = {}
             pieces = _answer(jobs, job, steps, models, pictures, files)
             return await converted(
-                request, pieces, counts.ended, job.file_name, format, SAFE, source, how, files=files.values()
+                request, pieces, counts.ended, job.file_name, format, source, how, files=files.values()
             )
 
     answer = await wait_for(request, convert())

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistral's OCR API: ``POST /v1/ocr``, and ``/v1/files`` for those of its clients that upload a document first."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.datastructures import UploadFile
+
+from docparser.contract.ocr import OcrRequest
+from docparser.contract.ocr_answers import OcrAnswer, OcrFile, OcrFileDeleted, OcrFileUrl
+from docparser.contract.schemas import ParseOptions
+from docparser.documents.spool import Document
+from docparser.errors import InvalidRequest, ModelNotFound
+from docparser.http.answers import CLIENT_GONE, from_child, wait_for
+from docparser.http.dialects.uploads import KEPT_S, UploadedFile, UploadedFiles
+from docparser.http.errors import SafeJSON
+from docparser.http.examples import OCR_REQUEST
+from docparser.http.gate import client_of, holder_of, pages_of
+from docparser.http.jobs.requests import base_url
+from docparser.http.openapi import shows
+from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
+from docparser.logs import request_id
+from docparser.models.served_model import ServedModel
+
+
+class OcrRoute(StrictRoute):
+    document = None  # the last long string: a data URL, wherever it stands
+
+
+router = APIRouter(prefix="/v1", tags=["mistral"], route_class=OcrRoute, default_response_class=Response)
+form_router = APIRouter(prefix="/v1/files", tags=["mistral"], default_response_class=Response)
+
+# Pictures as `![](path)`, which become `![id](id)`; what is drawn over pages has no place in the answer.
+OPTIONS = ParseOptions(visualize=False, prettifyMarkdown=False)
+THEIR_MODELS = re.compile(r"mistral-ocr(-|\Z)")  # clients have such a name built in
+OUR_FILE = re.compile(r"/v1/files/([0-9a-f]{32})/content")
+POINTS_PER_INCH = 72
+NO_FILE = {"description": "There is no such file, or it is another key's."}
+FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "purpose": {"type": "string", "enum": ["ocr"], "default": "ocr"},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post(
+    "/ocr",
+    operation_id="ocr",
+    summary="Read a document by Mistral's API",
+    responses={
+        200: shows("The pages.", OcrAnswer),
+        404: {"description": "No such model, or no such file."},
+        504: {"description": "The document took longer than this service allows."},
+    },
+    openapi_extra={"requestBody": {"content": {"application/json": {"example": OCR_REQUEST}}}},
+)
+async def ocr(body: OcrRequest, request: Request) -> Response:
+    """Reads an image or a PDF: for each page its Markdown, its pictures and its size."""
+    served: ServedModel = request.app.state.jobs.model
+    _check_model(body.model, served)
+    if refusal := body.refusal():
+        raise InvalidRequest(refusal)
+
+    def select(count: int) -> Sequence[int]:
+        try:
+            return body.selected(count)
+        except ValueError as exc:
+            raise InvalidRequest(str(exc)) from None
+
+    async def work() -> StreamingResponse:
+        state = request.app.state
+        async with _document(body, request) as document:
+            size = Path(document.path).stat().st_size
+            parse, client, counted = state.service.parse, client_of(request), pages_of(request)
+            result = await parse(document, OPTIONS, request_id.get(), client, counted, select=select)
+        try:
+            args = {
+                "name": "document",
+                "numbers": result.numbers,
+                "model": served.served_name,
+                "dpi": round(POINTS_PER_INCH * state.settings.pdf_scale),
+                "size": size,
+                "wanted": body.model_dump(exclude={"model", "document", "pages"}, exclude_none=True),
+            }
+            _, pieces = result.body("", await state.readiness.models_in_use())
+            what = "document: its pages cannot be answered"
+            return await from_child(request, "mistral", args, pieces, result.pages, what, "application/json")
+        finally:
+            result.close()
+
+    return await wait_for(request, work()) or Response(status_code=CLIENT_GONE)
+
+
+def _check_model(asked: str | None, served: ServedModel) -> None:
+    if asked is not None and asked not in served.own_names and not THEIR_MODELS.match(asked):
+        names = " or ".join(("mistral-ocr-latest", *served.own_names))
+        raise ModelNotFound(f"model: {asked[:80]!r} does not exist here; there is {names}")
+
+
+@contextlib.asynccontextmanager
+async def _document(body: OcrRequest, request: Request) -> AsyncIterator[Document]:
+    """Raises InvalidRequest, InvalidDocument, DocumentTooLarge, FileNotFound, SpoolFull."""
+    try:
+        where, text = body.source()
+    except ValueError as exc:
+        raise InvalidRequest(str(exc)) from None
+    intake = request.app.state.intake
+    ours = OUR_FILE.fullmatch(text.removeprefix(base_url(request)))
+    with named(where):
+        if where == "document.file_id" or ours:
+            kept = _uploads(request).get(ours[1] if ours else text, request.state.key_id)
+            document = intake.from_upload(kept.file)
+        else:
+            document = intake.from_field(text or field(request, ""), None, body_of(request).charge)
+        async with document as found:
+            yield found
+
+
+@form_router.post(
+    "",
+    operation_id="uploadFile",
+    summary="Upload a file for OCR",
+    responses={200: shows("The file is kept for an hour.", OcrFile)},
+    openapi_extra=FORM,
+)
+async def upload(request: Request) -> Response:
+    """Keeps a file for `POST /v1/ocr`, until it is deleted, for an hour at most."""
+    async with form_of(request, max_fields=10) as form:
+        file, purpose = form.get("file"), form.get("purpose", "ocr")
+        if purpose != "ocr":
+            raise InvalidRequest(f"purpose: {str(purpose)[:40]!r} is nothing that this service does; expected ocr")
+        if not isinstance(file, UploadFile) or not file.size:
+            raise InvalidRequest("file: missing or empty; send multipart/form-data with a part `file`")
+        kept = await _uploads(request).keep(
+            file.file,
+            (file.filename or "document")[:200],
+            owner=request.state.key_id,
+            holder=holder_of(request.scope),
+        )
+    return SafeJSON(_described(kept))
+
+
+@form_router.get(
+    "/{file_id}",
+    operation_id="getFile",
+    summary="An uploaded file",
+    responses={200: shows("The file.", OcrFile), 404: NO_FILE},
+)
+async def file(file_id: str, request: Request) -> Response:
+    """What is known of a file."""
+    return SafeJSON(_described(_uploads(request).get(file_id, request.state.key_id)))
+
+
+@form_router.get(
+    "/{file_id}/url",
+    operation_id="getFileUrl",
+    summary="An uploaded file's address",
+    responses={200: shows("The address.", OcrFileUrl), 404: NO_FILE},
+)
+async def file_url(file_id: str, request: Request) -> Response:
+    """The address by which `POST /v1/ocr` knows the file. Nobody can fetch it."""
+    kept = _uploads(request).get(file_id, request.state.key_id)
+    return SafeJSON({"url": f"{base_url(request)}/v1/files/{kept.id}/content"})
+
+
+@form_router.delete(
+    "/{file_id}",
+    operation_id="deleteFile",
+    summary="Delete an uploaded file",
+    responses={200: shows("It is gone.", OcrFileDeleted), 404: NO_FILE},
+)
+async def delete(file_id: str, request: Request) -> Response:
+    """Deletes a file. A document that is being read is not disturbed."""
+    _uploads(request).delete(file_id, request.state.key_id)
+    return SafeJSON({"id": file_id, "object": "file", "deleted": True})
+
+
+def _uploads(request: Request) -> UploadedFiles:
+    return request.app.state.uploads
+
+
+def _described(kept: UploadedFile) -> OcrFile:
+    return {
+        "id": kept.id,
+        "object": "file",
+        "bytes": kept.size,
+        "created_at": int(kept.created),
+        "expires_at": int(kept.created) + KEPT_S,
+        "filename": kept.name,
+        "purpose": "ocr",
+        "sample_type": "ocr_input",
+        "source": "upload",
+        "deleted": False,
+    }
