@@ -23,7 +23,7 @@ from docparser.documents.url_source import UrlSource
 from docparser.http import answers, errors, openapi, parsing_routes, service_info, web_pages
 from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
-from docparser.http.dialects import mistral
+from docparser.http.dialects import docling, mistral
 from docparser.http.dialects.uploads import UploadedFiles
 from docparser.http.gate import Gate
 from docparser.http.jobs import events, results, routes
@@ -103,8 +103,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(parsing_routes.form_router)
     app.include_router(chat.router)
     app.include_router(chat.reading)
-    app.include_router(mistral.router)
-    app.include_router(mistral.form_router)
+    for dialect in (mistral, docling):
+        app.include_router(dialect.router)
+        app.include_router(dialect.form_router)
     for module in (routes, events, results):
         app.include_router(module.router)
     app.include_router(routes.capacity_router)

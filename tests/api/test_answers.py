@@ -35,6 +35,10 @@ def file(path: Path) -> dict[str, Any]:
     return {"file": (path.name, path.read_bytes())}
 
 
+def files(path: Path) -> dict[str, Any]:
+    return {"files": (path.name, path.read_bytes())}
+
+
 def test_every_operation_answers_as_described(client: httpx.Client, guarded_url: str, described: Described):
     check = described.check
     bodies = {
@@ -42,7 +46,15 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
         for name, operation in described.operations.items()
         if JSON in operation.get("requestBody", {}).get("content", {})
     }
-    assert set(bodies) == {"parseDocument", "restructurePages", "completeChat", "ocr", "submitJob"}
+    assert set(bodies) == {
+        "parseDocument",
+        "restructurePages",
+        "completeChat",
+        "ocr",
+        "submitJob",
+        "convertSource",
+        "convertSourceAsync",
+    }
     paths = {
         operation["operationId"]: path
         for path, item in described.description["paths"].items()
@@ -76,6 +88,13 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
     asked = {"document": {"type": "file", "file_id": uploaded}, "include_blocks": True, "extract_header": True}
     check("ocr", client.post("/v1/ocr", json=asked | {"extract_footer": True})).raise_for_status()
     check("deleteFile", client.delete(f"/v1/files/{uploaded}"))
+    form = {"to_formats": ["md", "json", "html", "text"], "image_export_mode": "embedded"}
+    check("convertFile", client.post("/v1/convert/file", files=files(BOOK), data=form)).raise_for_status()
+    task = check("convertFileAsync", client.post("/v1/convert/file/async", files=files(BOOK), data=form)).json()[
+        "task_id"
+    ]
+    assert check("pollTask", client.get(f"/v1/status/poll/{task}?wait=60")).json()["task_status"] == "success"
+    check("getTaskResult", client.get(f"/v1/result/{task}")).raise_for_status()
     model = check("listModels", client.get("/v1/models")).json()["data"][0]["id"]
     check("getModel", client.get(f"/v1/models/{model}"))
 
@@ -136,6 +155,11 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
         ("getModel", 404, "GET", "/v1/models/x", {}),
         ("ocr", 400, "POST", "/v1/ocr", {"json": {"document": {"type": "x"}}}),
         ("ocr", 404, "POST", "/v1/ocr", {"json": {"document": {"type": "file", "file_id": "x"}}}),
+        ("convertSource", 422, "POST", "/v1/convert/source", {"json": {"sources": []}}),
+        ("convertFile", 422, "POST", "/v1/convert/file", {"data": {"to_formats": "md"}}),
+        ("convertFileAsync", 422, "POST", "/v1/convert/file/async", {"files": {"files": ("a.png", b"a")}}),
+        ("pollTask", 404, "GET", "/v1/status/poll/x", {}),
+        ("getTaskResult", 404, "GET", f"/v1/result/{'0' * 32}-md", {}),
         ("uploadFile", 400, "POST", "/v1/files", {"data": {"purpose": "batch"}}),
         ("deleteFile", 404, "DELETE", "/v1/files/x", {}),
         ("submitJob", 400, "POST", JOBS, {"data": {"model": "x"}}),

@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import httpx
 import httpx2
 import pytest
+from docling.datamodel.base_models import ConversionStatus, DocumentStream, OutputFormat
+from docling.datamodel.service.options import ConvertDocumentsOptions
+from docling.service_client import DoclingServiceClient
+from docling.service_client.exceptions import ServiceError, TaskExecutionError
+from docling_core.types.doc import ImageRefMode, PictureItem, TextItem
 from mistralai.client import Mistral
 from mistralai.client.errors import SDKError
 
@@ -15,6 +24,7 @@ from tests.api.conftest import KEY
 from tests.support.egress import Egress
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # docling's own options
 PAGE, BOOK = ROOT / "tests/data/letter.png", ROOT / "tests/data/handbook.pdf"
 
 
@@ -25,8 +35,11 @@ def egress() -> Iterator[Egress]:
         assert watched.tried == []
 
 
-def data_url(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+def base64_of(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+PICTURE = f"data:image/png;base64,{base64_of(PAGE)}"
 
 
 class TestMistral:
@@ -69,7 +82,7 @@ class TestMistral:
 
     def test_a_data_url_without_its_pictures(self, client: Mistral):
         """As LiteLLM sends every document."""
-        document = {"type": "image_url", "image_url": {"url": data_url("image/png", PAGE.read_bytes())}}
+        document = {"type": "image_url", "image_url": {"url": PICTURE}}
         (page,) = client.ocr.process(
             model="mistral-ocr-2505", document=document, image_min_size=81, include_blocks=False, pages=[0]
         ).pages
@@ -96,7 +109,7 @@ class TestMistral:
         ],
     )
     def test_what_cannot_be_given_is_refused_with_a_sentence(self, client: Mistral, more: dict, words: str):
-        document = {"type": "image_url", "image_url": data_url("image/png", PAGE.read_bytes())}
+        document = {"type": "image_url", "image_url": PICTURE}
         with pytest.raises(SDKError, match=words) as caught:
             client.ocr.process(**{"model": "mistral-ocr-latest", "document": document} | more)
         assert caught.value.status_code in (400, 404)
@@ -108,3 +121,83 @@ class TestMistral:
             pytest.raises(SDKError, match="This key is not known here"),
         ):
             client.files.upload(file={"file_name": "a", "content": b"a"}, purpose="ocr")
+
+
+class TestDocling:
+    """docling-client 2.143.0."""
+
+    @pytest.fixture
+    def client(
+        self, guarded_url: str, egress: Egress, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[DoclingServiceClient]:
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        with DoclingServiceClient(url=guarded_url, api_key=KEY) as client:
+            yield client
+
+    def test_a_book(self, client: DoclingServiceClient):
+        """A task: submitted, watched (no web socket is here, so it asks again and again), fetched."""
+        assert client.health().status == "ok"
+        options = ConvertDocumentsOptions(
+            to_formats=[OutputFormat.JSON, OutputFormat.MARKDOWN], image_export_mode=ImageRefMode.EMBEDDED
+        )
+        read = client.convert(BOOK, options=options, page_range=(1, 2))
+        assert read.status is ConversionStatus.SUCCESS
+        document = read.document
+        assert document.name == "handbook" and list(document.pages) == [1, 2]
+        items = [item for item, _ in document.iterate_items()]
+        assert [type(item) for item in items] == [TextItem, PictureItem] * 2
+        text, picture = items[2:]
+        assert isinstance(text, TextItem) and text.text.endswith("page 2") and text.prov[0].page_no == 2
+        assert isinstance(picture, PictureItem) and picture.image is not None
+        assert str(picture.image.uri).startswith("data:image/jpeg;base64,")
+        assert "page 2" in document.export_to_markdown()
+
+    def test_a_task_that_fails(self, client: DoclingServiceClient):
+        stream = DocumentStream(name="page.pdf", stream=io.BytesIO(b"%PDF-1.4 and no more"))
+        job = client.submit(stream)
+        with pytest.raises(TaskExecutionError, match="damaged"):
+            job.result()
+
+    def test_what_is_no_document(self, client: DoclingServiceClient):
+        stream = DocumentStream(name="page.pdf", stream=io.BytesIO(b"words"))
+        with pytest.raises(ServiceError) as caught:
+            client.convert(stream)
+        assert "neither an image nor a PDF" in (caught.value.detail or "")
+
+    def test_at_once(self, guarded_url: str, egress: Egress):
+        """As Open WebUI asks; and every format."""
+        with httpx.Client(base_url=guarded_url, headers={"X-Api-Key": KEY}, trust_env=False) as client:
+            form = {"image_export_mode": "placeholder", "do_ocr": "true", "ocr_lang": ["en"]}
+            files = {"files": (PAGE.name, PAGE.read_bytes(), "image/png")}
+            document = client.post("/v1/convert/file", files=files, data=form).raise_for_status().json()["document"]
+            assert "page 1" in document["md_content"] and "<!-- image -->" in document["md_content"]
+            assert "imgs/" not in document["md_content"]
+            source = {
+                "kind": "file",
+                "filename": "a.png",
+                "base64_string": base64.b64encode(PAGE.read_bytes()).decode(),
+            }
+            asked = {"sources": [source], "options": {"to_formats": ["html", "text", "json"]}}
+            answer = client.post("/v1/convert/source", json=asked).raise_for_status().json()
+            assert answer["status"] == "success" and answer["processing_time"] > 0
+            document = answer["document"]
+            assert document["md_content"] is None and document["text_content"].endswith("page 1")
+            assert "page 1" in document["html_content"] and document["json_content"]["pages"]["1"]["page_no"] == 1
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"to_formats": ["md", "doctags"]}, "to_formats: 'doctags' cannot be had here"),
+            ({"image_export_mode": "referenced"}, "image_export_mode: 'referenced'"),
+            ({"do_picture_description": True}, "do_picture_description: this service reads what is printed"),
+            ({"page_range": [2, 2]}, "page_range: 2 is none of the document's pages, which are 1 to 1"),
+            ({"page_range": [2, 1]}, "page_range"),
+        ],
+    )
+    def test_what_cannot_be_given_is_refused_with_a_sentence(
+        self, guarded_url: str, options: dict[str, Any], words: str
+    ):
+        source = {"kind": "file", "base64_string": base64.b64encode(PAGE.read_bytes()).decode()}
+        with httpx.Client(base_url=guarded_url, headers={"X-Api-Key": KEY}, trust_env=False) as client:
+            answer = client.post("/v1/convert/source", json={"sources": [source], "options": options})
+        assert answer.status_code == 422 and words in answer.json()["detail"]

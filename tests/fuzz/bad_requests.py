@@ -33,6 +33,8 @@ PATHS = (
         JOBS,
     ),
     *("/v1/chat/completions", "/v1/models", "/v1/models/{model}"),
+    *("/v1/convert/source", "/v1/convert/source/async", "/v1/convert/file", "/v1/convert/file/async"),
+    *("/v1/status/poll/{task_id}", "/v1/result/{task_id}"),
     *("/v1/ocr", "/v1/files", "/v1/files/{file_id}", "/v1/files/{file_id}/url"),
     *(f"{JOBS}/{{job_id}}", f"{JOBS}/{{job_id}}/events", f"{JOBS}/{{job_id}}/result", f"{JOBS}/{{job_id}}/retry"),
     *(f"{JOBS}/{{job_id}}/pages/{{number}}", f"{JOBS}/batch/{{batch_id}}"),
@@ -128,7 +130,17 @@ def page_of_any_text(choices: Choices, number: int, jobs: list[str]) -> BadReque
 
 def any_body(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     """Bytes, or JSON of any form, to any path that takes a body."""
-    path = choices.one(("/layout-parsing", "/restructure-pages", "/parse", JOBS, "/v1/chat/completions", "/v1/ocr"))
+    path = choices.one(
+        (
+            "/layout-parsing",
+            "/restructure-pages",
+            "/parse",
+            JOBS,
+            "/v1/chat/completions",
+            "/v1/ocr",
+            "/v1/convert/source",
+        )
+    )
     body = choices.one((b"", b"{", b"[1]", b"null", b"\xff\xfe{", b'{"a":' * 3000, b"[" * 200_000, b"1" * 6000))
     body = body if choices.chance(2) else dumped(choices.value(WORDS))
     return BadRequest("body", "POST", path, any_headers(choices) + any_type(choices), body)
@@ -168,11 +180,28 @@ def chat(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     return BadRequest("chat", "POST", "/v1/chat/completions", any_headers(choices) + as_json(choices), dumped(body))
 
 
+def dialect(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
+    """A damaged file by Mistral's or docling-serve's API, with fields of any kind."""
+    data = samples.encode(damaged.file(number)[1]) if choices.chance(2) else choices.value(WORDS)
+    if choices.below(2):
+        url = f"data:image/png;base64,{data}" if isinstance(data, str) else data
+        document = {"type": "image_url", "image_url": url}
+        body = {"document": document, "include_blocks": True, "extract_header": True}
+        body |= fields(choices, ("model", "document", "pages", "image_limit", "image_min_size", "table_format"))
+        return BadRequest("dialect", "POST", "/v1/ocr", as_json(choices), dumped(body))
+    options = {"to_formats": ["md", "json", "html", "text"], "image_export_mode": "embedded"}
+    options |= fields(choices, ("to_formats", "image_export_mode", "page_range", "do_chart_extraction"))
+    body = {"sources": [{"kind": "file", "base64_string": data}], "options": options}
+    body |= fields(choices, ("sources", "target", "callbacks"))
+    path = "/v1/convert/source" + choices.one(("", "/async"))
+    return BadRequest("dialect", "POST", path, as_json(choices), dumped(body))
+
+
 def any_path(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
     """Any method on any path, with ids that exist and others."""
     template = choices.one((*PATHS, *UNLISTED))
     path = template
-    for name in ("job_id", "batch_id", "permission", "number", "name", "model", "file_id"):
+    for name in ("job_id", "batch_id", "permission", "number", "name", "model", "file_id", "task_id"):
         known = choices.one(jobs) if jobs and name == "job_id" and not choices.chance(4) else None
         word = choices.one((*WORDS, "9" * 5000)) if choices.chance(2) else choices.text(WORDS, 300)
         path = path.replace(
@@ -211,7 +240,7 @@ def raw(choices: Choices, number: int, jobs: list[str]) -> BadRequest:
 
 KINDS: tuple[Callable[[Choices, int, list[str]], BadRequest], ...] = (
     *(layout_parsing, any_body, any_path, form, raw, restructure, any_path, layout_parsing, job_as_json, any_path),
-    *(any_body, form, raw, chat, restructure, layout_parsing, form, any_path, page_of_any_text, any_path),
+    *(any_body, form, raw, chat, restructure, layout_parsing, form, any_path, page_of_any_text, dialect),
 )
 OPTIONS = (
     *("fileType", "logId", "useLayoutDetection", "layoutThreshold", "layoutUnclipRatio", "layoutMergeBboxesMode"),

@@ -214,7 +214,7 @@ def test_every_interface_is_asked(service: ParserProcess):
     """The paths of the description are those that requests are made for."""
     assert set(service.client.get("/openapi.json").json()["paths"]) == set(bad_requests.PATHS)
     asked = {kind.__name__ for kind in bad_requests.KINDS}
-    assert len(asked) == 9 and all(bad_requests.request(number) for number in range(400))
+    assert len(asked) == 10 and all(bad_requests.request(number) for number in range(400))
 
 
 def test_requests_are_the_same_for_the_same_number():

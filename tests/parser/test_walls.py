@@ -81,6 +81,8 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "http",
         "http.jobs",
+        "jobs",
+        "jobs.storage",
         "logs",
         "models",
         "settings",

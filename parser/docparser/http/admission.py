@@ -81,7 +81,8 @@ PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
 PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
 JOBS = "/api/v2/ocr/jobs"
 RETRY = re.compile(JOBS + "/[^/]+/retry")
-READ = ("/layout-parsing", "/parse", "/v1/chat/completions", "/v1/ocr")
+MAKES_JOB = (JOBS, "/v1/convert/source/async", "/v1/convert/file/async")
+READ = ("/layout-parsing", "/parse", "/v1/chat/completions", "/v1/ocr", "/v1/convert/source", "/v1/convert/file")
 DOCUMENTS = (*READ, "/restructure-pages", "/v1/files")
 
 
@@ -223,7 +224,7 @@ class Admission:
         method, path = scope["method"], scope["path"]
         if method == "POST":
             # A repeated submission makes no job, so its key is looked up first.
-            makes_job = path == JOBS and b"idempotency-key" not in headers
+            makes_job = path in MAKES_JOB and b"idempotency-key" not in headers
             if makes_job:
                 self._allowance.check(client, "jobs")
             if makes_job or path in READ or RETRY.fullmatch(path):

@@ -23,6 +23,7 @@ from starlette.types import Scope
 
 from docparser import errors
 from docparser.contract.answers import Error, JobError, OpenAiError, OpenAiReason
+from docparser.contract.docling_answers import DoclingError
 from docparser.contract.ocr_answers import OcrError
 from docparser.contract.schemas import describe_errors, log_id_of
 from tool_errors import with_place
@@ -143,6 +144,12 @@ FAMILIES = (
         {errors.InvalidRequest: 400, errors.InvalidDocument: 400},
         lambda status, message: {"code": status, "msg": message},
         JobError,
+    ),
+    PathFamily(
+        re.compile(r"/v1/(convert|status|result)/"),
+        {errors.InvalidJob: 422, errors.NoResultYet: 404},
+        lambda status, message: {"detail": message},
+        DoclingError,
     ),
     PathFamily(re.compile(r"/v1/(ocr|files)(/|\Z)"), LIKE_OPENAI, ocr_error, OcrError),
     # The OpenAI API says 400 where others say 422.

@@ -42,6 +42,7 @@ CHAT_REQUEST = {
     "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PICTURE}}]}],
 }
 OCR_REQUEST = {"model": "mistral-ocr-latest", "document": {"type": "image_url", "image_url": PICTURE}}
+DOCLING_REQUEST = {"sources": [{"kind": "file", "base64_string": PNG, "filename": "page.png"}]}
 JOB_REQUEST = {"model": "PaddleOCR-VL", "fileUrl": PICTURE, "batchId": "monday"}
 
 MODELS: ModelsInUse = {

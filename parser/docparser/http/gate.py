@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docparser.clients.shares import ConcurrencyLimit, network_of
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
-from docparser.http.admission import Admission, shown_path
+from docparser.http.admission import READ, Admission, shown_path
 from docparser.http.bodies import Arriving, Bodies, Body
 from docparser.http.errors import early_response, extras, status_of
 from docparser.logs import request_id
@@ -30,7 +30,7 @@ from docparser.settings import Settings
 log = logging.getLogger("docparser.access")
 
 SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
-COSTLY = ("/layout-parsing", "/restructure-pages", "/parse", "/v1/chat/completions", "/v1/ocr")
+COSTLY = (*READ, "/restructure-pages")
 QUIET = ("/health", "/health/ready", "/metrics")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
 STOPPING = "The service is stopping; send the request again."

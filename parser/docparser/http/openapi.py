@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from docparser.contract import answers, chat_answers, job_answers, ocr_answers
+from docparser.contract import answers, chat_answers, docling_answers, job_answers, ocr_answers
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
 from docparser.http.admission import PROBES, needs_key
@@ -40,6 +40,9 @@ MODELS = (
     chat_answers.ChatCompletionChunk,
     chat_answers.ModelEntry,
     chat_answers.ModelList,
+    docling_answers.DoclingAnswer,
+    docling_answers.DoclingError,
+    docling_answers.DoclingTask,
     ocr_answers.OcrAnswer,
     ocr_answers.OcrError,
     ocr_answers.OcrFile,
@@ -60,6 +63,7 @@ TAGS = {
     "parsing": "A document in, its text out, in one request.",
     "openai": "The same by the OpenAI API.",
     "mistral": "The same by Mistral's OCR API.",
+    "docling": "The same by docling-serve's API.",
     "jobs": "Long documents: progress, single pages, results that outlive a restart.",
     "health": "What the service says of itself.",
 }
@@ -87,7 +91,13 @@ REQUEST_ID = {
     "description": "An id of the client's, for the log; of another form, it counts as none.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,64}$", "maxLength": 64},
 }
-EXAMPLES = {"Error": "/parse", "JobError": "/api/v2/ocr/jobs", "OpenAiError": "/v1/models", "OcrError": "/v1/ocr"}
+EXAMPLES = {
+    "Error": "/parse",
+    "JobError": "/api/v2/ocr/jobs",
+    "OpenAiError": "/v1/models",
+    "OcrError": "/v1/ocr",
+    "DoclingError": "/v1/convert/file",
+}
 LATER = ("429", "503", "507")
 
 

@@ -5,27 +5,23 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
 from starlette.datastructures import UploadFile
 
 from docparser.contract.ocr import OcrRequest
 from docparser.contract.ocr_answers import OcrAnswer, OcrFile, OcrFileDeleted, OcrFileUrl
-from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest, ModelNotFound
-from docparser.http.answers import CLIENT_GONE, from_child, wait_for
+from docparser.http.dialects.reading import read
 from docparser.http.dialects.uploads import KEPT_S, UploadedFile, UploadedFiles
 from docparser.http.errors import SafeJSON
 from docparser.http.examples import OCR_REQUEST
-from docparser.http.gate import client_of, holder_of, pages_of
+from docparser.http.gate import holder_of
 from docparser.http.jobs.requests import base_url
 from docparser.http.openapi import shows
 from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
-from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
 
 
@@ -37,7 +33,7 @@ router = APIRouter(prefix="/v1", tags=["mistral"], route_class=OcrRoute, default
 form_router = APIRouter(prefix="/v1/files", tags=["mistral"], default_response_class=Response)
 
 # Pictures as `![](path)`, which become `![id](id)`; what is drawn over pages has no place in the answer.
-OPTIONS = ParseOptions(visualize=False, prettifyMarkdown=False)
+OPTIONS = {"visualize": False, "prettifyMarkdown": False}
 THEIR_MODELS = re.compile(r"mistral-ocr(-|\Z)")  # clients have such a name built in
 OUR_FILE = re.compile(r"/v1/files/([0-9a-f]{32})/content")
 POINTS_PER_INCH = 72
@@ -79,34 +75,13 @@ async def ocr(body: OcrRequest, request: Request) -> Response:
     if refusal := body.refusal():
         raise InvalidRequest(refusal)
 
-    def select(count: int) -> Sequence[int]:
-        try:
-            return body.selected(count)
-        except ValueError as exc:
-            raise InvalidRequest(str(exc)) from None
-
-    async def work() -> StreamingResponse:
-        state = request.app.state
-        async with _document(body, request) as document:
-            size = Path(document.path).stat().st_size
-            parse, client, counted = state.service.parse, client_of(request), pages_of(request)
-            result = await parse(document, OPTIONS, request_id.get(), client, counted, select=select)
-        try:
-            args = {
-                "name": "document",
-                "numbers": result.numbers,
-                "model": served.served_name,
-                "dpi": round(POINTS_PER_INCH * state.settings.pdf_scale),
-                "size": size,
-                "wanted": body.model_dump(exclude={"model", "document", "pages"}, exclude_none=True),
-            }
-            _, pieces = result.body("", await state.readiness.models_in_use())
-            what = "document: its pages cannot be answered"
-            return await from_child(request, "mistral", args, pieces, result.pages, what, "application/json")
-        finally:
-            result.close()
-
-    return await wait_for(request, work()) or Response(status_code=CLIENT_GONE)
+    args = {
+        "name": "document",
+        "model": served.served_name,
+        "dpi": round(POINTS_PER_INCH * request.app.state.settings.pdf_scale),
+        "wanted": body.model_dump(exclude={"model", "document", "pages"}, exclude_none=True),
+    }
+    return await read(request, _document(body, request), OPTIONS, "mistral", args, body.selected)
 
 
 def _check_model(asked: str | None, served: ServedModel) -> None:

@@ -7,9 +7,10 @@ A submission is multipart with a file, or JSON with ``fileUrl``, as the hosted j
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import Request
@@ -122,6 +123,19 @@ def identity(request: Request) -> tuple[str, str]:
 def base_url(request: Request) -> str:
     """This service's address as the client reaches it, without a slash at its end."""
     return str(request.app.state.settings.public_url or request.base_url).rstrip("/")
+
+
+async def keep(request: Request, reading: AbstractAsyncContextManager[Submission]) -> tuple[str, Submission]:
+    """Reads a submission, once there is room for it, and makes a job of it, whose id it returns. Raises ParserError."""
+    jobs = jobs_of(request)
+    owner, flow = identity(request)
+    await asyncio.to_thread(jobs.check_room)
+    await jobs.check_presence()
+    async with reading as submission:
+        await jobs.sender.check(submission.callback_url)
+        job_id = await asyncio.to_thread(jobs.keep, submission, owner, flow, base_url(request))
+    jobs.runner.wake()
+    return job_id, submission
 
 
 def result_url(request: Request, job_id: str, name: str = "result.jsonl") -> str:

@@ -133,9 +133,9 @@ async def result(
     models = await request.app.state.readiness.models_in_use()
 
     async def convert() -> Response:
-        async with _local(jobs, job, format) as (source, pictures):
+        async with local_files(jobs, job, format) as (source, pictures):
             files: dict[str, str] = {}
-            pieces = _answer(jobs, job, steps, models, pictures, files)
+            pieces = stored_answer(jobs, job, steps, models, pictures, files)
             return await converted(
                 request, pieces, counts.ended, job.file_name, format, source, how, files=files.values()
             )
@@ -145,7 +145,7 @@ async def result(
 
 
 @contextlib.asynccontextmanager
-async def _local(jobs: JobService, job: Job, format: Format) -> AsyncIterator[tuple[Document, Pictures]]:
+async def local_files(jobs: JobService, job: Job, format: Format) -> AsyncIterator[tuple[Document, Pictures]]:
     """What a child process opens, as files of this machine: the document for those formats that show it, and
     pictures."""
     with contextlib.ExitStack() as stack:
@@ -160,7 +160,7 @@ async def _local(jobs: JobService, job: Job, format: Format) -> AsyncIterator[tu
             await asyncio.to_thread(stack.close)
 
 
-def _answer(
+def stored_answer(
     jobs: JobService, job: Job, steps: list[Step], models: ModelsInUse, pictures: Pictures, files: dict[str, str]
 ) -> Iterator[bytes]:
     """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces. Fills

@@ -21,9 +21,9 @@ from docparser.http.jobs.requests import (
     JobRoute,
     Wanted,
     answer,
-    base_url,
     identity,
     jobs_of,
+    keep,
     read_submission,
     result_url,
 )
@@ -51,13 +51,7 @@ NO_LIST = (
 async def submit(request: Request) -> Response:
     """Submits a document. It is on the disk before the answer; `Idempotency-Key` makes a repeated request harmless."""
     jobs = jobs_of(request)
-    owner, flow = identity(request)
-    await asyncio.to_thread(jobs.check_room)
-    await jobs.check_presence()
-    async with read_submission(request, jobs.model, request.app.state.intake) as submitted:
-        await jobs.sender.check(submitted.callback_url)
-        job_id = await asyncio.to_thread(jobs.keep, submitted, owner, flow, base_url(request))
-    jobs.runner.wake()
+    job_id, submitted = await keep(request, read_submission(request, jobs.model, request.app.state.intake))
     told = jobs.notes(submitted.model, submitted.options)
     return answer({"jobId": job_id, "docparser": {"model": jobs.model.served_name, "notes": told}})
 

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests of docling-serve's API, as far as reading a document goes (docling-serve 1.38).
+
+Options that say how docling is to work (engines, models, backends) have no effect. Those that ask for what cannot be
+given are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Text
+
+DoclingFormat = Literal["md", "json", "html", "text"]
+FORMATS: tuple[str, ...] = get_args(DoclingFormat)
+LAST_PAGE = 1_000_000  # what lies beyond stands for the end
+ListOfTexts = Annotated[list[Text], Field(max_length=100)]
+NOT_HERE = {
+    "do_picture_description": "this service reads what is printed and describes no pictures",
+    "do_picture_classification": "this service does not classify pictures",
+    "do_code_enrichment": "this service has no model for code",
+    "include_page_images": "/layout-parsing has the pictures of pages, with visualize",
+}
+# A job's id, and after it what is wanted of its result.
+TASK = re.compile(rf"([0-9a-f]{{32}})-((?:{'|'.join(FORMATS)})(?:\.(?:{'|'.join(FORMATS)})){{0,3}})(-embedded)?")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class DoclingOptions(_Part):
+    to_formats: ListOfTexts | Text = Field(default=["md"], description="`md`, `json`, `html`, `text`.")
+    image_export_mode: Text = Field(default="placeholder", description="`placeholder` or `embedded`.")
+    page_range: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="First and last page, from 1."
+    )
+    md_page_break_placeholder: Text | None = Field(default=None, description="Refused unless it is empty.")
+    do_chart_extraction: bool | None = Field(default=None, description="Charts are read as tables.")
+    do_picture_description: bool | None = Field(default=None, description="Refused if it is true.")
+    do_picture_classification: bool | None = Field(default=None, description="Refused if it is true.")
+    do_code_enrichment: bool | None = Field(default=None, description="Refused if it is true.")
+    include_page_images: bool | None = Field(default=None, description="Refused if it is true.")
+
+    @property
+    def formats(self) -> list[str]:
+        wanted = [self.to_formats] if isinstance(self.to_formats, str) else self.to_formats
+        return [format for format in FORMATS if format in wanted]
+
+    @property
+    def embed(self) -> bool:
+        return self.image_export_mode == "embedded"
+
+    def refusal(self) -> str | None:
+        """Why the options cannot be met, with the field's name; None if they can."""
+        wanted = {self.to_formats} if isinstance(self.to_formats, str) else set(self.to_formats)
+        if (more := wanted - set(FORMATS)) or not wanted:
+            shown = ", ".join(repr(format[:MAX_PART]) for format in sorted(more)[:3]) or "nothing"
+            return f"to_formats: {shown} cannot be had here; expected some of {', '.join(FORMATS)}"
+        if self.image_export_mode not in ("placeholder", "embedded"):
+            mode = self.image_export_mode[:MAX_PART]
+            return f"image_export_mode: {mode!r} cannot be had here; expected placeholder or embedded"
+        if self.md_page_break_placeholder:
+            return "md_page_break_placeholder: pages are parted by an empty line; leave it out"
+        if self.page_range and not 1 <= self.page_range[0] <= self.page_range[1]:
+            return f"page_range: {self.page_range} is empty; expected the first and the last page, from 1"
+        for field, why in NOT_HERE.items():
+            if getattr(self, field):
+                return f"{field}: {why}; send false or leave it out"
+        return None
+
+    def reading(self) -> dict[str, Any]:
+        """The options of /layout-parsing: pictures as `![](path)`, and nothing drawn over pages."""
+        charts = {"useChartRecognition": True} if self.do_chart_extraction else {}
+        return {"visualize": False, "prettifyMarkdown": False, **charts}
+
+    def page_ranges(self) -> str | None:
+        """As jobs have it."""
+        if self.page_range is None or (self.page_range[0] == 1 and self.page_range[1] >= LAST_PAGE):
+            return None
+        first, last = self.page_range
+        return f"{first}-{last if last < LAST_PAGE else ''}"
+
+    def task(self, job_id: str) -> str:
+        return f"{job_id}-{'.'.join(self.formats)}{'-embedded' if self.embed else ''}"
+
+
+class DoclingSource(_Part):
+    kind: Literal["file", "http"] = Field(description="Other kinds are refused.")
+    base64_string: str | None = Field(default=None, description="The document, of the kind `file`.")
+    filename: Text | None = None
+    url: str | None = Field(default=None, description="Of the kind `http`, where the operator allows its host.")
+    headers: Annotated[dict[str, str], Field(max_length=MAX_FIELDS)] | None = Field(
+        default=None, description="Refused unless it is empty."
+    )
+
+
+class DoclingTarget(_Part):
+    kind: Text = Field(default="inbody", description="`inbody`.")
+
+
+def target_refusal(kind: str) -> str | None:
+    if kind == "inbody":
+        return None
+    if kind == "presigned_url":  # docling's client asks for it first, and knows these words
+        return "target: presigned_url needs artifact storage to be configured, which this service has not; send inbody"
+    return f"target: {kind[:MAX_PART]!r} cannot be had here; expected inbody"
+
+
+class DoclingRequest(_Part):
+    """Body of ``POST /v1/convert/source`` and its ``/async``."""
+
+    sources: Annotated[list[DoclingSource], Field(min_length=1, max_length=1)] = Field(description="One document.")
+    options: DoclingOptions = DoclingOptions()
+    target: DoclingTarget = DoclingTarget()
+    callbacks: Annotated[list[Any], Field(max_length=0)] = Field(default=[], description="Must be empty.")
+
+    def source(self) -> tuple[str, str]:
+        """The field that holds the document, and its value. Raises ValueError unless it is there."""
+        source = self.sources[0]
+        if source.headers:
+            raise ValueError("sources.0.headers: addresses are fetched without headers of the client's; leave it out")
+        field = "base64_string" if source.kind == "file" else "url"
+        value = getattr(source, field)
+        if value is None:
+            raise ValueError(f"sources.0.{field}: missing; expected it, since kind is {source.kind}")
+        return f"sources.0.{field}", value
+
+    @property
+    def file_name(self) -> str:
+        source = self.sources[0]
+        return source.filename or (source.url or "").partition("?")[0].rpartition("/")[2] or "document"
+
+
+def options_of_form(fields: Mapping[str, list[str]]) -> DoclingOptions:
+    """Of a form, whose fields may come several times. Raises ValidationError."""
+    known = DoclingOptions.model_fields.keys() & fields.keys()
+    return DoclingOptions.model_validate(
+        {name: fields[name] if name in ("to_formats", "page_range") else fields[name][-1] for name in known}
+    )
