@@ -32,6 +32,7 @@ from docparser.clients.keys import (
     shown_time,
 )
 from docparser.clients.usage import ledger_of
+from docparser.contract.priority import PRIORITIES
 from docparser.errors import NotReady
 from docparser.settings import Settings
 
@@ -131,6 +132,12 @@ def _parser() -> argparse.ArgumentParser:
         help="like pages=1000/day, bytes=5GiB/month, jobs=100/hour, requests=600/minute, connections=8; repeatable",
     )
     make.add_argument(
+        "--priority",
+        choices=PRIORITIES,
+        default=PRIORITIES[0],
+        help="bulk: its pages wait for those of interactive keys; default: interactive",
+    )
+    make.add_argument(
         "--print", action="store_true", help="change no file: the entry on standard output, the key on standard error"
     )
     make.set_defaults(run=_make)
@@ -165,7 +172,8 @@ def _make(arguments: argparse.Namespace, file: KeyFile, settings: Settings) -> i
     if not NAME.fullmatch(name):
         raise ValueError(f"--name {name!r}: expected at most 64 letters, digits, dots, underscores or hyphens")
     expires = _moment(arguments.expires) if arguments.expires else None
-    entry = Key(known, known[:16], name, expires, tuple(_quota(text) for text in arguments.quota))
+    quotas = tuple(_quota(text) for text in arguments.quota)
+    entry = Key(known, known[:16], name, expires, quotas, priority=arguments.priority)
     parse_entry(entry.entry)
     if arguments.print:
         print(f"key, for the client:              {key}", file=sys.stderr)
@@ -193,9 +201,8 @@ def _list(arguments: argparse.Namespace, file: KeyFile, settings: Settings) -> i
             f"{quota} ({ledger.used(key.id, quota)} used)" if ledger.known() and quota.period else str(quota)
             for quota in key.quotas
         ]
-        print(
-            "  ".join([f"{key.name:<24}", key.id, f"{state:<34}", *used, *([f"# {key.remark}"] if key.remark else [])])
-        )
+        more = [*(["bulk"] if key.priority == "bulk" else []), *used, *([f"# {key.remark}"] if key.remark else [])]
+        print("  ".join([f"{key.name:<24}", key.id, f"{state:<34}", *more]))
     ledger.close()
     if not keys:
         print("there are no keys", file=sys.stderr)
@@ -207,7 +214,7 @@ def _rotate(arguments: argparse.Namespace, file: KeyFile, settings: Settings) ->
     old = _newest(arguments.client, file, settings)
     key = new_key()
     known = digest(key)
-    file.rotate(old, Key(known, old.id, old.name, None, old.quotas, old.remark), until)
+    file.rotate(old, dataclasses.replace(old, digest=known, expires=None), until)
     print(f"the key of {old.name} before this one works until {shown_time(until)}:", file=sys.stderr)
     print(key)
     return 0

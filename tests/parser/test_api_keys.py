@@ -37,8 +37,10 @@ class TestEntries:
         assert (key.digest, key.id, key.name, key.expires, key.quotas) == ("a1" * 32, "a1" * 8, "a1" * 8, None, ())
 
     def test_everything(self):
-        key = parse_entry(f"{HASH} name=billing expires=2027-01-31 pages=1k/day bytes=5GiB/month connections=8 # A. B.")
-        assert key.name == "billing" and key.expires == 1801353600 and key.remark == "A. B."
+        key = parse_entry(
+            f"{HASH} name=billing expires=2027-01-31 priority=bulk pages=1k/day bytes=5GiB/month connections=8 # A. B."
+        )
+        assert key.name == "billing" and key.expires == 1801353600 and key.priority == "bulk" and key.remark == "A. B."
         assert [str(quota) for quota in key.quotas] == ["pages=1000/day", "bytes=5368709120/month", "connections=8"]
         assert parse_entry(key.entry) == key
 
@@ -53,6 +55,7 @@ class TestEntries:
             ("name=" + "a" * 65, "name="),
             ("id=xyz", "id="),
             ("expires=tomorrow", "expires=tomorrow"),
+            ("priority=urgent", "expected interactive or bulk"),
             ("pages=many/day", "pages=many/day"),
             ("pages=10", "expected a period"),
             ("pages=10/fortnight", "expected a period"),
@@ -154,12 +157,13 @@ class TestCommand:
         return capsys.readouterr().out.strip()
 
     def test_rotation_keeps_the_client(self, capsys, tmp_path):
-        old = self.make(capsys, "--name", "billing", "--quota", "pages=5/day")
+        old = self.make(capsys, "--name", "billing", "--quota", "pages=5/day", "--priority", "bulk")
         assert api_keys.main(["rotate", "billing", "--overlap", "2h"]) == 0
         new = capsys.readouterr().out.strip()
         ring = KeyRing.of(Settings(data_dir=tmp_path / "data"))
         before, after = ring.find(old), ring.find(new)
         assert before and after and (before.id, before.name, before.quotas) == (after.id, after.name, after.quotas)
+        assert before.priority == after.priority == "bulk"
         assert after.expires is None and before.expires and before.expired(time.time() + 7201)
         assert not before.expired(time.time() + 7100)
 

@@ -8,6 +8,7 @@ import contextlib
 
 import pytest
 
+from docparser.contract.priority import with_priority
 from docparser.errors import InternalError
 from docparser.parsing.fair_queue import Flow
 from docparser.worker.messages import CancelTask, CountPages
@@ -141,3 +142,45 @@ async def test_a_client_gets_no_credit_for_the_time_before_it_came():
         bench.want()
         bench.answer("text", used_s=10.0)
     assert sorted(name[0] for name in bench.order()[5:]) == ["n", "n", "o", "o"]
+
+
+@in_loop
+async def test_interactive_pages_come_before_bulk_ones_which_have_a_share():
+    bench = Bench(bulk_share=0.25)
+    archive, office = Flow(with_priority("archive", bulk=True)), Flow("office")
+    for page in range(4):
+        bench.submit(f"bulk {page}", archive)
+    for page in range(8):
+        bench.submit(f"page {page}", office)
+    await asyncio.sleep(0)
+    for _ in range(12):
+        bench.want()
+    first = [f"page {number}" for number in range(4)] + ["bulk 0"]
+    second = [f"page {number}" for number in range(4, 8)] + ["bulk 1"]
+    assert bench.order() == [*first, *second, "bulk 2", "bulk 3"]
+
+
+@in_loop
+async def test_bulk_pages_never_have_the_last_place():
+    bench = Bench(pages_in_flight=3)
+    for page in range(5):
+        bench.submit(f"bulk {page}", Flow(with_priority("archive", bulk=True)))
+    await asyncio.sleep(0)
+    for _ in range(3):
+        bench.want()
+    assert bench.order() == ["bulk 0", "bulk 1"]
+    bench.submit("page", Flow("office"))
+    await asyncio.sleep(0)
+    assert bench.order()[-1] == "page", "it has not waited for another page's end"
+    bench.answer("text", name="bulk 0")
+    bench.want()
+    assert bench.order()[-1] == "bulk 2"
+
+
+@in_loop
+async def test_the_only_place_is_for_both_kinds():
+    bench = Bench(pages_in_flight=1)
+    bench.submit("bulk", Flow(with_priority("archive", bulk=True)))
+    await asyncio.sleep(0)
+    bench.want()
+    assert bench.order() == ["bulk"]

@@ -57,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "parsing": {"contract", "documents", "errors", "settings", "worker"},
     "models": {"contract", "errors", "parsing", "settings", "vlm", "weights", "whole_page"},
-    "jobs.storage": {"errors", "postgres", "s3"},
+    "jobs.storage": {"contract", "errors", "postgres", "s3"},
     "jobs.callbacks": {"clients", "errors", "jobs.storage", "outbound", "settings"},
     "jobs": {
         "clients",
@@ -102,7 +102,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "server": {"app", "connections", "errors", "logs", "parsing", "settings", "weights"},
     "__main__": {"server"},
-    "api_keys": {"clients", "errors", "settings"},
+    "api_keys": {"clients", "contract", "errors", "settings"},
     "link_keys": {"errors", "jobs", "jobs.storage", "settings"},
 }
 # Of these packages, others may import only the named modules: plain data, and the handle of the process.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""API keys as an operator writes them down: hash, name, expiry, quotas.
+"""API keys as an operator writes them down: hash, name, expiry, priority, quotas.
 
     sha256:<64 hexadecimal digits> name=billing expires=2027-01-31 pages=1000/day connections=8  # a remark
 
@@ -16,6 +16,8 @@ import hashlib
 import re
 import secrets
 import time
+
+from docparser.contract.priority import PRIORITIES
 
 RESOURCES = {
     "pages": "pages of documents",
@@ -35,7 +37,7 @@ HASH = re.compile(r"sha256:([0-9a-f]{64})")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ID = re.compile(r"[0-9a-f]{16}")
 ATTRIBUTE = re.compile(r"([A-Za-z][A-Za-z-]*)=(.*)")
-ATTRIBUTES = ("name", "id", "expires", *RESOURCES)
+ATTRIBUTES = ("name", "id", "expires", "priority", *RESOURCES)
 
 
 UNITS |= {unit.replace("k", "K"): size for unit, size in UNITS.items() if unit.startswith("k")}
@@ -95,6 +97,7 @@ class Key:
     expires: float | None = None
     quotas: tuple[Quota, ...] = ()
     remark: str = ""
+    priority: str = PRIORITIES[0]
 
     def expired(self, now: float) -> bool:
         return self.expires is not None and self.expires <= now
@@ -106,6 +109,7 @@ class Key:
         words += [f"name={self.name}"] if self.name != self.id else []
         words += [f"id={self.id}"] if self.id != self.digest[:16] else []
         words += [f"expires={shown_time(self.expires)}"] if self.expires is not None else []
+        words += [f"priority={self.priority}"] if self.priority != PRIORITIES[0] else []
         words += [str(quota) for quota in self.quotas]
         return " ".join(words) + (f"  # {self.remark}" if self.remark else "")
 
@@ -159,7 +163,10 @@ def parse_entry(entry: str) -> Key:
     if not NAME.fullmatch(name):
         raise ValueError(f"name={name[:80]}: expected at most 64 letters, digits, dots, underscores or hyphens")
     expires = parse_time(found["expires"]) if "expires" in found else None
-    return Key(match[1], identity, name, expires, tuple(quotas), remark.strip())
+    priority = found.get("priority", PRIORITIES[0])
+    if priority not in PRIORITIES:
+        raise ValueError(f"priority={priority[:80]}: expected {' or '.join(PRIORITIES)}")
+    return Key(match[1], identity, name, expires, tuple(quotas), remark.strip(), priority)
 
 
 def parse_time(text: str) -> float:

@@ -132,7 +132,8 @@ class Admission:
     ) -> AsyncIterator[tuple[Receive, Send] | None]:
         """What the request is read from and answered to, or None if it was refused and has its answer.
 
-        Sets ``request.state.key_id`` to the client's id, "" where no key is needed or none was sent to a public path.
+        Sets ``request.state.key_id`` to the client's id, "" where no key is needed or none was sent to a public path,
+        and ``request.state.bulk`` to whether its key's pages are bulk.
         """
         headers = dict(scope["headers"])
         address = scope["client"][0] if scope.get("client") else ""
@@ -144,7 +145,7 @@ class Admission:
                 self._check_origin(scope)
                 key = self._known(scope, headers)
                 client = key.id if key else ""
-                scope.setdefault("state", {})["key_id"] = client
+                scope.setdefault("state", {}).update(key_id=client, bulk=key is not None and key.priority == "bulk")
                 visit.name = key.name if key else ""
                 caller.set(Caller(visit.name, client, address))
                 async with self._within_quotas(scope, headers, client, visit):

@@ -19,6 +19,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docparser.clients.shares import ConcurrencyLimit, network_of
+from docparser.contract.priority import with_priority
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
 from docparser.http.admission import READ, Admission, shown_path
 from docparser.http.bodies import Arriving, Bodies, Body
@@ -39,11 +40,11 @@ BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one o
 
 
 def client_of(request: Request) -> str:
-    """The client, which takes turns with other clients: the id of its API key. Without keys, a client is told from
-    others by its address and the token that it may send."""
+    """The client, which takes turns with other clients: the id of its API key, and its priority. Without keys, a client
+    is told from others by its address and the token that it may send."""
     key = getattr(request.state, "key_id", "")
     if key:
-        return str(key)
+        return with_priority(str(key), bulk=request.state.bulk)
     token = hashlib.sha256(request.headers.get("authorization", "").encode()).hexdigest()[:12]
     return f"{network_of(request.client.host) if request.client else ''} {token}"
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from docparser.clients.allowance import Allowance
 from docparser.contract.answers import ModelsInUse
+from docparser.contract.priority import BulkShare, is_bulk
 from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
 from docparser.errors import (
@@ -31,6 +32,7 @@ from docparser.errors import (
 )
 from docparser.jobs import pages
 from docparser.jobs.damage import Damage
+from docparser.jobs.storage.fair_order import Wanted
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.retention import Retention
@@ -82,7 +84,8 @@ class JobRunner:
         self._files = files
         self._retention = retention
         self._allowance = allowance
-        self._max_running = settings.workers * settings.pages_in_flight
+        self._max_running = settings.places
+        self._bulk_share = BulkShare(settings.bulk_share)
         self._running: dict[asyncio.Task, Claim] = {}
         self._flows: dict[str, Flow] = {}
         self._suspects = Suspects()
@@ -121,7 +124,8 @@ class JobRunner:
                     await self._wait_until_able()
                     # The answer to a claim may have been lost with the database.
                     await asyncio.to_thread(self._queue.keep_only, list(self._running.values()))
-                while self._has_room() and (claim := await asyncio.to_thread(self._claim, self._full())):
+                while self._has_room() and (claim := await asyncio.to_thread(self._claim, self._wanted())):
+                    self._bulk_share.begun(bulk=is_bulk(claim.job.flow))
                     task = asyncio.create_task(self._do(claim))
                     self._running[task] = claim
                     task.add_done_callback(self._ended)
@@ -141,14 +145,18 @@ class JobRunner:
         """Steps of clients whose documents are slow to read do not count: they must not keep those of others out."""
         return sum(not self._service.watches(claim.job.flow) for claim in self._running.values()) < self._max_running
 
-    def _full(self) -> list[str]:
-        """Clients that may begin no further step now."""
+    def _wanted(self) -> Wanted:
+        """No further step of clients that have enough of them; and of bulk jobs none for the last place, which is kept
+        for an interactive one."""
         begun = Counter(claim.job.flow for claim in self._running.values())
-        return [flow for flow, steps in begun.items() if steps >= WATCHED_STEPS and self._service.watches(flow)]
+        full = [flow for flow, steps in begun.items() if steps >= WATCHED_STEPS and self._service.watches(flow)]
+        if sum(steps for flow, steps in begun.items() if is_bulk(flow)) >= max(1, self._max_running - 1):
+            return Wanted(full, "none")
+        return Wanted(full, "first" if self._bulk_share.bulk_first else "last")
 
-    def _claim(self, without: list[str]) -> Claim | None:
+    def _claim(self, wanted: Wanted) -> Claim | None:
         self._files.check_room()
-        return self._queue.claim(without)
+        return self._queue.claim(wanted)
 
     def _ended(self, task: asyncio.Task) -> None:
         self._running.pop(task, None)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 
 from docparser.contract import strict_json
+from docparser.contract.priority import PRIORITIES
 from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.intake import check_type
 from docparser.errors import InvalidDocument, InvalidJob
@@ -80,6 +81,7 @@ class Submission:
     page_ranges: str | None
     batch_id: str | None
     callback_url: str | None
+    bulk: bool
     idempotency_key: str | None
     file_name: str
     format: str
@@ -107,6 +109,9 @@ def check_submission(
     if idempotency_key is not None and not 0 < len(idempotency_key) <= MAX_ID:
         raise InvalidJob(f"Idempotency-Key: {len(idempotency_key)} characters; expected 1 to {MAX_ID}")
     callback_url = _text(fields, "callbackUrl", MOST_CHARACTERS)
+    priority = _text(fields, "priority", MAX_ID)
+    if priority is not None and priority not in PRIORITIES:
+        raise InvalidJob(f"priority: {priority!r} is none; expected {' or '.join(PRIORITIES)}")
     document.seek(0)
     head = document.read(HEAD_BYTES)
     if not head:
@@ -118,7 +123,7 @@ def check_submission(
     document.seek(0)
     # Every binary file has readinto; typing.BinaryIO does not declare it.
     digest = hashlib.file_digest(document, "sha256")  # type: ignore[arg-type]
-    told = [callback_url] if callback_url else []  # without one, the fingerprint is that of older releases
+    told = [*filter(None, [callback_url, priority])]  # without them, the fingerprint is that of older releases
     digest.update(json.dumps([model, options, ranges, batch_id, *told], sort_keys=True).encode())
     document.seek(0)
     return Submission(
@@ -127,6 +132,7 @@ def check_submission(
         page_ranges=ranges,
         batch_id=batch_id,
         callback_url=callback_url,
+        bulk=priority == "bulk",
         idempotency_key=idempotency_key,
         file_name=PurePath(file_name.encode("utf-8", "replace").decode()).name[:MAX_NAME] or "document",
         format=format,

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which task is next: clients take turns by the CPU time that they use, and so do the documents of a client.
 
+Interactive pages come before bulk ones (``contract.priority``), of which some go first all the same. Bulk never has the
+last place of the workers: an interactive page finds it free, and need not wait for another page's end.
+
 The client that has used the least time of the workers is next (start-time fair queueing, Goyal, Vin and Cheng 1996, all
 weights equal); of its flows, the one that has the fewest tasks with workers. So a document of one page does not wait
 for the end of one of 500, and twenty documents that are just not slow cost others no more than one does.
@@ -21,6 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from docparser.contract.priority import BulkShare, is_bulk
 from docparser.documents.spool import Document
 from docparser.errors import ParserError
 from docparser.parsing.pool import PooledWorker
@@ -78,7 +82,8 @@ class Client:
     """``used_s`` is its time with workers. ``trying`` are read apart although they are not known to be slow, ``slow``
     are, ``parked`` wait to be."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bulk: bool = False) -> None:
+        self.bulk = bulk
         self.used_s = 0.0
         self.assigned = 0
         self.flows: dict[Flow, None] = {}  # those with pending tasks
@@ -102,7 +107,10 @@ class Client:
 class FairQueue:
     """The tasks that no worker has, and what each client has with workers."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, places: int, bulk_share: float) -> None:
+        """``places``: pages that all workers together may have begun."""
+        self._most_bulk = max(1, places - 1)
+        self._bulk_share = BulkShare(bulk_share)
         self.share = max(1, workers // 2)
         self._most_apart = max(2, workers)
         self._clients: dict[str, Client] = {}
@@ -110,12 +118,14 @@ class FairQueue:
         self._guess_s = FIRST_GUESS_S
 
     def client(self, name: str) -> Client:
-        """The client, which starts level with the one that has used least."""
+        """The client, which starts level with the one of its kind that has used least."""
         found = self._clients.get(name)
         if found is None or not found.active:
-            level = min((client.used_s for client in self._clients.values() if client.active), default=0.0)
+            bulk = is_bulk(name)
+            alike = (client.used_s for client in self._clients.values() if client.active and client.bulk == bulk)
+            level = min(alike, default=0.0)
             self._forget_idle(level)
-            found = self._clients.setdefault(name, Client())
+            found = self._clients.setdefault(name, Client(bulk=bulk))
             found.used_s = max(found.used_s, level)
         return found
 
@@ -171,9 +181,16 @@ class FairQueue:
 
     def next(self) -> tuple[QueuedTask, bool] | None:
         """The next task, and whether its document is to be read apart."""
-        for client in sorted(self._clients.values(), key=lambda client: (client.used_s, client.assigned)):
+        clients = self._clients.values()
+        bulk_first = self._bulk_share.bulk_first
+        bulk_waits = any(client.bulk and client.flows for client in clients)
+        bulk_has_room = sum(client.assigned for client in clients if client.bulk) < self._most_bulk
+        for client in sorted(clients, key=lambda client: (client.bulk != bulk_first, client.used_s, client.assigned)):
+            if client.bulk and not bulk_has_room:
+                continue
             item = self._next_of(client)
             if item is not None:
+                self._bulk_share.begun(bulk=client.bulk, bulk_waits=bulk_waits)
                 return item, self._assign(item, client)
         return None
 

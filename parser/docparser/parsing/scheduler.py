@@ -48,7 +48,7 @@ class PageScheduler:
         self._settings = settings
         self._pool = pool
         self._numbers = itertools.count(1)
-        self._queue = FairQueue(settings.workers)
+        self._queue = FairQueue(settings.workers, settings.places, settings.bulk_share)
         self._assigned: dict[int, QueuedTask] = {}
         self._requesting: dict[PooledWorker, None] = {}
         self._limits = TimeLimits(settings, pool, self._cancel)

@@ -45,6 +45,13 @@ class PageSettings(SettingsGroup):
     pages_in_flight: int = Field(
         default=24, ge=1, le=256, description="Pages that a worker has begun; all but one wait for the VLM."
     )
+    bulk_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Of the pages that are begun while interactive and bulk ones wait, how many are bulk; 0: none, so "
+        "that bulk waits for ever if need be (docs/api.md#interactive-and-bulk).",
+    )
     max_pixels_in_flight: int = Field(
         default=300_000_000, ge=1, description="A worker that holds pages of more pixels begins no other."
     )
@@ -86,6 +93,11 @@ class PageSettings(SettingsGroup):
     # Answers.
     visualize: bool = Field(default=True, description="What a request's `visualize: null` means; true in PaddleX.")
     max_output_image_side: int = Field(default=2000, ge=16, description="Returned images are scaled down to this side.")
+
+    @property
+    def places(self) -> int:
+        """Pages that all workers together may have begun."""
+        return self.workers * self.pages_in_flight
 
     @field_validator("cache_dir")
     @classmethod

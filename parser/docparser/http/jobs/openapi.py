@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from docparser.contract.job_answers import CallbackBody, SubmittedAnswer
+from docparser.contract.priority import PRIORITIES
 from docparser.contract.schemas import MAX_TEXT, ParseOptions
 from docparser.http.examples import JOB_REQUEST, SUBMITTED
 from docparser.http.openapi import ref, shows
@@ -16,6 +17,11 @@ CALLBACK_URL = {
     "maxLength": 2048,
     "description": "Address of a host in PARSER_CALLBACK_HOSTS that is told how the job ended.",
     "example": "https://hooks.example.com/parsed",
+}
+PRIORITY = {
+    "type": "string",
+    "enum": list(PRIORITIES),
+    "description": "bulk: its pages wait for interactive ones. A key's own bulk counts in any case.",
 }
 NAME = {"type": "string", "maxLength": MAX_TEXT}
 PAGE_RANGES = {"type": "string", "maxLength": MAX_RANGES, "example": "2,4-6,9-"}
@@ -77,6 +83,7 @@ BODY = {
                         "pageRanges": PAGE_RANGES,
                         "batchId": {"type": "string", "maxLength": MAX_ID},
                         "callbackUrl": CALLBACK_URL,
+                        "priority": PRIORITY,
                     },
                 }
             },
@@ -92,6 +99,7 @@ BODY = {
                         "pageRanges": PAGE_RANGES,
                         "batchId": {"type": "string", "maxLength": MAX_ID},
                         "callbackUrl": CALLBACK_URL,
+                        "priority": PRIORITY,
                     },
                 },
             },

@@ -20,6 +20,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from docparser.contract.job_answers import Batch, CancelledJob, Job, ListedJobs, RetriedJob, SubmittedJob
+from docparser.contract.priority import with_priority
 from docparser.documents.intake import DocumentIntake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.http.errors import SafeJSON, new_log_id
@@ -133,7 +134,8 @@ async def keep(request: Request, reading: AbstractAsyncContextManager[Submission
     await jobs.check_presence()
     async with reading as submission:
         await jobs.sender.check(submission.callback_url)
-        job_id = await asyncio.to_thread(jobs.keep, submission, owner, flow, base_url(request))
+        turns = with_priority(flow, bulk=submission.bulk)
+        job_id = await asyncio.to_thread(jobs.keep, submission, owner, turns, base_url(request))
     jobs.runner.wake()
     return job_id, submission
 

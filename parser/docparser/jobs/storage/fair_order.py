@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose page is next: clients take turns, and so do the jobs of a client.
+"""Whose page is next: interactive pages before bulk ones, but for a share. Clients take turns, and so do the jobs of a
+client.
 
 Every claimed page counts as one turn of its job and of its client. The client with the fewest turns is next, and of its
 jobs the one with the fewest (stride scheduling, Waldspurger and Weihl 1995, all strides equal). So a document of 300
@@ -10,24 +11,43 @@ pages takes its turns between the small ones, and no job waits for all pages of 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
+from typing import Literal
 
+from docparser.contract.priority import BULK
 from docparser.jobs.storage.transaction import Row, Transaction
 
 IS_ACTIVE = "state IN ('pending', 'running')"
+IS_BULK = f"(substr(j.flow, length(j.flow) - {len(BULK) - 1}) = '{BULK}')"
 
 
-def next_job(connection: Transaction, now: float, without: Collection[str] = ()) -> Row | None:
-    """The row of the job whose turn it is, among those with a step that is due at ``now`` (seconds since the epoch);
-    no job of the clients in ``without``. The job is locked."""
-    others = f"AND j.flow NOT IN ({', '.join('?' * len(without))}) " if without else ""
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which jobs may be next: none of the clients in ``without``; bulk ones before the others or after them, or not at
+    all (``bulk``)."""
+
+    without: Collection[str] = ()
+    bulk: Literal["first", "last", "none"] = "last"
+
+
+ANY = Wanted()
+
+
+def next_job(connection: Transaction, now: float, wanted: Wanted = ANY) -> Row | None:
+    """The row of the job whose turn it is, among those with a step that is due at ``now`` (seconds since the epoch).
+    The job is locked."""
+    others = f"AND j.flow NOT IN ({', '.join('?' * len(wanted.without))}) " if wanted.without else ""
+    if wanted.bulk == "none":
+        others += f"AND NOT {IS_BULK} "
+    kind = f"{'NOT ' if wanted.bulk == 'first' else ''}{IS_BULK}"
     for taking in connection.taking("j"):
         found: Row | None = connection.execute(
             "SELECT j.* FROM jobs j JOIN flows f ON f.flow = j.flow "
             f"WHERE j.{IS_ACTIVE} {others}AND EXISTS ("
             "  SELECT 1 FROM steps WHERE job_id = j.id AND state = 'queued' AND not_before <= ?) "
-            f"ORDER BY f.turns, f.flow, j.turns, j.created LIMIT 1{taking}",
-            (*without, now),
+            f"ORDER BY {kind}, f.turns, f.flow, j.turns, j.created LIMIT 1{taking}",
+            (*wanted.without, now),
         ).fetchone()
         if found is not None:
             return found

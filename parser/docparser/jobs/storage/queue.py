@@ -87,12 +87,12 @@ class StepQueue:
         self._database = database
         self._processes = processes
 
-    def claim(self, without: Collection[str] = ()) -> Claim | None:
-        """The next step, or None if none is due. ``without``: clients (``Job.flow``) whose turn it is not."""
+    def claim(self, wanted: fair_order.Wanted = fair_order.ANY) -> Claim | None:
+        """The next step, or None if none is due."""
         now = time.time()
         with self._database.writing() as connection:
             while True:
-                row = fair_order.next_job(connection, now, without)
+                row = fair_order.next_job(connection, now, wanted)
                 if row is None:
                     return None
                 step = connection.execute(
