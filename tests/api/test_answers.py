@@ -115,6 +115,7 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
     lines = check("getJobLines", client.get(state["resultUrl"]["jsonUrl"]))
     assert len(lines.text.splitlines()) == 3
     check("getJobPicture", client.get(page["inputImage"])).raise_for_status()
+    check("getJobOriginal", client.get(f"{JOBS}/{job}/originals/3"))
     check("retryJob", client.post(f"{JOBS}/{job}/retry"))
     check("cancelJob", client.delete(f"{JOBS}/{job}", params={"purge": True}))
 

@@ -17,6 +17,7 @@ from io import BytesIO
 import httpx
 import pypdfium2
 import pytest
+from PIL import Image
 
 from docparser.convert.format_names import FORMATS
 from docparser.jobs.links import PREFIX, sign
@@ -42,6 +43,22 @@ def test_a_job_from_submission_to_result(parser):
     for url in (page["inputImage"], *page["outputImages"].values(), *page["markdown"]["images"].values()):
         picture = httpx.get(url, trust_env=False)
         assert picture.headers["content-type"] == "image/jpeg" and picture.content.startswith(b"\xff\xd8")
+
+
+def test_pages_can_be_seen_before_any_is_read(parser, vlm):
+    with vlm.holding():
+        for document, pages, number in ((pdf(3), "3", 2), (b64decode(image(size=(60, 40))), "1", 1)):
+            job_id = parser.job(document)
+            seen = parser.client.get(f"{JOBS}/{job_id}/originals/{number}")
+            assert seen.status_code == 200, seen.text
+            assert seen.headers["document-pages"] == pages and seen.headers["content-type"] == "image/jpeg"
+            with Image.open(BytesIO(seen.content)) as picture:
+                assert picture.size == ((60, 40) if pages == "1" else picture.size) and min(picture.size) >= 40
+            beyond = parser.client.get(f"{JOBS}/{job_id}/originals/4")
+            assert beyond.status_code == 404 and "page 4" in beyond.json()["msg"]
+            assert parser.state(job_id)["docparser"]["pages"]["done"] == 0
+        damaged = parser.job(b"%PDF-1.7 nothing")
+        assert "damaged" in parser.client.get(f"{JOBS}/{damaged}/originals/1").json()["msg"]
 
 
 def test_another_version_than_asked_for_is_never_silent(parser):

@@ -185,11 +185,16 @@ class TestLists:
         assert len(listed(state=["pending", "done"])["jobs"]) == 4
         others = server.client.get(JOBS, headers=as_client("plain")).json()["data"]["jobs"]
         assert not {arrived, *ids} & {job["jobId"] for job in others}
+        assert [job["jobId"] for job in listed(jobId=[ids[0], ids[2], "0" * 32])["jobs"]] == [ids[2], ids[0]]
+        answer = server.client.get(JOBS, params={"jobId": ids}, headers=as_client("plain"))
+        assert answer.json()["data"]["jobs"] == []
+        seen = server.client.get(f"{JOBS}/{ids[0]}/originals/1", headers=as_client("plain"))
+        assert seen.status_code == 404 and ids[0] in seen.text
 
     def test_wrong_parameters_are_named(self, server):
         for name, value in (
             *(("state", "finished"), ("limit", 0), ("limit", 1000), ("limit", "many"), ("stat", "done")),
-            *(("cursor", "x"), ("cursor", "1.5-" + "g" * 32), ("batchId", "x" * 200)),
+            *(("cursor", "x"), ("cursor", "1.5-" + "g" * 32), ("batchId", "x" * 200), ("jobId", ["0" * 32] * 101)),
         ):
             answer = server.client.get(JOBS, params={name: value}, headers=as_client("plain"))
             assert answer.status_code == 400 and name in answer.json()["msg"], answer.text
@@ -198,6 +203,8 @@ class TestLists:
         job_id = parser.job(pdf(1))
         answer = parser.client.get(JOBS)
         assert answer.status_code == 403 and "has no keys" in answer.json()["msg"] and job_id not in answer.text
+        named = parser.client.get(JOBS, params={"jobId": job_id}).json()["data"]
+        assert [job["jobId"] for job in named["jobs"]] == [job_id] and named["nextCursor"] is None
 
 
 class TestQuotas:

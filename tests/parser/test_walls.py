@@ -73,7 +73,9 @@ ALLOWED: dict[str, set[str]] = {
     "web": set(),
     "http": {"clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings"},
     "http.chat": {"contract", "convert", "errors", "http", "logs", "models", "parsing"},
-    "http.jobs": {"clients", "contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models"},
+    "http.jobs": {
+        *("clients", "contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models", "sandbox")
+    },
     "http.dialects": {
         "clients",
         "contract",

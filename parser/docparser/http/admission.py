@@ -101,7 +101,7 @@ def cors(origins: tuple[str, ...]) -> dict[str, Any]:
         "allow_origins": origins,
         "allow_methods": ("GET", "POST", "DELETE"),
         "allow_headers": ("Authorization", "X-Api-Key", "Content-Type", "Idempotency-Key", "X-Request-Id"),
-        "expose_headers": ("X-Request-Id", "Retry-After", "Content-Disposition"),
+        "expose_headers": ("X-Request-Id", "Retry-After", "Content-Disposition", "Document-Pages"),
     }
 
 

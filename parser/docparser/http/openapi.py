@@ -84,6 +84,7 @@ HEADERS: dict[str, dict[str, Any]] = {
     "Retry-After": {"description": "Seconds until another try makes sense.", "schema": {"type": "integer"}},
     "WWW-Authenticate": {"description": "How to send a key.", "schema": {"type": "string"}},
     "Content-Disposition": {"description": "A name for the file.", "schema": {"type": "string"}},
+    "Document-Pages": {"description": "How many pages the document has.", "schema": {"type": "integer"}},
 }
 REQUEST_ID = {
     "name": "X-Request-Id",

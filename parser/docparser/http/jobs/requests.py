@@ -94,6 +94,9 @@ class Wanted(BaseModel):
         default=[], description="Only jobs in one of these states; may be given several times."
     )
     batchId: Annotated[str, Field(max_length=MAX_ID)] | None = Field(default=None, description="Only jobs of it.")
+    jobId: Annotated[list[Annotated[str, Field(max_length=MAX_ID)]], Field(max_length=100)] = Field(
+        default=[], description="Only these jobs; may be given several times. Who knows ids needs no key for them."
+    )
     limit: int = Field(default=50, ge=1, le=200, description="How many jobs at most.")
     cursor: Annotated[str, Field(max_length=80)] | None = Field(
         default=None, description="`nextCursor` of the answer before: what comes after it."

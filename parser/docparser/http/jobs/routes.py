@@ -30,14 +30,15 @@ from docparser.http.jobs.requests import (
 from docparser.http.openapi import shows
 from docparser.jobs.result import API_STATES, describe, describe_told
 from docparser.jobs.service import JobService
-from docparser.jobs.storage.states import Counts, Job, JobState
+from docparser.jobs.storage.states import Counts, Job, JobState, Step
 
 router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 capacity_router = APIRouter(tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 NO_LIST = (
-    "This service has no keys, so it cannot tell your jobs from those of others, and lists none. Ask for a job by its "
-    "id, or for a batch by its batchId (GET /api/v2/ocr/jobs/batch/{batchId}). With keys it lists the jobs of the key."
+    "This service has no keys, so it cannot tell your jobs from those of others, and lists none. Ask for jobs by their "
+    "ids (jobId), or for a batch by its batchId (GET /api/v2/ocr/jobs/batch/{batchId}). With keys it lists the "
+    "jobs of the key."
 )
 
 
@@ -64,10 +65,10 @@ async def submit(request: Request) -> Response:
 )
 async def listed(request: Request, wanted: Annotated[Wanted, Query()]) -> Response:
     """The jobs of this key, newest first: `jobs`, and `nextCursor` if there are older ones, else null. Without keys
-    there is no list: whoever knows a job's id may see the job."""
+    there is no list, but for jobs that are named by `jobId`: whoever knows a job's id may see the job."""
     jobs = jobs_of(request)
     owner, _ = identity(request)
-    if not owner:
+    if not owner and not wanted.jobId:
         raise NoOwner(NO_LIST)
     return answer(await asyncio.to_thread(_listed, jobs, request, owner, wanted))
 
@@ -75,7 +76,9 @@ async def listed(request: Request, wanted: Annotated[Wanted, Query()]) -> Respon
 def _listed(jobs: JobService, request: Request, owner: str, wanted: Wanted) -> answers.ListedJobs:
     states = [known for known in JobState if API_STATES[known] in wanted.state]
     before = wanted.place()
-    found = jobs.store.newest(owner, wanted.limit + 1, before=before, states=states, batch_id=wanted.batchId)
+    found = jobs.store.newest(
+        owner, wanted.limit + 1, before=before, states=states, batch_id=wanted.batchId, ids=wanted.jobId
+    )
     last = found[wanted.limit - 1][0] if len(found) > wanted.limit else None
     return {
         "jobs": _described(request, found[: wanted.limit]),
@@ -84,10 +87,14 @@ def _listed(jobs: JobService, request: Request, owner: str, wanted: Wanted) -> a
 
 
 def _described(request: Request, found: list[tuple[Job, Counts]]) -> list[answers.Job]:
-    return [
-        describe(job, counts, None, result_url(request, job.id) if job.state is JobState.DONE else None)
-        for job, counts in found
-    ]
+    return [_described_one(request, job, counts, None) for job, counts in found]
+
+
+def _described_one(request: Request, job: Job, counts: Counts, steps: list[Step] | None) -> answers.Job:
+    data = describe(job, counts, steps, result_url(request, job.id) if job.state is JobState.DONE else None)
+    if not job.state.ended and (waits_for := jobs_of(request).runner.paused_by):
+        data["docparser"]["waitsFor"] = waits_for
+    return data
 
 
 @router.get(
@@ -118,16 +125,13 @@ async def state(job_id: str, request: Request) -> Response:
 
 def _state(jobs: JobService, request: Request, job_id: str) -> answers.Job:
     job, counts, steps, _ = jobs.store.look(job_id, identity(request)[0])
-    done = job.state is JobState.DONE
-    data = describe(job, counts, steps, result_url(request, job_id) if done else None)
+    data = _described_one(request, job, counts, steps)
     data["docparser"]["model"] = jobs.read_by(job, steps)
     data["docparser"]["notes"] = jobs.notes(job.model, job.options)
     if callback := describe_told(job, jobs.callbacks.told(job_id) if job.callback else None):
         data["docparser"]["callback"] = callback
-    if counts.ended and not done:
+    if counts.ended and job.state is not JobState.DONE:
         data["docparser"]["partialUrl"] = result_url(request, job_id)
-    if not job.state.ended and jobs.runner.paused_by:
-        data["docparser"]["waitsFor"] = jobs.runner.paused_by
     return data
 
 

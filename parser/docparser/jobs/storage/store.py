@@ -127,14 +127,18 @@ class JobStore:
         before: tuple[float, str] | None = None,
         states: Collection[JobState] = (),
         batch_id: str | None = None,
+        ids: Sequence[str] = (),
     ) -> list[tuple[Job, Counts]]:
         """At most ``most`` jobs of ``owner``, newest first: those that came ``before`` the job with this ``created``
-        and ``id``, in one of ``states`` if there are any, and of this batch. What arrives meanwhile moves none."""
+        and ``id``, in one of ``states`` and with one of ``ids`` if there are any, and of this batch. What arrives
+        meanwhile moves none."""
         wanted: list[tuple[str, Sequence[str | float]]] = [("owner = ?", (owner,))]
         if before is not None:
             wanted.append(("(created, id) < (?, ?)", before))
         if states:
             wanted.append((f"state IN ({', '.join('?' * len(states))})", tuple(map(str, states))))
+        if ids:
+            wanted.append((f"id IN ({', '.join('?' * len(ids))})", tuple(ids)))
         if batch_id is not None:
             wanted.append(("batch_id = ?", (batch_id,)))
         conditions = " AND ".join(condition for condition, _ in wanted)
