@@ -62,24 +62,24 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
         page.locator("#remove").click()
         expect(page.locator("#viewer")).to_be_hidden()
     page.set_input_files("#files", file(3))
-    expect(page.locator("#text table")).to_be_attached()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_attached()
     # Another notice stands beside it once the job has ended.
     expect(page.locator('#notice [data-text="doubtful"]')).to_be_visible()
-    expect(page.locator(".box polygon")).to_have_count(1)
-    expect(page.locator(".box")).to_have_count(len(BLOCKS))
-    expect(page.locator("#text .doubt")).to_have_count(1)
+    expect(page.locator(".row[aria-current] .box polygon")).to_have_count(1)
+    expect(page.locator(".row[aria-current] .box")).to_have_count(len(BLOCKS))
+    expect(page.locator(".row[aria-current] .prose .doubt")).to_have_count(1)
     check(page, "result with polygons, and its failure")
     if page.locator(".switch").is_visible():
         page.locator('.switch [data-pane="reading"]').click()
-    expect(page.locator("#text .tablebox")).to_have_attribute("tabindex", "0")
+    expect(page.locator(".row[aria-current] .prose .tablebox")).to_have_attribute("tabindex", "0")
     check(page, "text")
-    page.locator("#tab-source").click()
+    page.locator("[data-form=source][aria-pressed]").click()
     check(page, "Markdown")
     page.locator("#downloads summary").click()
     check(page, "downloads")
     page.keyboard.press("Escape")
     page.locator('#strip [data-page="2"]').click()
-    expect(page.locator("#sheet .says")).to_be_attached()
+    expect(page.locator(".row[aria-current] .prose .says")).to_be_attached()
     check(page, "failed page")
     notes = tmp_path / "notes.txt"
     notes.write_text("no document")
@@ -126,7 +126,7 @@ def test_what_is_over_is_not_told_again(site, file):
     page.set_input_files("#files", file())
     expect(page.locator("#news")).to_have_text("wells.pdf: done, 1 page")
     page.reload()
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     expect(page.locator("#news")).to_be_empty()
 
 
@@ -140,13 +140,13 @@ def test_nothing_moves_where_no_motion_is_wanted(site, vlm, file):
         assert "breathe" in page.evaluate(MOTION)
         page.emulate_media(reduced_motion="reduce")
         assert page.evaluate(MOTION) == []
-    expect(page.locator(".box").first).to_be_visible()
+    expect(page.locator(".row[aria-current] .box").first).to_be_visible()
     page.evaluate("() => { Element.prototype.scrollIntoView = function ({ behavior }) { window.way = behavior; }; }")
-    page.locator(".box").first.focus()
+    page.locator(".row[aria-current] .box").first.focus()
     assert page.evaluate("window.way") == "instant" and page.evaluate(MOTION) == []
     page.emulate_media(reduced_motion="no-preference")
-    page.locator(".box").first.blur()
-    page.locator(".box").first.focus()
+    page.locator(".row[aria-current] .box").first.blur()
+    page.locator(".row[aria-current] .box").first.focus()
     assert page.evaluate("window.way") == "smooth"
 
 
@@ -154,6 +154,6 @@ def test_headings_of_a_document_stand_below_its_name(site, says, file):
     says(page_of(WIDE))
     page = site.open()
     page.set_input_files("#files", file())
-    headings = page.locator("#text :is(h1, h3, h6)")
+    headings = page.locator(".row[aria-current] .prose :is(h1, h3, h6)")
     expect(headings).to_have_count(3)
     assert [one.get_attribute("aria-level") for one in headings.all()] == ["3", "4", "3"]

@@ -61,7 +61,7 @@ export default Object.fromEntries(Object.entries(texts).map(([key, entry]) => [k
 # Every text and every attribute that is shown or read out, but for what users and documents have named, and the
 # service's own words.
 OUTSIDE = """() => {
-    const own = "#text, #source, #name, .file, .about, .words, noscript, script, style";
+    const own = ".prose, .source, #name, .file, .about, .words, noscript, script, style";
     const found = [];
     const look = (words, where) => {
         const rest = words.replace(/⟦[^⟦⟧]*(⟦[^⟦⟧]*⟧[^⟦⟧]*)*⟧/g, "");
@@ -156,14 +156,14 @@ def test_no_text_stands_outside_of_the_languages(site, service, vlm, file, tmp_p
     check_nothing_is_outside(page)
     with vlm.holding():
         page.set_input_files("#files", file(2))
-        expect(page.locator("#sheet p")).to_have_text("⟦This page is being read …⟧")
+        expect(page.locator(".row[aria-current] .prose p")).to_have_text("⟦This page is being read …⟧")
         check_nothing_is_outside(page)
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     expect(page.locator("#notice .says")).to_have_text("⟦⟦1⟧ page could not be parsed.⟧".replace("⟦1⟧", "1"))
     page.locator("#copy").click()
     check_nothing_is_outside(page)
     page.locator("#next").click()
-    expect(page.locator("#sheet .says")).to_have_text("⟦The service failed on this page.⟧")
+    expect(page.locator(".row[aria-current] .prose .says")).to_have_text("⟦The service failed on this page.⟧")
     page.set_input_files("#files", str(notes))
     expect(page.locator("#problem .says")).to_have_text(
         "⟦This file is neither a PDF nor a picture that is known here.⟧"
@@ -194,7 +194,7 @@ def test_the_language_is_the_browsers(site, language, tag, title):
 def test_another_language_is_chosen_in_place_and_kept(site, file):
     page = site.open()
     page.set_input_files("#files", file(2))
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     expect(page.locator("#state")).to_have_text("done, 2 pages")
     page.locator("#next").click()
     expect(page.locator("#pagename")).to_have_text("Page 2")
@@ -204,11 +204,11 @@ def test_another_language_is_chosen_in_place_and_kept(site, file):
     expect(page.locator("#pagename")).to_have_text("第 2 页")  # the page on the screen stays
     expect(page.locator("#state")).to_have_text("已完成，2 页")
     expect(page.locator("#readers")).to_have_text("由 PaddleOCR-VL-0.9B 识别")
-    expect(page.locator(".box").first).to_have_attribute("aria-label", "文档标题，第 1 块")
+    expect(page.locator(".row[aria-current] .box").first).to_have_attribute("aria-label", "文档标题，第 1 块")
     expect(page.locator("#strip button").first).to_have_attribute("aria-label", "第 1 页，已完成")
     page.reload()
     expect(page).to_have_title("文档解析")
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     page.locator("#language").click()
     expect(page).to_have_title("Document parser")
     expect(page.locator("#language")).to_have_text("中文")
@@ -279,6 +279,6 @@ def test_the_model_and_the_demos_banner(site, says, file):
     page.route("**/pages/2", answer)
     expect(page.locator("#strip button")).to_have_count(2)
     page.locator("#next").click()
-    expect(page.locator("#sheet img")).to_have_attribute("alt", "Page 2")
+    expect(page.locator(".row[aria-current] .sheetpage img")).to_have_attribute("alt", "Page 2")
     expect(page.locator("#demo")).to_be_hidden()
     expect(page.locator("#general")).to_contain_text("A general model read this page")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -36,6 +37,8 @@ def listed(page: Page) -> list[str]:
 
 def test_more_documents_at_work_than_a_browser_has_connections(site, vlm, file, tmp_path):
     page = site.open()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(f"{request.method} {request.url.rpartition('/')[2]}"))
     with vlm.holding():
         page.set_input_files("#files", copies(file, tmp_path / "many", COUNT))
         expect(page.locator("#documents li")).to_have_count(COUNT)
@@ -50,8 +53,10 @@ def test_more_documents_at_work_than_a_browser_has_connections(site, vlm, file, 
         expect(page.locator("#documents li")).to_have_count(COUNT)
         expect(page.locator("#capacity")).to_contain_text("pages in work")
     expect(page.locator("#documents progress:visible")).to_have_count(0, timeout=WAIT_MS)
+    assert not [one for one in asked if re.fullmatch("GET [0-9a-f]{32}", one)], "one request asks about all of them"
+    assert asked.count("GET events") <= 4, "one stream for each document that was looked at, and after the reload"
     page.locator("#documents .open").last.click()
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     page.locator("#kind").select_option("trouble")  # the one that was cancelled
     expect(page.locator("#documents li")).to_have_count(1)
     page.locator("#kind").select_option("done")
@@ -102,6 +107,27 @@ def test_tabs_share_their_documents(site, file, tmp_path):
     second.locator("#remove").click()
     expect(first.locator("#documents li")).to_have_count(3)
     assert len(json.loads(first.evaluate("localStorage['docparser.jobs']"))) == 3
+
+
+def test_a_tab_that_is_not_seen_has_no_stream_and_catches_up(site, vlm, file):
+    page = site.open()
+    streams: list[str] = []
+    page.on("requestfailed", lambda request: streams.append(request.url.rpartition("/")[2]))
+    turned = """state => {
+        Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    with vlm.holding():
+        page.set_input_files("#files", file(2))
+        expect(page.locator("#strip button")).to_have_count(2)
+        expect(page.locator('#strip [data-state="running"]')).to_have_count(1)
+        page.evaluate(turned, "hidden")
+        while "events" not in streams:
+            page.wait_for_timeout(20)
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
+    expect(page.locator('#strip [data-state="done"]')).to_have_count(0)
+    page.evaluate(turned, "visible")
+    expect(page.locator('#strip [data-state="done"]')).to_have_count(2)
 
 
 def test_a_folder_is_dropped_with_the_folders_in_it(site, file, tmp_path):

@@ -29,7 +29,7 @@ HOSTILE = """# Harmless <script>document.title = "run"</script>
 <div style="position:fixed;inset:0;background:url(https://evil.example/a)">over</div>
 <math><mtext><mglyph><style><img src=x onerror=alert(1)>
 </style></mglyph></mtext></math> <details open ontoggle="alert(1)">x</details>
-<p id="sheet" class="top" name="body">clobber</p>
+<p id="sheets" class="top" name="body">clobber</p>
 
 $\\href{javascript:alert(1)}{formula}$ $\\htmlId{drop}{x_1}$ $\\includegraphics{https://evil.example/x.png}$
 
@@ -52,23 +52,23 @@ def test_upload_progress_blocks_table_and_formula(site, vlm, file):
         expect(page.locator("#state")).to_contain_text("of 3 pages")
     expect(page.locator("#state")).to_have_text("done, 3 pages")
     expect(page.locator("#strip button")).to_have_count(3)
-    expect(page.locator("#text table")).to_contain_text("0.048")
-    expect(page.locator("#text .katex-html").first).to_be_visible()
-    expect(page.locator("#text")).to_contain_text("the fee $5 or $10.")
-    expect(page.locator("#text img")).to_have_js_property("complete", True)
-    assert page.locator("#text img").evaluate("image => image.naturalWidth") == 100
-    assert page.locator("#text div.center").count() == 1
-    page.locator('.box[data-kind="table"]').hover()
-    expect(page.locator('#text [data-lit="true"]')).to_contain_text("0.048")
+    expect(page.locator(".row[aria-current] .prose table")).to_contain_text("0.048")
+    expect(page.locator(".row[aria-current] .prose .katex-html").first).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose")).to_contain_text("the fee $5 or $10.")
+    expect(page.locator(".row[aria-current] .prose img")).to_have_js_property("complete", True)
+    assert page.locator(".row[aria-current] .prose img").evaluate("image => image.naturalWidth") == 100
+    assert page.locator(".row[aria-current] .prose div.center").count() == 1
+    page.locator('.row[aria-current] .box[data-kind="table"]').hover()
+    expect(page.locator('.row[aria-current] .prose [data-lit="true"]')).to_contain_text("0.048")
     picture(page, "page-light")
 
 
 def test_boxes_lie_over_their_blocks(site, file):
     page = site.open()
     page.set_input_files("#files", file())
-    expect(page.locator(".box")).to_have_count(len(BLOCKS))
-    expect(page.locator("#sheet img")).to_have_js_property("complete", True)
-    frame = page.locator("#sheet img").bounding_box()
+    expect(page.locator(".row[aria-current] .box")).to_have_count(len(BLOCKS))
+    expect(page.locator(".row[aria-current] .sheetpage img")).to_have_js_property("complete", True)
+    frame = page.locator(".row[aria-current] .sheetpage img").bounding_box()
     for index, (label, (left, top, right, bottom), _) in enumerate(BLOCKS):
         box = page.locator(f'.box[data-index="{index}"]')
         words = {"doc_title": "document title"}.get(label, label)
@@ -91,16 +91,16 @@ def test_outlines_are_drawn_where_blocks_have_them(site, says, file):
     says(json.dumps(told))
     page = site.open()
     page.set_input_files("#files", file())
-    expect(page.locator(".box")).to_have_count(len(BLOCKS))
-    expect(page.locator(".box polygon")).to_have_count(1)  # a straight outline is the box itself
-    drawn = page.locator('.box[data-index="1"] polygon')
+    expect(page.locator(".row[aria-current] .box")).to_have_count(len(BLOCKS))
+    expect(page.locator(".row[aria-current] .box polygon")).to_have_count(1)  # a straight outline is the box itself
+    drawn = page.locator('.row[aria-current] .box[data-index="1"] polygon')
     expect(drawn).to_have_attribute("points", "10,30 88,24 90,44 12,50")
-    frame, place = page.locator("#sheet img").bounding_box(), drawn.bounding_box()
+    frame, place = page.locator(".row[aria-current] .sheetpage img").bounding_box(), drawn.bounding_box()
     found = (place["x"] - frame["x"]) / frame["width"] * 100, (place["y"] - frame["y"]) / frame["height"] * 140
     assert found == pytest.approx((10, 24), abs=1.5)
-    expect(page.locator("#sheet > .outline polygon")).to_have_count(2)
+    expect(page.locator(".row[aria-current] .sheetpage > .outline polygon")).to_have_count(2)
     page.locator("#boxes").uncheck()
-    expect(page.locator("#sheet polygon").first).to_be_hidden()
+    expect(page.locator(".row[aria-current] .sheetpage polygon").first).to_be_hidden()
 
 
 def test_doubtful_blocks_are_marked_by_more_than_a_colour(site, says, file):
@@ -108,43 +108,46 @@ def test_doubtful_blocks_are_marked_by_more_than_a_colour(site, says, file):
     page = site.open()
     page.set_input_files("#files", file())
     label = "document title, confidence 41 %, doubtful, block 1"
-    expect(page.locator('.box[data-index="0"]')).to_have_attribute("aria-label", label)
-    expect(page.locator('.box[data-index="2"]')).to_have_attribute(
+    expect(page.locator('.row[aria-current] .box[data-index="0"]')).to_have_attribute("aria-label", label)
+    expect(page.locator('.row[aria-current] .box[data-index="2"]')).to_have_attribute(
         "aria-label", re.compile("the text was cut, doubtful")
     )
-    expect(page.locator('.box[data-index="1"]')).to_have_attribute("aria-label", "text, block 2")
+    expect(page.locator('.row[aria-current] .box[data-index="1"]')).to_have_attribute("aria-label", "text, block 2")
     assert (
-        page.locator(".box[data-doubtful]").evaluate_all(
+        page.locator(".row[aria-current] .box[data-doubtful]").evaluate_all(
             "boxes => boxes.map(box => [getComputedStyle(box).borderStyle, getComputedStyle(box, '::after').content])"
         )
         == [["dashed", '"?"']] * 2
     )
-    expect(page.locator("#text h2 .doubt, #text h1 .doubt")).to_have_attribute(
+    expect(page.locator(".row[aria-current] :is(h2, h1) .doubt")).to_have_attribute(
         "aria-label", re.compile("^Doubtful text: con")
     )
-    expect(page.locator("#text .doubt")).to_have_text(["?", "?"])
+    expect(page.locator(".row[aria-current] .prose .doubt")).to_have_text(["?", "?"])
     expect(page.locator("#notice")).to_contain_text("2 blocks of page 1 are doubtful")
     expect(page.locator("#notice")).not_to_have_attribute("data-kind", "bad")
     picture(page, "doubtful")
     page.locator("#language").click()
     expect(page.locator("#notice")).to_contain_text("第 1 页有 2 个版面块存疑")
-    expect(page.locator('.box[data-index="0"]')).to_have_attribute("aria-label", "文档标题，置信度 41 %，存疑，第 1 块")
+    expect(page.locator('.row[aria-current] .box[data-index="0"]')).to_have_attribute(
+        "aria-label", "文档标题，置信度 41 %，存疑，第 1 块"
+    )
 
 
 def test_hostile_markdown_is_harmless(site, says, file):
     says(page_of(HOSTILE))
     page = site.open()
     page.set_input_files("#files", file())
-    expect(page.locator("#text")).to_contain_text("last words")
+    expect(page.locator(".row[aria-current] .prose")).to_contain_text("last words")
     page.wait_for_timeout(500)
     assert page.title() == "Document parser"
-    found = page.locator("#text").evaluate("""root => [...root.querySelectorAll("*")].flatMap(element => [
+    text = page.locator(".row[aria-current] .prose")
+    found = text.evaluate("""root => [...root.querySelectorAll("*")].flatMap(element => [
         ...(/^(script|svg|iframe|object|embed|form|style|base|img|button|details)$/i.test(element.localName)
             && !element.closest(".katex") ? [element.localName] : []),
         ...[...element.attributes].filter(({name, value}) => /^on/.test(name) || /javascript:|evil/.test(value)
             || (name === "id")).map(({name, value}) => `${name}=${value}`)])""")
     assert found == []
-    assert page.locator("#text a[href]").count() == 0
+    assert page.locator(".row[aria-current] .prose a[href]").count() == 0
     # The sanitiser reads it in a document that runs nothing, and the policy says no there too.
     site.forgive("Content Security Policy")
     picture(page, "hostile")
@@ -166,7 +169,7 @@ def test_dropping_a_file_anywhere(site, file):
     page.dispatch_event("body", "drop", {"dataTransfer": transfer})
     expect(page.locator("#curtain")).to_be_hidden()
     expect(page.locator("#name")).to_have_text("dropped.pdf")
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
 
 
 def test_with_the_keyboard_alone(site, file):
@@ -181,11 +184,11 @@ def test_with_the_keyboard_alone(site, file):
     while not choosers and time.monotonic() < deadline:
         page.wait_for_timeout(50)
     choosers[0].set_files(file(2))
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     expect(page.locator("#state")).to_have_text("done, 2 pages")
     page.keyboard.press("ArrowRight")
     expect(page.locator('#strip [aria-current="page"]')).to_have_text("2")
-    expect(page.locator("#sheet img")).to_have_attribute("alt", "Page 2")
+    expect(page.locator(".row[aria-current] .sheetpage img")).to_have_attribute("alt", "Page 2")
     tab_to(page, "#downloads summary")
     page.keyboard.press("Enter")
     tab_to(page, '[data-format="html"]')
@@ -195,18 +198,18 @@ def test_with_the_keyboard_alone(site, file):
     expect(page.locator("#downloads summary")).to_be_focused()
     tab_to(page, '#strip [data-page="2"]')  # the pages are one stop
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#sheet img")).to_have_attribute("alt", "Page 1")
+    expect(page.locator(".row[aria-current] .sheetpage img")).to_have_attribute("alt", "Page 1")
     expect(page.locator('#strip [data-page="1"]')).to_be_focused()
     tab_to(page, '.box[data-index="0"]')
-    expect(page.locator("#text h1")).to_have_attribute("data-lit", "true")
+    expect(page.locator(".row[aria-current] .prose h1")).to_have_attribute("data-lit", "true")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    expect(page.locator('#text [data-lit="true"]')).to_contain_text("0.048")
-    page.keyboard.press("Tab")  # the boxes are one stop
+    expect(page.locator('.row[aria-current] .prose [data-lit="true"]')).to_contain_text("0.048")
+    page.keyboard.press("Tab")  # the boxes of the page that is read are one stop, those of others none
     assert page.locator(".box:focus").count() == 0
-    expect(page.locator("#tab-text")).to_be_focused()
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("#source")).to_contain_text("# Wells of the Lower Valley")
+    page.locator("[data-form=source][aria-pressed]").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".row[aria-current] .source")).to_contain_text("# Wells of the Lower Valley")
 
 
 def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
@@ -216,23 +219,23 @@ def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
     page.set_input_files("#files", file(2))
     expect(page.locator("#notice")).to_contain_text("1 page could not be parsed.")
     page.locator("#next").click()
-    expect(page.locator("#sheet")).to_contain_text("the VLM refused this page")
+    expect(page.locator(".row[aria-current] .prose")).to_contain_text("the VLM refused this page")
     refuse.unlink()
     page.locator("#retry").click()
     expect(page.locator("#state")).to_have_text("done, 2 pages")
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
 
 
 def test_download_reload_and_remove(site, file):
     page = site.open()
     page.set_input_files("#files", file())
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     page.locator("#downloads summary").click()
     with page.expect_download() as download:
         page.locator('[data-format="zip"]').click()
     assert download.value.suggested_filename == "wells.zip"
     page.reload()
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     page.locator("#remove").click()
     expect(page.locator("#viewer")).to_be_hidden()
     expect(page.locator("#files")).to_be_focused()
@@ -259,12 +262,12 @@ def test_narrow_and_dark(site, file):
     page = site.open(width=380, height=780, scheme="dark")
     picture(page, "empty-narrow")
     page.set_input_files("#files", file(2))
-    expect(page.locator(".box").first).to_be_visible()
+    expect(page.locator(".row[aria-current] .box").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     picture(page, "page-narrow")
     page.locator('[data-pane="reading"]').click()
-    expect(page.locator("#text table")).to_be_visible()
-    expect(page.locator("#sheet")).to_be_hidden()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .sheetpage")).to_be_hidden()
     picture(page, "text-narrow")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.locator("#theme").click()
@@ -299,7 +302,7 @@ def test_a_document_survives_a_connection_that_breaks(site, file):
     page = site.open()
     page.evaluate(BREAKS)
     page.set_input_files("#files", file())
-    expect(page.locator("#text table")).to_be_visible()
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     [made] = page.evaluate("made")
     assert [one["id"] for one in json.loads(page.evaluate("localStorage['docparser.jobs']"))] == [made]
     expect(page.locator("#problem")).to_be_hidden()

@@ -17,6 +17,6 @@ def test_files_and_licences():
         for path in VENDOR.rglob("*")
         if path.suffix in (".js", ".mjs", ".css")
     }
-    assert listed == found and len(found) == 4
-    for name in ("katex", "markdown-it", "dompurify"):
+    assert listed == found and len(found) == 5
+    for name in ("katex", "markdown-it", "dompurify", "fflate"):
         assert "icense" in (VENDOR / name / "LICENSE.txt").read_text()

@@ -5,6 +5,7 @@ const JOBS = "api/v2/ocr/jobs";
 const KEY = "docparser.key";
 const RETRY_MS = [500, 1000, 2000, 5000];
 const ATTEMPTS = 3;
+const AT_ONCE = 100; // jobs in one answer
 
 /** `status` of the service's answer, 0 if there was none; `message` are its words, which may be empty. */
 export class ApiError extends Error {
@@ -92,6 +93,16 @@ export async function* list() {
   }
 }
 
+/** The jobs of these ids that there are, in few requests. */
+export async function states(ids) {
+  const found = [];
+  for (let at = 0; at < ids.length; at += AT_ONCE) {
+    const named = new URLSearchParams([["limit", AT_ONCE], ...ids.slice(at, at + AT_ONCE).map((id) => ["jobId", id])]);
+    found.push(...(await data(`${JOBS}?${named}`)).jobs);
+  }
+  return found;
+}
+
 export const state = (id) => data(`${JOBS}/${id}`);
 export const cancel = (id) => data(`${JOBS}/${id}`, { method: "DELETE" });
 export const remove = (id) => data(`${JOBS}/${id}?purge=true`, { method: "DELETE" });
@@ -109,6 +120,12 @@ export async function page(id, number, signal) {
   const { result } = await (await call(`${JOBS}/${id}/pages/${number}`, { signal })).json();
   const [report] = result.docparser.pages;
   return { entry: result.layoutParsingResults[0], report, models: result.docparser.models };
+}
+
+/** A page as it came, `{blob, pages}`; `pages`: of the whole document. */
+export async function original(id, number, signal) {
+  const response = await call(`${JOBS}/${id}/originals/${number}`, { signal });
+  return { blob: await response.blob(), pages: Number(response.headers.get("Document-Pages")) };
 }
 
 /** The result as a file. */

@@ -18,7 +18,7 @@ import * as welcome from "./welcome.js";
 const by = (id) => document.getElementById(id);
 const CAPACITY_MS = 5000;
 const documents = new Documents();
-const viewer = new Viewer();
+const viewer = new Viewer((file) => choose(take([file])), (error) => trouble(error));
 const sidebar = new Sidebar(choose);
 const problems = new Problems(by("problem"));
 
@@ -57,12 +57,13 @@ const trouble = (error) => problems.add(failure(error));
 /** Sends files. The first is shown if nothing is; nobody is taken away from what they read. */
 function take(files) {
   problems.clear();
-  if (!files.length) return;
+  if (!files.length) return null;
   const [first] = documents.add(files, {
     pageRanges: by("pages").value.trim(),
     options: { visualize: true, restructurePages: by("join").checked, useChartRecognition: by("charts").checked || null },
   });
   if (!viewer.entry) choose(first);
+  return first;
 }
 
 by("files").onchange = (event) => {
@@ -86,6 +87,11 @@ addEventListener("drop", (event) => {
   filesOf(event.dataTransfer).then(take).catch(trouble);
 });
 addEventListener("paste", ({ clipboardData }) => clipboardData.files.length && take([...clipboardData.files]));
+// A tab that nobody sees has no stream; when it is seen again, it catches up.
+document.addEventListener("visibilitychange", () => {
+  const seen = document.visibilityState === "visible";
+  documents.read(seen ? viewer.entry : null, seen);
+});
 addEventListener("beforeunload", (event) => documents.unsent && event.preventDefault());
 
 /** A click handler whose errors are shown to the user. */

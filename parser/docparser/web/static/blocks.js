@@ -102,34 +102,43 @@ function mark(block) {
   return sign;
 }
 
-/** Highlights a box and its text when either is pointed at or focused; `choose` is called when a box is pressed. Call it
- * once for the two panes. */
-export function link(sheet, article, choose) {
-  const calm = matchMedia("(prefers-reduced-motion: reduce)");
-  const light = (index, on, scroll) => {
-    for (const [root, selector] of [[sheet, `.box[data-index="${index}"]`], [article, `[data-block="${index}"]`]]) {
-      for (const [at, element] of root.querySelectorAll(selector).entries()) {
-        element.dataset.lit = on;
-        if (on && root === scroll && !at) element.scrollIntoView({ block: "nearest", behavior: calm.matches ? "instant" : "smooth" });
-      }
-    }
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const ofBlock = (index) => `:is(.box[data-index="${index}"], [data-block="${index}"])`;
+
+/** Highlights a box and its text in both columns of a row. `to`: the column that is scrolled to it. */
+function light(row, index, on, to = null) {
+  for (const element of row.querySelectorAll(ofBlock(index))) element.dataset.lit = on;
+  const aim = on && to ? row.querySelector(`${to} ${ofBlock(index)}`) : null;
+  aim?.scrollIntoView({ block: "nearest", behavior: calm.matches ? "instant" : "smooth" });
+}
+
+/** Leads to a block's box and text; returns whether the page has it. */
+export function lead(row, index) {
+  const box = row.querySelector(`.box[data-index="${index}"]`);
+  box?.focus();
+  return Boolean(box);
+}
+
+/** Highlights a box and its text when either is pointed at or focused; the keyboard leads from one to the other, the
+ * pointer moves nothing. `choose` is called when a box is pressed. */
+export function link(sheets, choose) {
+  const handle = (on, focus) => ({ target }) => {
+    const box = target.closest(".box");
+    const element = box ?? target.closest("[data-block]");
+    if (element) light(element.closest(".row"), element.dataset.index ?? element.dataset.block, on, focus ? (box ? ".reading" : ".picture") : null);
   };
-  const connect = (root, selector, index, other) => {
-    const handle = (on) => (event) => {
-      const element = event.target.closest(selector);
-      if (element) light(index(element), on, on ? other : null);
-    };
-    for (const [name, on] of [["pointerover", true], ["pointerout", false], ["focusin", true], ["focusout", false]]) {
-      root.addEventListener(name, handle(on));
-    }
-  };
-  connect(sheet, ".box", (element) => element.dataset.index, article);
-  connect(article, "[data-block]", (element) => element.dataset.block, sheet);
-  sheet.addEventListener("click", (event) => {
-    const box = event.target.closest(".box");
+  sheets.addEventListener("pointerover", handle(true, false));
+  sheets.addEventListener("pointerout", handle(false, false));
+  sheets.addEventListener("focusin", handle(true, true));
+  sheets.addEventListener("focusout", handle(false, true));
+  sheets.addEventListener("click", ({ target }) => {
+    const box = target.closest(".box");
     if (!box) return;
     choose();
-    light(box.dataset.index, true, article); // the text may have been hidden until now
+    light(box.closest(".row"), box.dataset.index, true, ".reading"); // the text may have been hidden until now
   });
-  sheet.addEventListener("keydown", (event) => rove([...sheet.querySelectorAll(".box")], event, UP_AND_DOWN));
+  sheets.addEventListener("keydown", (event) => {
+    const row = event.target.closest(".row");
+    if (row) rove([...row.querySelectorAll(".box")], event, UP_AND_DOWN);
+  });
 }

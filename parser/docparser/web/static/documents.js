@@ -3,8 +3,8 @@
 // key, the service's own list of the key's jobs is added, so that another machine shows them too; it is not stored here,
 // where the key is not either.
 //
-// A browser opens six connections to a host, for all tabs together. So the document that is read has the only stream of
-// this tab, the others are asked about one after the other, and few are sent at once.
+// A browser opens six connections to a host, for all tabs together. So the document that is read has the only stream,
+// in the tab that is seen; one request asks about all the others, and few are sent at once.
 
 import * as api from "./api.js";
 
@@ -100,7 +100,7 @@ export class Documents extends EventTarget {
   read(document, again = false) {
     if (this.#stream?.document === document && !again) return;
     this.#stream?.control.abort();
-    const known = document && (!document.id || (ended(document) && document.pages.size && !again));
+    const known = document && (!document.id || (ended(document) && complete(document) && !again));
     this.#stream = document && !known ? { document, control: new AbortController() } : null;
     if (this.#stream) this.#watch(this.#stream).catch((error) => this.#lost(error));
     this.#ask();
@@ -165,13 +165,13 @@ export class Documents extends EventTarget {
     }
   }
 
-  /** Asks about each document that is at work, until none is. */
+  /** Asks about all documents that are at work, until none is. */
   async #ask() {
     if (this.#asking) return;
     this.#asking = true;
     try {
       for (let open; (open = this.list.filter((document) => document.id && !ended(document))).length; ) {
-        for (const document of open) if (!this.#streams(document)) await this.#look(document);
+        await this.#look(open.filter((document) => !this.#streams(document)));
         await new Promise((done) => setTimeout(done, ROUND_MS));
       }
     } catch (error) {
@@ -185,12 +185,16 @@ export class Documents extends EventTarget {
     return this.#stream?.document === document;
   }
 
-  async #look(document) {
+  async #look(documents) {
     try {
-      this.#learned(document, await api.state(document.id));
+      const jobs = new Map((await api.states(documents.map(({ id }) => id))).map((job) => [job.jobId, job]));
+      for (const document of documents) {
+        if (jobs.has(document.id)) this.#learned(document, jobs.get(document.id));
+        else this.forget(document);
+      }
     } catch (error) {
       // A service that is away comes back; what it refuses, it refuses again.
-      if (error.status >= 400 && error.status < 500 && error.status !== 429) this.#failed(document, error);
+      if (error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
     }
   }
 
@@ -229,6 +233,9 @@ export class Documents extends EventTarget {
     this.dispatchEvent(new CustomEvent("change", { detail: document }));
   }
 }
+
+/** Whether it is known of all pages how they ended. */
+const complete = ({ pages }) => pages.size && [...pages.values()].every(({ state }) => state === "done" || state === "failed");
 
 /** How far a document is, one word for a sign, a colour and a filter. */
 export function stage({ job, upload }) {

@@ -3,6 +3,7 @@
 
 import * as api from "./api.js";
 import { say } from "./languages.js";
+import { connect as connectMenu } from "./menu.js";
 
 /** The service's formats in the menu's order; each has a text `download.FORMAT`. */
 export const FORMATS = ["md", "html", "pdf", "docx", "xlsx", "chunks", "json", "zip"];
@@ -10,26 +11,17 @@ const KEEP_MS = 60_000; // how long the browser may take to begin with the file
 
 /** `entry()`: the document on the screen. `onTrouble(error)` hears of what cannot be had. */
 export function connect(menu, entry, onTrouble) {
-  const opener = menu.querySelector("summary");
-  const close = () => (menu.open = false);
+  const close = connectMenu(menu);
   for (const format of FORMATS) {
     const button = Object.assign(document.createElement("button"), { type: "button" });
     button.dataset.format = format;
     say(button, `download.${format}`);
     button.onclick = () => {
       close();
-      opener.focus();
       save(entry().id, format).catch(onTrouble);
     };
     menu.lastElementChild.append(button);
   }
-  addEventListener("click", (event) => menu.contains(event.target) || close());
-  menu.addEventListener("focusout", (event) => event.relatedTarget && !menu.contains(event.relatedTarget) && close());
-  menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !menu.open) return;
-    close();
-    opener.focus();
-  });
 }
 
 async function save(id, format) {

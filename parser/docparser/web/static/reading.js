@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a page: as it reads, and as Markdown. The copy of the first holds tables as such, for office programs.
+// The text of pages: as it reads, and as Markdown. The copy of the first holds tables as such, for office programs.
 
 import { say } from "./languages.js";
 import { tell } from "./news.js";
@@ -7,49 +7,46 @@ import { tell } from "./news.js";
 const by = (id) => document.getElementById(id);
 const COPIED_MS = 1500;
 const KEPT = new Set(["colspan", "rowspan", "href", "value"]); // attributes of what is copied
+const FORMS = "[data-form][aria-pressed]";
 
 export class Reading {
-  #markdown = "";
-  #tabs = [by("tab-text"), by("tab-source")];
+  #row;
 
-  constructor() {
+  /** `row()`: the page that is read. */
+  constructor(row) {
+    this.#row = row;
     by("copy").onclick = () => this.#copy();
-    for (const tab of this.#tabs) {
-      tab.onclick = () => this.#choose(tab);
-      tab.onkeydown = (event) => {
-        if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-        const other = this.#tabs.find((one) => one !== tab);
-        this.#choose(other);
-        other.focus();
-        event.stopPropagation();
-      };
-    }
+    for (const button of document.querySelectorAll(FORMS)) button.onclick = () => this.#choose(button.dataset.form);
     // What is wider than its place can be scrolled from the keyboard, and only that is a stop.
-    new ResizeObserver(() => this.#reach()).observe(by("text"));
+    new ResizeObserver(() => this.#reach(by("sheets"))).observe(by("sheets"));
   }
 
   /** `fragment` is the page as elements. */
-  show(fragment, markdown) {
-    this.#markdown = markdown;
-    by("text").replaceChildren(fragment);
-    by("source").textContent = markdown;
-    if (!by("text").textContent.trim() && !by("text").querySelector("img")) {
-      const nothing = Object.assign(document.createElement("p"), { className: "quietly" });
-      say(nothing, "sheet.empty");
-      by("text").replaceChildren(nothing);
-    }
-    this.#reach();
+  show(row, fragment, markdown) {
+    const [text, source] = row.querySelectorAll(".prose, .source");
+    text.replaceChildren(fragment);
+    source.textContent = markdown;
+    if (!text.textContent.trim() && !text.querySelector("img")) this.#say(text, "sheet.empty");
+    this.#reach(row);
   }
 
-  blank() {
-    this.#markdown = "";
-    by("text").replaceChildren();
-    by("source").textContent = "";
+  /** Shows words in the place of a text; none without a `key`. */
+  blank(row, key) {
+    const [text, source] = row.querySelectorAll(".prose, .source");
+    source.replaceChildren();
+    if (key) this.#say(text, key);
+    else text.replaceChildren();
   }
 
-  #reach() {
-    for (const [selector, key] of [[".tablebox", "content.table"], [".display", "content.formula"], ["pre", "content.code"]]) {
-      for (const element of by("text").querySelectorAll(selector)) {
+  #say(text, key) {
+    const words = Object.assign(document.createElement("p"), { className: "quietly" });
+    say(words, key);
+    text.replaceChildren(words);
+  }
+
+  #reach(within) {
+    for (const [selector, key] of [[".tablebox", "content.table"], [".display", "content.formula"], [".prose pre", "content.code"]]) {
+      for (const element of within.querySelectorAll(selector)) {
         if (element.scrollWidth > element.clientWidth) {
           element.tabIndex = 0;
           element.setAttribute("role", "group");
@@ -61,18 +58,16 @@ export class Reading {
     }
   }
 
-  #choose(chosen) {
-    for (const tab of this.#tabs) {
-      const on = tab === chosen;
-      tab.setAttribute("aria-selected", String(on));
-      tab.tabIndex = on ? 0 : -1;
-      by(tab.getAttribute("aria-controls")).hidden = !on;
-    }
+  #choose(form) {
+    by("panes").dataset.form = form;
+    for (const button of document.querySelectorAll(FORMS)) button.setAttribute("aria-pressed", String(button.dataset.form === form));
   }
 
   #copy() {
-    const rich = this.#tabs[0].getAttribute("aria-selected") === "true" && this.#markdown;
-    const texts = { "text/plain": this.#markdown, ...(rich && { "text/html": plainly(by("text")) }) };
+    const [text, source] = this.#row().querySelectorAll(".prose, .source");
+    const markdown = source.textContent;
+    const rich = by("panes").dataset.form === "text" && markdown;
+    const texts = { "text/plain": markdown, ...(rich && { "text/html": plainly(text) }) };
     const done = put(texts) ? "copy.done" : "copy.refused";
     say(by("copy"), done);
     tell(done);

@@ -7,6 +7,7 @@ import { say } from "./languages.js";
 
 const by = (id) => document.getElementById(id);
 const MARK = "found";
+const inText = ({ parentElement }) => (parentElement.closest(".prose") ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT);
 const MOST_PAGES = 100; // that are named; more are counted
 
 export class Search {
@@ -38,7 +39,7 @@ export class Search {
     CSS.highlights.delete(MARK);
     if (!this.#words) return;
     const ranges = [];
-    const walker = document.createTreeWalker(by("text"), NodeFilter.SHOW_TEXT);
+    const walker = document.createTreeWalker(by("sheets"), NodeFilter.SHOW_TEXT, inText);
     while (walker.nextNode()) {
       const text = walker.currentNode.data.toLowerCase();
       for (let at = text.indexOf(this.#words); at >= 0; at = text.indexOf(this.#words, at + this.#words.length)) {

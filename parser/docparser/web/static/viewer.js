@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One document: its pages as they arrive, a page's picture with its blocks beside the text.
+// One document: its pages as they came, and as they are read, each page's picture with its blocks beside its text.
 
 import * as api from "./api.js";
 import * as blocks from "./blocks.js";
@@ -7,33 +7,38 @@ import { describe, duration, ended, retriable, stage } from "./documents.js";
 import { failure, ofKind, showIn } from "./failures.js";
 import { hush, say } from "./languages.js";
 import { render } from "./markdown.js";
+import { Originals } from "./originals.js";
 import { Reading } from "./reading.js";
 import { Search } from "./search.js";
+import { Sheets } from "./sheets.js";
 import { Strip } from "./strip.js";
+import * as turn from "./turn.js";
 import * as zoom from "./zoom.js";
 
 const by = (id) => document.getElementById(id);
-const DRAWN = new Set(["image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/avif"]);
 const SHOWN = new Set(["done", "failed"]);
-const OWN_ARROWS = "input:not([type=file], [type=checkbox]), select, dialog, [role=tab]";
+const OWN_ARROWS = "input:not([type=file], [type=checkbox]), select, dialog";
 const PANES = "[data-pane][aria-pressed]";
 
 export class Viewer {
   #entry = null;
   #number = null;
-  #drawn = ""; // which page in which state is on the screen
-  #loading = null;
-  #ofPage = []; // what went wrong on the page, beside what went wrong with the document
+  #notes = new Map(); // number -> what is to be said of the page
   #strip = new Strip((number) => this.go(number));
-  #search = new Search((number) => this.go(number));
-  #reading = new Reading();
+  #search = new Search((number, block) => this.go(number, block));
+  #sheets = new Sheets((...page) => this.#fill(...page), (number) => this.#read(number));
+  #reading = new Reading(() => this.#sheets.row);
+  #originals = new Originals();
+  #sought = null; // `{number, block}` that was asked for before its page was there
 
-  constructor() {
-    by("boxes").onchange = (event) => (by("sheet").dataset.boxes = event.target.checked);
+  /** `onTurned(file)` hears of a page that was turned, to be read anew; `onTrouble(error)` of what does not work. */
+  constructor(onTurned, onTrouble) {
+    by("boxes").onchange = (event) => (by("sheets").dataset.boxes = event.target.checked);
     zoom.connect();
+    turn.connect(() => ({ row: this.#sheets.row, name: this.#entry.name, number: this.#number }), onTurned, onTrouble);
     for (const button of document.querySelectorAll(PANES)) button.onclick = () => this.#pane(button.dataset.pane);
     document.addEventListener("keydown", (event) => this.#key(event));
-    blocks.link(by("sheet"), by("text"), () => this.#pane("reading"));
+    blocks.link(by("sheets"), () => this.#pane("reading"));
   }
 
   get entry() {
@@ -42,10 +47,13 @@ export class Viewer {
 
   /** Shows a document, from its first page; null: none. */
   open(entry) {
-    if (this.#entry !== entry) this.#credit(null);
+    if (this.#entry !== entry) {
+      this.#credit(null);
+      this.#sheets.clear();
+      this.#notes.clear();
+      this.#number = this.#sought = null;
+    }
     this.#entry = entry;
-    this.#number = null;
-    this.#drawn = "";
     by("viewer").hidden = !entry;
     if (entry) this.update();
     else this.#search.show(null);
@@ -53,7 +61,7 @@ export class Viewer {
 
   /** The document has changed. */
   update() {
-    const { name, job, pages, upload } = this.#entry;
+    const { name, job, upload } = this.#entry;
     by("name").textContent = name;
     by("name").title = name;
     by("state").dataset.stage = stage(this.#entry);
@@ -67,17 +75,40 @@ export class Viewer {
     say(by("retry"), unsent ? "resend" : "retry");
     this.#offer("remove", ended(this.#entry) || unsent);
     this.#offer("downloads", job?.docparser.pages.done);
-    const first = [...pages.keys()].sort((one, other) => one - other);
-    if (this.#number === null && first.length) this.#number = first.find((number) => SHOWN.has(pages.get(number).state)) ?? first[0];
+    const pages = this.#pages();
+    if (!pages.has(this.#number)) this.#number = Math.min(...pages.keys());
     this.#strip.show(pages, this.#number);
     this.#search.show(this.#entry);
+    this.#sheets.show(new Map([...pages].map(([number, page]) => [number, this.#shownAs(page)])), this.#number);
+    say(by("pagename"), "page", { number: this.#number });
     this.#notice();
-    this.#draw();
   }
 
-  go(number) {
+  /** Goes to a page, and there to a block. */
+  go(number, block = null) {
+    this.#read(number);
+    this.#sheets.go(number);
+    this.#sought = block === null ? null : { number, block };
+    this.#seek();
+  }
+
+  /** A page is read now. */
+  #read(number) {
     this.#number = number;
     this.update();
+  }
+
+  /** The pages by their numbers; as long as none is known, those that the document has. */
+  #pages() {
+    const { pages, originals = 1 } = this.#entry;
+    if (pages.size) return pages;
+    return new Map(Array.from({ length: originals }, (_, index) => [index + 1, { page: index + 1, state: "queued" }]));
+  }
+
+  /** What a page looks like: another word is another look. */
+  #shownAs({ state }) {
+    const { id, upload } = this.#entry;
+    return SHOWN.has(state) ? state : [id, state, upload?.state, ended(this.#entry)].join(" ");
   }
 
   #key(event) {
@@ -92,73 +123,68 @@ export class Viewer {
     by(id).hidden = !wanted;
   }
 
-  async #draw() {
-    const page = this.#entry.pages.get(this.#number);
-    const { id, upload } = this.#entry;
-    const shown = page && SHOWN.has(page.state);
-    const wanted = [id, this.#number, page?.state, ...(shown ? [] : [upload?.state, ended(this.#entry)])].join(" ");
-    if (wanted === this.#drawn) return;
-    this.#drawn = wanted;
-    this.#loading?.abort();
-    const { signal } = (this.#loading = new AbortController());
-    this.#ofPage = [];
-    this.#notice();
-    if (this.#number) say(by("pagename"), "page", { number: this.#number });
-    else hush(by("pagename"));
-    if (!shown) {
-      if (upload) return this.#blank(upload.state === "failed" ? "sheet.unsent" : "sheet.sending");
-      if (page?.state === "running") return this.#blank("sheet.running");
-      return this.#blank(ended(this.#entry) ? "sheet.none" : "sheet.waiting");
-    }
+  async #fill(row, number, signal) {
+    const page = this.#pages().get(number);
+    if (!SHOWN.has(page.state)) return this.#wait(row, number, page, signal);
     try {
-      const { entry, report, models } = await api.page(id, this.#number, signal);
+      const { entry, report, models } = await api.page(this.#entry.id, number, signal);
       if (signal.aborted) return;
-      if (report?.error) return this.#broken({ says: ofKind("failed", report.error.kind, "failed"), words: report.error.message });
+      if (report?.error) {
+        return this.#broken(row, number, { says: ofKind("failed", report.error.kind, "failed"), words: report.error.message }, signal);
+      }
       const pictures = Object.fromEntries(Object.entries(entry.markdown.images ?? {}).map(([path, url]) => [path, api.picture(url)]));
       const fragment = await render(entry, pictures);
       if (signal.aborted) return;
       const unread = !fragment.textContent.trim();
-      this.#show(entry, fragment);
+      this.#show(row, number, entry, fragment);
       this.#credit(models);
-      this.#note(report ?? {}, blocks.doubts(entry.prunedResult), unread);
+      this.#note(number, report ?? {}, blocks.doubts(entry.prunedResult), unread);
     } catch (error) {
-      if (!signal.aborted) this.#broken(failure(error));
+      if (!signal.aborted) await this.#broken(row, number, failure(error), signal);
     }
   }
 
-  #show(entry, fragment) {
-    const image = Object.assign(document.createElement("img"), { src: api.picture(entry.inputImage ?? "") });
-    say(image, "page", { number: this.#number }, "alt");
+  #show(row, number, entry, fragment) {
+    const { width, height } = entry.prunedResult;
+    const image = Object.assign(document.createElement("img"), { src: api.picture(entry.inputImage ?? ""), width, height });
+    say(image, "page", { number }, "alt");
     const outlines = blocks.spotted(entry.prunedResult);
-    by("sheet").replaceChildren(image, ...blocks.boxes(entry.prunedResult), ...(outlines ? [outlines] : []));
-    this.#reading.show(fragment, entry.markdown.text);
-    blocks.markDoubtful(by("text"), entry.prunedResult);
+    row.querySelector(".sheetpage").replaceChildren(image, ...blocks.boxes(entry.prunedResult), ...(outlines ? [outlines] : []));
+    this.#reading.show(row, fragment, entry.markdown.text);
+    blocks.markDoubtful(row.querySelector(".prose"), entry.prunedResult);
     this.#search.mark();
-    for (const pane of document.querySelectorAll(".scroll")) pane.scrollTop = 0;
+    this.#seek();
   }
 
-  #blank(key) {
-    const words = Object.assign(document.createElement("p"), { className: "quietly" });
-    say(words, key);
-    by("sheet").replaceChildren(words, ...this.#original());
-    this.#reading.blank();
+  /** The page as it came, until it is read. */
+  #wait(row, number, page, signal) {
+    const { upload } = this.#entry;
+    const words = upload ? (upload.state === "failed" ? "sheet.unsent" : "sheet.sending")
+      : page.state === "running" ? "sheet.running" : ended(this.#entry) ? "sheet.none" : "sheet.waiting";
+    this.#reading.blank(row, words);
+    return this.#original(row, number, signal);
   }
 
-  /** The picture that was chosen here, until the service has its page; a browser draws no PDF in a page. */
-  #original() {
-    const { file } = this.#entry;
-    if (!file || !DRAWN.has(file.type)) return [];
-    const image = Object.assign(document.createElement("img"), { src: URL.createObjectURL(file) });
-    say(image, "sheet.original", {}, "alt");
-    image.onload = image.onerror = () => URL.revokeObjectURL(image.src);
-    return [image];
+  async #original(row, number, signal) {
+    const entry = this.#entry;
+    if (row.querySelector(".sheetpage > img")) return;
+    const image = await this.#originals.of(entry, number, signal);
+    if (signal.aborted || !image) return;
+    row.querySelector(".sheetpage").replaceChildren(image);
+    if (entry === this.#entry) this.update(); // now it is known how many pages there are
   }
 
-  #broken(trouble) {
-    const place = Object.assign(document.createElement("div"), { className: "quietly" });
-    showIn(place, [trouble]);
-    by("sheet").replaceChildren(place);
-    this.#reading.blank();
+  #broken(row, number, trouble, signal) {
+    this.#reading.blank(row);
+    showIn(row.querySelector(".prose"), [trouble]);
+    return this.#original(row, number, signal);
+  }
+
+  #seek() {
+    const row = this.#sheets.row;
+    const { number, block } = this.#sought ?? {};
+    if (!row || number !== this.#number || !blocks.lead(row, block)) return;
+    this.#sought = null;
   }
 
   /** Names the model that read the page, and says if it is the demo's. */
@@ -171,28 +197,29 @@ export class Viewer {
   }
 
   /** Blocks that are not whole, how many are doubtful, and whether nothing but pictures was found. */
-  #note({ blocks: ofBlocks = [], notes: ofPage = [] }, doubts, unread) {
-    const number = this.#number;
-    this.#ofPage = ofPage.map(({ kind }) => ({ says: [...ofKind("note", kind, "other"), { number }] }));
+  #note(number, { blocks: ofBlocks = [], notes: ofPage = [] }, doubts, unread) {
+    const told = ofPage.map(({ kind }) => ({ says: [...ofKind("note", kind, "other"), { number }] }));
     if (ofBlocks.length) {
       const reason = ofKind("noted", ofBlocks[0].kind, "other");
-      this.#ofPage.push({ says: ["noted", { count: ofBlocks.length, number, reason }], words: ofBlocks[0].message });
+      told.push({ says: ["noted", { count: ofBlocks.length, number, reason }], words: ofBlocks[0].message });
     }
-    if (doubts) this.#ofPage.push({ says: ["doubtful", { count: doubts, number }] });
-    if (unread && !this.#ofPage.length) this.#ofPage.push({ says: ["unread", { number }] });
+    if (doubts) told.push({ says: ["doubtful", { count: doubts, number }] });
+    if (unread && !told.length) told.push({ says: ["unread", { number }] });
+    this.#notes.set(number, told);
     this.#notice();
   }
 
   #notice() {
-    const { job, upload } = this.#entry;
+    const { job, upload, pages } = this.#entry;
     const failures = [];
+    const ofPage = (SHOWN.has(pages.get(this.#number)?.state) && this.#notes.get(this.#number)) || [];
     if (upload?.error) failures.push(failure(upload.error));
     else if (job?.docparser.waitsFor) failures.push({ says: ["job.waits"], words: job.docparser.waitsFor });
     else if (job?.state === "failed" && !job.docparser.cancelled) failures.push({ says: ["job.failed"], words: job.errorMsg });
     else if (job?.state === "done" && job.errorMsg) failures.push({ says: ["job.partly", { count: job.docparser.pages.failed }], words: job.errorMsg });
-    const bad = failures.length || this.#ofPage.some(({ words }) => words);
+    const bad = failures.length || ofPage.some(({ words }) => words);
     by("notice").dataset.kind = job?.docparser.waitsFor || !bad ? "" : "bad";
-    showIn(by("notice"), [...failures, ...this.#ofPage]);
+    showIn(by("notice"), [...failures, ...ofPage]);
   }
 
   #pane(name) {

@@ -10,8 +10,8 @@ const STEPS = [1, 1.5, 2, 3, 4];
 export function connect() {
   let at = 0;
   const show = () => {
-    by("sheet").style.width = at ? `${100 * STEPS[at]}%` : "";
-    by("sheet").style.maxWidth = at ? "none" : "";
+    by("sheets").style.setProperty("--zoom", STEPS[at]);
+    by("sheets").dataset.zoomed = at > 0;
     by("zoomout").disabled = !at;
     by("zoomin").disabled = at === STEPS.length - 1;
     say(by("fit"), "zoom.share", { share: 100 * STEPS[at] });

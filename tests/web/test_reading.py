@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document is read from end to end: its pages as they came, one below the other, and turned where they lie wrong."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+PAGES = 12
+
+
+def read_now(page: Page) -> str:
+    return page.locator("#pagename").inner_text()
+
+
+def test_pages_are_there_before_they_are_read_and_nothing_moves_when_they_are(site, vlm, file):
+    page = site.open()
+    first, last = (f'.row[data-page="{number}"]' for number in (1, PAGES))
+    with vlm.holding():
+        page.set_input_files("#files", file(PAGES))
+        original = page.locator(f"{first} .sheetpage > img")
+        expect(original).to_have_attribute("alt", "Page 1 as it came")
+        assert original.evaluate("image => image.naturalWidth") > 100
+        expect(page.locator(".row")).to_have_count(PAGES)
+        page.locator("#sheets").hover()
+        page.mouse.wheel(0, 1_000_000)
+        expect(page.locator("#pagename")).to_have_text(f"Page {PAGES}")
+        expect(page.locator('#strip [aria-current="page"]')).to_have_text(str(PAGES))
+        expect(page.locator(f"{last} .sheetpage > img")).to_have_attribute("alt", f"Page {PAGES} as it came")
+        expect(page.locator(f"{first} .sheetpage")).to_be_empty()
+        page.locator("#jump").fill("6")
+        page.keyboard.press("Enter")
+        sixth = page.locator('.row[data-page="6"]')
+        expect(sixth.locator(".sheetpage > img")).to_be_visible()
+        before = sixth.bounding_box()
+    expect(page.locator("#state")).to_have_text(f"done, {PAGES} pages")
+    expect(sixth.locator(".box").first).to_be_visible()
+    expect(sixth.locator("table")).to_contain_text("0.048")
+    assert read_now(page) == "Page 6"
+    after = sixth.bounding_box()
+    assert before and after and abs(after["y"] - before["y"]) < 2
+    page.mouse.wheel(0, 700)
+    expect(page.locator("#pagename")).to_have_text("Page 7")
+
+
+def test_a_page_is_turned_and_read_again(site, vlm, file):
+    page = site.open()
+    page.set_input_files("#files", file())
+    expect(page.locator(".box").first).to_be_visible()
+    image = page.locator(".row[aria-current] .sheetpage > img")
+    size = "image => image.decode().then(() => [image.naturalWidth, image.naturalHeight])"
+    upright = image.evaluate(size)
+    with vlm.holding():
+        page.locator("#turn summary").click()
+        page.locator('[data-turn="right"]').click()
+        expect(page.locator("#name")).to_have_text("wells_1_turned.jpg")
+        expect(image).to_have_attribute("alt", "Page 1 as it came")
+        assert image.evaluate(size) == upright[::-1]
+    expect(page.locator("#documents li")).to_have_count(2)
+    expect(page.locator("#state")).to_have_text("done, 1 page")
