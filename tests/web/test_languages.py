@@ -61,7 +61,7 @@ export default Object.fromEntries(Object.entries(texts).map(([key, entry]) => [k
 # Every text and every attribute that is shown or read out, but for what users and documents have named, and the
 # service's own words.
 OUTSIDE = """() => {
-    const own = ".prose, .source, #name, .file, .about, .words, noscript, script, style";
+    const own = ".prose, .source, #name, .file, .folder, .snippet, .about, .words, noscript, script, style";
     const found = [];
     const look = (words, where) => {
         const rest = words.replace(/⟦[^⟦⟧]*(⟦[^⟦⟧]*⟧[^⟦⟧]*)*⟧/g, "");
@@ -111,7 +111,7 @@ def test_every_text_is_used_and_every_use_has_a_text(texts):
     page = (STATIC / "index.html").read_text()
     declared = set(re.findall(r'data-(?:text|label|hint|alt|title)="([^"]+)"', page))
     families = set(re.findall(r"`([a-z]+)\.\$\{", code)) | set(re.findall(r'ofKind\("([a-z]+)"', code))
-    assert families == {"theme", "error", "failed", "noted", "note", "refused", "page", "label", "download"}
+    assert families == {"theme", "error", "failed", "noted", "note", "refused", "page", "label", "download", "turn"}
     used = declared | set(re.findall(r'"([a-z]+(?:\.[a-z0-9_]+)*)"', code))
     assert declared <= texts["en"].keys()
     assert [key for key in texts["en"] if key not in used and key.split(".")[0] not in families] == []

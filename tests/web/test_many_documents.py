@@ -144,6 +144,29 @@ def test_a_folder_is_dropped_with_the_folders_in_it(site, file, tmp_path):
     all_are_sent(page)
     assert sorted(listed(page)) == ["inner.pdf", "scan_01.pdf", "scan_02.pdf"]
     expect(page.locator("#problem")).to_be_hidden()
+    page.reload()
+    page.set_input_files("#folder", str(tmp_path / "archive/older"))
+    expect(page.locator("#documents li")).to_have_count(4)
+    expect(page.locator("li progress:visible")).to_have_count(0)
+    page.locator("#order").select_option("oldest")
+    assert sorted(page.locator("#documents .folder").all_text_contents()) == [
+        "archive",
+        "archive",
+        "archive/older",
+        "older",
+    ]
+    page.locator("#all").check()
+    page.locator("#many-download").click()
+    page.locator("#zipformats [value=docx]").uncheck()
+    with page.expect_download() as download:
+        page.locator("#zipstart").click()
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert sorted(archive.namelist()) == [
+            "archive/older/inner.md",
+            "archive/scan_01.md",
+            "archive/scan_02.md",
+            "older/inner.md",
+        ]
 
 
 def test_a_picture_is_pasted(site):

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
+from tests.web.pages import page_of
+
 PAGES = 12
 
 
@@ -57,3 +59,21 @@ def test_a_page_is_turned_and_read_again(site, vlm, file):
         assert image.evaluate(size) == upright[::-1]
     expect(page.locator("#documents li")).to_have_count(2)
     expect(page.locator("#state")).to_have_text("done, 1 page")
+
+
+def test_what_is_doubtful_or_failed_is_listed_and_led_to(site, service, says, file):
+    says(page_of(doubtful={0: 0.4199, 2: None}))
+    (service.log.parent / "refuse").write_text("2")
+    page = site.open()
+    page.set_input_files("#files", file(3))
+    expect(page.locator("#notice")).to_contain_text("1 page could not be parsed.")
+    page.locator("#doubts").click()
+    expect(page.locator("#foundtext")).to_have_text("5 places to look at:")
+    places = page.locator("#foundpages button")
+    expect(places.nth(0)).to_have_text("Page 1Wells of the Lower Valley")
+    expect(places.nth(2)).to_contain_text("Page 2")
+    places.nth(4).click()
+    expect(page.locator("#pagename")).to_have_text("Page 3")
+    expect(page.locator('.row[data-page="3"] .box[data-index="2"]')).to_be_focused()
+    page.locator("#doubts").click()
+    expect(page.locator("#found")).to_be_hidden()

@@ -135,13 +135,14 @@ export async function download(id, format, signal) {
   return { blob: await response.blob(), name: name ? decodeURIComponent(name[1]) : `result.${format}` };
 }
 
-/** The words of all pages that have been read: `[{number, text}]`. */
-export async function texts(id) {
+/** All pages that have been read: `[{number, text, blocks, report}]`, `text` being their words. */
+export async function lines(id) {
   const { resultUrl, docparser } = await state(id);
   const lines = (await (await call(picture(resultUrl?.jsonUrl ?? docparser.partialUrl))).text()).trim().split("\n");
   return lines.map((line) => {
-    const { layoutParsingResults, docparser } = JSON.parse(line).result;
-    return { number: docparser.pages[0].page, text: layoutParsingResults[0].markdown.text.replaceAll(/<[^>]*>/g, " ") };
+    const { layoutParsingResults: [entry], docparser: { pages: [report] } } = JSON.parse(line).result;
+    const text = (entry.markdown?.text ?? "").replaceAll(/<[^>]*>/g, " ");
+    return { number: report.page, text, blocks: entry.prunedResult?.parsing_res_list ?? [], report };
   });
 }
 

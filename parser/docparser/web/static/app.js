@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import { Documents } from "./documents.js";
 import * as downloads from "./downloads.js";
-import { filesOf } from "./dropped.js";
+import { filesOf, filesOfFolder } from "./dropped.js";
 import { failure, Problems, refusal } from "./failures.js";
 import * as key from "./key.js";
 import * as languages from "./languages.js";
@@ -70,6 +70,11 @@ by("files").onchange = (event) => {
   take([...event.target.files]);
   event.target.value = "";
 };
+by("folder").onchange = (event) => {
+  take(filesOfFolder(event.target.files));
+  event.target.value = "";
+};
+by("choosefolder").onclick = () => by("folder").click();
 by("drop").onsubmit = (event) => event.preventDefault();
 
 // Files can be dropped anywhere in the window.

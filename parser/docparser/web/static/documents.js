@@ -15,10 +15,10 @@ const FETCHED = 1000;
 const LATER = [408, 425, 429]; // of the answers 4xx, those that are others another time
 
 const remembered = () => JSON.parse(localStorage.getItem(REMEMBERED) ?? "[]");
-const made = ({ id = null, name, file = null }) => ({ id, name, file, job: null, pages: new Map(), upload: null });
+const made = ({ id = null, name, folder = "", file = null }) => ({ id, name, folder, file, job: null, pages: new Map(), upload: null });
 
 export class Documents extends EventTarget {
-  /** `{id, name, file, job, pages: Map(number -> {state, error}), upload}`, newest first. Until the service has it, `id`
+  /** `{id, name, folder, file, job, pages: Map(number -> {state, error}), upload}`, newest first. Until the service has it, `id`
    * is null and `upload` is `{state: "waiting"|"sending"|"failed", share, error}`; `file` is what was chosen here. */
   list = [];
   #stream = null; // `{document, control}`
@@ -56,7 +56,7 @@ export class Documents extends EventTarget {
 
   /** Lists the files at once and sends them, few at a time; returns their documents. */
   add(files, settings) {
-    const added = files.map((file) => made({ name: file.name, file }));
+    const added = files.map((file) => made({ name: file.name, folder: file.folder, file }));
     for (const document of added) {
       const idempotencyKey = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
       document.upload = { state: "waiting", share: 0, error: null, settings: { ...settings, idempotencyKey } };
@@ -225,7 +225,7 @@ export class Documents extends EventTarget {
   /** Other tabs may have stored documents since this one looked. What came with the key goes with it. */
   #store() {
     const others = remembered().filter(({ id }) => !this.find(id) && !this.#forgotten.has(id));
-    const own = this.list.filter(({ id, fetched }) => id && !fetched).map(({ id, name }) => ({ id, name }));
+    const own = this.list.filter(({ id, fetched }) => id && !fetched).map(({ id, name, folder }) => ({ id, name, folder }));
     localStorage.setItem(REMEMBERED, JSON.stringify([...own, ...others]));
   }
 

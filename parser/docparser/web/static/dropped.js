@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of what was dropped: those of folders too, without what systems leave in folders.
+// The files of what was dropped or chosen: those of folders too, without what systems leave in folders. A file of a
+// folder has its place there as `folder`.
 
 const LEFT_BY_SYSTEMS = /^(\..*|Thumbs\.db|desktop\.ini)$/i;
 
@@ -10,9 +11,15 @@ export async function filesOf(transfer) {
   return (await Promise.all(entries.map(inside))).flat();
 }
 
+/** The files of a folder that was chosen. */
+export const filesOfFolder = (files) =>
+  [...files].filter(({ name }) => !LEFT_BY_SYSTEMS.test(name)).map((file) => placed(file, file.webkitRelativePath));
+
+const placed = (file, path) => Object.assign(file, { folder: path.split("/").slice(0, -1).filter(Boolean).join("/") });
+
 async function inside(entry) {
   if (LEFT_BY_SYSTEMS.test(entry.name)) return [];
-  if (entry.isFile) return [await new Promise((done, failed) => entry.file(done, failed))];
+  if (entry.isFile) return [placed(await new Promise((done, failed) => entry.file(done, failed)), entry.fullPath)];
   const reader = entry.createReader();
   const found = [];
   // A browser gives a hundred at a time.

@@ -118,7 +118,7 @@ async function collect(entries, formats, signal, onTrouble) {
           save();
           zip = new Zip();
         }
-        await zip.add(name, blob, new Date(extractProgress?.endTime ?? createTime));
+        await zip.add(name, blob, new Date(extractProgress?.endTime ?? createTime), entry.folder);
       } catch (error) {
         if (signal.aborted) return;
         onTrouble(failure(error, entry.name));

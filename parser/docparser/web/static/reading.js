@@ -11,14 +11,14 @@ const FORMS = "[data-form][aria-pressed]";
 
 export class Reading {
   #row;
+  // What is wider than its place can be scrolled from the keyboard, and only that is a stop.
+  #sizes = new ResizeObserver((changed) => changed.forEach(({ target }) => reach(target)));
 
   /** `row()`: the page that is read. */
   constructor(row) {
     this.#row = row;
     by("copy").onclick = () => this.#copy();
     for (const button of document.querySelectorAll(FORMS)) button.onclick = () => this.#choose(button.dataset.form);
-    // What is wider than its place can be scrolled from the keyboard, and only that is a stop.
-    new ResizeObserver(() => this.#reach(by("sheets"))).observe(by("sheets"));
   }
 
   /** `fragment` is the page as elements. */
@@ -27,7 +27,8 @@ export class Reading {
     text.replaceChildren(fragment);
     source.textContent = markdown;
     if (!text.textContent.trim() && !text.querySelector("img")) this.#say(text, "sheet.empty");
-    this.#reach(row);
+    reach(text);
+    this.#sizes.observe(text);
   }
 
   /** Shows words in the place of a text; none without a `key`. */
@@ -44,20 +45,6 @@ export class Reading {
     text.replaceChildren(words);
   }
 
-  #reach(within) {
-    for (const [selector, key] of [[".tablebox", "content.table"], [".display", "content.formula"], [".prose pre", "content.code"]]) {
-      for (const element of within.querySelectorAll(selector)) {
-        if (element.scrollWidth > element.clientWidth) {
-          element.tabIndex = 0;
-          element.setAttribute("role", "group");
-          say(element, key, {}, "label");
-        } else {
-          for (const name of ["tabindex", "role", "data-label", "aria-label"]) element.removeAttribute(name);
-        }
-      }
-    }
-  }
-
   #choose(form) {
     by("panes").dataset.form = form;
     for (const button of document.querySelectorAll(FORMS)) button.setAttribute("aria-pressed", String(button.dataset.form === form));
@@ -72,6 +59,20 @@ export class Reading {
     say(by("copy"), done);
     tell(done);
     setTimeout(() => say(by("copy"), "copy"), COPIED_MS);
+  }
+}
+
+function reach(text) {
+  for (const [selector, key] of [[".tablebox", "content.table"], [".display", "content.formula"], ["pre", "content.code"]]) {
+    for (const element of text.querySelectorAll(selector)) {
+      if (element.scrollWidth > element.clientWidth) {
+        element.tabIndex = 0;
+        element.setAttribute("role", "group");
+        say(element, key, {}, "label");
+      } else {
+        for (const name of ["tabindex", "role", "data-label", "aria-label"]) element.removeAttribute(name);
+      }
+    }
   }
 }
 

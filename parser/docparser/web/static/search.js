@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words looked for in all pages of a document that have been read: which pages have them, and where on the page.
+// Places in all pages of a document that have been read: of words, and of what is doubtful, not whole or failed.
 
 import * as api from "./api.js";
 import { failure } from "./failures.js";
@@ -8,18 +8,21 @@ import { say } from "./languages.js";
 const by = (id) => document.getElementById(id);
 const MARK = "found";
 const inText = ({ parentElement }) => (parentElement.closest(".prose") ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT);
-const MOST_PAGES = 100; // that are named; more are counted
+const MOST = 100; // places that are named; more are counted
+const DOUBTS = Symbol("doubts");
 
 export class Search {
   #entry = null;
-  #texts = null; // `{done, pages: [{number, text}]}`, of so many pages that are done
+  #pages = null; // `{done, pages}`: as `api.lines`, of so many pages that are done
   #words = "";
+  #asked = null;
   #go;
 
-  /** `go(number)` is called with the page that is asked for. */
+  /** `go(number, block)` is called with the page that is asked for, and the index of a block there. */
   constructor(go) {
     this.#go = go;
-    by("search").onchange = () => this.#run();
+    by("search").onchange = () => this.#find();
+    by("doubts").onclick = () => this.#ask(by("doubts").getAttribute("aria-pressed") === "false");
   }
 
   /** Another document is on the screen, or this one has more pages. */
@@ -27,10 +30,12 @@ export class Search {
     if (entry !== this.#entry) {
       Object.assign(by("search"), { value: "" });
       this.#entry = entry;
-      this.#texts = null;
-      this.#run();
+      this.#pages = null;
+      this.#find();
     }
-    by("search").hidden = !entry?.job || entry.job.docparser.pages.done < 2;
+    const { done = 0, failed = 0 } = entry?.job?.docparser.pages ?? {};
+    by("search").hidden = done < 2;
+    by("doubts").hidden = !done && !failed;
   }
 
   /** Marks the words in the text that is on the screen. */
@@ -52,31 +57,62 @@ export class Search {
     CSS.highlights.set(MARK, new Highlight(...ranges));
   }
 
-  async #run() {
-    const entry = this.#entry;
-    const words = (this.#words = by("search").value.trim().toLowerCase());
-    by("found").hidden = !words;
+  /** Which pages have the words. */
+  #find() {
+    this.#words = by("search").value.trim().toLowerCase();
     this.mark();
-    if (!words) return;
+    return this.#list(this.#words, (pages) => {
+      const found = pages.filter(({ text }) => text.toLowerCase().includes(this.#words));
+      say(by("foundtext"), found.length ? "search.found" : "search.none", { count: found.length });
+      return found.map(({ number }) => ({ number }));
+    });
+  }
+
+  /** Which blocks are doubtful or not whole, and which pages failed. */
+  #ask(wanted) {
+    return this.#list(wanted && DOUBTS, (pages) => {
+      const places = pages.flatMap(doubts);
+      say(by("foundtext"), places.length ? "doubts.found" : "doubts.none", { count: places.length });
+      return places;
+    });
+  }
+
+  /** Lists the places that `choose(pages)` finds; nothing if nothing is `asked`. */
+  async #list(asked, choose) {
+    const entry = this.#entry;
+    this.#asked = asked;
+    by("doubts").setAttribute("aria-pressed", String(asked === DOUBTS));
+    by("found").hidden = !asked;
+    by("foundpages").replaceChildren();
+    if (!asked) return;
     try {
       const { done } = entry.job.docparser.pages;
-      if (this.#texts?.done !== done) this.#texts = { done, pages: await api.texts(entry.id) };
+      if (this.#pages?.done !== done) this.#pages = { done, pages: await api.lines(entry.id) };
     } catch (error) {
       if (entry === this.#entry) say(by("foundtext"), ...failure(error).says);
       return;
     }
-    if (entry !== this.#entry || words !== this.#words) return; // another question came meanwhile
-    const found = this.#texts.pages.filter(({ text }) => text.toLowerCase().includes(words));
-    const numbers = found.map(({ number }) => number);
-    say(by("foundtext"), numbers.length ? "search.found" : "search.none", { count: numbers.length });
-    by("foundpages").replaceChildren(...numbers.slice(0, MOST_PAGES).map((number) => this.#button(number)));
+    if (entry !== this.#entry || asked !== this.#asked) return; // another question came meanwhile
+    by("foundpages").replaceChildren(...choose(this.#pages.pages).slice(0, MOST).map((place) => this.#button(place)));
   }
 
-  #button(number) {
+  #button({ number, block = null, words = "" }) {
     const button = Object.assign(document.createElement("button"), { type: "button", className: "plain" });
-    say(button, "page.number", { number });
-    say(button, "page", { number }, "label");
-    button.onclick = () => this.#go(number);
+    const page = document.createElement("span");
+    button.append(page);
+    say(page, words ? "page" : "page.number", { number });
+    if (words) button.append(Object.assign(document.createElement("span"), { className: "snippet", textContent: words, lang: "" }));
+    else say(button, "page", { number }, "label");
+    button.onclick = () => this.#go(number, block);
     return button;
   }
+}
+
+/** The places of a page that somebody should look at: `{number, block, words}`. */
+function doubts({ number, blocks, report }) {
+  if (report.error) return [{ number, words: report.error.message }];
+  const noted = (report.blocks ?? []).map(({ block_id: id, message }) => [blocks.findIndex((block) => block.block_id === id), message]);
+  const doubtful = [...blocks.entries()].filter(([, { doubtful }]) => doubtful).map(([index, { block_content: text }]) => [index, text]);
+  const places = new Map([...doubtful, ...noted]);
+  return [...places].map(([index, words]) => ({ number, block: index < 0 ? null : index, words: words || "?" }));
 }

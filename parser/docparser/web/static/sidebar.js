@@ -20,6 +20,8 @@ const ORDERS = {
   name: (entries) => entries.toSorted((one, other) => BY_NAME.compare(one.name, other.name)),
 };
 
+const pathOf = ({ folder, name }) => (folder ? `${folder}/${name}` : name);
+
 export class Sidebar extends EventTarget {
   /** The documents in the list, in its order, and those of them that are picked. */
   shown = [];
@@ -76,7 +78,7 @@ export class Sidebar extends EventTarget {
     const few = this.#all.length < 2;
     const words = few ? "" : by("filter").value.trim().toLowerCase();
     const kind = KINDS[few ? "all" : by("kind").value];
-    const found = this.#all.filter((entry) => entry.name.toLowerCase().includes(words) && kind(entry));
+    const found = this.#all.filter((entry) => pathOf(entry).toLowerCase().includes(words) && kind(entry));
     this.shown = ORDERS[by("order").value](found);
     const rows = this.shown.map((entry) => this.#rows.get(entry) ?? this.#make(entry));
     const kept = new Set(rows.map(({ item }) => item));
@@ -127,14 +129,15 @@ export class Sidebar extends EventTarget {
     const item = make("li");
     const box = make("input", { type: "checkbox", className: "pick", tabIndex: -1 });
     const button = make("button", { type: "button", className: "open", tabIndex: -1 });
-    const file = make("span", { className: "file", textContent: entry.name, title: entry.name, lang: "" });
+    const file = make("span", { className: "file", textContent: entry.name, title: pathOf(entry), lang: "" });
+    const folder = make("span", { className: "folder", textContent: entry.folder, hidden: !entry.folder, lang: "" });
     const line = make("span", { className: "line" });
     const state = make("span", { className: "state" });
     const about = make("time");
     const bar = make("progress");
     say(box, "list.pick", { name: entry.name }, "label");
     line.append(state, about);
-    button.append(file, line, bar);
+    button.append(file, folder, line, bar);
     button.onclick = () => this.#choose(entry);
     box.onchange = () => {
       this.#picks[box.checked ? "add" : "delete"](entry);

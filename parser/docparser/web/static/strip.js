@@ -46,7 +46,7 @@ export class Strip {
     const at = this.#numbers.indexOf(chosen);
     by("previous").disabled = at <= 0;
     by("next").disabled = at < 0 || at === this.#numbers.length - 1;
-    strip.parentElement.hidden = this.#numbers.length < 2;
+    for (const one of [by("previous"), strip, by("next")]) one.hidden = this.#numbers.length < 2;
     by("jump").hidden = this.#numbers.length < MANY;
     if (document.activeElement !== by("jump")) by("jump").value = chosen;
     if (chosen !== this.#chosen) strip.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });

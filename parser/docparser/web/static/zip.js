@@ -11,11 +11,11 @@ export class Zip {
   #names = new Set();
   #archive = null;
 
-  /** Adds a blob under `name`, or under `name (2)` and so on if there is one already. */
-  async add(name, blob, date) {
+  /** Adds a blob to `folder` as `name`, or as `name (2)` and so on if there is one already. */
+  async add(name, blob, date, folder = "") {
     const { Zip: Archive, ZipPassThrough: Stored } = await load();
     this.#archive ??= new Archive((error, piece) => this.#parts.push(new Blob([piece]))); // a blob may lie on the disk
-    const file = new Stored(this.#free(name.replaceAll(/[/\\]/g, "_")));
+    const file = new Stored(this.#free([...folder.split("/").filter((one) => !/^\.*$/.test(one)), name].map((one) => one.replaceAll(/[/\\]/g, "_"))));
     file.mtime = date;
     this.#archive.add(file);
     file.push(new Uint8Array(await blob.arrayBuffer()), true);
@@ -29,7 +29,8 @@ export class Zip {
     return new Blob(this.#parts, { type: "application/zip" });
   }
 
-  #free(name) {
+  #free(path) {
+    const name = path.join("/");
     const dot = name.lastIndexOf(".");
     const [stem, suffix] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ""];
     let free = name;
