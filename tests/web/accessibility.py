@@ -11,8 +11,9 @@ AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text()
 # Every rule that is on by default, best practices too, and two of WCAG that are not.
 RUN = """async (only) => {
     const rules = { "target-size": { enabled: true }, "label-content-name-mismatch": { enabled: true } };
+    const context = { exclude: [["#documents li:nth-child(n + 20)"]] }; // the first rows stand for hundreds
     const chosen = only ? { runOnly: [only] } : { rules };
-    const { violations } = await axe.run(document, { ...chosen, resultTypes: ["violations"] });
+    const { violations } = await axe.run(context, { ...chosen, resultTypes: ["violations"] });
     return violations.flatMap(({ id, impact, nodes }) => nodes.map(({ target }) => `${impact}: ${id} at ${target}`));
 }"""
 # What has the focus, and whether one sees that: an outline around it, or around the label that stands for it.

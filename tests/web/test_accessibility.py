@@ -4,10 +4,12 @@ The way of the keyboard is in test_page.py."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.web.accessibility import violations
 from tests.web.pages import BLOCKS, page_of
@@ -31,9 +33,13 @@ LISTEN = """() => {
     new MutationObserver(() => window.heard.push(live.textContent)).observe(live, { childList: true });
 }"""
 LOOKS: dict[str, dict[str, Any]] = {
-    "wide": {"language": "en-GB"},
-    "narrow": {"language": "zh-CN", "width": 375, "height": 780},
+    "wide": {"language": "en-GB", "width": 1440, "height": 900},
+    "narrow": {"language": "zh-CN", "width": 360, "height": 780},
 }
+DOCUMENTS, BOOK = 500, 2000
+SUBMIT = "**/api/v2/ocr/jobs"
+LISTED = re.compile(r"/api/v2/ocr/jobs\?")
+EVENTS = "**/api/v2/ocr/jobs/*/events"
 
 
 def check(page: Page, state: str) -> None:
@@ -52,6 +58,15 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     check(page, "start")
     page.locator(".options summary").click()
     check(page, "options")
+    held: list[Route] = []
+    page.route(SUBMIT, lambda route: held.append(route))
+    page.set_input_files("#files", [file(1, f"{name}.pdf") for name in ("first", "second", "third")])
+    expect(page.locator('li[data-stage="sending"]')).to_have_count(2)
+    check(page, "sending")
+    page.unroute(SUBMIT)
+    page.locator("#all").check()
+    page.locator("#many-cancel").click()
+    expect(page.locator("#documents li")).to_have_count(0)
     refuse.write_text("2")
     with vlm.holding():
         page.set_input_files("#files", file(40, "long.pdf"))
@@ -98,6 +113,61 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     page.locator("#keydialog").evaluate("dialog => dialog.showModal()")
     check(page, "key")
     site.forgive("400")
+
+
+def told(number: int, pages: int) -> dict[str, Any]:
+    """A job of a folder as the service tells it: some wait, some are at work, are done, or have failed."""
+    state = ("pending", "running", "done", "failed")[number % 4]
+    counts = {"queued": 0, "running": 0, "done": pages, "failed": 0}
+    return {
+        "jobId": f"{number:032x}",
+        "state": state,
+        "createTime": "2026-03-09T17:05:00.000Z",
+        "fileName": f"scan_{number}.pdf",
+        "errorMsg": "the PDF is damaged" if state == "failed" else "",
+        "docparser": {"cancelled": False, "partial": False, "pages": counts},
+        **({} if state == "pending" else {"extractProgress": {"totalPages": pages, "extractedPages": pages}}),
+    }
+
+
+# What is pressed and smaller than 24 px, on the screen or scrolled out of it; of the list the first rows stand for all.
+SMALL = """() => [...document.querySelectorAll(":is(button, input, select, summary, a):not(#documents li + li + li *)")]
+    .map(one => [one, one.getBoundingClientRect()])
+    .filter(([one, { width, height }]) => width && height && Math.min(width, height) < 24 && !one.closest(".skip, .check, #drop"))
+    .map(([one, { width, height }]) => `${one.id || one.className || one.textContent}: ${width} x ${height}`)"""
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing_in_a_long_list_and_pages_of_a_book_can_be_hit(site, look):
+    """The service's answers are written here: 500 documents would take it a while."""
+    page = site.open(**LOOKS[look], motion="reduce")
+    jobs = [told(number, 40) for number in range(DOCUMENTS)]
+    book = told(DOCUMENTS + 2, BOOK)
+
+    def events(route: Route) -> None:
+        job = book if book["jobId"] in route.request.url else jobs[2]
+        pages = [
+            f"event: page\ndata: {json.dumps({'page': at + 1, 'state': 'queued'})}\n\n"
+            for at in range(job["extractProgress"]["totalPages"])
+        ]
+        body = "".join([*pages, f"event: job\ndata: {json.dumps(job)}\n\n"])
+        route.fulfill(body=body, content_type="text/event-stream")
+
+    page.route(LISTED, lambda route: route.fulfill(json={"data": {"jobs": [*jobs, book], "nextCursor": None}}))
+    page.route(EVENTS, events)
+    page.route("**/originals/*", lambda route: route.fulfill(status=404, json={"msg": "not drawn here"}))
+    listed = [*jobs[2:], *jobs[:2], book]
+    stored = json.dumps([{"id": job["jobId"], "name": job["fileName"]} for job in listed])
+    page.evaluate("stored => localStorage.setItem('docparser.jobs', stored)", stored)
+    page.reload()
+    expect(page.locator('#documents li[data-stage="failed"]')).to_have_count(DOCUMENTS // 4)
+    expect(page.locator("#strip button")).to_have_count(40)
+    check(page, "500 documents")
+    page.locator("#order").select_option("oldest")
+    page.locator("#documents .open").first.click()
+    expect(page.locator("#strip button")).to_have_count(BOOK)
+    assert page.evaluate(SMALL) == []
+    site.forgive("404")
 
 
 def test_axe_finds_what_is_there_to_find(site):

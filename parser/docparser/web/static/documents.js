@@ -152,10 +152,7 @@ export class Documents extends EventTarget {
 
   async #watch({ document, control }) {
     const on = {
-      page: (page) => {
-        document.pages.set(page.page, page);
-        this.#changed(document);
-      },
+      page: (page) => document.pages.set(page.page, page), // news of the job always follows
       job: (job) => this.#learned(document, job),
     };
     try {
