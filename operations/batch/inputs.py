@@ -56,13 +56,22 @@ def sorted_out(path: Path, name: Path) -> Document | LeftOut:
 
 
 def in_folder(folder: Path, out: Path) -> Found:
-    """Return every file below a folder, except hidden folders and results of earlier runs."""
-    found = []
-    for place, folders, names in os.walk(folder):
+    """Return every file below a folder, and the folders that are not looked into: but for results of earlier runs."""
+    found: Found = []
+
+    def unread(error: OSError) -> None:
+        found.append(LeftOut(Path(error.filename).relative_to(folder), f"cannot be read ({error.strerror})"))
+
+    for place, folders, names in os.walk(folder, onerror=unread):
         here = Path(place)
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and (here / name).resolve() != out)
-        found += [here / name for name in sorted(names)]
-    return [sorted_out(path, path.relative_to(folder)) for path in found]
+        folders[:] = sorted(name for name in folders if (here / name).resolve() != out)
+        for name in list(folders):
+            if name.startswith(".") or (here / name).is_symlink():
+                folders.remove(name)
+                why = "is a hidden folder" if name.startswith(".") else "is a link to a folder, which is not followed"
+                found.append(LeftOut((here / name).relative_to(folder), why))
+        found += [sorted_out(here / name, (here / name).relative_to(folder)) for name in sorted(names)]
+    return found
 
 
 def fixed_part(pattern: str) -> Path:

@@ -19,6 +19,7 @@ from .state import DocumentState, Doubt
 EVERY_S = 15.0  # a line this often where stderr is no terminal
 ROWS = 40
 MOST_KINDS = 10
+MEANINGFUL = 10  # pages or documents: the first ones wait for models to be loaded, and say nothing of the others
 
 
 @dataclass
@@ -87,7 +88,8 @@ class Display:
     def _rate(self) -> str:
         worked = self.counts.parsed + self.counts.failed
         rate = worked / max(1e-3, time.monotonic() - self._began)
-        return f"{rate:.2f} pages/s, {duration(self.counts.left / rate)} left" if rate else ""
+        left = f", {duration(self.counts.left / rate)} left" if worked >= MEANINGFUL else ""
+        return f"{rate:.2f} pages/s{left}" if rate else ""
 
     def summary(self, states: Sequence[DocumentState], left_out: Sequence[LeftOut]) -> None:
         """Print the final table to stdout: every page that is missing or incomplete, and why; then the counts."""
@@ -116,13 +118,14 @@ class Display:
         counts = self.counts
         whole, unread = sum(state.complete for state in states), sum(state.unread for state in states)
         console.print(
-            f"{whole} of {len(states)} documents complete. Pages: {counts.parsed} parsed in {duration(seconds)}, "
-            f"{counts.earlier} earlier, {sum(trouble.lost for _, trouble in rows)} missing, "
-            f"{sum(not trouble.lost for _, trouble in rows)} incomplete"
+            f"{whole} of {plural(len(states), 'document')} complete. "
+            f"Pages: {counts.parsed} parsed in {duration(seconds)}, {counts.earlier} earlier, "
+            f"{sum(trouble.lost for _, trouble in rows)} missing, {sum(not trouble.lost for _, trouble in rows)} incomplete"
             + (f", {unread} not read yet." if unread else ".")
             + (f" Doubtful blocks: {sum(len(found) for _, _, found in doubts)}." if doubts else "")
             + (f" Left out: {suffixes(left_out)}; report.json says why." if left_out else ""),
             markup=False,
+            soft_wrap=True,  # one line, however long
         )
 
 
@@ -130,7 +133,12 @@ def suffixes(left_out: Sequence[LeftOut]) -> str:
     """How many files, and their names' endings: `3 files (.gif, .heic)`."""
     kinds = sorted({printable(one.name.suffix.lower()) or "no ending" for one in left_out})
     shown = ", ".join(kinds[:MOST_KINDS]) + (", ..." if len(kinds) > MOST_KINDS else "")
-    return f"{len(left_out)} file{'s' if len(left_out) > 1 else ''} ({shown})"
+    return f"{plural(len(left_out), 'file')} ({shown})"
+
+
+def plural(count: int, what: str) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def told(doubt: Doubt) -> str:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from batch.progress import duration
+from batch.progress import MEANINGFUL, duration, plural
 
 from .records import ASIDE
 
@@ -79,15 +79,16 @@ class Progress:
         (then, pages) = self._recent[0]
         rate = (self.pages - pages) / max(1e-3, now - then)
         ended = self.done + self.aside
-        words = f"{ended} of {self.documents} documents, {self.pages} pages, {rate:.2f} pages/s"
-        if self._bytes and ended < self.documents:
+        words = f"{ended} of {plural(self.documents, 'document')}, {plural(self.pages, 'page')}, {rate:.2f} pages/s"
+        if self._bytes and MEANINGFUL <= ended < self.documents:
             left = (self._size - self._bytes) * self.seconds / self._bytes
             words += f", about {duration(left)} left"  # by bytes: pages are not known before documents are opened
         return words + (f"; {self.aside} set aside" if self.aside else "")
 
     def summary(self) -> str:
         return (
-            f"{self.done} of {self.documents} documents done, {self.aside} set aside, {self._earlier} done earlier"
+            f"{self.done} of {plural(self.documents, 'document')} done, {self.aside} set aside, "
+            f"{self._earlier} done earlier"
             + (f", {self._earlier_aside} set aside earlier" if self._earlier_aside else "")
             + f". Pages: {self.pages} read in {duration(self.seconds)} "
             f"({self.pages / max(1e-3, self.seconds):.2f} a second), "

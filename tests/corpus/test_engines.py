@@ -28,7 +28,7 @@ def test_a_page_is_read_by_a_server_that_the_run_started(tmp_path: Path) -> None
         left = [pid for pid in _servers() if str(tmp_path / "run").encode() in _environment(pid)]
     finally:
         cluster.end()
-    assert done.returncode == 0 and "1 of 1 documents done" in done.stderr
+    assert done.returncode == 0 and "1 of 1 document done" in done.stderr
     text = (tmp_path / "out/letter.png/letter.md").read_text()
     assert "3 September 2024" in text and "Wexcombe" in text
     assert list((tmp_path / "run/logs").glob("corpus-vlm-*.log")), "the server ran on the node"

@@ -36,7 +36,7 @@ def test_a_part_that_ends_its_readers(tmp_path: Path, vlms: list[SimulatedVlm]) 
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         _, told = run.communicate(timeout=WAIT_S)
-    assert run.returncode == 1 and "0 of 1 documents done, 1 set aside" in told
+    assert run.returncode == 1 and "0 of 1 document done, 1 set aside" in told
     (aside,) = (tmp_path / "out/_corpus/aside").rglob("*.json")
     assert json.loads(aside.read_text())["reason"] == "pages 1 to 2 ended 2 processes that read them"
 

@@ -20,3 +20,10 @@ def test_documents_that_were_set_aside_are_named() -> None:
         "_corpus/aside/ below --out): 'a.pdf', 'b\\x1b[2J.pdf'"
     )
     assert set_aside_earlier([f"{number}.pdf" for number in range(9)]).endswith("'4.pdf', ...")
+
+
+def test_an_estimate_waits_until_it_means_something() -> None:
+    progress = Progress(100, 1000, 0, 0, io.StringIO())
+    for number in range(1, 12):
+        progress.ended(10, aside=False, missing=0, incomplete=0)
+        assert ("left" in progress.line()) == (number >= 10), progress.line()

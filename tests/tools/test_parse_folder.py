@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pikepdf
 import pytest
 from PIL import Image
 
@@ -31,6 +33,28 @@ def archive(tmp_path: Path) -> Path:
     frames[0].save(tmp_path / "in/fax.TIF", "TIFF", save_all=True, append_images=frames[1:])
     (tmp_path / "in/notes.txt").write_text("no document")
     return tmp_path / "in"
+
+
+def numbered_picture(number: int) -> bytes:
+    return saved([Image.new("L", (600 + number, 50), "white")], "PNG")
+
+
+def frames(format: str, count: int, **options: str) -> bytes:
+    """A picture of so many pages, of two colours."""
+    return saved([Image.new("1", (621 + number, 50), number % 2) for number in range(count)], format, **options)
+
+
+def saved(pages: list[Image.Image], format: str, **options: str) -> bytes:
+    sink = io.BytesIO()
+    pages[0].save(sink, format, **({"save_all": True, "append_images": pages[1:]} if pages[1:] else {}), **options)
+    return sink.getvalue()
+
+
+def encrypted(pdf: bytes) -> bytes:
+    sink = io.BytesIO()
+    with pikepdf.open(io.BytesIO(pdf)) as document:
+        document.save(sink, encryption=pikepdf.Encryption(owner="o", user="u"))
+    return sink.getvalue()
 
 
 def state(folder: Path) -> dict:
@@ -155,6 +179,67 @@ def test_every_file_of_a_folder_is_accounted_for(parse, archive, parser):
         ".hidden.png": "is hidden",
         "pipe.pdf": "is no file",
     }
+
+
+def test_thirty_odd_files_are_all_accounted_for(parse, tmp_path, parser):
+    folder = tmp_path / "in"
+    (folder / "inner").mkdir(parents=True)
+    png = numbered_picture(11)
+    pdf = numbered_pdf(2)
+    read = {
+        b"book.pdf": pdf,
+        b"UPPER.PDF": pdf,
+        b"inner/book.pdf": pdf,
+        b"page.png": png,
+        b"word.docx.png": png,
+        b"gbk\xb7\xa2.png": png,
+        b"x" * 246 + b".png": png,
+        "发票.png".encode(): png,
+        b"a\nb.png": png,
+        b"-rf.png": png,
+        b" .png": png,
+        b"fax.tif": frames("TIFF", 2, compression="group4"),
+        b"turning.gif": frames("GIF", 2),
+    }
+    unreadable = {
+        b"broken.pdf": b"%PDF-1.7 nothing",
+        b"encrypted.pdf": encrypted(pdf),
+        b"empty.pdf": b"",
+        b"word.pdf": b"PK\3\4",
+        b"cut.png": png[:40],
+        b"text.png": b"no picture",
+    }
+    left_out = {
+        b"notes.txt": b"no document",
+        b"letter.docx": b"PK\3\4",
+        b"photo.heic": b"\0\0\0\x20ftypheic",
+        b"scan.dat": png,
+        b"no_ending": b"",
+        b".hidden.png": png,
+        b"Thumbs.db": b"\xd0\xcf\x11\xe0",
+        b"archive.zip": b"PK\3\4",
+    }
+    for name, content in {**read, **unreadable, **left_out}.items():
+        (folder / os.fsdecode(name)).write_bytes(content)
+    (folder / "nowhere.pdf").symlink_to("missing.pdf")
+    (folder / "round.pdf").symlink_to("round.pdf")
+    os.mkfifo(folder / "pipe.pdf")
+    (folder / "up").symlink_to("..")
+    (folder / ".git").mkdir()
+    (folder / "linked.png").symlink_to("page.png")
+    count = len(read) + 1 + len(unreadable) + len(left_out) + 5
+    assert count >= 30
+    done = parse("in")
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    named = {one["document"] for one in report["documents"]} | {one["file"] for one in report["left_out"]}
+    assert len(named) == len(report["documents"]) + len(report["left_out"]) == count, sorted(named)
+    complete = {one["document"] for one in report["documents"] if one["complete"]}
+    assert complete == {*map(os.fsdecode, read), "linked.png"}, done.stdout
+    assert all(one["trouble"] for one in report["documents"] if not one["complete"])
+    assert all(one["reason"] for one in report["left_out"])
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith(f"{len(read) + 1} of {len(read) + len(unreadable) + 1} documents complete."), last
+    assert f"Left out: {len(left_out) + 5} files (" in last and done.returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,8 @@ def told(number: int, pages: int) -> dict[str, Any]:
 # What is pressed and smaller than 24 px, on the screen or scrolled out of it; of the list the first rows stand for all.
 SMALL = """() => [...document.querySelectorAll(":is(button, input, select, summary, a):not(#documents li + li + li *)")]
     .map(one => [one, one.getBoundingClientRect()])
-    .filter(([one, { width, height }]) => width && height && Math.min(width, height) < 24 && !one.closest(".skip, .check, #drop"))
+    .filter(([one, { width, height }]) => width && height && Math.min(width, height) < 24)
+    .filter(([one]) => !one.closest(".skip, .check, #drop"))
     .map(([one, { width, height }]) => `${one.id || one.className || one.textContent}: ${width} x ${height}`)"""
 
 
