@@ -120,7 +120,8 @@ class Display:
         console.print(
             f"{whole} of {plural(len(states), 'document')} complete. "
             f"Pages: {counts.parsed} parsed in {duration(seconds)}, {counts.earlier} earlier, "
-            f"{sum(trouble.lost for _, trouble in rows)} missing, {sum(not trouble.lost for _, trouble in rows)} incomplete"
+            f"{sum(trouble.lost for _, trouble in rows)} missing, "
+            f"{sum(not trouble.lost for _, trouble in rows)} incomplete"
             + (f", {unread} not read yet." if unread else ".")
             + (f" Doubtful blocks: {sum(len(found) for _, _, found in doubts)}." if doubts else "")
             + (f" Left out: {suffixes(left_out)}; report.json says why." if left_out else ""),
