@@ -23,7 +23,7 @@ RENDERINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "cpu": ("cpu", ()),
     "ascend": ("ascend", ()),
     "ascend, driver mounts": ("ascend", ("driver-mounts",)),
-    "ascend, all": ("ascend", ("cce", "volcano", "monitoring", "keda")),
+    "ascend, all": ("ascend", ("cce", "monitoring", "keda")),
     "cpu, all": ("cpu", ("monitoring", "keda", "shared-queue", "corpus")),
     "cpu, shared queue": ("cpu", ("shared-queue",)),
     "ha": ("ha", ()),
