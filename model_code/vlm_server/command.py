@@ -94,11 +94,12 @@ def served_names(command: Sequence[str]) -> list[str]:
 
 
 def last_value(command: Sequence[str], argument: str) -> str | None:
-    """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`; None without one."""
+    """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`, with - or _ between
+    words as vLLM takes both; None without one."""
     found = None
     for word, following in zip(command, [*command[1:], ""], strict=True):
         name, equals, value = word.partition("=")
-        if name == argument:
+        if name.replace("_", "-") == argument:
             found = value if equals else following
     return found
 

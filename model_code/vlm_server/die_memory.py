@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ GB = 1e9
 # Bytes of a replica besides weights and cache: CANN's context 0.4 GB, a profiling step's activations 1.0, and 1.3 by
 # which the allocator grows while it serves. Estimates from reports of vllm-ascend on 64 GB dies; none was measured.
 BESIDES = 2.7 * GB
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
 BLOCKS = "--num-gpu-blocks-override"
 
 
@@ -32,6 +35,17 @@ def token_bytes(config: Path) -> int:
         return 0
 
 
+def number(command: Sequence[str], argument: str, otherwise: float) -> float:
+    """The value of an argument, as vLLM reads it: `16k` are 16,000, `16K` are 16,384. Raises UsageError."""
+    text = last_value(command, argument)
+    if text is None:
+        return otherwise
+    match = re.fullmatch(r"(\d*\.?\d+)([kKmM]?)", text)
+    if not match or not float(match[1]):
+        raise UsageError(f"{argument} is {text!r}; expected a number above 0 (VLM_ARGS, models.yaml)")
+    return float(match[1]) * UNITS[match[2]]
+
+
 def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, total: int | None) -> list[str]:
     """`command`, with fewer blocks of cache where a replica's share of the die does not hold those that it names.
 
@@ -44,10 +58,10 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
     if total is None:
         return list(command)
     replicas = settings.replicas_per_die
-    share = float(last_value(command, "--gpu-memory-utilization") or 0.9)
-    block = int(last_value(command, "--block-size") or 128) * token_bytes(weights.path / "config.json")
-    length = int(last_value(command, "--max-model-len") or 0)
-    least = length * token_bytes(weights.path / "config.json")
+    share = number(command, "--gpu-memory-utilization", 0.9)
+    tokens, length = (int(number(command, *said)) for said in (("--block-size", 128), ("--max-model-len", 0)))
+    block = tokens * token_bytes(weights.path / "config.json")
+    least = math.ceil(length / tokens) * block
     own = sum(file.stat().st_size for file in weights.path.glob("*.safetensors")) + BESIDES
     if replicas * (own + least) > share * total:
         most = int(share * total // (own + least))
@@ -57,6 +71,6 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
             f"{share:g} of the die's {total / GB:.1f} GB are {share * total / GB:.1f}; expected "
             + (f"at most {most}" if most else "a larger die, a smaller model or a smaller --max-model-len (VLM_ARGS)")
         )
-    wanted = int(last_value(command, BLOCKS) or 0)
+    wanted = int(number(command, BLOCKS, 0))
     fitting = int((share * total / replicas - own) // block) if block else wanted
     return [*command, BLOCKS, str(fitting)] if fitting < wanted else list(command)

@@ -213,6 +213,8 @@ def on_die(tmp_path: Path, name: str, total: int | None, replicas: int = 1, word
         ("HunyuanOCR", GIB_32, 1, "", 1811),
         ("HunyuanOCR", GIB_64, 1, "", 3995),
         ("HunyuanOCR", GIB_64, 1, "--gpu-memory-utilization 0.5", 2357),
+        ("HunyuanOCR", GIB_64, 1, "--gpu_memory_utilization=.5 --max_model_len 8k", 2357),
+        ("HunyuanOCR", GIB_64, 1, "--num-gpu-blocks-override 1000", 1000),
         ("HunyuanOCR", None, 1, "", 4096),
     ],
 )
@@ -241,6 +243,12 @@ def test_replicas_that_find_no_memory_on_a_die_are_refused_with_the_arithmetic(
         UsageError, match=rf"VLM_REPLICAS_PER_DIE is {most + 1}: each of {name} takes .* expected {wanted}"
     ):
         on_die(tmp_path, name, total, most + 1)
+
+
+@pytest.mark.parametrize("words", ["--max-model-len long", "--block-size 0", "--gpu-memory-utilization"])
+def test_a_number_of_the_die_that_is_none(tmp_path: Path, words: str):
+    with pytest.raises(UsageError, match=rf"{words.split()[0]} is '.*'; expected a number above 0"):
+        on_die(tmp_path, "PaddleOCR-VL", GIB_64, words=words)
 
 
 def test_the_launcher_asks_for_the_die(
