@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Text
 
@@ -33,8 +33,14 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 class DoclingOptions(_Part):
-    to_formats: ListOfTexts | Text = Field(default=["md"], description="`md`, `json`, `html`, `text`.")
+    to_formats: Annotated[ListOfTexts, BeforeValidator(_as_list)] = Field(
+        default=["md"], description="`md`, `json`, `html`, `text`."
+    )
     image_export_mode: Text = Field(default="placeholder", description="`placeholder` or `embedded`.")
     page_range: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="First and last page, from 1."
@@ -48,8 +54,7 @@ class DoclingOptions(_Part):
 
     @property
     def formats(self) -> list[str]:
-        wanted = [self.to_formats] if isinstance(self.to_formats, str) else self.to_formats
-        return [format for format in FORMATS if format in wanted]
+        return [format for format in FORMATS if format in self.to_formats]
 
     @property
     def embed(self) -> bool:
@@ -57,7 +62,7 @@ class DoclingOptions(_Part):
 
     def refusal(self) -> str | None:
         """Why the options cannot be met, with the field's name; None if they can."""
-        wanted = {self.to_formats} if isinstance(self.to_formats, str) else set(self.to_formats)
+        wanted = set(self.to_formats)
         if (more := wanted - set(FORMATS)) or not wanted:
             shown = ", ".join(repr(format[:MAX_PART]) for format in sorted(more)[:3]) or "nothing"
             return f"to_formats: {shown} cannot be had here; expected some of {', '.join(FORMATS)}"
