@@ -158,8 +158,8 @@ class Levels:
 
 
 def title_key(text: str) -> str:
-    """What a title and its heading in PaddleX's Markdown have in common: PaddleX takes full stops from titles' ends, and
-    sets a blank behind their numbers."""
+    """What a title and its heading in PaddleX's Markdown have in common: PaddleX takes full stops from titles' ends,
+    and sets a blank behind their numbers."""
     return "".join(text.split()).rstrip(".").casefold()
 
 
