@@ -88,11 +88,11 @@ def test_every_operation_answers_as_described(client: httpx.Client, guarded_url:
     asked = {"document": {"type": "file", "file_id": uploaded}, "include_blocks": True, "extract_header": True}
     check("ocr", client.post("/v1/ocr", json=asked | {"extract_footer": True})).raise_for_status()
     check("deleteFile", client.delete(f"/v1/files/{uploaded}"))
-    form = {"to_formats": ["md", "json", "html", "text"], "image_export_mode": "embedded"}
-    check("convertFile", client.post("/v1/convert/file", files=files(BOOK), data=form)).raise_for_status()
-    task = check("convertFileAsync", client.post("/v1/convert/file/async", files=files(BOOK), data=form)).json()[
-        "task_id"
-    ]
+    wanted_formats: Any = {"to_formats": ["md", "json", "html", "text"], "image_export_mode": "embedded"}
+    check("convertFile", client.post("/v1/convert/file", files=files(BOOK), data=wanted_formats)).raise_for_status()
+    task = check(
+        "convertFileAsync", client.post("/v1/convert/file/async", files=files(BOOK), data=wanted_formats)
+    ).json()["task_id"]
     assert check("pollTask", client.get(f"/v1/status/poll/{task}?wait=60")).json()["task_status"] == "success"
     check("getTaskResult", client.get(f"/v1/result/{task}")).raise_for_status()
     model = check("listModels", client.get("/v1/models")).json()["data"][0]["id"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import base64
 import io
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,14 @@ from docling.datamodel.base_models import ConversionStatus, DocumentStream, Outp
 from docling.datamodel.service.options import ConvertDocumentsOptions
 from docling.service_client import DoclingServiceClient
 from docling.service_client.exceptions import ServiceError, TaskExecutionError
-from docling_core.types.doc import ImageRefMode, PictureItem, TextItem
+from docling_core.types.doc import DoclingDocument, ImageRefMode, PictureItem, TextItem
 from mistralai.client import Mistral
 from mistralai.client.errors import SDKError
+from mistralai.client.models import OCRResponse
 
 from tests.api.conftest import KEY
 from tests.support.egress import Egress
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, python_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # docling's own options
 PAGE, BOOK = ROOT / "tests/data/letter.png", ROOT / "tests/data/handbook.pdf"
@@ -42,6 +45,77 @@ def base64_of(path: Path) -> str:
 PICTURE = f"data:image/png;base64,{base64_of(PAGE)}"
 
 
+BLOCKS = [
+    ("header", "A header", (10, 0, 90, 8)),
+    ("doc_title", "Printing", (10, 10, 90, 18)),
+    ("paragraph_title", "1.1 3D printing.", (10, 20, 90, 28)),
+    ("text", "An area of $ a^2 $ and 2*3.", (10, 30, 90, 38)),
+    ("display_formula", "$$ b = c $$", (10, 40, 90, 48)),
+    ("table", "<table><tr><th>A</th><th>B</th></tr><tr><td colspan=2>1</td></tr></table>", (10, 50, 90, 68)),
+    ("figure_title", "Figure 1", (10, 70, 90, 78)),
+    ("image", "", (10, 80, 90, 100)),
+    ("algorithm", "x = 1", (10, 110, 90, 118)),
+    ("footer", "7", (10, 130, 90, 138)),
+]
+IMAGE = "imgs/img_in_image_box_10_80_90_100.jpg"
+CONVERT = "import io, json, sys; from docparser.convert import docling, mistral; " + (
+    "args, answer = json.load(sys.stdin); source = json.dumps(answer).encode()\n"
+    "for job in (mistral, docling): sink = io.BytesIO(); job.convert_answer(args, io.BytesIO(source), sink); "
+    "print(sink.getvalue().decode())"
+)
+
+
+@pytest.fixture(scope="module")
+def converted() -> tuple[OCRResponse, dict[str, Any]]:
+    """A page with many kinds of blocks, read as page 2, and one that failed: as Mistral and as docling-serve answer."""
+    blocks = [
+        {"block_label": label, "block_content": content, "block_bbox": box, "block_id": number}
+        for number, (label, content, box) in enumerate(BLOCKS)
+    ]
+    text = f"# Printing\n\n## 1.1 3D printing\n\nAn area of $ a^2 $ and 2*3.\n\n![]({IMAGE})"
+    page = {
+        "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks},
+        "markdown": {"text": text, "images": {IMAGE: base64.b64encode(b"jpeg").decode()}},
+    }
+    empty = {"prunedResult": {"parsing_res_list": []}, "markdown": {"text": "", "images": {}}}
+    report = {"models": {}, "partial": True, "pages": [{"page": 3, "error": {"kind": "invalid", "message": "torn"}}]}
+    answer = {"result": {"layoutParsingResults": [page, empty], "docparser": report}}
+    wanted = {"include_blocks": True, "extract_header": True, "extract_footer": True, "include_image_base64": True}
+    args = {"name": "a.pdf", "numbers": [2, 3], "seconds": 1.5, "size": 9, "dpi": 144, "model": "m", "wanted": wanted}
+    args |= {"formats": ["md", "json", "html", "text"], "embed": False}
+    command = [str(python_of("parser")), "-c", CONVERT]
+    done = subprocess.run(command, input=json.dumps([args, answer]), text=True, capture_output=True, check=True)
+    first, second = done.stdout.splitlines()
+    return OCRResponse.model_validate_json(first), json.loads(second)
+
+
+def test_every_kind_of_block_for_mistral(converted: Any):
+    read, _ = converted
+    page, failed = read.pages
+    assert (page.index, failed.index, failed.markdown, failed.dimensions) == (1, 2, "", None)
+    assert "## 1.1 3D printing.\n" in page.markdown and page.markdown.endswith("![img-0.jpeg](img-0.jpeg)")
+    assert (page.header, page.footer) == ("A header", "7")
+    kinds = ["header", "title", "title", "text", "equation", "table", "caption", "image", "code", "footer"]
+    assert [block.type for block in page.blocks] == kinds
+    assert page.blocks[7].image_id == "img-0.jpeg" and page.images[0].image_base64 == "data:image/jpeg;base64,anBlZw=="
+
+
+def test_every_kind_of_block_for_docling(converted: Any):
+    _, answer = converted
+    assert answer["status"] == "partial_success" and answer["errors"][0]["error_message"] == "page 3: torn"
+    document = DoclingDocument.model_validate(answer["document"]["json_content"])
+    items: list[Any] = [item for item, _ in document.iterate_items()]  # without furniture
+    labels = ["title", "section_header", "text", "formula", "table", "caption", "picture", "code"]
+    assert [str(item.label.value) for item in items] == labels
+    assert [item.text for item in document.texts if item.content_layer == "furniture"] == ["A header", "7"]
+    (table,) = document.tables
+    assert table.export_to_dataframe(document).to_dict() == {"A": {0: "1"}, "B": {0: "1"}}
+    assert all(item.prov[0].page_no == 2 for item in items) and list(document.pages) == [2]
+    markdown, text = answer["document"]["md_content"], answer["document"]["text_content"]
+    assert "## 1.1 3D printing.\n" in markdown and "<!-- image -->" in markdown and "2*3" in markdown
+    assert "A\tB\n1\t\n" in text and "A header" not in text and "<th>A</th>" in answer["document"]["html_content"]
+
+
 class TestMistral:
     """mistralai 3.7.0."""
 
@@ -59,7 +133,7 @@ class TestMistral:
         assert (uploaded.filename, uploaded.size_bytes) == (BOOK.name, BOOK.stat().st_size)
         assert client.files.retrieve(file_id=uploaded.id).id == uploaded.id
         url = client.files.get_signed_url(file_id=uploaded.id, expiry=1).url
-        asked = {"type": "document_url", "document_url": url}
+        asked: Any = {"type": "document_url", "document_url": url}
         read = client.ocr.process(model="mistral-ocr-latest", document=asked, include_image_base64=True)
         assert [page.index for page in read.pages] == [0, 1, 2]
         assert read.usage_info.pages_processed == 3 and read.usage_info.doc_size_bytes == BOOK.stat().st_size
@@ -82,7 +156,7 @@ class TestMistral:
 
     def test_a_data_url_without_its_pictures(self, client: Mistral):
         """As LiteLLM sends every document."""
-        document = {"type": "image_url", "image_url": {"url": PICTURE}}
+        document: Any = {"type": "image_url", "image_url": {"url": PICTURE}}
         (page,) = client.ocr.process(
             model="mistral-ocr-2505", document=document, image_min_size=81, include_blocks=False, pages=[0]
         ).pages

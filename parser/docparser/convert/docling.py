@@ -15,8 +15,8 @@ from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.format_names import PAGE_BREAK
 from docparser.convert.html_tables import Table
 from docparser.convert.parts import CAPTIONS, PICTURES, Levels, Paths, plain, tables_of
-from docparser.convert.picture_marks import replaced
 from docparser.convert.table_joins import joined_pages
+from docparser.convert.to_markdown import with_pictures
 
 VERSION = "1.3.0"  # of DoclingDocument (docling-core); later readers know it
 PLACEHOLDER = "<!-- image -->"
@@ -73,7 +73,7 @@ def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> No
 
 
 def _markdown(page: ResultPage, embed: bool) -> str:
-    return replaced(page, lambda path: f"![Image]({_data_url(page, path)})" if embed else PLACEHOLDER)
+    return with_pictures(page, lambda path: f"![Image]({_data_url(page, path)})" if embed else PLACEHOLDER)
 
 
 def _data_url(page: ResultPage, path: str) -> str:

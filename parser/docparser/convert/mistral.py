@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from docparser.convert.blocks import all_blocks
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.parts import CAPTIONS, PICTURES, PLACE, TITLES, Paths
-from docparser.convert.picture_marks import replaced
+from docparser.convert.to_markdown import with_pictures
 
 CORNERS = ("top_left_x", "top_left_y", "bottom_right_x", "bottom_right_y")
 BLOCK_TYPES = {
@@ -75,14 +75,14 @@ def _page(
     images = [
         {
             "id": name,
-            **dict(zip(CORNERS, _corners(path) or [None] * 4, strict=True)),
+            **(dict(zip(CORNERS, corners, strict=True)) if (corners := _corners(path)) else dict.fromkeys(CORNERS)),
             "image_base64": _data_url(page, path) if wanted.get("include_image_base64") else None,
         }
         for path, name in named.items()
     ]
     said: dict[str, Any] = {
         "index": index,
-        "markdown": replaced(page, lambda path: f"![{named[path]}]({named[path]})" if path in named else ""),
+        "markdown": with_pictures(page, lambda path: f"![{named[path]}]({named[path]})" if path in named else ""),
         "images": images,
         "dimensions": {"dpi": args["dpi"], "height": int(sizes[1]), "width": int(sizes[0])} if all(sizes) else None,
     }

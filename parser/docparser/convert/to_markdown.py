@@ -7,7 +7,9 @@ formulas between dollars.
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Callable
 
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas
@@ -18,6 +20,12 @@ BACKSLASH = r"\\"  # in a replacement
 ANYWHERE = re.compile(r"[\\`*_\[\]<>&~|$]")
 # Of a heading, an item of a list, the line under a heading; and a heading's end.
 BEGINS = re.compile(r"\A(?:(?=[#+=-])|[0-9]{1,9}(?=[.)]))")
+# A picture as PaddleX writes it: in a line of its own with and without prettifyMarkdown, and in a table's cell.
+PICTURE_MARK = re.compile(
+    r"""<div\b[^<>]*>\s*<img\b[^<>]*?\bsrc="([^"<>]*)"[^<>]*>\s*</div> | <img\b[^<>]*?\bsrc="([^"<>]*)"[^<>]*>
+    | !\[[^\[\]]*\]\(([^()\s]*)\)""",
+    re.VERBOSE,
+)
 ENDS = re.compile(r"(?<= )(?=#+\Z)")
 
 
@@ -25,6 +33,16 @@ def with_printed_headings(page: ResultPage) -> str:
     """PaddleOCR's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing")."""
     printed = {title_key(part.text): " ".join(part.text.split()) for part in page.parts if part.level}
     return HEADING.sub(lambda found: f"{found[1]} {printed.get(title_key(found[2]), found[2])}", page.text)
+
+
+def with_pictures(page: ResultPage, shown: Callable[[str], str]) -> str:
+    """The same with ``shown(path)`` in place of each of the page's pictures."""
+
+    def words(mark: re.Match[str]) -> str:
+        path = html.unescape(mark[1] or mark[2] or mark[3] or "")
+        return shown(path) if path in page.pictures else mark[0]
+
+    return PICTURE_MARK.sub(words, with_printed_headings(page)).strip()
 
 
 def escaped_markdown(page: ResultPage) -> str:
