@@ -18,6 +18,7 @@ from docparser.errors import FileNotFound, TooBusy
 from docparser.settings import Settings
 
 KEPT_S = 3600
+LEAST = 4 << 20  # bytes that a file counts at least: each keeps a descriptor open
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,14 +45,15 @@ class UploadedFiles:
         """``owner`` alone may use the file, ``holder``'s share of bytes it takes. Raises TooBusy, SpoolFull."""
         size = content.seek(0, 2)
         content.seek(0)
-        if self._shares.bound(holder, size) is not None:
+        counted = max(size, LEAST)
+        if self._shares.bound(holder, counted) is not None:
             raise TooBusy(
-                f"The files that wait leave no room for {size} bytes (PARSER_MAX_BODIES_MIB is "
+                f"The files that wait leave no room for {counted} bytes (PARSER_MAX_BODIES_MIB is "
                 f"{self._shares.most >> 20}; one client has {self._shares.own >> 20}). Delete files that were read."
             )
         with contextlib.ExitStack() as stack:
-            self._shares.take(holder, size)
-            stack.callback(self._shares.give_back, holder, size)
+            self._shares.take(holder, counted)
+            stack.callback(self._shares.give_back, holder, counted)
             context = filled(self._folder, lambda file: shutil.copyfileobj(content, file, CHUNK))
             file = await asyncio.to_thread(stack.enter_context, context)
             kept = UploadedFile(secrets.token_hex(16), name, size, time.time(), owner, file)
