@@ -306,6 +306,21 @@ def test_headings_of_the_markdown_are_as_printed(heading: str):
     assert convert(document([entry]), "md").decode() == f"{'#' * level} {heading}\n\nWords.\n"
 
 
+def test_a_section_that_was_taken_for_a_title_keeps_its_level():
+    """The layout model takes the first heading of a page for the document's title; the number says what it is."""
+    titles = {"Opening the Bakery": 1, "2024 Report": 1, "3 Baking order": 2, "4.2. Washing up": 3}
+    pages = []
+    for title in titles:
+        entry = page([("doc_title", title), ("text", "Words.")])
+        entry["markdown"]["text"] = f"# {title}\n\nWords."
+        pages.append(entry)
+    written = document(pages)
+    markdown = convert(written, "md").decode()
+    assert [line for line in markdown.splitlines() if "#" in line] == [f"{'#' * n} {one}" for one, n in titles.items()]
+    html = convert(written, "html").decode()
+    assert all(f"<h{level}>{title}" in html for title, level in titles.items())
+
+
 @pytest.mark.parametrize("format", ["html", "docx"])
 def test_printed_numbers_stay(format: Format):
     written = convert(document([page([("text", "\n".join(LEASE)), ("text", LEASE[0])])]), format)

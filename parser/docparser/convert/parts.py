@@ -143,7 +143,11 @@ def ignored_labels(pruned: dict[str, Any]) -> Iterable[str]:
 
 
 class Levels:
-    """The levels of a page's headings: those that PaddleX gave them in the page's Markdown, else by their numbers."""
+    """The levels of a page's headings: those that PaddleX gave them in the page's Markdown, else by their numbers.
+
+    A document's title with a section's number ("3 Method") is a section: layout models take the first heading of a page
+    for a title.
+    """
 
     def __init__(self, markdown: str) -> None:
         self._said = {title_key(match[2]): len(match[1]) for match in HEADING.finditer(markdown)}
@@ -152,9 +156,9 @@ class Levels:
         """0 for what is no heading."""
         if label not in TITLES:
             return 0
-        numbered = NUMBERED.match(text) if label == "paragraph_title" else None
-        by_number = TITLES[label] + (numbered[1].count(".") if numbered else 0)
-        return min(self._said.get(title_key(text), by_number), 6)
+        numbered = NUMBERED.match(text) if label in ("doc_title", "paragraph_title") else None
+        by_number = TITLES["paragraph_title"] + numbered[1].count(".") if numbered else TITLES[label]
+        return by_number if numbered and label == "doc_title" else min(self._said.get(title_key(text), by_number), 6)
 
 
 def title_key(text: str) -> str:

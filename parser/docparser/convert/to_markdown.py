@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages as Markdown: PaddleOCR's with its headings as printed, or written anew with every printed sign escaped.
+"""Pages as Markdown: PaddleOCR's with its headings as printed and at their levels, or written anew with every printed sign escaped.
 
 PaddleOCR's escapes nothing. Rules of the other: CommonMark 0.31, and of GitHub's flavour tables, strikethrough and
 formulas between dollars.
@@ -30,9 +30,12 @@ ENDS = re.compile(r"(?<= )(?=#+\Z)")
 
 
 def with_printed_headings(page: ResultPage) -> str:
-    """PaddleOCR's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing")."""
-    printed = {title_key(part.text): " ".join(part.text.split()) for part in page.parts if part.level}
-    return HEADING.sub(lambda found: f"{found[1]} {printed.get(title_key(found[2]), found[2])}", page.text)
+    """PaddleOCR's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing"), and
+    have the level that the layout model's label gives them."""
+    printed = {
+        title_key(part.text): f"{'#' * part.level} {' '.join(part.text.split())}" for part in page.parts if part.level
+    }
+    return HEADING.sub(lambda found: printed.get(title_key(found[2]), found[0]), page.text)
 
 
 def with_pictures(page: ResultPage, shown: Callable[[str], str]) -> str:

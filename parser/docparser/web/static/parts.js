@@ -42,8 +42,10 @@ export function* parts({ prunedResult: pruned, markdown }, pictures) {
     }
     if (!text) continue;
     if (label in TITLES) {
-      const byNumber = TITLES[label] + (label === "paragraph_title" ? (NUMBERED.exec(text)?.[1].split(".").length ?? 1) - 1 : 0);
-      yield { index, kind: "heading", text, level: Math.min(levels.get(key(text)) ?? byNumber, 6) };
+      const number = ["doc_title", "paragraph_title"].includes(label) && NUMBERED.exec(text)?.[1];
+      const byNumber = number ? TITLES.paragraph_title + number.split(".").length - 1 : TITLES[label];
+      const said = number && label === "doc_title" ? null : levels.get(key(text)); // a title with a section's number is a section
+      yield { index, kind: "heading", text, level: Math.min(said ?? byNumber, 6) };
     } else if (settings.prompt_label === "document") yield { index, kind: "markdown", text };
     else if ((label === "table" || label === "chart") && BEGINS_TABLE.test(text)) yield { index, kind: "html", text, now: (path) => paths.now(path) };
     else if (label === "chart" && rows(text)) yield { index, kind: "chart", rows: rows(text) };
