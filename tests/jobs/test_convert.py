@@ -129,6 +129,7 @@ def test_cells_of_careless_html():
 def test_archives_hold_only_what_lies_below_their_root():
     pages = [ResultPage("t", {"imgs/a.jpg": "MTIz", "../../etc/b.jpg": "Mg==", "/c.jpg": "Mw=="})]
     archive = zipfile.ZipFile(io.BytesIO(convert(ResultDocument("d", pages, {}), "zip")))
+    assert all(entry.date_time > (2020, 1, 1) for entry in archive.infolist()), "none of 1980"
     assert archive.namelist() == ["d.md", "d.json", "d.html", "imgs/a.jpg"]
     assert archive.read("imgs/a.jpg") == b"123"
 

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import time
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -92,7 +93,7 @@ def _zip(document: ResultDocument, sink: BinaryIO, markdown: Writer) -> None:
     with contextlib.closing(zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED)) as archive:
         names = [f"{document.stem}.{format}" for format in ("md", "json", "html")]
         for name, part in zip(names, (markdown, _json, _html), strict=True):
-            with archive.open(name, "w", force_zip64=True) as entry:
+            with archive.open(_dated(name), "w", force_zip64=True) as entry:
                 part(document, entry)  # type: ignore[arg-type]  # a file to write to, though no BinaryIO
         if any(any(plain_tables(page.parts)) for page in document.pages):
             archive.writestr(f"{document.stem}.xlsx", workbook.render(document))
@@ -102,6 +103,13 @@ def _zip(document: ResultDocument, sink: BinaryIO, markdown: Writer) -> None:
                 if is_safe_path(path) and path.casefold() not in written:
                     written.add(path.casefold())
                     archive.writestr(path, page.picture(path), zipfile.ZIP_STORED)
+
+
+def _dated(name: str) -> zipfile.ZipInfo:
+    """An entry of now; without a date it would be of 1980."""
+    entry = zipfile.ZipInfo(name, time.localtime()[:6])
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
 
 
 def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:

@@ -58,7 +58,7 @@ export default {
   resend: "Send again",
   remove: "Remove",
   download: "Download",
-  "download.md": "Markdown",
+  "download.md": "Markdown, without pictures",
   "download.html": "HTML",
   "download.pdf": "Searchable PDF",
   "download.docx": "Word",

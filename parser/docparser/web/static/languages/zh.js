@@ -58,7 +58,7 @@ export default {
   resend: "重新发送",
   remove: "移除",
   download: "下载",
-  "download.md": "Markdown",
+  "download.md": "Markdown（不含图片）",
   "download.html": "HTML",
   "download.pdf": "可搜索的 PDF",
   "download.docx": "Word",
