@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages as Markdown: PaddleOCR's with its headings as printed and at their levels, or written anew with every printed sign
-escaped.
+"""Pages as Markdown: PaddleOCR's with its headings as printed and at their levels, or written anew with every printed
+sign escaped.
 
 PaddleOCR's escapes nothing. Rules of the other: CommonMark 0.31, and of GitHub's flavour tables, strikethrough and
 formulas between dollars.
