@@ -40,6 +40,18 @@ OUTPUTS = {
         r'"delta":{"content":"[^"]* page 1',
         r"data: \[DONE\]",
     ],
+    "Mistral's OCR API: `/v1/ocr`": [
+        r"page 1 !\[img-0.jpeg\]",
+        r'/v1/files/[0-9a-f]{32}/content"',
+        r'"index": ?2',
+        r'"deleted": ?true',
+    ],
+    "docling-serve's API: `/v1/convert`": [
+        r"page 1 <!-- image -->",
+        r'"task_status": ?"success"',
+        r'"schema_name": ?"DoclingDocument"',
+        r'"task_id": ?"[0-9a-f]{32}-md"',
+    ],
     "Other software": [r"page 3"],
     "`POST /layout-parsing`": [r"page 1 <img"],
     "`POST /restructure-pages`": [r'"errorCode": ?0', r"page 3"],
