@@ -17,13 +17,13 @@ from tests.support.simulated_npu_kernels import attend
 DTYPES = (torch.float16, torch.bfloat16)
 # The mask that sparse_mode 3 wants: its upper triangle is left out, aligned to the last token of each request.
 COMPRESSED = (2048, 2048)
-TILES = 29  # ACL's number of the layout in memory that weights and caches are cast to
+LAYOUTS = (2, 29)  # ACL's numbers of layouts in memory that weights and caches are cast to: plain, and tiles
 
 
 def npu_format_cast(value, acl_format, customize_dtype=None):
     """Only the layout in memory changes; here it stays."""
-    if acl_format != TILES or value.dtype not in DTYPES or customize_dtype is not None:
-        raise ValueError(f"acl_format {acl_format} for {value.dtype}; one of {DTYPES} in format {TILES} is expected")
+    if acl_format not in LAYOUTS or value.dtype not in DTYPES or customize_dtype is not None:
+        raise ValueError(f"acl_format {acl_format} for {value.dtype}; one of {DTYPES} in one of {LAYOUTS} is expected")
     return value.clone()
 
 

@@ -47,7 +47,10 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(NpuFusionAttention, "supports", classmethod(lambda *_: True))
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, *_: self)
-    monkeypatch.setattr("vllm.v1.worker.gpu_model_runner.is_pin_memory_available", lambda: False)
+    for module in (importlib.import_module("vllm.v1.worker.gpu_model_runner"), layers("worker.model_runner_v1")):
+        monkeypatch.setattr(module, "is_pin_memory_available", lambda: False, raising=False)
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *args, pin_memory=False, **named: zeros(*args, **named))
     simulated_graphs.install(torch.npu, monkeypatch)
     for name, stand_in in DEVICE.items():
         monkeypatch.setattr(torch.npu, name, stand_in)
