@@ -255,8 +255,8 @@ def test_a_page_that_ends_two_renderers_is_given_up(make_reader, keep, monkeypat
     reader = make_reader()
     ask = Renderer.ask
 
-    def ask_and_end(self: Renderer, document: OpenDocument, index: int | None) -> None:
-        ask(self, document, index)
+    def ask_and_end(self: Renderer, document: OpenDocument, index: int | None, **options: bool) -> None:
+        ask(self, document, index, **options)
         os.kill(self.pid, signal.SIGKILL)
 
     monkeypatch.setattr(Renderer, "ask", ask_and_end)

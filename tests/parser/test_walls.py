@@ -34,7 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     "convert": {"errors", "opening"},  # of it only what its job in a child process may say
     "sandbox": {"errors", "settings"},
     "outbound": set(),
-    "documents": {"contract", "errors", "opening", "outbound", "settings"},
+    "own_text": set(),
+    "documents": {"contract", "errors", "opening", "outbound", "own_text", "settings"},
     "layout.operators": set(),
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings"},

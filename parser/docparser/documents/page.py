@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from docparser.own_text.characters import Characters
+
 if TYPE_CHECKING:  # the processes that read documents need no pydantic
     from docparser.contract.answers import Note
 
 
 class Page(NamedTuple):
-    """``pixels``: uint8 ``[height, width, 3]``, blue first. ``notes`` as ``docparser`` of an answer has them."""
+    """``pixels``: uint8 ``[height, width, 3]``, blue first. ``notes`` as ``docparser`` of an answer has them.
+    ``characters`` are what a page of a PDF says itself, where they were asked for."""
 
     pixels: np.ndarray
     notes: list[Note]
+    characters: Characters | None = None
 
 
 def note(kind: str, message: str) -> Note:

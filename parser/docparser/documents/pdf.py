@@ -23,6 +23,7 @@ from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
 from docparser.opening import CUT_SHORT, Unreadable
 from docparser.opening.pdfs import ATTACHMENTS, DAMAGED, UserUnits, attached, attachments, open_pdf
+from docparser.own_text.pdfium_text import characters_of
 
 if TYPE_CHECKING:
     from docparser.contract.answers import Note
@@ -100,8 +101,9 @@ class PdfReader:
             raise InvalidDocument("file: the PDF has no pages")
         return count
 
-    def read_page(self, document: OpenDocument, index: int, limits: DocumentLimits) -> Page:
+    def read_page(self, document: OpenDocument, index: int, limits: DocumentLimits, *, own_text: bool = False) -> Page:
         """Page ``index`` (from 0), on white ground. The first page has a note of files that the PDF carries.
+        ``own_text``: with the characters that it says itself.
 
         Raises InvalidDocument if the page cannot be rendered, DocumentTooLarge if it holds too much.
         """
@@ -121,7 +123,8 @@ class PdfReader:
                 pixels = bitmap.to_numpy()
                 if pixels.ndim == 2 or pixels.shape[2] == 1:
                     pixels = np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
-                return Page(np.array(pixels[:, :, :3], order="C"), _notes(found, page, index))
+                characters = characters_of(page, pixels.shape[1], pixels.shape[0]) if own_text else None
+                return Page(np.array(pixels[:, :, :3], order="C"), _notes(found, page, index), characters)
         except (PdfiumError, ValueError, OSError) as exc:
             raise InvalidDocument(f"file: page {index + 1} of the PDF cannot be rendered ({exc})") from None
 

@@ -20,6 +20,7 @@ from docparser.documents.page import Page
 from docparser.documents.renderer import Renderer, RendererEnded
 from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InternalError, InvalidDocument, ParserError
+from docparser.own_text.characters import Characters
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,11 @@ WALL_FACTOR = 10  # the limits by the clock, in limits of CPU time: for a decode
 LEAST_WALL_S = 60.0
 CHECK_S = 0.1
 MOST_KEPT_MIB = 192  # of a renderer at rest; with pages of real documents open it holds 20 to 100
+
+
+def _what(index: int | None) -> str:
+    """What a renderer does, in words."""
+    return "opening the document" if index is None else f"page {index + 1}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,35 +59,37 @@ class DocumentReader:
         """Raises InvalidDocument; DocumentTooLarge, also for a document with too many pages; DocumentTooSlow;
         Abandoned."""
         with document.opened() as opened:
-            answer, _ = self._read(opened, None, reading or Reading())
+            answer, _, _ = self._read(opened, None, reading or Reading())
         return int(answer["count"])
 
-    def read_page(self, document: Document, index: int, reading: Reading | None = None) -> Page:
-        """Page ``index`` (from 0). Raises as above."""
+    def read_page(
+        self, document: Document, index: int, reading: Reading | None = None, *, own_text: bool = False
+    ) -> Page:
+        """Page ``index`` (from 0); ``own_text``: of a PDF, with the characters that it says itself. Raises as above."""
         with document.opened() as opened:
-            answer, pixels = self._read(opened, index, reading or Reading())
+            answer, pixels, characters = self._read(opened, index, reading or Reading(), own_text=own_text)
         assert pixels is not None, "a renderer answers with pixels or an error"
-        return Page(pixels, answer["notes"])
+        return Page(pixels, answer["notes"], characters)
 
     def close(self) -> None:
         with self._lock:
             while self._idle:
                 self._idle.popitem()[1].kill()
 
-    def _read(self, document: OpenDocument, index: int | None, reading: Reading) -> tuple[dict, np.ndarray | None]:
-        what = "opening the document" if index is None else f"page {index + 1}"
+    def _read(
+        self, document: OpenDocument, index: int | None, reading: Reading, *, own_text: bool = False
+    ) -> tuple[dict, np.ndarray | None, Characters | None]:
+        what = _what(index)
         renderer = self._take(reading.apart)
         try:
             try:
-                renderer.ask(document, index)
-                self._wait(renderer, reading, what)
+                characters = self._ask(renderer, document, index, reading, own_text)
             except RendererEnded:
                 if renderer.apart != reading.apart or renderer.cpu_s > self._slow_s:
                     raise
                 renderer.kill()  # and once more: the kernel may have wanted its memory for something else
                 renderer = self._take(reading.apart)
-                renderer.ask(document, index)
-                self._wait(renderer, reading, what)
+                characters = self._ask(renderer, document, index, reading, own_text)
         except RendererEnded as exc:
             renderer.kill()
             if exc.cause == "SIGXCPU":
@@ -97,7 +105,14 @@ class DocumentReader:
         self._keep(renderer)
         if "error" in answer:
             raise self._error(answer, what)
-        return answer, pixels
+        return answer, pixels, characters
+
+    def _ask(
+        self, renderer: Renderer, document: OpenDocument, index: int | None, reading: Reading, own_text: bool
+    ) -> Characters | None:
+        renderer.ask(document, index, own_text=own_text)
+        self._wait(renderer, reading, _what(index))
+        return renderer.characters
 
     def _take(self, apart: bool) -> Renderer:
         with self._lock:

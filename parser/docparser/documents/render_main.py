@@ -6,9 +6,10 @@ process can be killed: it holds nothing but open documents. It loads no Paddle, 
 reaches nothing but its libraries and the documents that it is handed (``isolation``).
 
 It says ``{}`` when it is ready. A message on its socket is a request, with the document as a descriptor: ``{"format",
-"index"}``, where ``index`` counts from 0 and null asks for the number of pages. On stdout it answers with a line,
-``{"count"}``, ``{"error", "message"}`` or ``{"height", "width", "notes"}``, and after the last one with the page's
-``height * width * 3`` bytes, blue first.
+"index", "own_text"}``, where ``index`` counts from 0 and null asks for the number of pages. On stdout it answers with
+a line, ``{"count"}``, ``{"error", "message"}`` or ``{"height", "width", "notes", "text"}``, and after the last one with
+the page's ``height * width * 3`` bytes, blue first, and the ``text`` bytes of its characters
+(``own_text.characters``).
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ class DocumentDecoder:
             )
         return count
 
-    def read_page(self, document: OpenDocument, index: int) -> Page:
+    def read_page(self, document: OpenDocument, index: int, *, own_text: bool = False) -> Page:
         """Page ``index`` (from 0). Raises as above."""
         if document.format == "PDF":
-            return self._pdf.read_page(document, index, self._limits)
+            return self._pdf.read_page(document, index, self._limits, own_text=own_text)
         return read_frame(document, index, self._limits)
 
 
@@ -79,20 +80,22 @@ def main() -> None:
             return
         request = json.loads(message)
         bound_cpu(limits.render_timeout_s + GRACE_S)
-        answer, page = _answer(decoder, OpenDocument(files[0], request["format"]), request["index"])
+        answer, page = _answer(decoder, OpenDocument(files[0], request["format"]), request)
+        text = page.characters.to_bytes() if page is not None and page.characters is not None else b""
         os.close(files[0])
         with contextlib.suppress(BrokenPipeError):  # the worker is gone; the next read says so
-            _write(answers, json.dumps(answer).encode() + b"\n")
+            _write(answers, json.dumps(answer | {"text": len(text)}).encode() + b"\n")
             if page is not None:
                 _write(answers, page.pixels.data)
-        del page
+                _write(answers, text)
+        del page, text
 
 
-def _answer(decoder: DocumentDecoder, document: OpenDocument, index: int | None) -> tuple[dict, Page | None]:
+def _answer(decoder: DocumentDecoder, document: OpenDocument, request: dict) -> tuple[dict, Page | None]:
     try:
-        if index is None:
+        if request["index"] is None:
             return {"count": decoder.count_pages(document)}, None
-        page = decoder.read_page(document, index)
+        page = decoder.read_page(document, request["index"], own_text=request["own_text"])
         height, width = page.pixels.shape[:2]
         return {"height": height, "width": width, "notes": page.notes}, page
     except ParserError as exc:

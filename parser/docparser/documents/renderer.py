@@ -20,6 +20,7 @@ import numpy as np
 from bounded_child import environment
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.spool import OpenDocument
+from docparser.own_text.characters import MOST_BYTES, Characters, ForeignBytes
 
 MODULE = "docparser.documents.render_main"
 LOWER_PRIORITY = 10  # added to nice(1): about a tenth of the CPU where others want it
@@ -38,7 +39,8 @@ class RendererEnded(Exception):
 
 
 class Renderer:
-    """One process, for one thread at a time: ``ask``, then ``pump`` until it says True, then ``answer``, ``pixels``."""
+    """One process, for one thread at a time: ``ask``, then ``pump`` until it says True, then ``answer``, ``pixels``,
+    ``characters``."""
 
     def __init__(self, limits: DocumentLimits) -> None:
         self._most_pixels = max(limits.max_image_pixels, 2 * limits.max_pdf_page_pixels)
@@ -66,15 +68,16 @@ class Renderer:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, document: OpenDocument, index: int | None) -> None:
-        """Ask for page ``index`` (from 0), or for the number of pages."""
+    def ask(self, document: OpenDocument, index: int | None, *, own_text: bool = False) -> None:
+        """Ask for page ``index`` (from 0), with what it says itself or without, or for the number of pages."""
         self._header, self._filled = bytearray(), 0
         self._body: memoryview | None = None
         self.answer: dict = {}
         self.pixels: np.ndarray | None = None
+        self._page_bytes = 0
         self._asked_at, self._cpu_before = time.monotonic(), self._cpu_s()
         self.cpu_s = 0.0  # seconds of CPU time since now, as ``pump`` last saw it
-        request = {"format": document.format, "index": index}
+        request = {"format": document.format, "index": index, "own_text": own_text}
         with contextlib.suppress(ConnectionError):  # `pump` reports that the process is gone
             socket.send_fds(self._requests, [json.dumps(request).encode()], [document.file])
 
@@ -105,7 +108,7 @@ class Renderer:
             return
         try:
             self.answer = json.loads(line)
-            height, width = self.answer.get("height", 0), self.answer.get("width", 0)
+            height, width, text = (self.answer.get(name, 0) for name in ("height", "width", "text"))
         except (ValueError, AttributeError):
             raise self._foul("no JSON object") from None
         if not height:
@@ -113,10 +116,23 @@ class Renderer:
             return
         if not (0 < height <= LONGEST_SIDE and 0 < width <= LONGEST_SIDE and height * width <= self._most_pixels):
             raise self._foul(f"a page of {width} x {height} pixels")
-        self.pixels = np.empty((height, width, 3), np.uint8)
-        self._body = self.pixels.reshape(-1).data
+        if not 0 <= text <= MOST_BYTES:
+            raise self._foul(f"a text of {text} bytes")
+        self._page_bytes = height * width * 3
+        body = np.empty(self._page_bytes + text, np.uint8)
+        self.pixels = body[: self._page_bytes].reshape(height, width, 3)
+        self._body = body.data
         self._body[: len(rest)] = rest
         self._filled = len(rest)
+
+    @property
+    def characters(self) -> Characters | None:
+        """Of the page, where they were asked for. Raises RendererEnded for what none would send."""
+        text = b"" if self._body is None else self._body[self._page_bytes :].tobytes()
+        try:
+            return Characters.from_bytes(text) if text else None
+        except ForeignBytes as exc:
+            raise self._foul(str(exc)) from None
 
     @property
     def _complete(self) -> bool:

@@ -123,9 +123,8 @@ class PageWork:
 
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
-        image, of_file = hold.read(
-            lambda how: self._reader.read_page(task.document, task.index, how), lambda: run.cancelled
-        )
+        read = hold.read(lambda how: self._reader.read_page(task.document, task.index, how), lambda: run.cancelled)
+        image = read.pixels
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]
@@ -144,7 +143,7 @@ class PageWork:
         finally:
             self._count(-width * height)
         parse_s = clock.seconds.pop("parse")
-        page_notes = of_file + page.page_notes
+        page_notes = read.notes + page.page_notes
         blocks_s = max(0.0, parse_s - run.layout_s - run.waited_s)
         clock.seconds |= {"layout": run.layout_s, "vlm": run.waited_s, "blocks": blocks_s}
         return ParsedPage(

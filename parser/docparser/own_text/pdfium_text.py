@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The characters of a page, as PDFium reads them. Runs in the renderer, whose time and memory are bounded."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pypdfium2
+from pypdfium2 import raw as pdfium
+
+from docparser.own_text.characters import (
+    CHARACTER,
+    HYPHEN,
+    MOST_CHARACTERS,
+    MOST_STYLES,
+    PIECE,
+    STYLE,
+    UNMAPPED,
+    Characters,
+)
+
+LINE_HYPHEN = 2  # the code that PDFium gives a hyphen at the end of a line
+BLANKS = frozenset(b" \t\r\n\f\v\0") | {0xA0, 0x3000, *range(0x2000, 0x200C)}
+OPAQUE = 255
+Affine = tuple[float, float, float, float, float, float]  # x' = a x + c y + e, y' = b x + d y + f
+
+
+def characters_of(page: pypdfium2.PdfPage, width: int, height: int) -> Characters:
+    """What ``page`` says, in the pixels of its picture of ``width`` x ``height``. A page without text has none."""
+    text = pdfium.FPDFText_LoadPage(page)
+    if not text:
+        return Characters.none()
+    try:
+        count = pdfium.FPDFText_CountChars(text)
+        return _read(text, count, _to_pixels(page, width, height)) if count > 0 else Characters.none()
+    finally:
+        pdfium.FPDFText_ClosePage(text)
+
+
+def _to_pixels(page: pypdfium2.PdfPage, width: int, height: int) -> Affine:
+    """From the page's own coordinates, which know nothing of its rotation, to its picture."""
+    left, bottom, right, top = page.get_bbox()
+    across, along = right - left, top - bottom
+    turned = page.get_rotation()
+    if turned in (90, 270):
+        x_scale, y_scale = height / across, width / along
+    else:
+        x_scale, y_scale = width / across, height / along
+    return {
+        90: (0.0, x_scale, y_scale, 0.0, -bottom * y_scale, -left * x_scale),
+        180: (-x_scale, 0.0, 0.0, y_scale, right * x_scale, -bottom * y_scale),
+        270: (0.0, -x_scale, -y_scale, 0.0, top * y_scale, right * x_scale),
+    }.get(turned, (x_scale, 0.0, 0.0, -y_scale, -left * x_scale, top * y_scale))
+
+
+def _quick(name: str, result: Any, *arguments: Any) -> Callable[..., int]:
+    """A function of PDFium that takes addresses as numbers: a page has thousands of characters, and a call of ctypes
+    with its usual conversions takes several times as long."""
+    found = getattr(pdfium, name)
+    address = ctypes.cast(found, ctypes.c_void_p).value
+    assert address is not None
+    return ctypes.CFUNCTYPE(result, *arguments)(address)
+
+
+_POINTER, _INDEX, _TRUTH = ctypes.c_void_p, ctypes.c_int, ctypes.c_int
+_unicode = _quick("FPDFText_GetUnicode", ctypes.c_uint, _POINTER, _INDEX)
+_object = _quick("FPDFText_GetTextObject", ctypes.c_void_p, _POINTER, _INDEX)
+_box = _quick("FPDFText_GetCharBox", _TRUTH, _POINTER, _INDEX, *[_POINTER] * 4)
+_origin = _quick("FPDFText_GetCharOrigin", _TRUTH, _POINTER, _INDEX, *[_POINTER] * 2)
+_unmapped = _quick("FPDFText_HasUnicodeMapError", _TRUTH, _POINTER, _INDEX)
+_generated = _quick("FPDFText_IsGenerated", _TRUTH, _POINTER, _INDEX)
+
+
+def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
+    handle = ctypes.cast(text, ctypes.c_void_p).value
+    found = np.zeros(min(count, MOST_CHARACTERS), CHARACTER)
+    places = np.zeros((len(found), 6))  # left, right, bottom, top; x, y: in the page's own coordinates
+    start, step = places.ctypes.data, places.strides[0]
+    codes, styles_of, flags = [], [], []
+    styles = _Styles(text, to_pixels)
+    kept, complete, last_object, style = 0, True, None, 0
+    last_place: tuple[float, float] | None = None
+    for index in range(count):
+        code = _unicode(handle, index)
+        if code in BLANKS:
+            last_place = None
+            continue
+        drawn_by = _object(handle, index)
+        if not drawn_by:  # PDFium's own: a blank or a line's end, where there is a gap
+            continue
+        if kept == len(found):
+            complete = False
+            break
+        if drawn_by != last_object:
+            last_object, style = drawn_by, styles.number(index, drawn_by)
+        at = start + kept * step
+        _box(handle, index, at, at + 8, at + 16, at + 24)
+        _origin(handle, index, at + 32, at + 40)
+        flag = UNMAPPED if _unmapped(handle, index) else 0
+        if code == LINE_HYPHEN:
+            code, flag = ord("-"), flag | HYPHEN
+        place = (places[kept, 4], places[kept, 5])
+        if place == last_place:
+            flag |= PIECE
+        last_place = place
+        codes.append(code)
+        styles_of.append(style)
+        flags.append(flag)
+        kept += 1
+    found, places = found[:kept], places[:kept]
+    found["code"], found["style"], found["flags"] = codes, styles_of, flags
+    a, b, c, d, e, f = to_pixels
+    across, along = places[:, [0, 1]], places[:, [2, 3]]
+    xs, ys = a * across + c * along + e, b * across + d * along + f
+    found["box"] = np.stack([xs.min(1), ys.min(1), xs.max(1), ys.max(1)], 1)
+    found["origin"] = np.stack([a * places[:, 4] + c * places[:, 5] + e, b * places[:, 4] + d * places[:, 5] + f], 1)
+    return Characters(found, styles.table(), complete)
+
+
+class _Styles:
+    """The styles of a page by their numbers."""
+
+    def __init__(self, text: Any, to_pixels: Affine) -> None:
+        self._text, self._to_pixels = text, to_pixels
+        self._fonts: dict[int, int] = {}
+        self._known: dict[tuple, int] = {}
+
+    def number(self, index: int, drawn_by: int) -> int:
+        """That of the character at ``index``, which the text object at the address ``drawn_by`` draws."""
+        found = ctypes.cast(drawn_by, pdfium.FPDF_PAGEOBJECT)
+        font = pdfium.FPDFTextObj_GetFont(found)
+        address = ctypes.cast(font, ctypes.c_void_p).value or 0
+        number = self._fonts.setdefault(address, min(len(self._fonts), MOST_STYLES))
+        matrix = pdfium.FS_MATRIX()
+        pdfium.FPDFText_GetMatrix(self._text, index, matrix)
+        a, b, c, d, _, _ = self._to_pixels
+        along = (a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b)
+        up = (a * matrix.c + c * matrix.d, b * matrix.c + d * matrix.d)
+        size = pdfium.FPDFText_GetFontSize(self._text, index) * math.hypot(*up)
+        angle = math.degrees(math.atan2(along[1], along[0]))
+        weight = pdfium.FPDFText_GetFontWeight(self._text, index)
+        colour = [ctypes.c_uint() for _ in range(4)]
+        pdfium.FPDFText_GetFillColor(self._text, index, *colour)
+        red, green, blue, opacity = (part.value & 255 for part in colour)
+        mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
+        style = (
+            number,
+            round(size, 2) if math.isfinite(size) else 0.0,
+            round(angle, 1) if math.isfinite(angle) else 0.0,
+            min(max(weight, 0), 1000),
+            red << 24 | green << 16 | blue << 8 | opacity,
+            mode & 255,
+        )
+        if len(self._known) >= MOST_STYLES:
+            return self._known.setdefault(style, MOST_STYLES - 1) if style in self._known else MOST_STYLES - 1
+        return self._known.setdefault(style, len(self._known))
+
+    def table(self) -> np.ndarray:
+        return np.array(list(self._known), STYLE)
