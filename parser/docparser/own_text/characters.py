@@ -21,8 +21,9 @@ CHARACTER = np.dtype(
         ("flags", "u1"),
     ]
 )
-# No Unicode is known; of a glyph of several characters, not the first; a hyphen at a line's end.
-UNMAPPED, PIECE, HYPHEN = 1, 2, 4
+# No Unicode is known; of a glyph of several characters, not the first; a hyphen at a line's end; after a blank, which
+# the file has or PDFium sees.
+UNMAPPED, PIECE, HYPHEN, AFTER_BLANK = 1, 2, 4, 8
 
 # One row for each run that is drawn alike.
 STYLE = np.dtype(
@@ -35,6 +36,7 @@ STYLE = np.dtype(
         ("mode", "u1"),  # text rendering mode (ISO 32000-2, 9.3.6): 3 and 7 draw nothing
     ]
 )
+NEAR = 2.5  # ems from the beginning of a character to that of the next, in a run
 _HEAD = struct.Struct("<II?")
 
 
@@ -57,6 +59,18 @@ class Characters:
 
     def __len__(self) -> int:
         return len(self.each)
+
+    def runs(self) -> np.ndarray:
+        """Where runs begin: characters that follow each other in the file, on a line, near to each other, and in one
+        style."""
+        if not len(self.each):
+            return np.empty(0, np.int64)
+        size = self.styles["size"][self.each["style"]]
+        ahead = np.diff(self.each["box"][:, 0], prepend=self.each["box"][0, 0])
+        apart = np.diff(self.each["style"].astype(np.int32), prepend=-1) != 0
+        apart |= np.abs(np.diff(self.each["origin"][:, 1], prepend=self.each["origin"][0, 1])) > 0.3 * size
+        apart |= (ahead < 0) | (ahead > NEAR * size)
+        return np.flatnonzero(apart)
 
     def to_bytes(self) -> bytes:
         return _HEAD.pack(len(self.each), len(self.styles), self.complete) + self.each.tobytes() + self.styles.tobytes()

@@ -5,15 +5,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import re
 from collections.abc import Iterable
 
 import numpy as np
 
 from docparser.own_text.characters import Characters
 from docparser.own_text.doubts import Doubt
-from docparser.own_text.lines import Box, Line, lines_of
+from docparser.own_text.lines import Box, Line, lines_of, overlapping, paragraph
+from docparser.own_text.truth import UNDRAWN, Judge
 
-UNDRAWN = (3, 7)  # text rendering modes (ISO 32000-2, 9.3.6)
+ACROSS, DOWN = 1.0, 1.0  # ems between runs of one piece, outside of blocks
+CID = re.compile(r"\(cid:\d+\)")
+LATIN, CYRILLIC_OR_GREEK = re.compile(r"[A-Za-z\u00c0-\u024f]"), re.compile(r"[\u0370-\u03ff\u0400-\u052f]")
+# Letters of Cyrillic and Greek that are drawn as Latin ones are.
+DISGUISED = re.compile(r"[асеорхуіјѕһԁАВСЕНІЈКМОРЅТХУΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρ]+")
+UNITS = re.compile(r"[μΩ]")  # beside Latin letters: micrometres, kiloohms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +43,7 @@ class BlockText:
     @property
     def text(self) -> str:
         """The lines as one paragraph: blanks between them (none between ideographs), hyphens of line ends taken out."""
-        return " ".join(line.text for line in self.lines)
+        return paragraph(self.lines)
 
 
 class OwnText:
@@ -46,31 +54,101 @@ class OwnText:
         """``pixels``: the picture that the renderer sent with them, uint8 ``[height, width, 3]``, blue first. A page
         that was turned or flattened since has other places: make none for it."""
         self._characters, self._pixels = characters, pixels
-        modes = characters.styles["mode"][characters.each["style"]]
-        self._drawn = ~np.isin(modes, UNDRAWN)
         boxes = characters.each["box"]
         self._middles = (boxes[:, :2] + boxes[:, 2:]) / 2
 
+    @functools.cached_property
+    def _judge(self) -> Judge:
+        return Judge(self._characters, self._pixels)
+
     def __len__(self) -> int:
         """Characters on the page that are said to be drawn; 0 for a scan, also one with another's OCR."""
-        return int(self._drawn.sum())
+        return int((~np.isin(self._characters.styles["mode"], UNDRAWN))[self._characters.each["style"]].sum())
 
     def blocks(self, boxes: Iterable[tuple[float, float, float, float]]) -> list[BlockText]:
         """The text of each box (left, top, right, bottom), in their order. A character belongs to every box that holds
         its middle: ask for boxes that do not overlap where a text must come once."""
-        return [self._block(Box(*box)) for box in boxes]
-
-    def _block(self, box: Box) -> BlockText:
-        inside = ((self._middles >= box[:2]) & (self._middles <= box[2:])).all(1)
-        part = Characters(self._characters.each[inside], self._characters.styles)
-        return BlockText(box, tuple(lines_of(part)), (Doubt.UNPROVEN if len(part) else Doubt.EMPTY,))
+        return [self._block(Box(*map(float, box)), self._inside(box)) for box in boxes]
 
     def outside(self, boxes: Iterable[tuple[float, float, float, float]]) -> list[BlockText]:
         """The text that lies in none of ``boxes``, in pieces that stand together (paragraphs, rows of a table without
         rules), from top to bottom. Only what can be seen on the page: what is hidden is in ``hidden``."""
-        return []
+        if not len(self._characters):
+            return []
+        height, width = self._pixels.shape[:2]
+        left = self._inside((0, 0, width, height)) & ~self._judge.hidden
+        for box in boxes:
+            left &= ~self._inside(box)
+        found = []
+        for indices in self._pieces(np.flatnonzero(left)):
+            inside = np.zeros(len(self._characters), bool)
+            inside[indices] = True
+            edges = self._characters.each["box"][indices]
+            box = Box(*edges[:, :2].min(0).tolist(), *edges[:, 2:].max(0).tolist())
+            found.append(self._block(box, inside))
+        return sorted(found, key=lambda block: (block.box.top, block.box.left))
 
     @property
     def hidden(self) -> collections.Counter[Doubt]:
         """Characters that the page says and does not show, by the reason: a file that lies often has many."""
-        return collections.Counter({Doubt.INVISIBLE: int((~self._drawn).sum())})
+        if not len(self._characters):
+            return collections.Counter()
+        counts, rest = collections.Counter[Doubt](), self._judge.hidden.copy()
+        for doubt, which in self._judge.doubts.items():
+            if number := int((which & rest).sum()):
+                counts[doubt] = number
+                rest &= ~which
+        return counts
+
+    def _inside(self, box: tuple[float, float, float, float]) -> np.ndarray:
+        return ((self._middles >= box[:2]) & (self._middles <= box[2:])).all(1)
+
+    def _block(self, box: Box, inside: np.ndarray) -> BlockText:
+        if not inside.any():
+            return BlockText(box, (), (Doubt.EMPTY,))
+        part = Characters(self._characters.each[inside], self._characters.styles)
+        lines = tuple(lines_of(part))
+        doubts = [] if self._characters.complete else [Doubt.TOO_MUCH]
+        doubts += self._judge.doubts_of(box, inside)
+        if not doubts and overlapping(part):
+            doubts.append(Doubt.DIRECTIONS)
+        words = [word.text for line in lines for word in line.words]
+        if Doubt.UNMAPPED not in doubts and any(CID.search(word) for word in words):
+            doubts.append(Doubt.UNMAPPED)
+        if _mixed(words):
+            doubts.append(Doubt.MIXED_SCRIPTS)
+        return BlockText(box, lines, tuple(doubts))
+
+    def _pieces(self, indices: np.ndarray) -> list[np.ndarray]:
+        """Characters that stand together: runs of a line, and such runs that follow each other downwards."""
+        if not len(indices):
+            return []
+        part = Characters(self._characters.each[indices], self._characters.styles)
+        begins = part.runs()
+        em = np.maximum(part.styles["size"][part.each["style"][begins]], 1.0)[:, None]
+        reach = np.concatenate([ACROSS * em, DOWN * em], 1) / 2
+        lows = np.minimum.reduceat(part.each["box"][:, :2], begins) - reach
+        highs = np.maximum.reduceat(part.each["box"][:, 2:], begins) + reach
+        pieces: list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]] = []  # upper left, lower right, members
+        for low, high, members in zip(lows, highs, np.split(indices, begins[1:]), strict=True):
+            apart, together = [], [members]
+            for piece in pieces:
+                if (piece[0] <= high).all() and (low <= piece[1]).all():
+                    low, high, together = np.minimum(low, piece[0]), np.maximum(high, piece[1]), piece[2] + together
+                else:
+                    apart.append(piece)
+            pieces = [*apart, (low, high, together)]
+        return [np.sort(np.concatenate(together)) for _, _, together in pieces]
+
+
+def _mixed(words: list[str]) -> bool:
+    """Whether letters of two alphabets make a word, or look like those of another alphabet than they are of."""
+    foreign = [word for word in words if CYRILLIC_OR_GREEK.search(word)]
+    if not foreign:
+        return False
+    latin = sum(bool(LATIN.search(word)) for word in words)
+    return any(
+        (LATIN.search(word) and CYRILLIC_OR_GREEK.search(UNITS.sub("", word)))
+        or (len(word) > 1 and latin > len(words) / 2 and DISGUISED.fullmatch(word))
+        for word in foreign
+    )

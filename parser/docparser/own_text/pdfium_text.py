@@ -13,6 +13,7 @@ import pypdfium2
 from pypdfium2 import raw as pdfium
 
 from docparser.own_text.characters import (
+    AFTER_BLANK,
     CHARACTER,
     HYPHEN,
     MOST_CHARACTERS,
@@ -72,7 +73,6 @@ _object = _quick("FPDFText_GetTextObject", ctypes.c_void_p, _POINTER, _INDEX)
 _box = _quick("FPDFText_GetCharBox", _TRUTH, _POINTER, _INDEX, *[_POINTER] * 4)
 _origin = _quick("FPDFText_GetCharOrigin", _TRUTH, _POINTER, _INDEX, *[_POINTER] * 2)
 _unmapped = _quick("FPDFText_HasUnicodeMapError", _TRUTH, _POINTER, _INDEX)
-_generated = _quick("FPDFText_IsGenerated", _TRUTH, _POINTER, _INDEX)
 
 
 def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
@@ -84,10 +84,11 @@ def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
     styles = _Styles(text, to_pixels)
     kept, complete, last_object, style = 0, True, None, 0
     last_place: tuple[float, float] | None = None
+    after_blank = 0
     for index in range(count):
         code = _unicode(handle, index)
         if code in BLANKS:
-            last_place = None
+            last_place, after_blank = None, AFTER_BLANK
             continue
         drawn_by = _object(handle, index)
         if not drawn_by:  # PDFium's own: a blank or a line's end, where there is a gap
@@ -100,7 +101,8 @@ def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
         at = start + kept * step
         _box(handle, index, at, at + 8, at + 16, at + 24)
         _origin(handle, index, at + 32, at + 40)
-        flag = UNMAPPED if _unmapped(handle, index) else 0
+        flag = after_blank | (UNMAPPED if _unmapped(handle, index) else 0)
+        after_blank = 0
         if code == LINE_HYPHEN:
             code, flag = ord("-"), flag | HYPHEN
         place = (places[kept, 4], places[kept, 5])
