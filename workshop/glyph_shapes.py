@@ -4,9 +4,9 @@
     .venvs/parser/bin/python -m workshop.glyph_shapes FOLDER...
 
 FOLDER holds the files of fonts that ``ALPHABETS`` and ``IDEOGRAPHS`` name, as Debian's packages ``fonts-liberation``,
-``fonts-dejavu``, ``fonts-lmodern``, ``fonts-crosextra-carlito``, ``fonts-crosextra-caladea``, ``fonts-noto-core``,
-``fonts-noto-cjk``, ``fonts-wqy-microhei`` and ``fonts-arphic-gbsn00lp`` unpack them. Of each glyph the table keeps how
-much ink lies in each part of its box, and where the box stands: no outline can be had back from it.
+``fonts-dejavu``, ``fonts-lmodern``, ``fonts-texgyre``, ``fonts-crosextra-carlito``, ``fonts-crosextra-caladea``,
+``fonts-noto-core``, ``fonts-noto-cjk``, ``fonts-wqy-microhei`` and ``fonts-arphic-gbsn00lp`` unpack them. Of each
+glyph the table keeps how much ink lies in each part of its box, and where the box stands: no outline can be had back.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ ALPHABETS = [
     *(f"lm{name}.otf" for name in ("mono10-regular", "mono10-italic", "sans10-regular", "sans10-bold")),
     *(f"lm{name}.otf" for name in ("monoslant10-regular", "romanslant10-regular", "romanslant10-bold")),
     *(f"Noto{name}.ttf" for name in ("Sans-Regular", "Sans-Bold", "Serif-Regular", "Serif-Italic")),
+    *(f"texgyre{name}-regular.otf" for name in ("heros", "termes", "cursor", "pagella", "adventor", "bonum")),
+    *(f"texgyre{name}.otf" for name in ("heros-bold", "cursor-bold", "pagella-italic", "schola-regular")),
     *(f"{name}.ttf" for name in ("Carlito-Regular", "Carlito-Bold", "Caladea-Regular", "Caladea-Italic")),
 ]
 IDEOGRAPHS = [
@@ -40,7 +42,7 @@ IDEOGRAPHS = [
 SIMPLIFIED = {"Serif": 2, "Sans": 2}  # the face of Noto's collections: Japanese, Korean, simplified Chinese, ...
 # Of each set, the last code of the characters in common use; the ideographs after it are rare ones.
 COMMON = {"gb2312": b"\xff\xff", "big5": b"\xc6\x7e", "shift_jis": b"\x98\x72", "euc_kr": b"\xc8\xfe"}
-MOST_OF_A_LETTER, MOST_OF_AN_IDEOGRAPH = 10, 2
+MOST_OF_A_LETTER, MOST_OF_AN_IDEOGRAPH = 14, 2
 ALIKE = 0.06  # a shape as near to one that is kept tells nothing new
 
 

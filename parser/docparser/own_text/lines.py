@@ -15,10 +15,13 @@ from docparser.own_text.characters import AFTER_BLANK, PIECE, Characters
 
 ABOVE, BELOW = 0.75, 0.2  # ems from the baseline to the ends of a line's band; a line has what has its middle in it
 SHIFTED, SMALLER = 0.1, 0.85  # ems off the line's baseline, and of the line's letters: raised or lowered
-GAP, WIDE_GAP = 0.05, 0.35  # ems between letters: a blank that the file has; a blank that it does not have
+GAP, GAP_AT_SCRIPT = -0.05, 0.15  # ems between letters, for a blank that the file has; before a superscript
+WIDE_GAP = 0.35  # ems, for one that it does not have
 WIDE_GAP_OF_IDEOGRAPHS = 0.9
+MOST_OVER = 0.05  # of all characters
 OVER = 0.5  # of a letter's width: two that lie over each other as far have no order
 COLUMN = 0.5  # of the steps from character to character: more of them downwards, and the writing is vertical
+SHIFT = 1 << 24  # pixels, so that a baseline above the page is a number above 0
 IDEOGRAPHS = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")
 SPACED = re.compile(r"[\uac00-\ud7af]")  # Hangul has blanks between words
 HYPHENS = "-\u2010\u00ad"
@@ -56,18 +59,30 @@ class Line:
     broken: bool = False
 
 
-def lines_of(characters: Characters) -> list[Line]:
-    """The lines of one block, from top to bottom (columns of vertical writing: from right to left)."""
-    if not len(characters):
-        return []
-    em = np.maximum(characters.styles["size"][characters.each["style"]], 0.01)
-    down = _vertical(characters.each, em)
-    rows = _columns(characters.each, em) if down else _rows(characters.each, em)
-    lines = [_line(characters.each[row], em[row], down) for row in rows]
-    return [
-        dataclasses.replace(line, broken=_broken(line.text, following.text)) if following else line
-        for line, following in zip(lines, [*lines[1:], None], strict=True)
-    ]
+@dataclasses.dataclass(frozen=True)
+class Arrangement:
+    """The lines of one block, from top to bottom (columns of vertical writing: from right to left). ``overlapping``:
+    characters lie over each other, so that their order is anyone's guess."""
+
+    lines: tuple[Line, ...] = ()
+    overlapping: bool = False
+
+    @classmethod
+    def of(cls, characters: Characters) -> Arrangement:
+        if not len(characters):
+            return cls()
+        each = characters.each
+        em = np.maximum(characters.styles["size"][each["style"]], 0.01)
+        down = _vertical(each, em)
+        rows = _columns(each, em) if down else _rows(each, em)
+        lines = [_line(each[row], em[row], down) for row in rows]
+        return cls(
+            tuple(
+                dataclasses.replace(line, broken=_broken(line.text, following.text)) if following else line
+                for line, following in zip(lines, [*lines[1:], None], strict=True)
+            ),
+            _overlapping(each[np.concatenate(rows)]),
+        )
 
 
 def paragraph(lines: tuple[Line, ...]) -> str:
@@ -82,20 +97,24 @@ def paragraph(lines: tuple[Line, ...]) -> str:
     return text
 
 
-def overlapping(characters: Characters) -> bool:
-    """Whether characters lie over each other, so that their order is anyone's guess."""
-    each = characters.each[characters.each["flags"] & PIECE == 0]
-    em = np.maximum(characters.styles["size"][each["style"]], 0.01)
-    for row in _columns(each, em) if _vertical(each, em) else _rows(each, em):
-        left, right = each["box"][row, 0], each["box"][row, 2]
-        low, high = each["box"][row, 1], each["box"][row, 3]
-        across = np.minimum(right[1:], right[:-1]) - np.maximum(left[1:], left[:-1])
-        along = np.minimum(high[1:], high[:-1]) - np.maximum(low[1:], low[:-1])
-        narrow = np.minimum((right - left)[1:], (right - left)[:-1])
-        flat = np.minimum((high - low)[1:], (high - low)[:-1])
-        if ((across > OVER * narrow) & (along > OVER * flat)).any():
-            return True
-    return False
+def middles(characters: Characters) -> np.ndarray:
+    """``[characters, 2]``: where each stands; of a comma the middle of the line, and not of its own ink."""
+    boxes = characters.each["box"]
+    found = (boxes[:, :2] + boxes[:, 2:]) / 2
+    em = characters.styles["size"][characters.each["style"]]
+    on_line = characters.each["origin"][:, 1] - (ABOVE - BELOW) / 2 * em
+    found[:, 1] = np.where(np.abs(on_line - found[:, 1]) < ABOVE * em, on_line, found[:, 1])
+    return found
+
+
+def _overlapping(each: np.ndarray) -> bool:
+    """Of characters in the order of their lines. A few may: the logo of LaTeX, an accent."""
+    boxes = each["box"][each["flags"] & PIECE == 0]
+    lows = np.maximum(boxes[1:, :2], boxes[:-1, :2])
+    highs = np.minimum(boxes[1:, 2:], boxes[:-1, 2:])
+    sizes = boxes[:, 2:] - boxes[:, :2]
+    pairs = (highs - lows > OVER * np.minimum(sizes[1:], sizes[:-1])).all(1)
+    return bool(pairs.sum() > 1 + MOST_OVER * len(boxes))
 
 
 def _vertical(each: np.ndarray, em: np.ndarray) -> bool:
@@ -107,15 +126,12 @@ def _vertical(each: np.ndarray, em: np.ndarray) -> bool:
 def _rows(each: np.ndarray, em: np.ndarray) -> list[np.ndarray]:
     """The characters of each line, from left to right. Large letters make the lines, and small ones (superscripts) join
     them."""
-    keys = np.stack([np.rint(em), np.rint(each["origin"][:, 1])], 1)
-    levels, level = np.unique(keys, axis=0, return_inverse=True)
-    level = level.reshape(-1)
-    weights = np.bincount(level)
+    sizes, baselines = np.rint(em).astype(np.int64), np.rint(each["origin"][:, 1]).astype(np.int64)
+    levels, level, weights = np.unique(sizes << 32 | baselines + SHIFT, return_inverse=True, return_counts=True)
     bands: list[list[float]] = []
     line_of = np.zeros(len(levels), np.int64)
-    # The commonest size first: an initial of three lines, or a row of small print, joins lines and makes none.
-    for number in sorted(range(len(levels)), key=lambda n: (-round(float(levels[n, 0]) / 3), -int(weights[n]))):
-        size, baseline = levels[number]
+    for number in sorted(range(len(levels)), key=lambda n: (-round(int(levels[n] >> 32) / 3), -int(weights[n]))):
+        size, baseline = int(levels[number] >> 32), int(levels[number] & 0xFFFFFFFF) - SHIFT
         middle = baseline - (ABOVE - BELOW) / 2 * size
         for at, (top, bottom) in enumerate(bands):
             if top <= middle <= bottom:
@@ -146,42 +162,40 @@ def _columns(each: np.ndarray, em: np.ndarray) -> list[np.ndarray]:
 def _line(each: np.ndarray, em: np.ndarray, down: bool) -> Line:
     main = float(np.median(em))
     baseline = float(np.median(each["origin"][em >= SMALLER * main, 1]))
-    words = list(_words(each, em, main, baseline, down))
+    words = list(_words(each, em, main, baseline, down=down))
     if not down and _right_to_left("".join(word.text for word in words)):
         words = [
             dataclasses.replace(word, text=word.text[::-1] if _right_to_left(word.text) else word.text)
             for word in words[::-1]
         ]
     text = "".join(word.text if word.joined or not at else f" {word.text}" for at, word in enumerate(words))
-    return Line(text, _around(each["box"]), tuple(words), down)
+    return Line(text, _around(each["box"].tolist()), tuple(words), down)
 
 
-def _words(each: np.ndarray, em: np.ndarray, main: float, baseline: float, down: bool) -> Iterator[Word]:
+def _words(each: np.ndarray, em: np.ndarray, main: float, baseline: float, *, down: bool) -> Iterator[Word]:
     first, last = (1, 3) if down else (0, 2)
-    gaps = (each["box"][1:, first] - each["box"][:-1, last]) / em[1:]
+    boxes = each["box"]
+    gaps = (boxes[1:, first] - boxes[:-1, last]) / np.maximum(em[1:], em[:-1])
     shifts = np.zeros(len(each)) if down else (baseline - each["origin"][:, 1]) / main
     scripts = np.where((em < SMALLER * main) & (np.abs(shifts) > SHIFTED), np.sign(shifts), 0).astype(int).tolist()
     letters = [chr(code) for code in each["code"].tolist()]
-    pieces = each["flags"] & PIECE > 0
-    blank_before = [False]
-    for at, gap in enumerate(gaps.tolist(), start=1):
-        wide = WIDE_GAP_OF_IDEOGRAPHS if _ideograph(letters[at - 1]) or _ideograph(letters[at]) else WIDE_GAP
-        said = bool(each["flags"][at] & AFTER_BLANK)
-        blank_before.append(not pieces[at] and (gap > wide or (said and gap > GAP)))
-    began = 0
+    least = np.where(np.diff(scripts) != 0, GAP_AT_SCRIPT, GAP)
+    said, piece = each["flags"][1:] & AFTER_BLANK > 0, each["flags"][1:] & PIECE > 0
+    ideographs = np.array([bool(_ideograph(letter)) for letter in letters])
+    wide = np.where(ideographs[1:] | ideographs[:-1], WIDE_GAP_OF_IDEOGRAPHS, WIDE_GAP)
+    blank_before = [False, *(~piece & ((gaps > wide) | (said & (gaps > least)))).tolist()]
+    edges, began = boxes.tolist(), 0
     for at in range(1, len(each) + 1):
         if at < len(each) and not blank_before[at] and scripts[at] == scripts[at - 1]:
             continue
         text = unicodedata.normalize("NFC", "".join(letters[began:at])).replace("\u00ad", "-")
-        box = _around(each["box"][began:at])
-        yield Word(text, box, scripts[began], joined=began > 0 and not blank_before[began])
+        yield Word(text, _around(edges[began:at]), scripts[began], joined=began > 0 and not blank_before[began])
         began = at
 
 
-def _around(boxes: np.ndarray) -> Box:
-    left, top = boxes[:, :2].min(0).tolist()
-    right, bottom = boxes[:, 2:].max(0).tolist()
-    return Box(left, top, right, bottom)
+def _around(boxes: list[list[float]]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return Box(min(lefts), min(tops), max(rights), max(bottoms))
 
 
 def _broken(line: str, following: str) -> bool:

@@ -13,10 +13,10 @@ import numpy as np
 
 from docparser.own_text.characters import Characters
 from docparser.own_text.doubts import Doubt
-from docparser.own_text.lines import Box, Line, lines_of, overlapping, paragraph
+from docparser.own_text.lines import Arrangement, Box, Line, middles, paragraph
 from docparser.own_text.truth import UNDRAWN, Judge
 
-ACROSS, DOWN = 1.0, 1.0  # ems between runs of one piece, outside of blocks
+ACROSS, DOWN = 1.0, 0.7  # ems between runs of one piece, outside of blocks
 CID = re.compile(r"\(cid:\d+\)")
 LATIN, CYRILLIC_OR_GREEK = re.compile(r"[A-Za-z\u00c0-\u024f]"), re.compile(r"[\u0370-\u03ff\u0400-\u052f]")
 # Letters of Cyrillic and Greek that are drawn as Latin ones are.
@@ -54,8 +54,7 @@ class OwnText:
         """``pixels``: the picture that the renderer sent with them, uint8 ``[height, width, 3]``, blue first. A page
         that was turned or flattened since has other places: make none for it."""
         self._characters, self._pixels = characters, pixels
-        boxes = characters.each["box"]
-        self._middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+        self._middles = middles(characters)
 
     @functools.cached_property
     def _judge(self) -> Judge:
@@ -67,7 +66,7 @@ class OwnText:
 
     def blocks(self, boxes: Iterable[tuple[float, float, float, float]]) -> list[BlockText]:
         """The text of each box (left, top, right, bottom), in their order. A character belongs to every box that holds
-        its middle: ask for boxes that do not overlap where a text must come once."""
+        the middle of its place on the line: ask for boxes that do not overlap where a text must come once."""
         return [self._block(Box(*map(float, box)), self._inside(box)) for box in boxes]
 
     def outside(self, boxes: Iterable[tuple[float, float, float, float]]) -> list[BlockText]:
@@ -107,17 +106,17 @@ class OwnText:
         if not inside.any():
             return BlockText(box, (), (Doubt.EMPTY,))
         part = Characters(self._characters.each[inside], self._characters.styles)
-        lines = tuple(lines_of(part))
+        arranged = Arrangement.of(part)
         doubts = [] if self._characters.complete else [Doubt.TOO_MUCH]
         doubts += self._judge.doubts_of(box, inside)
-        if not doubts and overlapping(part):
+        if not doubts and arranged.overlapping:
             doubts.append(Doubt.DIRECTIONS)
-        words = [word.text for line in lines for word in line.words]
+        words = [word.text for line in arranged.lines for word in line.words]
         if Doubt.UNMAPPED not in doubts and any(CID.search(word) for word in words):
             doubts.append(Doubt.UNMAPPED)
         if _mixed(words):
             doubts.append(Doubt.MIXED_SCRIPTS)
-        return BlockText(box, lines, tuple(doubts))
+        return BlockText(box, arranged.lines, tuple(doubts))
 
     def _pieces(self, indices: np.ndarray) -> list[np.ndarray]:
         """Characters that stand together: runs of a line, and such runs that follow each other downwards."""

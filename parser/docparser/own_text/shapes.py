@@ -19,6 +19,8 @@ UNITS = 64  # of an em, in which the table has places
 TABLE = Path(__file__).with_name("glyph_shapes.npz")
 PLACE_COUNTS = 0.3  # an em of height or width against the whole difference of two pictures
 IDEOGRAPHS = 0x2E80  # from here on, a glyph's height counts and not where it stands: columns have no baseline
+ALIKE = ("Il1|!i", "O0o", "cC", "kK", "pP", "sS", "uU", "vV", "wW", "xX", "zZ", "'`,", '"', "-_")
+FACES = {ord(letter): ord(letters[0]) for letters in ALIKE for letter in letters}
 SHAPE = np.dtype([("code", "<u2"), ("zones", "u1", ZONES * ZONES), ("place", "i1", 3)])
 
 
@@ -85,15 +87,22 @@ class Table:
         return found
 
     def others(self, codes: np.ndarray, seen: Shapes) -> np.ndarray:
-        """``[codes]``: how far it is from the nearest shape of another character of the same script."""
+        """``[codes]``: how far it is from the nearest shape of another character of the same script, those left out
+        that look like it in some fonts."""
         found = np.full(len(codes), np.inf, np.float32)
         scripts = _scripts(codes)
         for script in np.unique(scripts):
             mine, theirs = np.flatnonzero(scripts == script), np.flatnonzero(self._scripts == script)
             far = distances(seen[mine], self._shapes[theirs])
-            far[codes[mine, None] == self.codes[None, theirs]] = np.inf
+            far[_faces(codes[mine])[:, None] == _faces(self.codes[theirs])[None]] = np.inf
             found[mine] = far.min(1, initial=np.inf)
         return found
+
+
+def _faces(codes: np.ndarray) -> np.ndarray:
+    """The same number for characters that look alike."""
+    found, back = np.unique(codes, return_inverse=True)
+    return np.array([FACES.get(code, code) for code in found.tolist()])[back]
 
 
 def _scripts(codes: np.ndarray) -> np.ndarray:

@@ -25,17 +25,20 @@ MOST_SLANT = 2.0  # degrees
 LEAST_INK = 32  # levels of grey in the blackest part of a glyph
 
 # Distances of ``shapes``; the figures behind them are those of ``workshop.benchmarks.bench_own_text``.
-SUSPECT = 0.15  # above it, the other characters are looked at too
+SUSPECT = 0.2  # above it, the other characters are looked at too
 # As far from its own character, and as many times nearer to another: another one. Ideographs vary more, in ways that
 # look like others of the many that there are.
 ANOTHER, ANOTHER_IDEOGRAPH, TIMES = 0.2, 0.32, 2.0
-FOREIGN = 0.6  # as far: none that is known
+FOREIGN, FOREIGN_SIGN = 0.6, 0.9  # as far: none that is known; signs vary more than letters and what is in numbers
+IN_NUMBERS = ".,-+%:/\u2212"
 LIKE, UNLIKE = 0.09, 0.55  # what a true and a wrong name come to, mostly
 LIKE_IDEOGRAPH, UNLIKE_IDEOGRAPH = 0.06, 0.48
 MOST_WEIGHT = 3.0  # of one character's evidence, for or against: the logarithm of a likelihood ratio
 LEAST_PROOF = -0.3  # mean evidence of a font, and of a block; true fonts come to -2, shuffled ones to 1.5
 CHANGED, CHANGED_TIMES = 0.2, 1.5  # as far from its own kind, and as many times nearer to another of its font
 BROKEN = 0.5  # as far from its own kind: covered, cut
+MOST_APART = 0.1  # on the average of a block
+LEAST_HEIGHT = 4.0  # pixels of a glyph; a hyphen is another one wherever its edges fall between pixels
 
 BLACK = 60  # levels of grey of ink that needs a reason
 EXPLAINED = 0.01  # of a block's ink: less needs none
@@ -65,7 +68,7 @@ class Judge:
         }
         self.hidden = self.doubts[Doubt.INVISIBLE] | self.doubts[Doubt.TINY] | self.doubts[Doubt.NO_INK]
         told = ~piece & ~np.logical_or.reduce(list(self.doubts.values()))
-        self._evidence = np.zeros(len(each), np.float32)
+        self._evidence, self._apart = np.zeros((2, len(each)), np.float32)
         self._proven = piece.copy()
         self.doubts[Doubt.SHAPES] = np.zeros(len(each), bool)
         if told.any():
@@ -90,33 +93,26 @@ class Judge:
         other = np.full(len(kinds), np.inf, np.float32)
         other[suspects] = table().others(of_kind[suspects], typical[suspects])
         another = np.where(of_kind >= IDEOGRAPHS, ANOTHER_IDEOGRAPH, ANOTHER)
-        wrong = (own > FOREIGN) | ((own > another) & (own > TIMES * other))
+        matters = _matters(of_kind) | np.isin(of_kind, [ord(sign) for sign in IN_NUMBERS])
+        wrong = own > np.where(matters, FOREIGN, FOREIGN_SIGN)
+        wrong |= matters & (own > another) & (own > TIMES * other)
         evidence = np.where(known, _evidence(of_kind, own), 0)
         for font in np.unique(font_of):
             mine = (font_of == font) & known
             if mine.any() and evidence[mine].mean() > LEAST_PROOF:
                 wrong |= font_of == font
-        changed = self._changed(kind, font_of, Shapes.seen(codes[at], zones, place), typical)
+        seen = Shapes.seen(codes[at], zones, place)
+        apart = np.where(boxes[:, 3] - boxes[:, 1] >= LEAST_HEIGHT, pairwise(seen, typical[kind]), 0)
+        changed = _changed(apart, kind, font_of, seen, typical)
+        self._apart[at] = apart
         self.doubts[Doubt.SHAPES][at] = wrong[kind] | changed
         self._evidence[at] = evidence[kind]
         self._proven[at] = known[kind]
 
-    def _changed(self, kind: np.ndarray, font_of: np.ndarray, seen: Shapes, typical: Shapes) -> np.ndarray:
-        """Which characters do not look like the others of their kind."""
-        own = pairwise(seen, typical[kind])
-        found = own > BROKEN
-        suspects = np.flatnonzero((own > CHANGED) & ~found)
-        for at in suspects:
-            peers = np.flatnonzero((font_of == font_of[kind[at]]) & (np.arange(len(font_of)) != kind[at]))
-            if len(peers):
-                nearest = pairwise(seen[np.full(len(peers), at)], typical[peers]).min()
-                found[at] = own[at] > CHANGED_TIMES * nearest
-        return found
-
     def doubts_of(self, box: tuple[float, float, float, float], inside: np.ndarray) -> list[Doubt]:
         """Of the block of the characters ``inside`` (bool ``[characters]``), the gravest first."""
         found = [doubt for doubt, which in self.doubts.items() if which[inside].any()]
-        if not found and self._evidence[inside].mean() > LEAST_PROOF:
+        if not found and (self._evidence[inside].mean() > LEAST_PROOF or self._apart[inside].mean() > MOST_APART):
             found.append(Doubt.SHAPES)
         if not found and self._other_ink(box, inside):
             found.append(Doubt.OTHER_INK)
@@ -146,6 +142,17 @@ class Judge:
         thin = np.minimum(width, height) <= max(2.0, RULE_THICKNESS * em)
         rule = thin & (np.maximum(width, height) >= RULE_LENGTH * em)
         return bool(((area > SPECK) & ~rule).any())
+
+
+def _changed(apart: np.ndarray, kind: np.ndarray, font_of: np.ndarray, seen: Shapes, typical: Shapes) -> np.ndarray:
+    """Which characters do not look like the others of their kind, ``apart`` from which they are."""
+    found = apart > BROKEN
+    for at in np.flatnonzero((apart > CHANGED) & ~found):
+        peers = np.flatnonzero((font_of == font_of[kind[at]]) & (np.arange(len(font_of)) != kind[at]))
+        if len(peers):
+            nearest = pairwise(seen[np.full(len(peers), at)], typical[peers]).min()
+            found[at] = apart[at] > CHANGED_TIMES * nearest
+    return found
 
 
 def _means(kind: np.ndarray, counts: np.ndarray, values: np.ndarray) -> np.ndarray:
