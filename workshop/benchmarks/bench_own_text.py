@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the judge of a page's own text on born-digital PDFs: true blocks that it refuses, false ones that it takes.
 
-    .venvs/parser/bin/python workshop/benchmarks/bench_own_text.py FILE.pdf... [--pages 6] [--seed 1]
+    PYTHONPATH=parser .venvs/parser/bin/python workshop/benchmarks/bench_own_text.py FILE.pdf... [--pages 6] [--seed 1]
 
 Each file is taken for true, and some of its pages are judged as they are. Then the same pages lie, in blocks that
 stay where they are: what letters and digits are said to be is changed font by font, as a changed ToUnicode map would
@@ -24,8 +24,6 @@ from pathlib import Path
 
 import numpy as np
 import pypdfium2
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "parser"))
 
 from docparser.own_text.characters import Characters
 from docparser.own_text.page_text import OwnText

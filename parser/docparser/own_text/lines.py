@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ WIDE_GAP = 0.35  # ems, for one that it does not have
 WIDE_GAP_OF_IDEOGRAPHS = 0.9
 MOST_OVER = 0.05  # of all characters
 OVER = 0.5  # of a letter's width: two that lie over each other as far have no order
+INITIAL = 1.8  # of a line's letters: a larger one stands before several lines
 COLUMN = 0.5  # of the steps from character to character: more of them downwards, and the writing is vertical
 SHIFT = 1 << 24  # pixels, so that a baseline above the page is a number above 0
 IDEOGRAPHS = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")
@@ -61,11 +62,11 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Arrangement:
-    """The lines of one block, from top to bottom (columns of vertical writing: from right to left). ``overlapping``:
-    characters lie over each other, so that their order is anyone's guess."""
+    """The lines of one block, from top to bottom (columns of vertical writing: from right to left). ``unordered``: its
+    order is anyone's guess, because characters lie over each other, or an initial stands before several lines."""
 
     lines: tuple[Line, ...] = ()
-    overlapping: bool = False
+    unordered: bool = False
 
     @classmethod
     def of(cls, characters: Characters) -> Arrangement:
@@ -74,15 +75,17 @@ class Arrangement:
         each = characters.each
         em = np.maximum(characters.styles["size"][each["style"]], 0.01)
         down = _vertical(each, em)
-        rows = _columns(each, em) if down else _rows(each, em)
-        lines = [_line(each[row], em[row], down) for row in rows]
-        return cls(
-            tuple(
-                dataclasses.replace(line, broken=_broken(line.text, following.text)) if following else line
-                for line, following in zip(lines, [*lines[1:], None], strict=True)
-            ),
-            _overlapping(each[np.concatenate(rows)]),
-        )
+        order, line, main, baseline = _columns(each, em) if down else _rows(each, em)
+        each, em = each[order], em[order]
+        shift = np.zeros(len(each)) if down else (baseline[line] - each["origin"][:, 1]) / main[line]
+        script = np.where((em < SMALLER * main[line]) & (np.abs(shift) > SHIFTED), np.sign(shift), 0).astype(int)
+        lines = _lines(each, em, line, script, down=down)
+        broken = [
+            dataclasses.replace(one, broken=_broken(one.text, following.text))
+            for one, following in itertools.pairwise(lines)
+        ]
+        initial = bool((em > INITIAL * main[line]).any())
+        return cls((*broken, lines[-1]), initial or _overlapping(each))
 
 
 def paragraph(lines: tuple[Line, ...]) -> str:
@@ -123,79 +126,92 @@ def _vertical(each: np.ndarray, em: np.ndarray) -> bool:
     return bool(near.any() and ((steps[:, 1] > 0.5) & (steps[:, 0] < 0.3))[near].mean() > COLUMN)
 
 
-def _rows(each: np.ndarray, em: np.ndarray) -> list[np.ndarray]:
-    """The characters of each line, from left to right. Large letters make the lines, and small ones (superscripts) join
-    them."""
+Order = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _rows(each: np.ndarray, em: np.ndarray) -> Order:
+    """The characters in the order of their lines, each from left to right; the line of each; and of each line the size
+    of its letters and its baseline. The commonest levels make the lines, and others (superscripts) join them."""
     sizes, baselines = np.rint(em).astype(np.int64), np.rint(each["origin"][:, 1]).astype(np.int64)
     levels, level, weights = np.unique(sizes << 32 | baselines + SHIFT, return_inverse=True, return_counts=True)
-    bands: list[list[float]] = []
+    found: list[tuple[float, float, float, float]] = []  # top and bottom of the line's band, size, baseline
     line_of = np.zeros(len(levels), np.int64)
-    for number in sorted(range(len(levels)), key=lambda n: (-round(int(levels[n] >> 32) / 3), -int(weights[n]))):
+    for number in np.argsort(-weights * (levels >> 32), kind="stable").tolist():
         size, baseline = int(levels[number] >> 32), int(levels[number] & 0xFFFFFFFF) - SHIFT
         middle = baseline - (ABOVE - BELOW) / 2 * size
-        for at, (top, bottom) in enumerate(bands):
+        for at, (top, bottom, _, _) in enumerate(found):
             if top <= middle <= bottom:
                 line_of[number] = at
                 break
         else:
-            line_of[number] = len(bands)
-            bands.append([baseline - ABOVE * size, baseline + BELOW * size])
-    lines = line_of[level]
-    order = np.lexsort((np.arange(len(each)), each["origin"][:, 0], lines))
-    parts = np.split(order, np.flatnonzero(np.diff(lines[order])) + 1)
-    return sorted(parts, key=lambda part: bands[int(lines[part[0]])][1])
+            line_of[number] = len(found)
+            found.append((baseline - ABOVE * size, baseline + BELOW * size, max(size, 1), baseline))
+    bands = np.array(found)
+    downwards = np.argsort(bands[:, 1], kind="stable")
+    line = np.argsort(downwards)[line_of][level]
+    order = np.lexsort((each["origin"][:, 0], line))
+    return order, line[order], bands[downwards, 2], bands[downwards, 3]
 
 
-def _columns(each: np.ndarray, em: np.ndarray) -> list[np.ndarray]:
-    """The characters of each column, from top to bottom."""
+def _columns(each: np.ndarray, em: np.ndarray) -> Order:
+    """The same for columns, each from top to bottom. They have no baseline."""
     middles = (each["box"][:, 0] + each["box"][:, 2]) / 2
-    order = np.argsort(-middles, kind="stable")
-    columns: list[list[int]] = []
-    for index in order.tolist():
-        if columns and abs(middles[columns[-1][0]] - middles[index]) <= 0.5 * em[index]:
-            columns[-1].append(index)
+    from_right = np.argsort(-middles, kind="stable")
+    new = -np.diff(middles[from_right], prepend=middles[from_right[0]]) > 0.5 * em[from_right]
+    line = np.empty(len(each), np.int64)
+    line[from_right] = np.cumsum(new)
+    order = np.lexsort((each["origin"][:, 1], line))
+    count = int(line.max()) + 1
+    return order, line[order], np.full(count, np.median(em)), np.zeros(count)
+
+
+def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarray, *, down: bool) -> list[Line]:
+    """Of characters in the order of their lines."""
+    boxes, codes = each["box"], each["code"]
+    first, last = (1, 3) if down else (0, 2)
+    gap = np.zeros(len(each))
+    gap[1:] = (boxes[1:, first] - boxes[:-1, last]) / np.maximum(em[1:], em[:-1])
+    another = np.diff(line, prepend=-1) != 0
+    off_line = np.diff(script, prepend=script[0]) != 0
+    ideograph = np.array([bool(_ideograph(letter)) for letter in map(chr, codes.tolist())])
+    wide = np.where(ideograph | np.roll(ideograph, 1), WIDE_GAP_OF_IDEOGRAPHS, WIDE_GAP)
+    said = (each["flags"] & AFTER_BLANK > 0) & (gap > np.where(off_line, GAP_AT_SCRIPT, GAP))
+    blank = another | ((said | (gap > wide)) & (each["flags"] & PIECE == 0))
+    begins = np.flatnonzero(blank | off_line)
+    lows = np.minimum.reduceat(boxes[:, :2], begins).tolist()
+    highs = np.maximum.reduceat(boxes[:, 2:], begins).tolist()
+    letters = codes.astype("<u4").tobytes().decode("utf-32-le", "replace")
+    ends = [*begins[1:].tolist(), len(each)]
+    found: list[list[Word]] = []
+    for begin, end, low, high, new, apart, level in zip(
+        begins.tolist(),
+        ends,
+        lows,
+        highs,
+        another[begins].tolist(),
+        blank[begins].tolist(),
+        script[begins].tolist(),
+        strict=True,
+    ):
+        text = unicodedata.normalize("NFC", letters[begin:end]).replace("\u00ad", "-")
+        word = Word(text, Box(*low, *high), level, joined=not apart)
+        if new:
+            found.append([word])
         else:
-            columns.append([index])
-    return [np.array(sorted(column, key=lambda index: each["origin"][index, 1])) for column in columns]
+            found[-1].append(word)
+    return [_line(words, down) for words in found]
 
 
-def _line(each: np.ndarray, em: np.ndarray, down: bool) -> Line:
-    main = float(np.median(em))
-    baseline = float(np.median(each["origin"][em >= SMALLER * main, 1]))
-    words = list(_words(each, em, main, baseline, down=down))
-    if not down and _right_to_left("".join(word.text for word in words)):
+def _line(words: list[Word], down: bool) -> Line:
+    text = "".join(word.text if word.joined or not at else f" {word.text}" for at, word in enumerate(words))
+    if not down and not text.isascii() and _right_to_left(text):
         words = [
             dataclasses.replace(word, text=word.text[::-1] if _right_to_left(word.text) else word.text)
             for word in words[::-1]
         ]
-    text = "".join(word.text if word.joined or not at else f" {word.text}" for at, word in enumerate(words))
-    return Line(text, _around(each["box"].tolist()), tuple(words), down)
-
-
-def _words(each: np.ndarray, em: np.ndarray, main: float, baseline: float, *, down: bool) -> Iterator[Word]:
-    first, last = (1, 3) if down else (0, 2)
-    boxes = each["box"]
-    gaps = (boxes[1:, first] - boxes[:-1, last]) / np.maximum(em[1:], em[:-1])
-    shifts = np.zeros(len(each)) if down else (baseline - each["origin"][:, 1]) / main
-    scripts = np.where((em < SMALLER * main) & (np.abs(shifts) > SHIFTED), np.sign(shifts), 0).astype(int).tolist()
-    letters = [chr(code) for code in each["code"].tolist()]
-    least = np.where(np.diff(scripts) != 0, GAP_AT_SCRIPT, GAP)
-    said, piece = each["flags"][1:] & AFTER_BLANK > 0, each["flags"][1:] & PIECE > 0
-    ideographs = np.array([bool(_ideograph(letter)) for letter in letters])
-    wide = np.where(ideographs[1:] | ideographs[:-1], WIDE_GAP_OF_IDEOGRAPHS, WIDE_GAP)
-    blank_before = [False, *(~piece & ((gaps > wide) | (said & (gaps > least)))).tolist()]
-    edges, began = boxes.tolist(), 0
-    for at in range(1, len(each) + 1):
-        if at < len(each) and not blank_before[at] and scripts[at] == scripts[at - 1]:
-            continue
-        text = unicodedata.normalize("NFC", "".join(letters[began:at])).replace("\u00ad", "-")
-        yield Word(text, _around(edges[began:at]), scripts[began], joined=began > 0 and not blank_before[began])
-        began = at
-
-
-def _around(boxes: list[list[float]]) -> Box:
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return Box(min(lefts), min(tops), max(rights), max(bottoms))
+        text = " ".join(word.text for word in words)
+    lefts, tops, rights, bottoms = zip(*(word.box for word in words), strict=True)
+    return Line(text, Box(min(lefts), min(tops), max(rights), max(bottoms)), tuple(words), down)
 
 
 def _broken(line: str, following: str) -> bool:

@@ -109,7 +109,7 @@ class OwnText:
         arranged = Arrangement.of(part)
         doubts = [] if self._characters.complete else [Doubt.TOO_MUCH]
         doubts += self._judge.doubts_of(box, inside)
-        if not doubts and arranged.overlapping:
+        if not doubts and arranged.unordered:
             doubts.append(Doubt.DIRECTIONS)
         words = [word.text for line in arranged.lines for word in line.words]
         if Doubt.UNMAPPED not in doubts and any(CID.search(word) for word in words):

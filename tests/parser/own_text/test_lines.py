@@ -91,8 +91,8 @@ def test_hebrew_is_read_from_the_right():
 
 def test_characters_over_each_other_have_no_order():
     twice = [(letter, 100 + 10 * place + off, 50) for off in (0, 1) for place, letter in enumerate("abcdef")]
-    assert Arrangement.of(placed(*twice)).overlapping
-    assert not Arrangement.of(placed(("a", 100, 50), ("b", 110, 50))).overlapping
+    assert Arrangement.of(placed(*twice)).unordered
+    assert not Arrangement.of(placed(("a", 100, 50), ("b", 110, 50))).unordered
 
 
 def test_what_lies_in_no_box_is_told_in_pieces():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the table of glyph shapes that a page's own text is held against (``docparser.own_text.shapes``).
 
-    .venvs/parser/bin/python -m workshop.glyph_shapes FOLDER...
+    PYTHONPATH=.:parser .venvs/parser/bin/python -m workshop.shapes_of_fonts FOLDER...
 
 FOLDER holds the files of fonts that ``ALPHABETS`` and ``IDEOGRAPHS`` name, as Debian's packages ``fonts-liberation``,
 ``fonts-dejavu``, ``fonts-lmodern``, ``fonts-texgyre``, ``fonts-crosextra-carlito``, ``fonts-crosextra-caladea``,
