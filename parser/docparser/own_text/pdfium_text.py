@@ -77,50 +77,50 @@ _unmapped = _quick("FPDFText_HasUnicodeMapError", _TRUTH, _POINTER, _INDEX)
 
 def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
     handle = ctypes.cast(text, ctypes.c_void_p).value
-    found = np.zeros(min(count, MOST_CHARACTERS), CHARACTER)
-    places = np.zeros((len(found), 6))  # left, right, bottom, top; x, y: in the page's own coordinates
+    codes = [_unicode(handle, index) for index in range(count)]
+    indices = [index for index, code in enumerate(codes) if code not in BLANKS]
+    drawn_by = [_object(handle, index) for index in indices]  # none: PDFium's own, where there is a gap or a line ends
+    drawn = [(index, by) for index, by in zip(indices, drawn_by, strict=True) if by]
+    complete, drawn = len(drawn) <= MOST_CHARACTERS, drawn[:MOST_CHARACTERS]
+    if not drawn:
+        return Characters.none()
+    found = np.zeros(len(drawn), CHARACTER)
+    places = np.zeros((len(drawn), 6))  # left, right, bottom, top; x, y: in the page's own coordinates
     start, step = places.ctypes.data, places.strides[0]
-    codes, styles_of, flags = [], [], []
-    styles = _Styles(text, to_pixels)
-    kept, complete, last_object, style = 0, True, None, 0
-    last_place: tuple[float, float] | None = None
-    after_blank = 0
-    for index in range(count):
-        code = _unicode(handle, index)
-        if code in BLANKS:
-            last_place, after_blank = None, AFTER_BLANK
-            continue
-        drawn_by = _object(handle, index)
-        if not drawn_by:  # PDFium's own: a blank or a line's end, where there is a gap
-            continue
-        if kept == len(found):
-            complete = False
-            break
-        if drawn_by != last_object:
-            last_object, style = drawn_by, styles.number(index, drawn_by)
-        at = start + kept * step
+    for at, (index, _) in zip(range(start, start + len(drawn) * step, step), drawn, strict=True):
         _box(handle, index, at, at + 8, at + 16, at + 24)
         _origin(handle, index, at + 32, at + 40)
-        flag = after_blank | (UNMAPPED if _unmapped(handle, index) else 0)
-        after_blank = 0
-        if code == LINE_HYPHEN:
-            code, flag = ord("-"), flag | HYPHEN
-        place = (places[kept, 4], places[kept, 5])
-        if place == last_place:
-            flag |= PIECE
-        last_place = place
-        codes.append(code)
-        styles_of.append(style)
-        flags.append(flag)
-        kept += 1
-    found, places = found[:kept], places[:kept]
-    found["code"], found["style"], found["flags"] = codes, styles_of, flags
+    styles = _Styles(text, to_pixels)
+    found["style"] = styles.numbers(drawn)
+    at = np.array([index for index, _ in drawn])
+    found["code"] = np.array(codes)[at]
+    adjacent = np.diff(at, prepend=-1) == 1
+    adjacent[0] = False
+    same_place = (np.diff(places[:, 4:], axis=0, prepend=np.nan) == 0).all(1)
+    hyphens = found["code"] == LINE_HYPHEN
+    found["code"][hyphens] = ord("-")
+    found["flags"] = (
+        UNMAPPED * np.array(_unmapped_ones(handle, drawn, codes), bool)
+        | PIECE * (adjacent & same_place)
+        | HYPHEN * hyphens
+        | AFTER_BLANK * ~adjacent
+    )
     a, b, c, d, e, f = to_pixels
     across, along = places[:, [0, 1]], places[:, [2, 3]]
     xs, ys = a * across + c * along + e, b * across + d * along + f
     found["box"] = np.stack([xs.min(1), ys.min(1), xs.max(1), ys.max(1)], 1)
-    found["origin"] = np.stack([a * places[:, 4] + c * places[:, 5] + e, b * places[:, 4] + d * places[:, 5] + f], 1)
+    x, y = places[:, 4], places[:, 5]
+    found["origin"] = np.stack([a * x + c * y + e, b * x + d * y + f], 1)
     return Characters(found, styles.table(), complete)
+
+
+def _unmapped_ones(handle: int | None, drawn: list[tuple[int, int]], codes: list[int]) -> list[int]:
+    """Whether PDFium knows no character for each; it is asked once for each code of each text object."""
+    known: dict[tuple[int, int], int] = {}
+    for index, by in drawn:
+        if (by, codes[index]) not in known:
+            known[by, codes[index]] = _unmapped(handle, index)
+    return [known[by, codes[index]] for index, by in drawn]
 
 
 class _Styles:
@@ -130,6 +130,15 @@ class _Styles:
         self._text, self._to_pixels = text, to_pixels
         self._fonts: dict[int, int] = {}
         self._known: dict[tuple, int] = {}
+
+    def numbers(self, drawn: list[tuple[int, int]]) -> list[int]:
+        """Of characters by their indices and the addresses of the text objects that draw them."""
+        numbers, last, number = [], 0, 0
+        for index, by in drawn:
+            if by != last:
+                last, number = by, self.number(index, by)
+            numbers.append(number)
+        return numbers
 
     def number(self, index: int, drawn_by: int) -> int:
         """That of the character at ``index``, which the text object at the address ``drawn_by`` draws."""
