@@ -10,7 +10,7 @@ from docparser.own_text.characters import Characters
 from docparser.own_text.shapes import ZONES
 
 SAME_GROUND = 8  # levels of grey
-AROUND = 1  # pixels about a run of characters that are looked at for its ground
+AROUND, FURTHER = 1, 5  # pixels about a run of characters that have its ground; that are looked at for it
 
 
 class Ink:
@@ -23,7 +23,7 @@ class Ink:
         self.levels = cv2.absdiff(grey, np.full_like(grey, ground)) if 0 < ground < 255 else _from_end(grey, ground)
         for left, top, right, bottom in _runs(characters, grey.shape):
             part = grey[top:bottom, left:right]
-            here = _usual(part)
+            here = _usual(grey[max(0, top - FURTHER) : bottom + FURTHER, max(0, left - FURTHER) : right + FURTHER])
             if abs(here - ground) > SAME_GROUND:
                 self.levels[top:bottom, left:right] = np.abs(part.astype(np.int16) - here)
         self._sums = cv2.integral(self.levels)

@@ -19,7 +19,7 @@ UNITS = 64  # of an em, in which the table has places
 TABLE = Path(__file__).with_name("glyph_shapes.npz")
 PLACE_COUNTS = 0.3  # an em of height or width against the whole difference of two pictures
 IDEOGRAPHS = 0x2E80  # from here on, a glyph's height counts and not where it stands: columns have no baseline
-ALIKE = ("Il1|!i", "O0o", "cC", "kK", "pP", "sS", "uU", "vV", "wW", "xX", "zZ", "'`,", '"', "-_")
+ALIKE = ("Il1|!i", "O0", "cC", "kK", "pP", "sS", "uU", "vV", "wW", "xX", "zZ", "'`,", '"', "-_")
 FACES = {ord(letter): ord(letters[0]) for letters in ALIKE for letter in letters}
 SHAPE = np.dtype([("code", "<u2"), ("zones", "u1", ZONES * ZONES), ("place", "i1", 3)])
 

@@ -37,6 +37,7 @@ MOST_WEIGHT = 3.0  # of one character's evidence, for or against: the logarithm 
 LEAST_PROOF = -0.3  # mean evidence of a font, and of a block; true fonts come to -2, shuffled ones to 1.5
 CHANGED, CHANGED_TIMES = 0.2, 1.5  # as far from its own kind, and as many times nearer to another of its font
 BROKEN = 0.5  # as far from its own kind: covered, cut
+ODD = 0.08  # as far from its own kind, it is held against the plain fonts by itself
 MOST_APART = 0.1  # on the average of a block
 LEAST_HEIGHT = 4.0  # pixels of a glyph; a hyphen is another one wherever its edges fall between pixels
 
@@ -92,10 +93,7 @@ class Judge:
         suspects = np.flatnonzero(own > SUSPECT)
         other = np.full(len(kinds), np.inf, np.float32)
         other[suspects] = table().others(of_kind[suspects], typical[suspects])
-        another = np.where(of_kind >= IDEOGRAPHS, ANOTHER_IDEOGRAPH, ANOTHER)
-        matters = _matters(of_kind) | np.isin(of_kind, [ord(sign) for sign in IN_NUMBERS])
-        wrong = own > np.where(matters, FOREIGN, FOREIGN_SIGN)
-        wrong |= matters & (own > another) & (own > TIMES * other)
+        wrong = _wrong(of_kind, own, other)
         evidence = np.where(known, _evidence(of_kind, own), 0)
         for font in np.unique(font_of):
             mine = (font_of == font) & known
@@ -104,6 +102,10 @@ class Judge:
         seen = Shapes.seen(codes[at], zones, place)
         apart = np.where(boxes[:, 3] - boxes[:, 1] >= LEAST_HEIGHT, pairwise(seen, typical[kind]), 0)
         changed = _changed(apart, kind, font_of, seen, typical)
+        odd = np.flatnonzero((apart > ODD) & (counts[kind] > 1))  # two shapes for a character make a middling kind
+        changed[odd] |= _wrong(
+            codes[at][odd], table().own(codes[at][odd], seen[odd]), table().others(codes[at][odd], seen[odd])
+        )
         self._apart[at] = apart
         self.doubts[Doubt.SHAPES][at] = wrong[kind] | changed
         self._evidence[at] = evidence[kind]
@@ -142,6 +144,14 @@ class Judge:
         thin = np.minimum(width, height) <= max(2.0, RULE_THICKNESS * em)
         rule = thin & (np.maximum(width, height) >= RULE_LENGTH * em)
         return bool(((area > SPECK) & ~rule).any())
+
+
+def _wrong(codes: np.ndarray, own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Which shapes are not those of ``codes``, by how far they are from their ``own`` and from ``other`` characters."""
+    another = np.where(codes >= IDEOGRAPHS, ANOTHER_IDEOGRAPH, ANOTHER)
+    matters = _matters(codes) | np.isin(codes, [ord(sign) for sign in IN_NUMBERS])
+    found = own > np.where(matters, FOREIGN, FOREIGN_SIGN)
+    return found | (matters & (own > another) & (own > TIMES * other))
 
 
 def _changed(apart: np.ndarray, kind: np.ndarray, font_of: np.ndarray, seen: Shapes, typical: Shapes) -> np.ndarray:

@@ -10,9 +10,12 @@ import numpy as np
 import pikepdf
 import pytest
 from pikepdf import Array, Dictionary, Name
+from PIL import Image
 
+from docparser.own_text.characters import CHARACTER, STYLE, Characters
 from docparser.own_text.doubts import Doubt
 from docparser.own_text.page_text import OwnText
+from docparser.own_text.shapes import TABLE, UNITS, ZONES
 from tests.support.born_digital import own_text, pdf, printed, text
 
 SEEN = "The contract ends on 31 March 2026; the sum of 4,500 euros is due."
@@ -170,3 +173,36 @@ def test_what_is_true_is_taken(name):
     (block,) = page.blocks([(left - 4, top - 4, right + 4, bottom + 4)])
     assert block.doubts == () and block.text == f"{SEEN} {MORE}"
     assert not page.hidden and [piece.true for piece in page.outside([])] == [True]
+
+
+IDEOGRAPHS = "合同自签字之日起生效双方各执一份共二十四页金额为人民币壹万元整"
+
+
+def _size(place: np.ndarray, side: int) -> tuple[int, int]:
+    """Pixels of a glyph's height and width."""
+    return max(1, round((place[0] - place[1]) * side)), max(1, round(place[2] * side))
+
+
+def columns_of_print(said: str) -> OwnText:
+    """IDEOGRAPHS, drawn from top to bottom as the table has their shapes, and said to be ``said``."""
+    side = 24
+    with np.load(TABLE) as found:
+        packed, codes, places = found["zones"], found["code"], found["place"] / UNITS
+    zones = np.stack([packed >> 4, packed & 15], 2).reshape(-1, ZONES, ZONES) * 17
+    pixels = np.full((1000, 1000, 3), 255, np.uint8)
+    each = np.zeros(len(said), CHARACTER)
+    for place, (drawn, letter) in enumerate(zip(IDEOGRAPHS, said, strict=True)):
+        row = int(np.searchsorted(codes, ord(drawn)))
+        top, (height, width) = 100 + 26 * place, _size(places[row], side)
+        ink = np.asarray(Image.fromarray(zones[row]).resize((width, height), Image.Resampling.BOX))
+        pixels[top : top + height, 500 : 500 + width] = 255 - ink[:, :, None]
+        each[place] = (ord(letter), (500, top, 500 + width, top + height), (500, top + height), 0, 0)
+    return OwnText(Characters(each, np.array([(0, side, 0, 400, 255, 0)], STYLE)), pixels)
+
+
+def test_ideographs_have_shapes_too():
+    (true,) = columns_of_print(IDEOGRAPHS).blocks([PAGE])
+    assert true.doubts == () and true.text == IDEOGRAPHS and true.lines[0].down
+    for said in (IDEOGRAPHS[::-1], IDEOGRAPHS.replace("壹", "贰"), IDEOGRAPHS.replace("十", "百")):
+        (lie,) = columns_of_print(said).blocks([PAGE])
+        assert Doubt.SHAPES in lie.doubts, said
