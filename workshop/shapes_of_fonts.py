@@ -80,19 +80,20 @@ def ideographs() -> list[int]:
 def shape(font: ImageFont.FreeTypeFont, code: int, missing: bytes) -> np.ndarray | None:
     """A row of SHAPE; None for a glyph that the font lacks, or that draws nothing."""
     text = chr(code)
-    left, top, right, bottom = (round(side) for side in font.getbbox(text, anchor="ls"))
+    _, top, _, _ = (round(side) for side in font.getbbox(text, anchor="ls"))
     mask = font.getmask(text)
-    if right <= left or bottom <= top or 0 in mask.size or bytes(mask) == missing:
+    if 0 in mask.size or bytes(mask) == missing:
         return None
-    width, height = mask.size
-    picture = Image.frombytes("L", mask.size, bytes(mask)).crop(Image.frombytes("L", mask.size, bytes(mask)).getbbox())
-    zones = np.asarray(picture.convert("F").resize((ZONES, ZONES), Image.Resampling.BOX))
-    if zones.max() <= 0:
+    picture = Image.frombytes("L", mask.size, bytes(mask))
+    edges = picture.getbbox()  # the mask reaches down to the baseline, also under a glyph that stands above it
+    if edges is None:
         return None
+    zones = np.asarray(picture.crop(edges).convert("F").resize((ZONES, ZONES), Image.Resampling.BOX))
     row = np.zeros(1, SHAPE)
     row["code"] = code
     row["zones"] = np.rint(zones.reshape(-1) / zones.max() * LEVELS)
-    row["place"] = np.clip(np.rint(np.array([-top, -bottom, right - left]) / EM * UNITS), -128, 127)
+    place = np.array([-top - edges[1], -top - edges[3], edges[2] - edges[0]])
+    row["place"] = np.clip(np.rint(place / EM * UNITS), -128, 127)
     return row
 
 

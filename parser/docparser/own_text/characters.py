@@ -10,6 +10,7 @@ import numpy as np
 
 MOST_CHARACTERS = 50_000  # of a page; the densest of real pages has some 15,000
 MOST_STYLES = 5_000
+FURTHEST = 1e6  # pixels from the page's corner; what stands further away is left out
 
 # One row for each character. Boxes and origins are pixels of the rendered page, from its upper left corner.
 CHARACTER = np.dtype(
@@ -92,11 +93,11 @@ class Characters:
         if characters and not (
             found.each["style"].max() < styles
             and found.each["code"].max() <= 0x10FFFF
-            and np.isfinite(found.each["box"]).all()
-            and np.isfinite(found.each["origin"]).all()
+            and (np.abs(found.each["box"]) <= FURTHEST).all()
+            and (np.abs(found.each["origin"]) <= FURTHEST).all()
         ):
             raise ForeignBytes("characters out of bounds")
-        if not (np.isfinite(found.styles["size"]).all() and np.isfinite(found.styles["angle"]).all()):
+        if not ((np.abs(found.styles["size"]) <= FURTHEST) & (np.abs(found.styles["angle"]) <= 360)).all():
             raise ForeignBytes("styles out of bounds")
         return found
 

@@ -15,6 +15,7 @@ from pypdfium2 import raw as pdfium
 from docparser.own_text.characters import (
     AFTER_BLANK,
     CHARACTER,
+    FURTHEST,
     HYPHEN,
     MOST_CHARACTERS,
     MOST_STYLES,
@@ -37,7 +38,10 @@ def characters_of(page: pypdfium2.PdfPage, width: int, height: int) -> Character
         return Characters.none()
     try:
         count = pdfium.FPDFText_CountChars(text)
-        return _read(text, count, _to_pixels(page, width, height)) if count > 0 else Characters.none()
+        left, bottom, right, top = page.get_bbox()
+        if count <= 0 or not (right > left and top > bottom):
+            return Characters.none()
+        return _read(text, count, _to_pixels(page, width, height))
     finally:
         pdfium.FPDFText_ClosePage(text)
 
@@ -111,7 +115,8 @@ def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
     found["box"] = np.stack([xs.min(1), ys.min(1), xs.max(1), ys.max(1)], 1)
     x, y = places[:, 4], places[:, 5]
     found["origin"] = np.stack([a * x + c * y + e, b * x + d * y + f], 1)
-    return Characters(found, styles.table(), complete)
+    near = (np.abs(found["box"]) <= FURTHEST).all(1) & (np.abs(found["origin"]) <= FURTHEST).all(1)
+    return Characters(found[near], styles.table(), complete)
 
 
 def _unmapped_ones(handle: int | None, drawn: list[tuple[int, int]], codes: list[int]) -> list[int]:
@@ -160,7 +165,7 @@ class _Styles:
         mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
         style = (
             number,
-            round(size, 2) if math.isfinite(size) else 0.0,
+            round(size, 2) if size <= FURTHEST else 0.0,
             round(angle, 1) if math.isfinite(angle) else 0.0,
             min(max(weight, 0), 1000),
             red << 24 | green << 16 | blue << 8 | opacity,

@@ -18,6 +18,7 @@ LEVELS = 15  # of a zone in the table: four bits
 UNITS = 64  # of an em, in which the table has places
 TABLE = Path(__file__).with_name("glyph_shapes.npz")
 PLACE_COUNTS = 0.3  # an em of height or width against the whole difference of two pictures
+SAME_HEIGHT, HEIGHT_COUNTS = 0.1, 2.0  # ems by which fonts differ in tops and bottoms; beyond, each em counts so much
 IDEOGRAPHS = 0x2E80  # from here on, a glyph's height counts and not where it stands: columns have no baseline
 ALIKE = ("Il1|!i", "O0", "cC", "kK", "pP", "sS", "uU", "vV", "wW", "xX", "zZ", "'`,", '"', "-_")
 FACES = {ord(letter): ord(letters[0]) for letters in ALIKE for letter in letters}
@@ -60,14 +61,20 @@ def distances(some: Shapes, others: Shapes) -> np.ndarray:
     lengths = (some.zones**2).sum(1)[:, None] + (others.zones**2).sum(1)[None]
     found = lengths / 2 - some.zones @ others.zones.T
     for side in range(3):
-        found += PLACE_COUNTS * np.abs(some.place[:, side, None] - others.place[None, :, side])
+        found += _of_place(np.abs(some.place[:, side, None] - others.place[None, :, side]), side)
     return found
 
 
 def pairwise(some: Shapes, others: Shapes) -> np.ndarray:
     """``distances`` of the first to the first, the second to the second, and so on."""
-    places = np.abs(some.place - others.place).sum(1)
-    return ((some.zones - others.zones) ** 2).sum(1) / 2 + PLACE_COUNTS * places
+    apart = np.abs(some.place - others.place)
+    places = sum(_of_place(apart[:, side], side) for side in range(3))
+    return ((some.zones - others.zones) ** 2).sum(1) / 2 + places
+
+
+def _of_place(apart: np.ndarray, side: int) -> np.ndarray:
+    """What a difference of places, in ems, adds to a distance: small letters and capitals differ in little else."""
+    return PLACE_COUNTS * apart + (HEIGHT_COUNTS * np.maximum(apart - SAME_HEIGHT, 0) if side < 2 else 0)
 
 
 class Table:

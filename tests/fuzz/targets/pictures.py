@@ -15,6 +15,8 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.pdf import PdfReader
 from docparser.documents.spool import spooled
 from docparser.errors import DocumentTooLarge, InvalidDocument
+from docparser.own_text.characters import Characters
+from docparser.own_text.page_text import OwnText
 from docparser.settings import Settings
 from file_types import HEAD_BYTES, format_of
 from tests.fuzz.verdict import Broken
@@ -36,7 +38,8 @@ def target(data: bytes) -> None:
 
 
 def read(data: bytes, found: str) -> None:
-    """Every page that a service would read. Raises Broken for pixels that are not what the contract says."""
+    """Every page that a service would read, with its own text. Raises Broken for pixels that are not what the contract
+    says."""
     from pathlib import Path
 
     try:
@@ -44,7 +47,10 @@ def read(data: bytes, found: str) -> None:
             pdf = PdfReader()
             count = pdf.count_pages(document) if found == "PDF" else count_frames(document, LIMITS)
             for index in range(min(count, 3)):
-                page = pdf.read_page(document, index, LIMITS) if found == "PDF" else read_frame(document, index, LIMITS)
+                if found == "PDF":
+                    page = pdf.read_page(document, index, LIMITS, own_text=True)
+                else:
+                    page = read_frame(document, index, LIMITS)
                 pixels = page.pixels
                 if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
                     raise Broken("a page is uint8 [height, width, 3]")
@@ -53,6 +59,8 @@ def read(data: bytes, found: str) -> None:
                 height, width = pixels.shape[:2]
                 if height * width > LIMITS.max_image_pixels:
                     raise Broken("a page is no larger than the operator allows")
+                if page.characters is not None:
+                    OwnText(Characters.from_bytes(page.characters.to_bytes()), pixels).outside([])
     except (InvalidDocument, DocumentTooLarge):
         pass
 
