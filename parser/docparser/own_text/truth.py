@@ -24,7 +24,7 @@ LEAST_EM = 7.0  # pixels; smaller print cannot be told apart
 MOST_SLANT = 2.0  # degrees
 LEAST_INK = 32  # levels of grey in the blackest part of a glyph
 
-# Distances of ``shapes``; the figures behind them are those of decision 0234.
+# Distances of ``shapes``; the figures behind them are in decision 0237.
 SUSPECT = 0.2  # above it, the other characters are looked at too
 # As far from its own character, and as many times nearer to another: another one. Ideographs vary more, in ways that
 # look like others of the many that there are.
