@@ -66,7 +66,7 @@ def pages_of(path: Path, most: int) -> Iterator[tuple[Characters, np.ndarray, di
     """Some pages with text, evenly over the file: characters, pixels, and milliseconds of rendering and reading."""
     document = pypdfium2.PdfDocument(path)
     try:
-        for index in np.unique(np.linspace(0, len(document) - 1, most + 2).astype(int))[1:-1].tolist():
+        for index in np.unique(np.linspace(0, len(document) - 1, most + 2)[1:-1].astype(int)).tolist():
             times = [time.process_time()]
             page = document[index]
             bitmap = page.render(scale=SCALE, prefer_bgrx=False, maybe_alpha=False).to_numpy()

@@ -193,7 +193,8 @@ def columns_of_print(said: str) -> OwnText:
     each = np.zeros(len(said), CHARACTER)
     for place, (drawn, letter) in enumerate(zip(IDEOGRAPHS, said, strict=True)):
         row = int(np.searchsorted(codes, ord(drawn)))
-        top, (height, width) = 100 + 26 * place, _size(places[row], side)
+        height, width = _size(places[row], side)
+        top = 100 + 26 * place + (side - height) // 2
         ink = np.asarray(Image.fromarray(zones[row]).resize((width, height), Image.Resampling.BOX))
         pixels[top : top + height, 500 : 500 + width] = 255 - ink[:, :, None]
         each[place] = (ord(letter), (500, top, 500 + width, top + height), (500, top + height), 0, 0)
