@@ -25,10 +25,11 @@ MOST_SLANT = 2.0  # degrees
 LEAST_INK = 32  # levels of grey in the blackest part of a glyph
 
 # Distances of ``shapes``; the figures behind them are in decision 0237.
-SUSPECT = 0.2  # above it, the other characters are looked at too
+SUSPECT = 0.17  # above it, the other characters are looked at too
 # As far from its own character, and as many times nearer to another: another one. Ideographs vary more, in ways that
 # look like others of the many that there are.
-ANOTHER, ANOTHER_IDEOGRAPH, TIMES = 0.2, 0.32, 2.0
+ANOTHER, TIMES = 0.17, 1.7
+ANOTHER_IDEOGRAPH, TIMES_IDEOGRAPH = 0.32, 2.0
 FOREIGN, FOREIGN_SIGN = 0.6, 0.9  # as far: none that is known; signs vary more than letters and what is in numbers
 IN_NUMBERS = ".,-+%:/\u2212"
 LIKE, UNLIKE = 0.09, 0.55  # what a true and a wrong name come to, mostly
@@ -148,10 +149,12 @@ class Judge:
 
 def _wrong(codes: np.ndarray, own: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Which shapes are not those of ``codes``, by how far they are from their ``own`` and from ``other`` characters."""
-    another = np.where(codes >= IDEOGRAPHS, ANOTHER_IDEOGRAPH, ANOTHER)
+    ideograph = codes >= IDEOGRAPHS
+    least = np.where(ideograph, ANOTHER_IDEOGRAPH, ANOTHER)
+    nearer = own > np.where(ideograph, TIMES_IDEOGRAPH, TIMES) * other
     matters = _matters(codes) | np.isin(codes, [ord(sign) for sign in IN_NUMBERS])
     found = own > np.where(matters, FOREIGN, FOREIGN_SIGN)
-    return found | (matters & (own > another) & (own > TIMES * other))
+    return found | (matters & (own > least) & nearer)
 
 
 def _changed(apart: np.ndarray, kind: np.ndarray, font_of: np.ndarray, seen: Shapes, typical: Shapes) -> np.ndarray:
