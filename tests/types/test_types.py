@@ -26,6 +26,7 @@ PARSER_BENCHMARKS = (
     "bench_layout",
     "bench_parser",
     "bench_slow_documents",
+    "bench_text_modes",
     "profile_page",
     "soak_parser",
 )

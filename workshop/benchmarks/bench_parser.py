@@ -35,6 +35,7 @@ from parser_bench.processes import OPENER, Server, our_parser, paddlex, say, sim
 from parser_bench.simulated_vlm import MODEL
 
 DOCUMENTS = 8
+TEXT_LAYER = ("check", "repair", "prefer")
 SECONDS_PER_CALL = 0.12 + 60 / 50  # of the simulated VLM
 SLOTS = 64  # requests at a time on each of its dies
 
@@ -101,6 +102,7 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
     starters: dict[str, Callable[[], Server]] = {
         "ours": ours,
         "with_confidence": lambda: ours(name="with_confidence", confidence=True),
+        **{mode: functools.partial(ours, name=mode, text_layer=mode) for mode in TEXT_LAYER},
         "ours_layout_server": lambda: ours(
             name="ours_layout_server",
             layout_url=options.layout_url or stack.enter_context(simulated_layout(options.layout, folder)),
@@ -207,8 +209,16 @@ def main(words: list[str]) -> int:
         "--servers",
         nargs="+",
         default=["ours", "paddlex_default", "paddlex_concurrent"],
-        choices=("ours", "ours_layout_server", "with_confidence", "paddlex_default", "paddlex_concurrent"),
-        help="with_confidence is ours with PARSER_CONFIDENCE=1",
+        choices=(
+            "ours",
+            "ours_layout_server",
+            "with_confidence",
+            *TEXT_LAYER,
+            "paddlex_default",
+            "paddlex_concurrent",
+        ),
+        help="with_confidence is ours with PARSER_CONFIDENCE=1; check, repair, prefer with that PARSER_TEXT_LAYER, "
+        "which is off in the others",
     )
     parser.add_argument(
         "--against", metavar="DIR", type=Path, help="another checkout of this repository, whose parser takes part"

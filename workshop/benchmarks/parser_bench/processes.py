@@ -206,10 +206,11 @@ def our_parser(
     confidence: bool = False,
     layout_url: str = "",
     small_print: str = "auto",
+    text_layer: str = "off",
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
     if they are None. ``confidence``: whether it asks the VLM for log-probabilities. ``layout_url``: its layout server.
-    ``small_print``: whether blocks are read in small pieces.
+    ``small_print``: whether blocks are read in small pieces. ``text_layer``: what pages' own text is for.
     """
     port = free_port()
     env = {
@@ -221,6 +222,7 @@ def our_parser(
         "PARSER_LOG_LEVEL": "warning",
         "PARSER_DATA_DIR": str(folder / f"data-{name}"),
         "PARSER_SMALL_PRINT": small_print,
+        "PARSER_TEXT_LAYER": text_layer,
     }
     env |= {"PARSER_CONFIDENCE": "1"} if confidence else {}
     env |= {"LAYOUT_URL": layout_url} if layout_url else {}
