@@ -61,7 +61,7 @@ def doubts(pruned: dict[str, Any]) -> list[Doubt]:
         Doubt(
             int(block.get("block_id", number)),
             str(block.get("block_label")),
-            None if block.get("confidence") is None else float(block["confidence"]),
+            *(None if block.get(name) is None else float(block[name]) for name in ("confidence", "agreement")),
         )
         for number, block in enumerate(pruned.get("parsing_res_list") or [])
         if block.get("doubtful")

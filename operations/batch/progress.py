@@ -144,8 +144,10 @@ def plural(count: int, what: str) -> str:
 
 def told(doubt: Doubt) -> str:
     """A doubtful block in words."""
-    why = "cut" if doubt.confidence is None else f"{doubt.confidence:.2f}"
-    return f"block {doubt.block} ({doubt.label}, {why})"
+    known = [] if doubt.confidence is None else [f"{doubt.confidence:.2f}"]
+    if doubt.agreement is not None:
+        known.append(f"agrees by {doubt.agreement:.2f}")
+    return f"block {doubt.block} ({doubt.label}, {', '.join(known) or 'cut'})"
 
 
 def duration(seconds: float) -> str:

@@ -30,12 +30,13 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A block of whose text the VLM was not sure, by its number in the page's JSON; `confidence` is None of a text that
-    was cut because it repeated itself."""
+    """A block of whose text the VLM was not sure, or which is not what the page says itself, by its number in the
+    page's JSON. `agreement` is None where the page says nothing; without a `confidence` either, the text was cut."""
 
     block: int
     label: str
     confidence: float | None
+    agreement: float | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ BLOCK = pyarrow.struct(
         ("box", pyarrow.list_(pyarrow.float32())),
         ("order", pyarrow.int32()),
         ("confidence", pyarrow.float32()),
+        ("source", pyarrow.string()),  # vlm, or page: its own text
+        ("agreement", pyarrow.float32()),
     ]
 )
 SCHEMA = pyarrow.schema(
@@ -74,5 +76,5 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
         "text": block.get("block_content"),
         "box": block.get("block_bbox"),
         "order": block.get("block_order"),
-        "confidence": block.get("confidence"),
+        **{name: block.get(name) for name in ("confidence", "source", "agreement")},
     }

@@ -76,6 +76,16 @@ def test_a_chunk_with_a_doubtful_block_says_so():
     assert not any(chunk["doubtful"] for chunk in chunks(page(("text", "of an answer without confidence"))))
 
 
+def test_a_chunk_says_whose_its_text_is():
+    entry = page(("doc_title", "Wells"), ("text", "One."), ("table", table(HEAD, row("a", "b"))), ("text", "Two."))
+    blocks, told = entry["prunedResult"]["parsing_res_list"], (("page", None), ("vlm", 0.7), ("vlm", 0.9), (None, None))
+    for block, (source, agreement) in zip(blocks, told, strict=True):
+        block |= {"source": source, "agreement": agreement}
+    assert [(chunk.get("sources"), chunk.get("agreement")) for chunk in chunks(entry)] == [
+        (["vlm"], 0.7), (["vlm"], 0.9), (None, None),
+    ]  # fmt: skip
+
+
 def test_levels_of_the_markdown_count_and_headings_alone_are_not_lost():
     found = chunks(
         page(("doc_title", "Wells"), ("paragraph_title", "A"), ("paragraph_title", "B"), ("text", "b"),

@@ -132,7 +132,7 @@ def test_doubtful_blocks_are_counted_and_listed(parse, archive, parser):
     assert "doubtful: book.pdf, page 1: block 1 (text, 0.42), block 2 (text, cut)" in done.stdout
     assert "3 parsed" in done.stdout and "0 incomplete. Doubtful blocks: 3." in done.stdout
     report = archive.parent / "out/report.json"
-    first = {"page": 1, "block": 1, "label": "text", "confidence": 0.4199}
+    first = {"page": 1, "block": 1, "label": "text", "confidence": 0.4199, "agreement": None}
     (document,) = json.loads(report.read_text())["documents"]
     assert document["doubtful"][0] == first and [one["page"] for one in document["doubtful"]] == [1, 1, 3]
 

@@ -30,11 +30,12 @@ def page_of(
     text: str | None = None,
     outlines: dict[int, list] | None = None,
     doubtful: dict[int, float | None] | None = None,
+    told: dict[int, dict[str, Any]] | None = None,
     **pruned: Any,
 ) -> str:
     """``text``: what a VLM that writes Markdown reads, all of it in the second block; then the picture is not named as
     that of a block. ``outlines``: polygons of blocks by their index; ``doubtful``: confidences of those that are, by
-    their index. ``pruned``: further keys of the page's prunedResult."""
+    their index; ``told``: further members of blocks. ``pruned``: further keys of the page's prunedResult."""
     blocks: list[dict[str, Any]] = [
         {"block_label": label, "block_bbox": box, "block_content": content, "block_polygon_points": outline}
         for (label, box, content), outline in zip(BLOCKS, map((outlines or {}).get, range(len(BLOCKS))), strict=True)
@@ -47,4 +48,6 @@ def page_of(
         pruned = {"model_settings": {"prompt_label": "document"}, **pruned}
     for index, confidence in (doubtful or {}).items():
         blocks[index] |= {"confidence": confidence, "doubtful": True}
+    for index, members in (told or {}).items():
+        blocks[index] |= members
     return json.dumps({**said, "blocks": blocks, "pruned": pruned})

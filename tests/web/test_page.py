@@ -103,6 +103,18 @@ def test_outlines_are_drawn_where_blocks_have_them(site, says, file):
     expect(page.locator(".row[aria-current] .sheetpage polygon").first).to_be_hidden()
 
 
+def test_blocks_say_that_their_text_is_the_files_own(site, says, file):
+    differs = {"source": "vlm", "agreement": 0.918, "doubtful": True}
+    says(page_of(told={0: {"source": "page", "agreement": None, "doubtful": False}, 1: differs}))
+    page = site.open()
+    page.set_input_files("#files", file())
+    labels = ["document title, the file's own text, block 1",
+              "text, agrees with the file's own text by 91 %, doubtful, block 2"]  # fmt: skip
+    for index, label in enumerate(labels):
+        expect(page.locator(f'.box[data-index="{index}"]')).to_have_attribute("aria-label", label)
+    expect(page.locator(".box[data-own]")).to_have_count(1)
+
+
 def test_doubtful_blocks_are_marked_by_more_than_a_colour(site, says, file):
     says(page_of(doubtful={0: 0.4199, 2: None}))
     page = site.open()

@@ -45,13 +45,15 @@ class Box:
 @dataclasses.dataclass(frozen=True)
 class Block:
     """``boxes``: PaddleX may join blocks before it asks the VLM, whose text is then that of several boxes in order.
-    ``doubtful``: as the answer says. ``markdown``: the VLM was asked to write Markdown."""
+    ``doubtful``, ``source``, ``agreement``: as the answer says. ``markdown``: the VLM was asked to write Markdown."""
 
     label: str
     boxes: tuple[Box, ...]
     content: str
     doubtful: bool = False
     markdown: bool = False
+    source: str | None = None
+    agreement: float | None = None
 
     @property
     def plain(self) -> str:
@@ -76,7 +78,8 @@ def all_blocks(pruned: dict[str, Any]) -> Iterator[Block]:
         own = [Box(*map(float, block["block_bbox"]))]
         if content:
             own = boxes.pop(block.get("group_id", number), own)
-        yield Block(label, tuple(own), content, block.get("doubtful") is True, markdown)
+        doubtful, agreement = block.get("doubtful") is True, block.get("agreement")
+        yield Block(label, tuple(own), content, doubtful, markdown, block.get("source"), agreement)
 
 
 def unmarked(text: str) -> str:

@@ -77,12 +77,15 @@ def _chunks(items: Iterator[Item], most: int) -> Iterator[dict[str, Any]]:
 
 def _chunk(kind: str, path: list[tuple[int, Item]], text: str, places: Iterable[Place]) -> dict[str, Any]:
     unique = list(dict.fromkeys(places))
+    sources = sorted({place.source for place in unique if place.source})
+    agreements = [place.agreement for place in unique if place.agreement is not None]
     return {
         "kind": kind,
         "headings": [" ".join(heading.text.split()) for _, heading in path],
         "text": text,
         "tokens": estimate(text),
         "doubtful": any(place.doubtful for place in unique),
+        **({"sources": sources, "agreement": min(agreements, default=None)} if sources else {}),
         "pages": sorted({place.page for place in unique}),
         "boxes": [
             {

@@ -16,13 +16,16 @@ from docparser.convert.table_joins import goes_on, joined_table
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A box on page ``page`` (from 1), which is ``size`` (width, height) pixels large; whether its text is doubtful."""
+    """A box on page ``page`` (from 1), which is ``size`` (width, height) pixels large; what the answer says of its
+    text."""
 
     page: int
     label: str
     box: Box
     size: tuple[float, float]
     doubtful: bool = False
+    source: str | None = None
+    agreement: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +79,8 @@ def _items(number: int, entry: dict[str, Any]) -> Iterator[Item]:
     for block in blocks_of(pruned):
         if block.label in ignored:
             continue
-        places = tuple(Place(number, block.label, box, size, block.doubtful) for box in block.boxes)
+        said = block.doubtful, block.source, block.agreement
+        places = tuple(Place(number, block.label, box, size, *said) for box in block.boxes)
         tables, after = tables_of(block)
         for table in tables:
             yield Item("", places, table=plain(table))

@@ -39,6 +39,10 @@ export function boxes(pruned) {
       box.dataset.doubtful = true;
       say(box, "block.doubtful", { label, number, doubt: doubt(block) }, "label"); // what is seen is in what is heard
       say(tag, "block.tag.doubtful", { label, doubt: doubt(block) });
+    } else if (block.source === "page") {
+      box.dataset.own = true;
+      say(box, "block.own", { label, number }, "label");
+      say(tag, "block.tag.own", { label });
     } else {
       say(box, "block", { label, number }, "label");
       say(tag, "block.tag", { label });
@@ -53,7 +57,10 @@ export function boxes(pruned) {
 }
 
 /** How doubtful a block is, for `say`. */
-const doubt = ({ confidence }) => (typeof confidence === "number" ? ["doubt.share", { share: Math.floor(100 * confidence) }] : ["doubt.cut"]);
+const doubt = ({ agreement, confidence }) => {
+  if (typeof confidence === "number") return ["doubt.share", { share: Math.floor(100 * confidence) }];
+  return typeof agreement === "number" ? ["doubt.agreement", { share: Math.floor(100 * agreement) }] : ["doubt.cut"];
+};
 
 /** How many blocks are doubtful. */
 export const doubts = (pruned) => pruned.parsing_res_list.filter((block) => block.doubtful).length;

@@ -129,9 +129,12 @@ export default {
   "blocks.group": "Blocks of the page; the up and down arrow keys move between them",
   "block.tag": "{label}",
   "block.tag.doubtful": "{label}, {doubt}",
+  "block.tag.own": "{label}, the file's own text",
   block: "{label}, block {number}",
   "block.doubtful": "{label}, {doubt}, doubtful, block {number}",
+  "block.own": "{label}, the file's own text, block {number}",
   "doubt.share": "confidence {share} %",
+  "doubt.agreement": "agrees with the file's own text by {share} %",
   "doubt.cut": "the text was cut",
   "text.doubtful": "Doubtful text: {doubt}",
   doubtful: {
@@ -226,6 +229,9 @@ export default {
   "note.nonsense": "Page {number}: what was read looks like no text. See whether the page stands upright and is sharp.",
   "note.blank": "Page {number} is blank.",
   "note.dark": "Page {number} is dark all over.",
+  "note.differs": "Page {number}: what was read differs from the file's own text.",
+  "note.outside": "Page {number}: the file has text in no block, which was not read.",
+  "note.hidden": "Page {number}: the file has text that is not seen on the page; it was left out.",
   "note.other": "The service has a note on page {number}.",
 
   "job.failed": "This document could not be parsed.",
