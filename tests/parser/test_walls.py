@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "layout.operators": set(),
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings"},
-    "page": {"contract", "errors", "layout", "sandbox", "settings", "vlm", "weights"},
+    "page": {"contract", "errors", "layout", "own_text", "sandbox", "settings", "vlm", "weights"},
     "small_print": {"page", "vlm"},
     "whole_page": {"contract", "errors", "layout", "page", "settings", "vlm", "weights"},
     "worker": {
@@ -48,6 +48,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "layout",
         "logs",
+        "own_text",
         "page",
         "sandbox",
         "settings",

@@ -130,6 +130,12 @@ class Block(TypedDict):
     block_polygon_points: NotRequired[list[list[float]]]
     confidence: NotRequired[Annotated[float | None, Field(ge=0, le=1)]]
     doubtful: NotRequired[bool]
+    source: NotRequired[
+        Annotated[str | None, Field(description="Whose letters: vlm, or page (its own text); null: no text.")]
+    ]
+    agreement: NotRequired[
+        Annotated[float | None, Field(ge=0, le=1, description="Of the VLM's text with the page's own.")]
+    ]
 
 
 @paddlex
@@ -233,6 +239,8 @@ class Chunk(TypedDict):
     text: str
     tokens: int
     doubtful: NotRequired[bool]
+    sources: NotRequired[Annotated[list[str], Field(description="Of its blocks.")]]
+    agreement: NotRequired[Annotated[float | None, Field(description="The least of its blocks.")]]
     pages: list[int]
     boxes: list[ChunkBox]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from docparser.contract.schemas import OutputOptions, ParseOptions, RestructureRequest
+from docparser.contract.schemas import OutputOptions, ParseOptions, RestructureRequest, TextLayer
 
 # request field -> keyword of the pipeline's predict()
 PREDICT_KEYWORDS = {
@@ -57,18 +57,20 @@ class RestructureOptions:
 
 @dataclasses.dataclass(frozen=True)
 class PageOptions:
-    """Options of one page. ``restructure`` is None unless the pages are joined when all are parsed."""
+    """Options of one page. ``restructure`` is None unless the pages are joined when all are parsed. ``text_layer``:
+    what its own text is for; None: as the service has it."""
 
     predict: dict[str, Any]
     answer: AnswerOptions
     restructure: RestructureOptions | None = None
+    text_layer: TextLayer | None = None
 
 
 def page_options(options: ParseOptions, *, visualize_by_default: bool) -> PageOptions:
     predict = {keyword: getattr(options, field) for field, keyword in PREDICT_KEYWORDS.items()}
     visualize = visualize_by_default if options.visualize is None else options.visualize
     restructure = restructure_options(options) if options.restructurePages else None
-    return PageOptions(predict, answer_options(options, visualize=visualize), restructure)
+    return PageOptions(predict, answer_options(options, visualize=visualize), restructure, options.textLayer)
 
 
 def answer_options(options: OutputOptions, *, visualize: bool) -> AnswerOptions:

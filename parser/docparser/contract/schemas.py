@@ -47,6 +47,7 @@ VLM_EXTRA_ARGS = {"min_pixels", "max_pixels"} | {
 }
 
 MergeMode = Literal["large", "small", "union"]
+TextLayer = Literal["off", "check", "repair", "prefer"]
 Probability = Annotated[float, Field(ge=0, le=1)]
 # Wider than anybody needs, and narrow enough that no value makes a page cost many times what it is worth: a ratio of
 # 1e308 makes every block's crop the whole page, and a temperature of that size divides all logits away.
@@ -207,6 +208,12 @@ class ParseOptions(OutputOptions):
     ] = None
     restructurePages: bool = False
     visualize: bool | None = None
+    textLayer: TextLayer | None = Field(
+        default=None,
+        description="What a PDF page's own text is for. off: nothing; check: blocks say how far the VLM agrees with "
+        "it; repair: letters that differ are taken from it; prefer: also, plain blocks are not read by the VLM. Text "
+        "that the page does not show counts nowhere.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -225,6 +232,12 @@ class ParseOptions(OutputOptions):
 
 class ParseRequest(ParseOptions, _File):
     """Body of ``POST /layout-parsing``. ``null`` means the service's default, everywhere."""
+
+
+class FileOptions(ParseOptions):
+    """Options of ``POST /parse``, where the service has no default of its own."""
+
+    textLayer: TextLayer | None = "prefer"
 
 
 class Page(BaseModel):

@@ -24,6 +24,7 @@ OF_LAYOUT = (
     "layoutMergeBboxesMode",
     "mergeLayoutBlocks",
     "vlmExtraArgs",
+    "textLayer",
 )
 
 
@@ -79,7 +80,7 @@ class WholePages(Tasks):
         notes = [
             f"{field} has no effect: {self._model}, which is served here, reads whole pages without a layout model."
             for field in OF_LAYOUT
-            if field in asked and getattr(options, field)
+            if field in asked and getattr(options, field) not in (None, False, "off")
         ]
         if options.useLayoutDetection:
             notes.append(

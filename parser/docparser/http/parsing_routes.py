@@ -15,7 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from docparser.contract import strict_json
 from docparser.contract.answers import ParseAnswer, RestructureAnswer
-from docparser.contract.schemas import ParseOptions, ParseRequest, RestructureRequest, describe_errors
+from docparser.contract.schemas import FileOptions, ParseOptions, ParseRequest, RestructureRequest, describe_errors
 from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
@@ -177,8 +177,9 @@ async def _upload(request: Request, pictures: bool) -> AsyncIterator[tuple[str, 
                     "file: missing; send multipart/form-data with a part `file`, like curl -F file=@page.png"
                 )
             defaults = {"visualize": False, "returnMarkdownImages": pictures}
+            kind = FileOptions if request.app.state.settings.text_layer == "auto" else ParseOptions
             try:
-                options = ParseOptions.model_validate(defaults | _options(form))
+                options = kind.model_validate(defaults | _options(form))
             except ValidationError as exc:
                 raise InvalidRequest(f"options: {describe_errors(exc.errors())}") from None
             document = await stack.enter_async_context(request.app.state.intake.from_upload(file.file))

@@ -27,17 +27,21 @@ PLAIN = ("label", "box", "group_id", "polygon_points")
 @dataclasses.dataclass(frozen=True)
 class Answers:
     """Plain data. ``blocks``: of each its fields of PLAIN and ``size`` (height, width); by the block's number its
-    ``texts``, the ``figures`` in it and whether it stands ``inside`` a table; ``pictured``: see ``Blocks``."""
+    ``texts``, the ``figures`` in it and whether it stands ``inside`` a table; ``pictured``: see ``Blocks``; ``exact``:
+    blocks whose texts are the page's own, in which no sign is a mark of the VLM's."""
 
     blocks: list[dict[str, Any]]
     texts: dict[int, str]
     figures: dict[int, dict[str, str]]
     inside: frozenset[int]
     pictured: list[str]
+    exact: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, blocks: Blocks, texts: dict[int, str]) -> Answers:
-        return cls([_plain(block) for block in blocks.cut], texts, blocks.figures, blocks.inside, blocks.pictured)
+    def of(cls, blocks: Blocks, texts: dict[int, str], exact: frozenset[int] = frozenset()) -> Answers:
+        return cls(
+            [_plain(block) for block in blocks.cut], texts, blocks.figures, blocks.inside, blocks.pictured, exact
+        )
 
     def part(self, numbers: list[int], texts: dict[int, str]) -> Answers:
         """Some of the blocks, with ``texts`` of theirs."""
@@ -48,6 +52,7 @@ class Answers:
             {place[number]: self.figures[number] for number in numbers if number in self.figures},
             frozenset(place[number] for number in numbers if number in self.inside),
             self.pictured,
+            frozenset(place[number] for number in numbers if number in self.exact),
         )
 
     def read(self) -> tuple[list[PaddleOCRVLBlock], dict[str, Any]]:
@@ -69,6 +74,8 @@ class Answers:
         pictures = {block.image["path"]: block for block in blocks if block.image is not None}
         for block, figures in ((blocks[number], self.figures[number]) for number in as_text):
             block.label, block.content = TABLE, untokenize_figure_of_table(block.content, figures, pictures)
+        for number in self.exact & self.texts.keys():
+            blocks[number].content = self.texts[number]
         return [block for number, block in enumerate(blocks) if number not in self.inside], spotted
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
@@ -34,7 +35,7 @@ class Blocks:
     of the blocks that the VLM reads. ``figures``: of a table, where its figures' pictures lie, by the tokens painted
     over them. ``paths``: of the blocks that are shown as pictures. ``inside``: of them, those that stand in a table and
     nowhere else. ``pictured``: labels of blocks that are shown as pictures. ``spotting``: texts are asked for with
-    their places.
+    their places. ``further``: blocks that the layout model has not found.
     """
 
     cut: list[dict[str, Any]]
@@ -44,6 +45,19 @@ class Blocks:
     inside: frozenset[int]
     pictured: list[str]
     spotting: bool
+    further: frozenset[int] = frozenset()
+
+    def joined(self, number: int) -> list[int]:
+        """The block and those that were joined to it, whose texts are asked for as one."""
+        group = self.cut[number].get("group_id")
+        if group is None:
+            return [number]
+        return [other for other, block in enumerate(self.cut) if block.get("group_id") == group]
+
+    def join(self, numbers: list[int]) -> None:
+        """From now on the first of these blocks has the text of all, as with those that PaddleX has joined."""
+        for number in numbers:
+            self.cut[number] = self.cut[number] | {"group_id": numbers[0]}
 
     @property
     def shown(self) -> list[int]:
@@ -59,10 +73,16 @@ class Blocks:
 
 
 def blocks_of(
-    page: np.ndarray, found: dict, figures: list[dict], settings: dict[str, Any], options: dict[str, Any]
+    page: np.ndarray,
+    found: dict,
+    figures: list[dict],
+    settings: dict[str, Any],
+    options: dict[str, Any],
+    further: Sequence[Sequence[float]] = (),
 ) -> Blocks:
     """``page``: uint8 ``[height, width, 3]``, blue first; ``found``: its boxes, in reading order; ``figures``: pictures
-    on it, which may stand in tables; ``options``: keywords of ``contract.options``."""
+    on it, which may stand in tables; ``options``: keywords of ``contract.options``; ``further``: boxes of text (left,
+    top, right, bottom) that no block of ``found`` holds."""
     shape_mode = options["layout_shape_mode"]
     unread = [] if settings["use_ocr_for_image_block"] else list(IMAGE_LABELS)
     pictured = [*IMAGE_LABELS, "seal"]
@@ -76,6 +96,7 @@ def blocks_of(
     blocks = cut(page, apart["boxes"], shape_mode)
     if settings["merge_layout_blocks"]:
         blocks = merged(blocks, unread)
+    blocks, added = with_further(page, blocks, further)
     reading = {
         "image_labels": unread,
         "use_chart_recognition": settings["use_chart_recognition"],
@@ -96,7 +117,41 @@ def blocks_of(
         frozenset(number for number, path in paths.items() if path in in_tables),
         pictured,
         spotting,
+        added,
     )
+
+
+def with_further(
+    page: np.ndarray, blocks: list[dict[str, Any]], further: Sequence[Sequence[float]]
+) -> tuple[list[dict[str, Any]], frozenset[int]]:
+    """The blocks with text blocks for the boxes ``further``, each behind the block that stands next above it in its
+    column; and the numbers of these."""
+    if not further:
+        return blocks, frozenset()
+    first = {block.get("group_id"): block for block in reversed(blocks)}  # of each group
+    blocks, added = list(blocks), []
+    for box in further:
+        left, top, right, bottom = (int(side) for side in box)
+        new = {"label": "text", "box": list(box), "img": page[top : bottom + 1, left : right + 1].copy()}
+        blocks.insert(_place(box, [block["box"] for block in blocks]), new)
+        added.append(new)
+    numbers = {id(block): number for number, block in enumerate(blocks)}
+    moved = [
+        block if block.get("group_id") is None else block | {"group_id": numbers[id(first[block["group_id"]])]}
+        for block in blocks
+    ]
+    return moved, frozenset(numbers[id(block)] for block in added)
+
+
+def _place(box: Sequence[float], boxes: list[Sequence[float]]) -> int:
+    """Where a block belongs among others that are in reading order."""
+    middle = (box[1] + box[3]) / 2
+    column = [number for number, other in enumerate(boxes) if other[0] < box[2] and other[2] > box[0]]
+    above = [number for number in column if (boxes[number][1] + boxes[number][3]) / 2 <= middle]
+    if above:
+        return max(above, key=lambda number: (boxes[number][3], number)) + 1
+    below = column or [number for number, other in enumerate(boxes) if other[1] > middle]
+    return min(below, default=len(boxes))
 
 
 def _pixels(options: dict[str, Any]) -> dict[str, int]:

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from docparser.contract.answers import Block
     from docparser.vlm.client import Reply
 
 DIGITS = 4
@@ -46,23 +44,3 @@ class Certainty:
         """Of a text that was joined from two."""
         known = [one.confidence for one in (self, other) if one.confidence is not None]
         return Certainty(min(known, default=None), self.doubtful or other.doubtful)
-
-
-def tell(entries: Iterable[Block], certainties: Iterable[Certainty | None]) -> None:
-    """Add ``confidence`` and ``doubtful`` to the entries of blocks in an answer."""
-    for entry, certainty in zip(entries, certainties, strict=True):
-        if certainty is not None:
-            entry["confidence"], entry["doubtful"] = certainty.confidence, certainty.doubtful
-
-
-def joined(blocks: Iterable[Any], certainties: list[Certainty | None]) -> list[Certainty | None]:
-    """Of the blocks of all pages, after PaddleX has joined pages: it numbered them, and its blocks say which other one
-    got their text (``global_group_id``). A table that got the text of others has the least of their confidences; these
-    have no text left."""
-    found = list(certainties)
-    for block in blocks:
-        own, first = block.global_block_id, block.global_group_id
-        certainty = found[own]
-        if certainty is not None and first != own:
-            found[first], found[own] = certainty.with_other(found[first] or certainty), Certainty()
-    return found

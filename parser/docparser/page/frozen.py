@@ -14,19 +14,18 @@ from PIL import Image
 
 from docparser.page.answers import Answers
 from docparser.page.blocks import Blocks
-from docparser.page.certainty import Certainty
 from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleOCRVLResult, construct_img_path
+from docparser.page.told import Told
 
 BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
 
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """PaddleX's result for a page with its texts, and of each of its blocks how sure the VLM was, where that is
-    told."""
+    """PaddleX's result for a page with its texts, and what else is told of each of its blocks."""
 
     result: PaddleOCRVLResult
-    certainties: list[Certainty | None]
+    told: list[Told]
 
 
 def freeze(
@@ -34,7 +33,7 @@ def freeze(
     blocks: Blocks,
     figures: list[dict],
     answers: Answers,
-    certainties: dict[int, Certainty],
+    told: dict[int, Told],
 ) -> dict[str, Any]:
     """The page as built-in types, numbers of numpy and PIL images (``page.stored``), without Paddle. Its blocks have no
     text; their answers are read when it is thawed. ``found``: PaddleX's fields of the page but for its blocks;
@@ -50,17 +49,12 @@ def freeze(
                 "group_id": blocks.cut[number].get("group_id"),
                 "polygon_points": blocks.cut[number].get("polygon_points"),
                 "image": blocks.picture(number),
-                "certainty": told(certainties.get(number)),
+                **told.get(number, Told()).frozen(),
             }
             for number in blocks.shown
         ],
         "answers": {field.name: getattr(answers, field.name) for field in dataclasses.fields(answers)},
     }
-
-
-def told(certainty: Certainty | None) -> dict[str, Any] | None:
-    """As a frozen block has it."""
-    return None if certainty is None else dataclasses.asdict(certainty)
 
 
 def pictures_of(frozen: dict) -> dict[str, Any]:
@@ -84,14 +78,14 @@ def thaw(frozen: dict, index: int) -> Page:
     else:  # of a page that the VLM read whole
         contents = [fields["content"] for fields in frozen["blocks"]]
     data |= {"input_path": None, "page_index": index, "table_res_list": [], "parsing_res_list": []}
-    certainties = []
+    told = []
     for fields, content in zip(frozen["blocks"], contents, strict=True):
         block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
         block.image = fields["image"]
         block.title_level = fields.get("title_level")  # PaddleX's; None: it finds it out
         data["parsing_res_list"].append(block)
-        certainties.append(None if fields["certainty"] is None else Certainty(**fields["certainty"]))
-    return Page(PaddleOCRVLResult(data), certainties)
+        told.append(Told.thawed(fields))
+    return Page(PaddleOCRVLResult(data), told)
 
 
 def from_client(pruned: dict, index: int) -> dict:

@@ -3,6 +3,8 @@
 
     picture -> upright -> layout -> blocks -> crops and prompts -> requests -> replies by block -> the page
 
+What a PDF's page says itself may be the text of blocks, or repair it (``page.text_layer``).
+
 ``PageLoop.read`` has these steps in this order. PaddleX does what its pipeline would do in each, by the functions of
 ``paddlex_private``; how steps follow each other, and all calls of the VLM, are ours (docs/decisions/0229). What the
 replies come to (tables as HTML, formulas, spotted texts) is put together in a child process: ``page.answers``.
@@ -34,6 +36,8 @@ from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResu
 from docparser.page.question import Sampling
 from docparser.page.reading import PageReading, Picture
 from docparser.page.run import PageRun, Replies
+from docparser.page.text_layer import TextLayer
+from docparser.page.told import Told
 from docparser.page.vlm_calls import VlmCalls
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
@@ -86,10 +90,17 @@ class PageLoop:
         upright, turned = self._upright(page, settings, options)
         layout = self._find_layout(upright, settings, options, run)
         figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
-        blocks = blocks_of(upright, layout, figures, settings, options)
+        own = TextLayer(
+            run.own_text if upright is page else None,  # a page that was turned has other places
+            run.text_layer,
+            layout["boxes"],
+            layout_found=settings["use_layout_detection"],
+        )
+        blocks = blocks_of(upright, {"boxes": own.layout()}, figures, settings, options, own.further())
+        given = own.given(blocks)
         if run.listener is not None:
-            run.listener.laid_out(blocks, settings, upright.shape[1])
-        replies = self._ask(blocks, options, run)
+            run.listener.laid_out(blocks, given, settings, upright.shape[1])
+        replies = self._ask(blocks, given, own, options, run)
         found = {
             "width": upright.shape[1],
             "height": upright.shape[0],
@@ -98,11 +109,14 @@ class PageLoop:
             "layout_det_res": layout,
             "doc_preprocessor_res": turned,
         }
-        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()})
+        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()}, frozenset(given))
         return PageReading(
-            frozen=freeze(found, blocks, figures, answers, self._certainties(blocks, replies)),
+            frozen=freeze(found, blocks, figures, answers, self._told(blocks, replies, own)),
             block_notes=_block_notes(blocks, replies),
-            page_notes=_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
+            page_notes=[
+                *_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
+                *own.notes(),
+            ],
             drawn=functools.partial(_drawn, found),
             spotted_on=upright if blocks.spotting else None,
         )
@@ -141,26 +155,31 @@ class PageLoop:
         box = {"cls_id": 0, "label": _label(options), "score": 1, "coordinate": [0, 0, width, height]}
         return {"boxes": [box]}
 
-    def _ask(self, blocks: Blocks, options: dict[str, Any], run: PageRun) -> dict[int, Reply]:
-        """The VLM's replies by the numbers of the blocks."""
+    def _ask(
+        self, blocks: Blocks, given: Replies, own: TextLayer, options: dict[str, Any], run: PageRun
+    ) -> dict[int, Reply]:
+        """The replies by the numbers of the blocks: the VLM's, but for those that are ``given``."""
         sampling = Sampling.of(options, spotting=blocks.spotting)
         calls = {}
         try:
             for number, question in blocks.questions.items():
+                if number in given:
+                    continue
                 run.check()
                 read = functools.partial(run.read_block, question, sampling)
                 calls[number] = run.calling(self.vlm.start(f"{run.request_id}-b{number}", read))
-            return run.replies(calls)
+            return run.replies(calls, given, functools.partial(own.settled, blocks))
         finally:
             run.end_calls()
 
-    def _certainties(self, blocks: Blocks, replies: Replies) -> dict[int, Certainty]:
-        """Of all blocks, where blocks say how sure the VLM was of them."""
-        below = self._doubtful_below
-        if below is None:
-            return {}
+    def _told(self, blocks: Blocks, replies: Replies, own: TextLayer) -> dict[int, Told]:
+        """Of all blocks: how sure the VLM was of them, and whose their text is, where blocks say so."""
+        below, origins = self._doubtful_below, own.origins(blocks)
         return {
-            number: Certainty.of(replies[number], below) if number in replies else Certainty()
+            number: Told(
+                None if below is None else Certainty.of(replies[number], below) if number in replies else Certainty(),
+                origins.get(number),
+            )
             for number in range(len(blocks.cut))
         }
 
@@ -203,7 +222,8 @@ def _page_notes(page: np.ndarray, layout: dict[str, Any], blocks: Blocks, replie
     """``cut``: a long page was, for the layout model; one that is wide was not."""
     texts = [reply.text for number, reply in replies.items() if blocks.cut[number]["label"] not in FORMULAS]
     squeezed = not cut or page.shape[1] > page.shape[0]
-    return page_notes(page, [box["coordinate"] for box in layout["boxes"]], texts, squeezed=squeezed)
+    boxes = [box["coordinate"] for box in layout["boxes"]] + [blocks.cut[number]["box"] for number in blocks.further]
+    return page_notes(page, boxes, texts, squeezed=squeezed)
 
 
 def _label(options: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from docparser.page.vlm_calls import ReadBlock, read_block
@@ -16,6 +17,7 @@ from docparser.sandbox.pool import JobHandle
 from docparser.vlm.client import Reply
 
 if TYPE_CHECKING:  # it loads PaddleX
+    from docparser.own_text.page_text import OwnText
     from docparser.page.blocks import Blocks
 
 Replies = Mapping[int, Reply]  # by the numbers of the blocks
@@ -28,8 +30,8 @@ class PageCancelled(Exception):
 class PageListener(Protocol):
     """Is told of a page while it is read."""
 
-    def laid_out(self, blocks: Blocks, settings: dict[str, Any], width: int) -> None:
-        """Before the VLM is asked. ``width``: of the page, pixels."""
+    def laid_out(self, blocks: Blocks, given: Replies, settings: dict[str, Any], width: int) -> None:
+        """Before the VLM is asked, but for what is ``given``. ``width``: of the page, pixels."""
 
     def answered(self, replies: Replies) -> None:
         """``replies``: those so far."""
@@ -38,9 +40,10 @@ class PageListener(Protocol):
 class PageRun:
     """Belongs to the page's thread; ``cancel`` may be called from any.
 
-    ``without_cpu()``: while it lasts, this page waits for something and others compute. ``child``: its call of child
-    processes. ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that the VLM has
-    read; ``tokens``: of its prompts, and of its texts.
+    ``without_cpu()``: while it lasts, this page waits for something and others compute. ``own_text``: what the page
+    says itself, where that is asked for; ``text_layer``: what for. ``child``: its call of child processes.
+    ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that have been read;
+    ``tokens``: of the VLM's prompts, and of its texts.
     """
 
     def __init__(
@@ -53,6 +56,8 @@ class PageRun:
         """``request_id`` goes to the VLM with each call."""
         self.request_id, self.without_cpu = request_id, without_cpu
         self.read_block, self.listener = read_block, listener
+        self.own_text: OwnText | None = None
+        self.text_layer = "off"
         self.child = JobHandle()
         self.layout_s = self.waited_s = 0.0
         self.answered, self.tokens = 0, (0, 0)
@@ -86,22 +91,33 @@ class PageRun:
         for call in list(self._calls):
             call.cancel()
 
-    def replies(self, calls: Mapping[int, Future[Reply]]) -> dict[int, Reply]:
-        """Wait for all calls. The first exception of one is raised. Raises PageCancelled."""
+    def replies(
+        self,
+        calls: Mapping[int, Future[Reply]],
+        given: Replies = MappingProxyType({}),
+        settled: Callable[[int, Reply], Reply] = lambda number, reply: reply,
+    ) -> dict[int, Reply]:
+        """Wait for all calls; ``given``: replies that need none; ``settled``: a reply as it counts. The first exception
+        of a call is raised. Raises PageCancelled."""
         began = time.monotonic()
+
+        def those_so_far() -> dict[int, Reply]:
+            there = {number: settled(number, call.result()) for number, call in calls.items() if call.done()}
+            return dict(sorted({**there, **given}.items()))
+
         with self.without_cpu():
-            failed = self._wait(calls)
+            failed = self._wait(calls, those_so_far)
         self.waited_s += time.monotonic() - began
         self.check()
         if failed is not None:
             raise failed
-        replies = {number: call.result() for number, call in calls.items()}
+        replies = those_so_far()
         for reply in replies.values():
             self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
             self.answered += reply.note is None or reply.note.has_text or bool(reply.text)  # of one of its parts
         return replies
 
-    def _wait(self, calls: Mapping[int, Future[Reply]]) -> BaseException | None:
+    def _wait(self, calls: Mapping[int, Future[Reply]], those_so_far: Callable[[], Replies]) -> BaseException | None:
         """Until all have ended, or one with an exception, which is returned."""
         until = concurrent.futures.FIRST_EXCEPTION if self.listener is None else concurrent.futures.FIRST_COMPLETED
         waiting = set(calls.values())
@@ -111,5 +127,5 @@ class PageRun:
                 if not call.cancelled() and (error := call.exception()) is not None:
                     return error
             if self.listener is not None and not self.cancelled:
-                self.listener.answered({number: call.result() for number, call in calls.items() if call.done()})
+                self.listener.answered(those_so_far())
         return None

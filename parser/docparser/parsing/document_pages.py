@@ -47,11 +47,14 @@ Knows = Callable[[], Awaitable[bool]]
 class DocumentPages:
     """Reads pages, and remembers documents that were slow to read. A ``Flow`` takes turns with other flows."""
 
-    def __init__(self, scheduler: PageScheduler, metrics: Metrics, small_print: str, vlm_is_demo: Knows) -> None:
-        """``small_print``: PARSER_SMALL_PRINT; the demo's weights read that way where it is auto."""
+    def __init__(
+        self, scheduler: PageScheduler, metrics: Metrics, small_print: str, text_layer: str, vlm_is_demo: Knows
+    ) -> None:
+        """``small_print``: PARSER_SMALL_PRINT; ``text_layer``: PARSER_TEXT_LAYER. Where they are auto, the demo's
+        weights read in small pieces, and plain text is the page's own."""
         self._scheduler = scheduler
         self._metrics = metrics
-        self._small_print, self._vlm_is_demo = small_print, vlm_is_demo
+        self._small_print, self._text_layer, self._vlm_is_demo = small_print, text_layer, vlm_is_demo
         self._slow_documents = SlowDocuments()
 
     async def count(self, document: Document, flow: Flow) -> int:
@@ -106,8 +109,7 @@ class DocumentPages:
 
         try:
             await self._slow_documents.check(document, index, with_options(index, options))
-            small_print = self._small_print == "on" or (self._small_print == "auto" and await self._vlm_is_demo())
-            task = ParsePage(document, index, options, request_id, early is not None, small_print)
+            task = await self._task(document, index, options, request_id, early is not None)
             parsed = await self._scheduler.submit(task, flow, on_part)
         except (DocumentTooSlow, StepTooSlow) as exc:
             part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
@@ -127,3 +129,12 @@ class DocumentPages:
             raise
         self._metrics.page("partial" if parsed.block_notes else "ok", parsed.seconds)
         return PageOutcome(index, parsed=parsed)
+
+    async def _task(
+        self, document: Document, index: int, options: PageOptions, request_id: str, early: bool
+    ) -> ParsePage:
+        small_print = self._small_print == "on" or (self._small_print == "auto" and await self._vlm_is_demo())
+        text_layer = options.text_layer or self._text_layer
+        if text_layer == "auto":
+            text_layer = "prefer" if await self._vlm_is_demo() else "off"
+        return ParsePage(document, index, options, request_id, early, small_print, text_layer)

@@ -51,7 +51,7 @@ class ParseService:
         """``tasks`` are those that the VLM was trained to do; ``vlm_is_demo`` says whether it has the demo weights."""
         self._settings = settings
         self._scheduler = scheduler
-        self._pages = DocumentPages(scheduler, metrics, settings.small_print, vlm_is_demo)
+        self._pages = DocumentPages(scheduler, metrics, settings.small_print, settings.text_layer, vlm_is_demo)
         self._tasks = tasks
 
     def notes(self, options: ParseOptions) -> list[str]:

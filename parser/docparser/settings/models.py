@@ -127,6 +127,12 @@ class ModelSettings(SettingsGroup):
         "loses its place in long print; `off`: a block is one request; `auto`: on where the demo weights "
         "serve (docs/decisions/0304-small-print-for-the-demo.md).",
     )
+    text_layer: str = Field(
+        default="auto",
+        pattern="^(auto|off|check|repair|prefer)$",
+        description="What a PDF page's own text is for where a request does not say (`textLayer`, docs/api.md#text-of-"
+        "the-page-itself); `auto`: `prefer` for `/parse` and where the demo weights serve, else `off`.",
+    )
     selftest: bool = Field(
         default=False,
         description="1: ready only after the VLM gave the values recorded for its weights (docs/check.md#does-it-"

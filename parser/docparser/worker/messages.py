@@ -20,7 +20,8 @@ class CountPages:
 @dataclasses.dataclass(frozen=True)
 class ParsePage:
     """Answer: ParsedPage. ``index`` counts from 0; ``request_id`` goes to the VLM with each call. ``early``: PartOfPage
-    may come before the answer. ``small_print``: how blocks are read (``small_print``)."""
+    may come before the answer. ``small_print``: how blocks are read (``small_print``). ``text_layer``: what the page's
+    own text is for."""
 
     document: Document
     index: int
@@ -28,6 +29,7 @@ class ParsePage:
     request_id: str = ""
     early: bool = False
     small_print: bool = False
+    text_layer: str = "off"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
 from docparser.layout.served import LayoutServer
+from docparser.own_text.page_text import OwnText
 from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, without_pictures
@@ -123,8 +124,14 @@ class PageWork:
 
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
-        read = hold.read(lambda how: self._reader.read_page(task.document, task.index, how), lambda: run.cancelled)
+        own_text = task.text_layer != "off"
+        read = hold.read(
+            lambda how: self._reader.read_page(task.document, task.index, how, own_text=own_text),
+            lambda: run.cancelled,
+        )
         image = read.pixels
+        if read.characters is not None:
+            run.own_text, run.text_layer = OwnText(read.characters, image), task.text_layer
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]

@@ -94,6 +94,18 @@ def test_a_listener_is_told_whenever_there_is_more():
 
 
 @pytest.mark.parametrize("listens", [False, True])
+def test_what_needs_no_call_is_there_with_the_others_as_they_count(listens: bool):
+    run, listener = PageRun("page", contextlib.nullcontext), Listener()
+    run.listener = listener if listens else None
+    calls = running(run, 2)
+    calls[2].set_result(Reply("tw0"))
+    settled = {(2, "tw0"): Reply("two")}
+    replies = run.replies(calls, {1: Reply("one")}, lambda number, reply: settled[number, reply.text])
+    assert replies == {1: Reply("one"), 2: Reply("two")} and run.answered == 2
+    assert listener.told == [{1: "one", 2: "two"}] * listens
+
+
+@pytest.mark.parametrize("listens", [False, True])
 def test_the_first_exception_is_raised_while_others_run(listens: bool):
     run = PageRun("page", contextlib.nullcontext)
     run.listener = Listener() if listens else None

@@ -47,7 +47,7 @@ def test_the_setting_wins_and_auto_is_the_weights(tmp_path, setting: str, wanted
         assert setting == "auto", "nobody asks for what decides nothing"
         return demo
 
-    pages = DocumentPages(cast(PageScheduler, recorder), cast(Metrics, recorder), setting, vlm_is_demo)
+    pages = DocumentPages(cast(PageScheduler, recorder), cast(Metrics, recorder), setting, "off", vlm_is_demo)
     options = page_options(ParseOptions(), visualize_by_default=False)
     asyncio.run(pages.read(Document(str(path), "PNG"), 0, options, Flow("one"), "request"))
     assert [task.small_print for task in recorder.tasks] == [demo if wanted is None else wanted]

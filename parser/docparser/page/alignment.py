@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two texts of one block, the VLM's and the page's own, letter against letter.
+
+Letters are compared as Unicode's compatibility forms (NFKC), so that width, ligatures and composed accents make no
+difference; blanks and line ends are none. What the VLM wrote as a formula stands for whatever the
+page has in its place. Words are aligned first (Ratcliff and Obershelp, ``difflib``), then the letters of those that
+differ: a page takes a millisecond so, and forty by letters alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from functools import cached_property
+
+FORMULA = "formula"  # as a letter: no single character is equal to it
+FORMULAS = re.compile(r"\\\(.*?\\\)|\\\[.*?\\\]|\$\$.*?\$\$", re.DOTALL)
+# Marks of tables (OTSL) and of text that is raised, lowered or bold: no letters, and they stay where they are.
+TABLE_MARKS = re.compile(r"<(?:fcel|ecel|lcel|ucel|xcel|nl)>")
+TEXT_MARKS = re.compile(r"</?su[bp]>|\*\*")
+NO_LETTERS = frozenset("\u00ad\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f")  # soft hyphen, joiners, variants
+WITHOUT_BLANKS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+WIDE = re.compile(f"[{WITHOUT_BLANKS}]")
+DIGITS = 4
+
+Op = tuple[str, int, int, int, int]  # equal, replace, delete or insert; letters of the VLM's text, and of the page's
+
+
+@dataclasses.dataclass(frozen=True)
+class Letters:
+    """``compared``: the letters of a text; ``shown``: each as the text has it; ``gaps``: what stands before each, and
+    after the last one; ``words``: where each word's letters begin, and where the last one ends."""
+
+    compared: list[str]
+    shown: list[str]
+    gaps: list[str]
+    words: list[int]
+
+    @classmethod
+    def of(cls, text: str, marks: re.Pattern[str] | None = None) -> Letters:
+        """``marks``: the text is a VLM's, with these marks and formulas; else it is the page's."""
+        compared: list[str] = []
+        shown: list[str] = []
+        gaps: list[str] = []
+        words: list[int] = []
+        gap = ""
+        for piece, is_letters in _pieces(unicodedata.normalize("NFC", text), marks):
+            if not is_letters:
+                gap += piece
+                continue
+            formula = marks is not None and FORMULAS.fullmatch(piece)
+            for sign in [piece] if formula else piece:
+                forms = [FORMULA] if formula else _forms(sign)
+                for form in forms:
+                    if gap or not words or WIDE.match(form) or WIDE.match(compared[-1]):
+                        words.append(len(compared))
+                    compared.append(form)
+                    shown.append(sign if len(forms) == 1 else form)
+                    gaps.append(gap)
+                    gap = ""
+        return cls(compared, shown, [*gaps, gap], [*words, len(compared)])
+
+    def text(self, begin: int, end: int) -> str:
+        """Letters ``begin`` to ``end`` with the gaps between them."""
+        return "".join(
+            (" " if at > begin and self.gaps[at] else "") + self.shown[at] for at in range(begin, max(begin, end))
+        )
+
+    @cached_property
+    def of_words(self) -> list[tuple[str, ...]]:
+        return [tuple(self.compared[begin:end]) for begin, end in zip(self.words, self.words[1:])]
+
+
+def _pieces(text: str, marks: re.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
+    """``text`` in parts, and whether each is letters: formulas and words are, marks and blanks are not."""
+    pattern = r"\s+" if marks is None else rf"{FORMULAS.pattern}|{marks.pattern}|\s+"
+    at = 0
+    for found in re.finditer(pattern, text, re.DOTALL):
+        if found.start() > at:
+            yield text[at : found.start()], True
+        yield found[0], marks is not None and bool(FORMULAS.fullmatch(found[0]))
+        at = found.end()
+    if at < len(text):
+        yield text[at:], True
+
+
+def _forms(sign: str) -> list[str]:
+    """The letters that ``sign`` counts as: two for a ligature, none for a soft hyphen."""
+    return [form for form in unicodedata.normalize("NFKC", sign) if not form.isspace() and form not in NO_LETTERS]
+
+
+@dataclasses.dataclass(frozen=True)
+class Alignment:
+    """``vlm`` and ``page``: the letters of both texts. ``ops`` cover them, in order."""
+
+    vlm: Letters
+    page: Letters
+    ops: list[Op]
+
+    @classmethod
+    def of(cls, vlm: str, page: str, marks: re.Pattern[str] = TEXT_MARKS) -> Alignment:
+        ours, theirs = Letters.of(vlm, marks), Letters.of(page)
+        return cls(ours, theirs, list(_ops(ours, theirs)))
+
+    @property
+    def agreement(self) -> float | None:
+        """``2 M / (V + P)``: M letters are equal of the V that the VLM wrote and the P that the page has. Formulas and
+        what stands for them count nowhere. None where neither has a letter."""
+        equal = counted = 0
+        for op in self.ops:
+            tag, begin, end, other, last = op
+            if tag == "equal":
+                equal += end - begin
+                counted += 2 * (end - begin)
+            elif not self.is_formula(op):
+                counted += end - begin + last - other
+        return round(2 * equal / counted, DIGITS) if counted else None
+
+    def is_formula(self, op: Op) -> bool:
+        """Whether the VLM wrote a formula there, or right beside it."""
+        _, begin, end, _, _ = op
+        beside = range(max(0, begin - (begin == end)), min(len(self.vlm.compared), end + (begin == end)))
+        return any(self.vlm.compared[at] == FORMULA for at in beside)
+
+    def differences(self) -> list[tuple[str, str]]:
+        """What the VLM wrote, and what the page has instead, as words: an empty one is invented or lost."""
+        return [
+            (self.vlm.text(*_whole_words(self.vlm, begin, end)), self.page.text(*_whole_words(self.page, other, last)))
+            for op in self.ops
+            for tag, begin, end, other, last in [op]
+            if tag != "equal" and not self.is_formula(op)
+        ]
+
+
+def _whole_words(letters: Letters, begin: int, end: int) -> tuple[int, int]:
+    """The words that letters ``begin`` to ``end`` are of; none where they are none between two words."""
+    if begin == end and begin in letters.words:
+        return begin, end
+    before = max((at for at in letters.words if at <= begin), default=0)
+    return before, min((at for at in letters.words if at >= end and at > before), default=end)
+
+
+def _ops(vlm: Letters, page: Letters) -> Iterator[Op]:
+    if vlm.compared == page.compared:
+        yield ("equal", 0, len(vlm.compared), 0, len(page.compared))
+        return
+    matcher = SequenceMatcher(None, vlm.of_words, page.of_words, autojunk=False)
+    for tag, *words in matcher.get_opcodes():
+        begin, end = (vlm.words[at] for at in words[:2])
+        other, last = (page.words[at] for at in words[2:])
+        if tag != "replace":
+            yield (tag, begin, end, other, last)
+            continue
+        letters = SequenceMatcher(None, vlm.compared[begin:end], page.compared[other:last], autojunk=False)
+        for inner, a, b, c, d in letters.get_opcodes():
+            yield (inner, begin + a, begin + b, other + c, other + d)

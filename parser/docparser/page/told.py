@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an answer says of a block besides its text: how sure the VLM was of it (``certainty``), and whose text it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from docparser.page.certainty import Certainty
+
+if TYPE_CHECKING:
+    from docparser.contract.answers import Block
+
+VLM, PAGE = "vlm", "page"  # whose letters a text has
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """``source`` is VLM or PAGE, None of a block without text. ``agreement``, from 0 to 1: how far the VLM's text and
+    the page's own are the same (``page.agreement``), None where there are not both. ``differs``: less than may be, and
+    the text is the VLM's."""
+
+    source: str | None = None
+    agreement: float | None = None
+    differs: bool = False
+
+    @classmethod
+    def sent(cls, block: dict[str, Any]) -> Origin | None:
+        """That of a block that a client sent back; None if it has none. Raises ValueError."""
+        if "source" not in block and "agreement" not in block:
+            return None
+        source, agreement = block.get("source"), block.get("agreement")
+        if source not in (VLM, PAGE, None):
+            raise ValueError(f"source: {source!r} is neither {VLM!r} nor {PAGE!r}, nor null")
+        if agreement is not None and not (type(agreement) in (float, int) and 0 <= agreement <= 1):
+            raise ValueError(f"agreement: {agreement!r} is no number from 0 to 1, nor null")
+        return cls(source, agreement)
+
+    def with_other(self, other: Origin) -> Origin:
+        """Of a text that was joined from two: the VLM's, where one of them is."""
+        sources = {self.source, other.source} - {None}
+        known = [one.agreement for one in (self, other) if one.agreement is not None]
+        source = VLM if VLM in sources else PAGE if PAGE in sources else None
+        return Origin(source, min(known, default=None), self.differs or other.differs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """None: nothing is said of it."""
+
+    certainty: Certainty | None = None
+    origin: Origin | None = None
+
+    @classmethod
+    def sent(cls, block: dict[str, Any]) -> Told:
+        """What a client sent back with a block. Raises ValueError."""
+        return cls(Certainty.sent(block), Origin.sent(block))
+
+    @classmethod
+    def thawed(cls, frozen: dict[str, Any]) -> Told:
+        """From the members of a frozen block; older ones have no ``origin``."""
+        certainty, origin = frozen["certainty"], frozen.get("origin")
+        return cls(certainty and Certainty(**certainty), origin and Origin(**origin))
+
+    def frozen(self) -> dict[str, Any]:
+        certainty, origin = self.certainty, self.origin
+        told = {"certainty": certainty and dataclasses.asdict(certainty)}
+        return told | ({"origin": dataclasses.asdict(origin)} if origin else {})
+
+    def with_other(self, other: Told) -> Told:
+        """Of a text that was joined from two."""
+        certainty = self.certainty and self.certainty.with_other(other.certainty or self.certainty)
+        origin = self.origin and self.origin.with_other(other.origin or self.origin)
+        return Told(certainty or other.certainty, origin or other.origin)
+
+    @property
+    def without_text(self) -> Told:
+        """Of a block whose text went to another one."""
+        return Told(self.certainty and Certainty(), self.origin and Origin())
+
+
+def tell(entries: Iterable[Block], told: Iterable[Told]) -> None:
+    """Add the members to the entries of blocks in an answer."""
+    for entry, (certainty, origin) in zip(entries, ((one.certainty, one.origin) for one in told), strict=True):
+        if certainty is not None:
+            entry["confidence"], entry["doubtful"] = certainty.confidence, certainty.doubtful
+        if origin is not None:
+            entry["doubtful"] = entry.get("doubtful", False) or origin.differs
+            entry["source"], entry["agreement"] = origin.source, origin.agreement
+
+
+def joined(blocks: Iterable[Any], told: list[Told]) -> list[Told]:
+    """Of the blocks of all pages, after PaddleX has joined pages: it numbered them, and its blocks say which other one
+    got their text (``global_group_id``). A table that got the text of others has the least of their confidences; these
+    have no text left."""
+    found = list(told)
+    for block in blocks:
+        own, first = block.global_block_id, block.global_group_id
+        if first != own:
+            found[first], found[own] = found[own].with_other(found[first]), found[own].without_text
+    return found

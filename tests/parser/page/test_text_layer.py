@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page's own text is for, by the mode: which blocks the VLM is asked about, whose the texts are, and what is
+noted. What the page says is simulated; that it is true is for ``own_text`` to say, and told here."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from docparser.own_text.doubts import Doubt
+from docparser.own_text.lines import Box, Line, Word
+from docparser.own_text.page_text import BlockText, OwnText
+from docparser.page.told import PAGE, VLM, Origin
+from docparser.vlm.client import Reply
+from docparser.vlm.failures import BlockNote
+
+HIGH, WIDE = 20, 10  # pixels of a line, and of a letter
+Boxed = tuple[str, tuple[float, float, float, float]]  # a label, and where
+
+
+def line(text: str, left: float = 0, top: float = 0, **more: Any) -> Line:
+    words, at = [], left
+    for word in text.split():
+        words.append(Word(word, Box(at, top, at + WIDE * len(word), top + HIGH)))
+        at += WIDE * (len(word) + 1)
+    return Line(text, Box(left, top, at - WIDE, top + HIGH), tuple(words), **more)
+
+
+class SimulatedText:
+    """The page's own text: lines where they stand; blocks named by a word of theirs have doubts."""
+
+    def __init__(self, *lines: Line, doubts: dict[str, tuple[Doubt, ...]] | None = None) -> None:
+        self._lines, self._doubts = lines, doubts or {}
+        self.hidden: collections.Counter[Doubt] = collections.Counter()
+
+    def __len__(self) -> int:
+        return sum(len(line.text) for line in self._lines)
+
+    def blocks(self, boxes: Iterable[tuple[float, float, float, float]]) -> list[BlockText]:
+        return [self._block(Box(*box), [one for one in self._lines if _in(one, box)]) for box in boxes]
+
+    def outside(self, boxes: Iterable[tuple[float, float, float, float]]) -> list[BlockText]:
+        all_boxes = list(boxes)
+        return [self._block(one.box, [one]) for one in self._lines if not any(_in(one, box) for box in all_boxes)]
+
+    def _block(self, box: Box, lines: list[Line]) -> BlockText:
+        found = [doubts for word, doubts in self._doubts.items() if any(word in one.text for one in lines)]
+        return BlockText(box, tuple(lines), found[0] if found else () if lines else (Doubt.EMPTY,))
+
+
+def _in(one: Line, box: Iterable[float]) -> bool:
+    left, top, right, bottom = box
+    return left <= (one.box.left + one.box.right) / 2 <= right and top <= one.box.top + HIGH / 2 <= bottom
+
+
+class Read:
+    """A page of 800 x 1000 pixels read in a mode. ``replies``: the VLM's, by the blocks' labels."""
+
+    def __init__(self, mode: str, own: SimulatedText | None, boxes: list[Boxed], replies: dict[str, Reply]) -> None:
+        from docparser.page.blocks import blocks_of
+        from docparser.page.text_layer import TextLayer
+
+        page = np.full((1000, 800, 3), 255, np.uint8)
+        found = [
+            {"cls_id": 0, "label": label, "score": 0.9, "coordinate": list(box), "order": at}
+            for at, (label, box) in enumerate(boxes)
+        ]
+        flags = ("use_chart_recognition", "use_seal_recognition", "use_ocr_for_image_block", "merge_layout_blocks")
+        layer = TextLayer(cast(OwnText, own), mode, found, layout_found=True)
+        self.blocks = blocks_of(
+            page,
+            {"boxes": layer.layout()},
+            [],
+            dict.fromkeys(flags, False),
+            {"layout_shape_mode": "rect"},
+            layer.further(),
+        )
+        labels = [block["label"] for block in self.blocks.cut]
+        given = layer.given(self.blocks)
+        self.asked = [labels[number] for number in self.blocks.questions if number not in given]
+        read = {
+            number: layer.settled(self.blocks, number, replies[labels[number]])
+            for number in self.blocks.questions
+            if number not in given
+        }
+        self.replies = {**read, **given}
+        self.texts = [(self.replies[number].text if number in self.replies else None) for number in
+                      range(len(labels))]  # fmt: skip
+        self.origins = layer.origins(self.blocks)
+        self.notes = layer.notes()
+
+
+BOXES: list[Boxed] = [
+    ("doc_title", (0, 0, 800, 50)),
+    ("text", (0, 100, 800, 200)),
+    ("table", (0, 300, 800, 400)),
+    ("image", (0, 500, 800, 600)),
+    ("footnote", (0, 900, 800, 950)),
+]
+OTSL = "<fcel>Pan<fcel>3<nl>"
+REPLIES = {
+    "doc_title": Reply("A tit1e"),
+    "text": Reply("words of it"),
+    "table": Reply(OTSL),
+    "footnote": Reply("seen"),
+}
+SAID = (
+    line("A title", 0, 10),
+    line("words of it", 0, 110),
+    line("Pen 3", 0, 310),
+    line("a row in no block", 0, 420),
+    line("*", 700, 420),
+    line("a fraud", 0, 910),
+)
+LIES: dict[str, tuple[Doubt, ...]] = {"fraud": (Doubt.SHAPES,), "Pen": (Doubt.OTHER_INK,)}  # a table's rules
+TITLE, WORDS, ROW, CELLS = "A title", "words of it", "a row in no block", "<fcel>Pen<fcel>3<nl>"
+MODES: dict[str, tuple[list[str], list[str | None], list[Origin], list[str]]] = {
+    "off": (["doc_title", "text", "table", "footnote"], ["A tit1e", WORDS, OTSL, None, "seen"], [], []),
+    "check": (
+        ["doc_title", "text", "table", "footnote"],
+        ["A tit1e", WORDS, OTSL, None, "seen"],
+        [Origin(VLM, 0.8333, True), Origin(VLM, 1.0), Origin(VLM, 0.75, True), Origin(), Origin(VLM)],
+        ["differs", "differs", "outside"],
+    ),
+    "repair": (
+        ["doc_title", "text", "table", "footnote"],
+        [TITLE, WORDS, CELLS, ROW, None, "seen"],
+        [Origin(PAGE, 0.8333), Origin(PAGE, 1.0), Origin(PAGE, 0.75), Origin(PAGE), Origin(), Origin(VLM)],
+        [],
+    ),
+    "prefer": (
+        ["table", "footnote"],
+        [TITLE, WORDS, CELLS, ROW, None, "seen"],
+        [Origin(PAGE), Origin(PAGE), Origin(PAGE, 0.75), Origin(PAGE), Origin(), Origin(VLM)],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode(mode: str):
+    asked, texts, origins, kinds = MODES[mode]
+    read = Read(mode, SimulatedText(*SAID, doubts=LIES), BOXES, REPLIES)
+    assert read.asked == asked
+    assert read.texts == texts
+    assert list(read.origins.values()) == origins
+    assert [note["kind"] for note in read.notes] == kinds
+    assert "fraud" not in str(read.notes), "what is not true is told nowhere"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("own", [None, SimulatedText()], ids=["no PDF", "a scan"])
+def test_a_page_that_says_nothing_is_read_as_ever(mode: str, own: SimulatedText | None):
+    read = Read(mode, own, BOXES, REPLIES)
+    assert read.asked == MODES["off"][0] and read.texts == MODES["off"][1]
+    assert read.origins == {} and read.notes == []
+
+
+# why the VLM reads a block of text all the same: what stands in its box, and beside it
+NOT_PLAIN: dict[str, tuple[Line, list[Boxed]]] = {
+    "a lowered letter": (
+        Line("x i", Box(0, 110, 30, 130), (Word("x", Box(0, 110, 10, 130)), Word("i", Box(20, 115, 30, 135), -1))),
+        [],
+    ),
+    "an operator": (line("for all x \u2208 y", 0, 110), []),
+    "an italic letter": (line("where \U0001d465 is", 0, 110), []),
+    "a formula's box": (line("where x is", 0, 110), [("inline_formula", (60, 110, 80, 130))]),
+    "a picture over it": (line("where x is", 0, 110), [("image", (0, 105, 800, 140))]),
+}
+
+
+@pytest.mark.parametrize("why", NOT_PLAIN)
+def test_the_vlm_reads_what_is_more_than_words(why: str):
+    said, others = NOT_PLAIN[why]
+    replies = {label: Reply("what the VLM reads") for label in ("text", "inline_formula")}
+    read = Read("prefer", SimulatedText(said), [BOXES[1], *others], replies)
+    assert "text" in read.asked
+
+
+def test_blocks_that_hold_lines_of_each_other_are_one_text():
+    """The layout model has cut a paragraph askew; what each of them holds would be read twice, or in halves."""
+    boxes: list[Boxed] = [("text", (0, 0, 300, 100)), ("text", (0, 50, 400, 200)), ("text", (0, 300, 400, 400))]
+    said = [line("one two", 0, 10), line("three four", 0, 60), line("five", 0, 150), line("apart", 0, 310)]
+    read = Read("prefer", SimulatedText(*said), boxes, {})
+    assert read.asked == [] and read.texts == ["one two three four five", "", "apart"]
+    assert [origin.source for origin in read.origins.values()] == [PAGE, None, PAGE]
+    assert [block.get("group_id") for block in read.blocks.cut] == [0, 0, None]
+
+
+@pytest.mark.parametrize("note", [BlockNote("failed", "broke"), BlockNote("length", "cut")])
+def test_where_the_vlm_has_failed_the_page_still_has_its_text(note: BlockNote):
+    """The block keeps its note: whoever reads the answer is told."""
+    own, replies = SimulatedText(SAID[0]), {"doc_title": Reply("A tit", note)}
+    check, repair = (Read(mode, own, BOXES[:1], replies) for mode in ("check", "repair"))
+    assert (check.texts[0], check.origins[0].source) == ("A tit", VLM)
+    assert (repair.texts[0], repair.origins[0].source) == (TITLE, PAGE)
+    assert repair.replies[0].note == note
+
+
+@pytest.mark.parametrize("mode, text", [("check", "#f8 BK4*45"), ("repair", "words of it"), ("prefer", "words of it")])
+def test_words_that_are_there_and_that_the_vlm_does_not_read(mode: str, text: str):
+    """A drawing beside them is why the VLM is asked at all."""
+    own = SimulatedText(SAID[1], doubts={"words": (Doubt.OTHER_INK,)})
+    read = Read(mode, own, BOXES[1:2], {"text": Reply("#f8 BK4*45")})
+    assert read.asked == ["text"] and read.texts[0] == text
+    assert read.origins[0].source == (VLM if mode == "check" else PAGE)
+
+
+COLUMNS: list[Boxed] = [
+    ("text", (0, 0, 300, 100)),
+    ("text", (0, 300, 300, 400)),
+    ("text", (400, 0, 700, 100)),
+    ("text", (400, 300, 700, 400)),
+]
+PLACES = [(0, 150, 1), (400, 150, 3), (0, 500, 2), (400, 500, 4)]  # left and top of a line in no block; its number
+
+
+@pytest.mark.parametrize("left, top, number", PLACES)
+def test_text_in_no_block_stands_behind_what_is_above_it(left: int, top: int, number: int):
+    said = [line("read", box[0], box[1] + 10) for _, box in COLUMNS]
+    read = Read("prefer", SimulatedText(*said, line("between", left, top)), COLUMNS, {})
+    assert read.texts.index("between") == number and read.texts.count("read") == 4
+
+
+BESIDE: dict[str, tuple[Line, list[str]]] = {
+    "the end of a word that the box cuts": (line("ing", 305, 40), ["stand\ning"]),
+    "the mark of an item": (line("\u2022", -15, 40), ["stand \u2022"]),
+    "the other column": (line("other", 340, 40), ["stand", "other"]),
+    "below it": (line("below", 0, 110), ["stand", "below"]),
+}
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_a_box_of_words_holds_its_lines_to_the_end(what: str):
+    piece, texts = BESIDE[what]
+    read = Read("prefer", SimulatedText(line("stand", 0, 10), piece), COLUMNS[:1], {})
+    assert read.texts == texts
+
+
+def test_groups_of_joined_blocks_stay_groups():
+    from docparser.page.blocks import with_further
+
+    page = np.zeros((500, 800, 3), np.uint8)
+    blocks = [
+        {"label": "text", "box": [0, top, 300, top + 50], "img": page, "group_id": group}
+        for top, group in ((0, None), (100, 1), (200, 1))
+    ]
+    found, added = with_further(page, blocks, [(0, 60, 300, 80)])
+    assert added == {1}
+    assert [block.get("group_id") for block in found] == [None, None, 2, 2]
+
+
+def test_hidden_text_is_counted_and_not_told():
+    own = SimulatedText(*SAID)
+    own.hidden = collections.Counter({Doubt.NO_INK: 40, Doubt.TINY: 2, Doubt.INVISIBLE: 9})
+    (note,) = (note for note in Read("prefer", own, BOXES, REPLIES).notes if note["kind"] == "hidden")
+    assert "42 characters" in note["message"] and "no_ink 40, tiny 2" in note["message"]
+
+
+LINES: dict[str, tuple[list[Line], str]] = {
+    "a paragraph": ([line("one two three"), line("seventeen", 0, 30)], "one two three seventeen"),
+    "a list": ([line("1. a longer first item"), line("2. two", 0, 30), line("goes on", 30, 60)],
+               "1. a longer first item\n2. two\ngoes on"),
+    "two paragraphs": ([line("one two three"), line("four", 0, 30), line("five six", 0, 60)],
+                       "one two three four\nfive six"),
+    "nothing": ([], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_lines_that_were_meant_stay_lines(what: str):
+    from docparser.page.paragraphs import paragraphs
+
+    lines, text = LINES[what]
+    assert paragraphs(BlockText(Box(0, 0, 800, 100), tuple(lines), ())) == text
