@@ -186,8 +186,9 @@ export class Documents extends EventTarget {
     try {
       const jobs = new Map((await api.states(documents.map(({ id }) => id))).map((job) => [job.jobId, job]));
       for (const document of documents) {
-        if (jobs.has(document.id)) this.#learned(document, jobs.get(document.id));
-        else this.forget(document);
+        const job = jobs.get(document.id);
+        if (!job) this.forget(document);
+        else if (JSON.stringify(job) !== JSON.stringify(document.job)) this.#learned(document, job); // most are as they were
       }
     } catch (error) {
       // A service that is away comes back; what it refuses, it refuses again.

@@ -167,11 +167,12 @@ export class Viewer {
 
   async #original(row, number, signal) {
     const entry = this.#entry;
+    const { originals } = entry;
     if (row.querySelector(".sheetpage > img")) return;
     const image = await this.#originals.of(entry, number, signal);
     if (signal.aborted || !image) return;
     row.querySelector(".sheetpage").replaceChildren(image);
-    if (entry === this.#entry) this.update(); // now it is known how many pages there are
+    if (entry === this.#entry && entry.originals !== originals) this.update(); // now it is known how many pages there are
   }
 
   #broken(row, number, trouble, signal) {
