@@ -84,4 +84,4 @@ def _runs(characters: Characters, shape: tuple[int, ...]) -> list[tuple[int, int
     lows = np.clip(np.floor(lows), 0, limits).astype(int)
     highs = np.clip(np.ceil(highs), 0, limits).astype(int)
     inside = (highs - lows > 1).all(1)
-    return [tuple(map(int, row)) for row in np.concatenate([lows, highs], 1)[inside]]
+    return list(zip(*np.concatenate([lows, highs], 1)[inside].T.tolist(), strict=True)) if inside.any() else []

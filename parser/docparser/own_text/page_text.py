@@ -100,7 +100,8 @@ class OwnText:
         return counts
 
     def _inside(self, box: tuple[float, float, float, float]) -> np.ndarray:
-        return ((self._middles >= box[:2]) & (self._middles <= box[2:])).all(1)
+        inside: np.ndarray = (self._middles >= box[:2]) & (self._middles <= box[2:])
+        return np.all(inside, axis=1)
 
     def _block(self, box: Box, inside: np.ndarray) -> BlockText:
         if not inside.any():

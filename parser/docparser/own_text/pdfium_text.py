@@ -91,9 +91,9 @@ def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
     found = np.zeros(len(drawn), CHARACTER)
     places = np.zeros((len(drawn), 6))  # left, right, bottom, top; x, y: in the page's own coordinates
     start, step = places.ctypes.data, places.strides[0]
-    for at, (index, _) in zip(range(start, start + len(drawn) * step, step), drawn, strict=True):
-        _box(handle, index, at, at + 8, at + 16, at + 24)
-        _origin(handle, index, at + 32, at + 40)
+    for address, (index, _) in zip(range(start, start + len(drawn) * step, step), drawn, strict=True):
+        _box(handle, index, address, address + 8, address + 16, address + 24)
+        _origin(handle, index, address + 32, address + 40)
     styles = _Styles(text, to_pixels)
     found["style"] = styles.numbers(drawn)
     at = np.array([index for index, _ in drawn])
