@@ -108,6 +108,7 @@ def _ground(image: Image.Image) -> tuple[str, bool]:
         light += sum(value * count for value, count in enumerate(counts))
         red, green, blue, _ = coloured.split()
         for one, other in ((red, green), (green, blue)):
-            most = max(most, *ImageChops.multiply(ImageChops.difference(one, other), seen).getextrema())
+            counts = ImageChops.multiply(ImageChops.difference(one, other), seen).histogram()
+            most = max(most, *(value for value, count in enumerate(counts) if count))
     dark = 0 < 2 * drawn <= image.width * image.height and light > LIGHT * drawn
     return ("black" if dark else "white"), most >= GREY
