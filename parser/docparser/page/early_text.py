@@ -66,9 +66,9 @@ class EarlyText:
         self._next = 0  # the first block that is not told of
         self._told = 0  # characters
 
-    def laid_out(self, blocks: Blocks, given: Replies, settings: dict[str, Any], width: int) -> None:
+    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
         self._page, self._asked, self._settings, self._width = (
-            Answers.of(blocks, {}, frozenset(given)),
+            Answers.of(blocks, {}, exact),
             len(blocks.questions),
             settings,
             width,

@@ -95,11 +95,12 @@ class PageLoop:
             run.text_layer,
             layout["boxes"],
             layout_found=settings["use_layout_detection"],
+            own_table=run.own_table,
         )
         blocks = blocks_of(upright, {"boxes": own.layout()}, figures, settings, options, own.further())
         given = own.given(blocks)
         if run.listener is not None:
-            run.listener.laid_out(blocks, given, settings, upright.shape[1])
+            run.listener.laid_out(blocks, own.exact(blocks, given), settings, upright.shape[1])
         replies = self._ask(blocks, given, own, options, run)
         found = {
             "width": upright.shape[1],
@@ -109,7 +110,9 @@ class PageLoop:
             "layout_det_res": layout,
             "doc_preprocessor_res": turned,
         }
-        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()}, frozenset(given))
+        answers = Answers.of(
+            blocks, {number: reply.text for number, reply in replies.items()}, own.exact(blocks, given)
+        )
         return PageReading(
             frozen=freeze(found, blocks, figures, answers, self._told(blocks, replies, own)),
             block_notes=_block_notes(blocks, replies),

@@ -17,10 +17,14 @@ from docparser.sandbox.pool import JobHandle
 from docparser.vlm.client import Reply
 
 if TYPE_CHECKING:  # it loads PaddleX
-    from docparser.own_text.page_text import OwnText
+    from docparser.own_text.page_text import BlockText, OwnText
     from docparser.page.blocks import Blocks
+    from docparser.page.question import Question
 
 Replies = Mapping[int, Reply]  # by the numbers of the blocks
+# Of a table's question, where its picture begins on the page, and what the page says there and in boxes: the table in
+# OTSL; None where its cells cannot be told.
+OwnTable = Callable[["Question", tuple[int, int], "BlockText", Callable[..., list["BlockText"]]], str | None]
 
 
 class PageCancelled(Exception):
@@ -30,8 +34,8 @@ class PageCancelled(Exception):
 class PageListener(Protocol):
     """Is told of a page while it is read."""
 
-    def laid_out(self, blocks: Blocks, given: Replies, settings: dict[str, Any], width: int) -> None:
-        """Before the VLM is asked, but for what is ``given``. ``width``: of the page, pixels."""
+    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
+        """Before the VLM is asked. ``exact``: see ``page.answers``; ``width``: of the page, pixels."""
 
     def answered(self, replies: Replies) -> None:
         """``replies``: those so far."""
@@ -41,9 +45,9 @@ class PageRun:
     """Belongs to the page's thread; ``cancel`` may be called from any.
 
     ``without_cpu()``: while it lasts, this page waits for something and others compute. ``own_text``: what the page
-    says itself, where that is asked for; ``text_layer``: what for. ``child``: its call of child processes.
-    ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that have been read;
-    ``tokens``: of the VLM's prompts, and of its texts.
+    says itself, where that is asked for; ``text_layer``: what for; ``own_table``: what makes a table of it. ``child``:
+    its call of child processes. ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks
+    that have been read; ``tokens``: of the VLM's prompts, and of its texts.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class PageRun:
         self.read_block, self.listener = read_block, listener
         self.own_text: OwnText | None = None
         self.text_layer = "off"
+        self.own_table: OwnTable | None = None
         self.child = JobHandle()
         self.layout_s = self.waited_s = 0.0
         self.answered, self.tokens = 0, (0, 0)

@@ -21,6 +21,7 @@ from docparser.page.blocks import Blocks
 from docparser.page.paragraphs import paragraphs
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
 from docparser.page.repair import is_misread, repaired
+from docparser.page.run import OwnTable
 from docparser.page.told import PAGE, VLM, Origin
 from docparser.vlm.client import Reply
 
@@ -47,8 +48,18 @@ Box = Sequence[float]  # left, top, right, bottom
 class TextLayer:
     """Of one page. Where ``own`` is None, or the page says nothing, the page is read as if there were no such thing."""
 
-    def __init__(self, own: OwnText | None, mode: str, layout: Iterable[dict[str, Any]], *, layout_found: bool) -> None:
-        """``layout``: the boxes that the layout model found; without ``layout_found``, the page as one."""
+    def __init__(
+        self,
+        own: OwnText | None,
+        mode: str,
+        layout: Iterable[dict[str, Any]],
+        *,
+        layout_found: bool,
+        own_table: OwnTable | None = None,
+    ) -> None:
+        """``layout``: the boxes that the layout model found; without ``layout_found``, the page as one. ``own_table``:
+        see PageRun."""
+        self._own_table = own_table
         self._own = own if own is not None and mode != OFF and len(own) else None
         self._mode, self._layout, self._found = mode, list(layout), layout_found
         self._said: dict[int, BlockText] = {}
@@ -85,9 +96,13 @@ class TextLayer:
         self._said = _said(self._own, blocks)
         texts = {number: paragraphs(self._said[number]) for number in blocks.further if self._said[number].true}
         if self._mode == PREFER:
-            texts |= self._plain(self._own, blocks)
+            texts |= self._plain(self._own, blocks) | self._tables(self._own, blocks)
         self._origins = {number: Origin(PAGE if text else None) for number, text in texts.items()}
         return {number: Reply(text) for number, text in sorted(texts.items())}
+
+    def exact(self, blocks: Blocks, given: Iterable[int]) -> frozenset[int]:
+        """Of the blocks that are given those whose text has no mark of the VLM's language."""
+        return frozenset(number for number in given if blocks.questions[number].prompt != TABLE_PROMPT)
 
     def settled(self, blocks: Blocks, number: int, reply: Reply) -> Reply:
         """The reply of the VLM to a block as it counts. One that is missing or cut stays what it is."""
@@ -156,6 +171,19 @@ class TextLayer:
                 if len(together) > 1:
                     blocks.join(together)
         return texts
+
+    def _tables(self, own: OwnText, blocks: Blocks) -> dict[int, str]:
+        """Tables in OTSL whose cells the page gives, where their grid can be found without the VLM."""
+        found = {}
+        for number, question in blocks.questions.items():
+            said = self._said[number]
+            if self._own_table is None or question.prompt != TABLE_PROMPT or set(said.doubts) - {Doubt.OTHER_INK}:
+                continue
+            left, top = (int(side) for side in blocks.cut[number]["box"][:2])
+            otsl = self._own_table(question, (left, top), said, own.blocks)
+            if otsl is not None:
+                found[number] = otsl
+        return found
 
     def _is_words(self, number: int, blocks: Blocks) -> bool:
         said = self._said[number]

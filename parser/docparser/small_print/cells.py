@@ -36,13 +36,19 @@ class Cells:
     def otsl(self, texts: list[str]) -> str:
         """``texts``: the answers, in the order of the questions."""
         answers = iter(texts)
-        marks = [["<ecel>"] * self.grid.columns for _ in range(self.grid.rows)]
-        for cell in self.grid.cells:
-            text = bands.joined([_plain(next(answers)) for _ in cell.lines])
-            for row in range(cell.row, cell.row + cell.rows):
-                for column in range(cell.column, cell.column + cell.columns):
-                    marks[row][column] = _mark(cell, row, column, text)
-        return "".join("".join(row) + "<nl>" for row in marks)
+        return otsl_of(
+            self.grid, [bands.joined([plain(next(answers)) for _ in cell.lines]) for cell in self.grid.cells]
+        )
+
+
+def otsl_of(grid: Grid, texts: list[str]) -> str:
+    """``texts``: of the cells of the grid, in order, without marks of OTSL."""
+    marks = [["<ecel>"] * grid.columns for _ in range(grid.rows)]
+    for cell, text in zip(grid.cells, texts, strict=True):
+        for row in range(cell.row, cell.row + cell.rows):
+            for column in range(cell.column, cell.column + cell.columns):
+                marks[row][column] = _mark(cell, row, column, text)
+    return "".join("".join(row) + "<nl>" for row in marks)
 
 
 def _mark(cell: GridCell, row: int, column: int, text: str) -> str:
@@ -53,7 +59,7 @@ def _mark(cell: GridCell, row: int, column: int, text: str) -> str:
     return f"<fcel>{text}" if text else "<ecel>"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A cell's text in one line, without marks of OTSL."""
     while TAG.search(text):  # one may come of what is left of another
         text = TAG.sub("", text)

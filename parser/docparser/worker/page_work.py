@@ -26,6 +26,7 @@ from docparser.page.vlm_calls import read_block
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
+from docparser.small_print.own_cells import own_table
 from docparser.small_print.reading import read_small_print
 from docparser.vlm.client import VlmClient
 from docparser.weights import reads_whole_pages
@@ -132,6 +133,7 @@ class PageWork:
         image = read.pixels
         if read.characters is not None:
             run.own_text, run.text_layer = OwnText(read.characters, image), task.text_layer
+            run.own_table = own_table if task.small_print else None
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]

@@ -64,7 +64,7 @@ class Page:
         figures = gather_imgs(image, found)
         blocks = blocks_of(image, {"boxes": found}, figures, settings, {"layout_shape_mode": "rect"})
         early = EarlyText(answer, self._write, self._tell)
-        early.laid_out(blocks, {}, settings, 800)
+        early.laid_out(blocks, frozenset(), settings, 800)
         asked = list(blocks.questions)
         self.asked = [replies.get(at, Reply(f"text {at}")) for at in range(len(asked))]
         there: dict[int, Reply] = {}
