@@ -16,7 +16,17 @@ from tests.support import samples
 from tests.support.parser_process import ParserProcess
 
 # The documents themselves: PARSER_MAX_BODY_MIB bounds them, they are not kept as text, and no answer repeats them.
-DOCUMENTS = {"file", "fileUrl", "url", "file_data", "markdownImages"}
+DOCUMENTS = {
+    "file",
+    "fileUrl",
+    "url",
+    "file_data",
+    "markdownImages",
+    "document_url",
+    "image_url",
+    "base64_string",
+    "files",
+}
 STALL_S = 0.5  # of /health, whatever another client sends
 
 
@@ -61,6 +71,12 @@ def test_every_part_of_every_body_has_a_bound(service):
         "/parse",
         "/v1/chat/completions",
         "/api/v2/ocr/jobs",
+        "/v1/ocr",
+        "/v1/files",
+        "/v1/convert/source",
+        "/v1/convert/source/async",
+        "/v1/convert/file",
+        "/v1/convert/file/async",
     }
     found = [
         what for place, schema in bodies.items() for what in unbounded(schema, api["components"]["schemas"], place)
@@ -94,6 +110,8 @@ WORST = [
     ("/v1/chat/completions", '{"model":"PaddleOCR-VL","messages":[', "1,", "]}"),
     ("/v1/chat/completions", '{"model":"PaddleOCR-VL","messages":[', PARTS, "]}"),
     ("/v1/chat/completions", '{"model":"PaddleOCR-VL","x":[', '"",', "]}"),
+    ("/v1/ocr", '{"document":{"type":"document_url","document_url":"x"},"pages":[', "1,", "]}"),
+    ("/v1/convert/source", '{"sources":[', "{},", "]}"),
     ("/api/v2/ocr/jobs", '{"model":"PaddleOCR-VL","fileUrl":"x","optionalPayload":{"outputFormats":[', "1,", "]}}"),
 ]
 

@@ -99,7 +99,7 @@ class DoclingSource(_Part):
     base64_string: str | None = Field(default=None, description="The document, of the kind `file`.")
     filename: Text | None = None
     url: str | None = Field(default=None, description="Of the kind `http`, where the operator allows its host.")
-    headers: Annotated[dict[str, str], Field(max_length=MAX_FIELDS)] | None = Field(
+    headers: Annotated[dict[str, Text], Field(max_length=MAX_FIELDS)] | None = Field(
         default=None, description="Refused unless it is empty."
     )
 

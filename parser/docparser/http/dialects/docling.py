@@ -72,7 +72,11 @@ FORM = {
                     "required": ["files"],
                     "properties": {
                         "files": {"type": "string", "format": "binary", "description": "One document."},
-                        "to_formats": {"type": "array", "items": {"type": "string", "enum": list(FORMATS)}},
+                        "to_formats": {
+                            "type": "array",
+                            "maxItems": 100,
+                            "items": {"type": "string", "enum": list(FORMATS)},
+                        },
                         "image_export_mode": {"type": "string", "enum": ["placeholder", "embedded"]},
                         "page_range": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
                         "target_type": {"type": "string", "enum": ["inbody"]},
