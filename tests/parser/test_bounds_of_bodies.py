@@ -141,13 +141,15 @@ class Watch(threading.Thread):
 
 def send_watched(service: ParserProcess, path: str, **body: Any) -> httpx.Response:
     """The answer, while /health never took STALL_S. What else runs on a machine delays a try, the body delays each."""
+    slowest = []
     for _ in range(4):
         with Watch(service.url) as watch:
             answer = service.client.post(path, **body)
         assert 400 <= answer.status_code < 500, answer.text[:500]
         if watch.slowest < STALL_S:
             return answer
-    raise AssertionError(f"/health took {watch.slowest:.2f} s")
+        slowest.append(watch.slowest)
+    raise AssertionError(f"/health took at least {min(slowest):.2f} s")
 
 
 @pytest.mark.parametrize("mib", [1, 6, 15])

@@ -24,6 +24,7 @@ LARGE = ("vlm", "npu-0.13", "reference")
 PARSER_BENCHMARKS = (
     "bench_bucket",
     "bench_layout",
+    "bench_own_text",
     "bench_parser",
     "bench_slow_documents",
     "bench_text_modes",
@@ -76,6 +77,7 @@ ROOMS = (
             *WITH_NUMPY,
             "workshop/benchmarks/parser_bench",
             *(f"workshop/benchmarks/{n}.py" for n in PARSER_BENCHMARKS),
+            "workshop/shapes_of_fonts.py",
         ),
     ),
     Room(

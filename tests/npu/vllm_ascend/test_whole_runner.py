@@ -8,7 +8,7 @@ and events. Not shown: memory (the profiling run is tests/npu/vllm_ascend/test_m
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import re
 import types
@@ -51,9 +51,10 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(module, "is_pin_memory_available", lambda: False, raising=False)
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *args, pin_memory=False, **named: zeros(*args, **named))
-    simulated_graphs.install(torch.npu, monkeypatch)
+    npu = vars(torch)["npu"]
+    simulated_graphs.install(npu, monkeypatch)
     for name, stand_in in DEVICE.items():
-        monkeypatch.setattr(torch.npu, name, stand_in)
+        monkeypatch.setattr(npu, name, stand_in)
     library = torch.library.Library("vllm", "IMPL")
     found = importlib.import_module("vllm.attention.layer"), layers("ops.register_custom_ops")
     for module, pattern in zip(found, ("(unified_attention.*)(?<!_fake)", "_(.+)_impl"), strict=True):
@@ -87,14 +88,11 @@ def started(config: Any, layers: Any) -> tuple[Any, Any]:
 
 def processing(config: Any) -> tuple[Any, Any]:
     """What makes a request of a prompt, and its tokenizer."""
-    try:
-        from vllm.tokenizers import get_tokenizer
-        from vllm.v1.engine.input_processor import InputProcessor as Processor
-    except ImportError:  # the names of vLLM 0.11.1
-        from vllm.transformers_utils.tokenizer import get_tokenizer
-        from vllm.v1.engine.processor import Processor
-    tokenizer = get_tokenizer(str(WEIGHTS))
-    return Processor(config, tokenizer), tokenizer
+    new = importlib.util.find_spec("vllm.tokenizers")  # the names of vLLM 0.13.0, else of 0.11.1
+    tokenizers = importlib.import_module("vllm.tokenizers" if new else "vllm.transformers_utils.tokenizer")
+    module, kind = ("input_processor", "InputProcessor") if new else ("processor", "Processor")
+    tokenizer = tokenizers.get_tokenizer(str(WEIGHTS))
+    return getattr(importlib.import_module(f"vllm.v1.engine.{module}"), kind)(config, tokenizer), tokenizer
 
 
 def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: Question) -> Any:
