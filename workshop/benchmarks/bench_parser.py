@@ -107,7 +107,7 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
             name="ours_layout_server",
             layout_url=options.layout_url or stack.enter_context(simulated_layout(options.layout, folder)),
         ),
-        "against": lambda: ours(name="against", root=options.against),
+        "against": lambda: ours(name="against", root=options.against, text_layer=""),
         "paddlex_default": lambda: paddlex(folder, vlm_url, options.layout, concurrent=False),
         "paddlex_concurrent": lambda: paddlex(folder, vlm_url, options.layout, concurrent=True),
     }

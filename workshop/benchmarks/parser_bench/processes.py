@@ -210,7 +210,8 @@ def our_parser(
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
     if they are None. ``confidence``: whether it asks the VLM for log-probabilities. ``layout_url``: its layout server.
-    ``small_print``: whether blocks are read in small pieces. ``text_layer``: what pages' own text is for.
+    ``small_print``: whether blocks are read in small pieces. ``text_layer``: what pages' own text is for;
+    empty for a checkout that does not know the setting.
     """
     port = free_port()
     env = {
@@ -222,8 +223,8 @@ def our_parser(
         "PARSER_LOG_LEVEL": "warning",
         "PARSER_DATA_DIR": str(folder / f"data-{name}"),
         "PARSER_SMALL_PRINT": small_print,
-        "PARSER_TEXT_LAYER": text_layer,
     }
+    env |= {"PARSER_TEXT_LAYER": text_layer} if text_layer else {}
     env |= {"PARSER_CONFIDENCE": "1"} if confidence else {}
     env |= {"LAYOUT_URL": layout_url} if layout_url else {}
     env |= {"PARSER_WORKERS": str(workers)} if workers else {}
