@@ -156,6 +156,11 @@ def as_text(words: str, *lines: type) -> dict[str, Any]:
 BINARY = {"type": "string", "format": "binary"}
 
 
+def form_content(required: list[str], **parts: dict[str, Any]) -> dict[str, Any]:
+    """The content of a request that is a form: its parts by their names."""
+    return {"multipart/form-data": {"schema": {"type": "object", "required": required, "properties": parts}}}
+
+
 class _Schemas(GenerateJsonSchema):
     """Without titles, which repeat names."""
 

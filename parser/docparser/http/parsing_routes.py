@@ -32,7 +32,7 @@ from docparser.http.answers import (
 from docparser.http.errors import new_log_id
 from docparser.http.examples import PARSE_REQUEST, PARSED, RESTRUCTURE_REQUEST
 from docparser.http.gate import client_of, pages_of
-from docparser.http.openapi import ref, shows
+from docparser.http.openapi import BINARY, form_content, ref, shows
 from docparser.http.strict_reading import LONGEST_TEXT, StrictRoute, body_of, field, form_of, says_json
 from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
@@ -104,27 +104,8 @@ async def _answer(request: Request, work: Coroutine[Any, Any, ParseResult]) -> R
     return json_answer(result, request.state.log_id, await request.app.state.readiness.models_in_use())
 
 
-FORM_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {
-                        "file": {"type": "string", "format": "binary"},
-                        "options": {
-                            "type": "string",
-                            "maxLength": LONGEST_TEXT,
-                            "description": "Options of /layout-parsing as JSON.",
-                        },
-                    },
-                }
-            }
-        },
-    }
-}
+OPTIONS = {"type": "string", "maxLength": LONGEST_TEXT, "description": "Options of /layout-parsing as JSON."}
+FORM_BODY = {"requestBody": {"required": True, "content": form_content(["file"], file=BINARY, options=OPTIONS)}}
 
 
 @form_router.post(

@@ -16,7 +16,7 @@ from docparser.contract.answers import PageEntry, WordFile
 from docparser.contract.options import AnswerOptions
 from docparser.page.frozen import Page
 from docparser.page.paddlex_private import PaddleOCRVLResult, markdown_of
-from docparser.page.told import tell
+from docparser.page.provenance import add_members
 
 NOT_FOR_CLIENTS = ("input_path", "page_index")
 
@@ -28,7 +28,7 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
         "prunedResult": prune(page.result.json["res"]),
         "markdown": {"text": markdown["markdown_texts"]},
     }
-    tell(entry["prunedResult"]["parsing_res_list"], page.told)
+    add_members(entry["prunedResult"]["parsing_res_list"], page.provenance)
     if options.markdown_images:
         entry["markdown"]["images"] = encoded(markdown["markdown_images"], max_side)
     if options.docx:

@@ -15,17 +15,17 @@ from PIL import Image
 from docparser.page.answers import Answers
 from docparser.page.blocks import Blocks
 from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleOCRVLResult, construct_img_path
-from docparser.page.told import Told
+from docparser.page.provenance import Provenance
 
 BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
 
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """PaddleX's result for a page with its texts, and what else is told of each of its blocks."""
+    """PaddleX's result for a page with its texts, and what is known of how each of its texts came about."""
 
     result: PaddleOCRVLResult
-    told: list[Told]
+    provenance: list[Provenance]
 
 
 def freeze(
@@ -33,7 +33,7 @@ def freeze(
     blocks: Blocks,
     figures: list[dict],
     answers: Answers,
-    told: dict[int, Told],
+    provenance: dict[int, Provenance],
 ) -> dict[str, Any]:
     """The page as built-in types, numbers of numpy and PIL images (``page.stored``), without Paddle. Its blocks have no
     text; their answers are read when it is thawed. ``found``: PaddleX's fields of the page but for its blocks;
@@ -49,7 +49,7 @@ def freeze(
                 "group_id": blocks.cut[number].get("group_id"),
                 "polygon_points": blocks.cut[number].get("polygon_points"),
                 "image": blocks.picture(number),
-                **told.get(number, Told()).frozen(),
+                **provenance.get(number, Provenance()).frozen(),
             }
             for number in blocks.shown
         ],
@@ -78,14 +78,14 @@ def thaw(frozen: dict, index: int) -> Page:
     else:  # of a page that the VLM read whole
         contents = [fields["content"] for fields in frozen["blocks"]]
     data |= {"input_path": None, "page_index": index, "table_res_list": [], "parsing_res_list": []}
-    told = []
+    provenance = []
     for fields, content in zip(frozen["blocks"], contents, strict=True):
         block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
         block.image = fields["image"]
         block.title_level = fields.get("title_level")  # PaddleX's; None: it finds it out
         data["parsing_res_list"].append(block)
-        told.append(Told.thawed(fields))
-    return Page(PaddleOCRVLResult(data), told)
+        provenance.append(Provenance.thawed(fields))
+    return Page(PaddleOCRVLResult(data), provenance)
 
 
 def from_client(pruned: dict, index: int) -> dict:

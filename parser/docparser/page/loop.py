@@ -3,7 +3,7 @@
 
     picture -> upright -> layout -> blocks -> crops and prompts -> requests -> replies by block -> the page
 
-What a PDF's page says itself may be the text of blocks, or repair it (``page.text_layer``).
+What a PDF's page says itself may be the text of blocks, or repair it (``page.own_text_step``).
 
 ``PageLoop.read`` has these steps in this order. PaddleX does what its pipeline would do in each, by the functions of
 ``paddlex_private``; how steps follow each other, and all calls of the VLM, are ours (docs/decisions/0229). What the
@@ -32,12 +32,12 @@ from docparser.page.early_text import FORMULAS
 from docparser.page.frozen import freeze
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
+from docparser.page.own_text_step import OwnTextStep
 from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResult, gather_imgs
+from docparser.page.provenance import Provenance
 from docparser.page.question import Sampling
 from docparser.page.reading import PageReading, Picture
 from docparser.page.run import PageRun, Replies
-from docparser.page.text_layer import TextLayer
-from docparser.page.told import Told
 from docparser.page.vlm_calls import VlmCalls
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
@@ -90,7 +90,7 @@ class PageLoop:
         upright, turned = self._upright(page, settings, options)
         layout = self._find_layout(upright, settings, options, run)
         figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
-        own = TextLayer(
+        own = OwnTextStep(
             run.own_text if upright is page else None,  # a page that was turned has other places
             run.text_layer,
             layout["boxes"],
@@ -114,7 +114,7 @@ class PageLoop:
             blocks, {number: reply.text for number, reply in replies.items()}, own.exact(blocks, given)
         )
         return PageReading(
-            frozen=freeze(found, blocks, figures, answers, self._told(blocks, replies, own)),
+            frozen=freeze(found, blocks, figures, answers, self._provenance(blocks, replies, own)),
             block_notes=_block_notes(blocks, replies),
             page_notes=[
                 *_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
@@ -159,7 +159,7 @@ class PageLoop:
         return {"boxes": [box]}
 
     def _ask(
-        self, blocks: Blocks, given: Replies, own: TextLayer, options: dict[str, Any], run: PageRun
+        self, blocks: Blocks, given: Replies, own: OwnTextStep, options: dict[str, Any], run: PageRun
     ) -> dict[int, Reply]:
         """The replies by the numbers of the blocks: the VLM's, but for those that are ``given``."""
         sampling = Sampling.of(options, spotting=blocks.spotting)
@@ -175,11 +175,11 @@ class PageLoop:
         finally:
             run.end_calls()
 
-    def _told(self, blocks: Blocks, replies: Replies, own: TextLayer) -> dict[int, Told]:
+    def _provenance(self, blocks: Blocks, replies: Replies, own: OwnTextStep) -> dict[int, Provenance]:
         """Of all blocks: how sure the VLM was of them, and whose their text is, where blocks say so."""
         below, origins = self._doubtful_below, own.origins(blocks)
         return {
-            number: Told(
+            number: Provenance(
                 None if below is None else Certainty.of(replies[number], below) if number in replies else Certainty(),
                 origins.get(number),
             )

@@ -18,13 +18,13 @@ from docparser.contract.answers import PageEntry
 from docparser.contract.options import AnswerOptions, RestructureOptions, answer_options, restructure_options
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
-from docparser.page import told
+from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
 from docparser.page.paddlex_private import restructured
+from docparser.page.provenance import Provenance
 from docparser.page.stored import restored
-from docparser.page.told import Told
 from docparser.worker import sent_pages
 
 
@@ -92,7 +92,9 @@ def word_file(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: JoinFrozen = pickle.load(source)
     pages = [thaw(restored(files), index) for index, files in enumerate(task.pages)]
-    joined = _join([page.result for page in pages], [known for page in pages for known in page.told], task.restructure)
+    joined = _join(
+        [page.result for page in pages], [known for page in pages for known in page.provenance], task.restructure
+    )
     _write(
         sink, (page_entry(page, number, task.answer, max_side=task.max_side) for number, page in enumerate(joined, 1))
     )
@@ -115,7 +117,7 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
         if restructure.concatenate_pages:
             images = [{path: picture for page in images for path, picture in page.items()}]
         results = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
-        of_blocks = [Told.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
+        of_blocks = [Provenance.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
         joined = _join(results, of_blocks, restructure)
         entries = [page_entry(page, number, text_only, max_side=max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
@@ -131,7 +133,7 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
     return entries
 
 
-def _join(pages: list, of_blocks: list[Told], options: RestructureOptions) -> list[Page]:
+def _join(pages: list, of_blocks: list[Provenance], options: RestructureOptions) -> list[Page]:
     """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say, with what is
     told of all their blocks."""
     results = restructured(
@@ -140,7 +142,7 @@ def _join(pages: list, of_blocks: list[Told], options: RestructureOptions) -> li
         relevel_titles=options.relevel_titles,
         concatenate_pages=options.concatenate_pages,
     )
-    known = told.joined([block for result in results for block in result["parsing_res_list"]], of_blocks)
+    known = provenance.joined([block for result in results for block in result["parsing_res_list"]], of_blocks)
     return [Page(result, [known[block.global_block_id] for block in result["parsing_res_list"]]) for result in results]
 
 

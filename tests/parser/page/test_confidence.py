@@ -12,7 +12,7 @@ from unittest.mock import ANY
 import pytest
 
 from docparser.page.certainty import Certainty
-from docparser.page.told import Told, tell
+from docparser.page.provenance import Provenance, add_members
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
@@ -95,7 +95,7 @@ def test_a_cut_text_is_doubtful_and_one_that_is_missing_is_not():
 def test_blocks_without_one_get_no_members():
     """The setting is off, or the page was parsed before there was one."""
     entries: list[Any] = [{"block_id": 0}, {"block_id": 1}]
-    tell(entries, [Told(), Told()])
+    add_members(entries, [Provenance(), Provenance()])
     assert entries == [{"block_id": 0}, {"block_id": 1}]
 
 

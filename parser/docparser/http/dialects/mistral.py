@@ -20,7 +20,7 @@ from docparser.http.errors import SafeJSON
 from docparser.http.examples import OCR_REQUEST
 from docparser.http.gate import holder_of
 from docparser.http.jobs.requests import base_url
-from docparser.http.openapi import shows
+from docparser.http.openapi import BINARY, form_content, shows
 from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
 from docparser.models.served_model import ServedModel
 
@@ -41,18 +41,7 @@ NO_FILE = {"description": "There is no such file, or it is another key's."}
 FORM = {
     "requestBody": {
         "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["file"],
-                    "properties": {
-                        "file": {"type": "string", "format": "binary"},
-                        "purpose": {"type": "string", "enum": ["ocr"], "default": "ocr"},
-                    },
-                }
-            }
-        },
+        "content": form_content(["file"], file=BINARY, purpose={"type": "string", "enum": ["ocr"], "default": "ocr"}),
     }
 }
 

@@ -9,7 +9,7 @@ from docparser.contract.job_answers import CallbackBody, SubmittedAnswer
 from docparser.contract.priority import PRIORITIES
 from docparser.contract.schemas import MAX_TEXT, ParseOptions
 from docparser.http.examples import JOB_REQUEST, SUBMITTED
-from docparser.http.openapi import ref, shows
+from docparser.http.openapi import BINARY, form_content, ref, shows
 from docparser.jobs.submission import MAX_ID, MAX_PAYLOAD, MAX_RANGES
 
 CALLBACK_URL = {
@@ -68,25 +68,20 @@ BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["model", "file"],
-                    "properties": {
-                        "model": NAME,
-                        "file": {"type": "string", "format": "binary"},
-                        "optionalPayload": {
-                            "type": "string",
-                            "maxLength": MAX_PAYLOAD,
-                            "description": "Options of /layout-parsing as JSON.",
-                        },
-                        "pageRanges": PAGE_RANGES,
-                        "batchId": {"type": "string", "maxLength": MAX_ID},
-                        "callbackUrl": CALLBACK_URL,
-                        "priority": PRIORITY,
-                    },
-                }
-            },
+            **form_content(
+                ["model", "file"],
+                model=NAME,
+                file=BINARY,
+                optionalPayload={
+                    "type": "string",
+                    "maxLength": MAX_PAYLOAD,
+                    "description": "Options of /layout-parsing as JSON.",
+                },
+                pageRanges=PAGE_RANGES,
+                batchId={"type": "string", "maxLength": MAX_ID},
+                callbackUrl=CALLBACK_URL,
+                priority=PRIORITY,
+            ),
             "application/json": {
                 "example": JOB_REQUEST,
                 "schema": {

@@ -14,7 +14,7 @@ import pytest
 from docparser.own_text.doubts import Doubt
 from docparser.own_text.lines import Box, Line, Word
 from docparser.own_text.page_text import BlockText, OwnText
-from docparser.page.told import PAGE, VLM, Origin
+from docparser.page.provenance import PAGE, VLM, Origin
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 
@@ -62,7 +62,7 @@ class Read:
 
     def __init__(self, mode: str, own: SimulatedText | None, boxes: list[Boxed], replies: dict[str, Reply]) -> None:
         from docparser.page.blocks import blocks_of
-        from docparser.page.text_layer import TextLayer
+        from docparser.page.own_text_step import OwnTextStep
 
         page = np.full((1000, 800, 3), 255, np.uint8)
         found = [
@@ -70,7 +70,7 @@ class Read:
             for at, (label, box) in enumerate(boxes)
         ]
         flags = ("use_chart_recognition", "use_seal_recognition", "use_ocr_for_image_block", "merge_layout_blocks")
-        layer = TextLayer(cast(OwnText, own), mode, found, layout_found=True)
+        layer = OwnTextStep(cast(OwnText, own), mode, found, layout_found=True)
         self.blocks = blocks_of(
             page,
             {"boxes": layer.layout()},

@@ -19,10 +19,10 @@ from docparser.own_text.page_text import BlockText, OwnText
 from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment
 from docparser.page.blocks import Blocks
 from docparser.page.paragraphs import paragraphs
+from docparser.page.provenance import PAGE, VLM, Origin
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
 from docparser.page.repair import is_misread, repaired
 from docparser.page.run import OwnTable
-from docparser.page.told import PAGE, VLM, Origin
 from docparser.vlm.client import Reply
 
 OFF, CHECK, REPAIR, PREFER = "off", "check", "repair", "prefer"
@@ -45,7 +45,7 @@ HIDDEN = "hidden"  # the page has text that is not seen on it
 Box = Sequence[float]  # left, top, right, bottom
 
 
-class TextLayer:
+class OwnTextStep:
     """Of one page. Where ``own`` is None, or the page says nothing, the page is read as if there were no such thing."""
 
     def __init__(

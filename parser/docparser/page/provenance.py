@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an answer says of a block besides its text: how sure the VLM was of it (``certainty``), and whose text it is."""
+"""How a block's text came about, as an answer says it: how sure the VLM was of it (``certainty``), and whose it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VLM, PAGE = "vlm", "page"  # whose letters a text has
 @dataclasses.dataclass(frozen=True)
 class Origin:
     """``source`` is VLM or PAGE, None of a block without text. ``agreement``, from 0 to 1: how far the VLM's text and
-    the page's own are the same (``page.agreement``), None where there are not both. ``differs``: less than may be, and
+    the page's own are the same (``page.alignment``), None where there are not both. ``differs``: less than may be, and
     the text is the VLM's."""
 
     source: str | None = None
@@ -46,43 +46,43 @@ class Origin:
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class Provenance:
     """None: nothing is said of it."""
 
     certainty: Certainty | None = None
     origin: Origin | None = None
 
     @classmethod
-    def sent(cls, block: dict[str, Any]) -> Told:
+    def sent(cls, block: dict[str, Any]) -> Provenance:
         """What a client sent back with a block. Raises ValueError."""
         return cls(Certainty.sent(block), Origin.sent(block))
 
     @classmethod
-    def thawed(cls, frozen: dict[str, Any]) -> Told:
+    def thawed(cls, frozen: dict[str, Any]) -> Provenance:
         """From the members of a frozen block; older ones have no ``origin``."""
         certainty, origin = frozen["certainty"], frozen.get("origin")
         return cls(certainty and Certainty(**certainty), origin and Origin(**origin))
 
     def frozen(self) -> dict[str, Any]:
         certainty, origin = self.certainty, self.origin
-        told = {"certainty": certainty and dataclasses.asdict(certainty)}
-        return told | ({"origin": dataclasses.asdict(origin)} if origin else {})
+        members = {"certainty": certainty and dataclasses.asdict(certainty)}
+        return members | ({"origin": dataclasses.asdict(origin)} if origin else {})
 
-    def with_other(self, other: Told) -> Told:
+    def with_other(self, other: Provenance) -> Provenance:
         """Of a text that was joined from two."""
         certainty = self.certainty and self.certainty.with_other(other.certainty or self.certainty)
         origin = self.origin and self.origin.with_other(other.origin or self.origin)
-        return Told(certainty or other.certainty, origin or other.origin)
+        return Provenance(certainty or other.certainty, origin or other.origin)
 
     @property
-    def without_text(self) -> Told:
+    def without_text(self) -> Provenance:
         """Of a block whose text went to another one."""
-        return Told(self.certainty and Certainty(), self.origin and Origin())
+        return Provenance(self.certainty and Certainty(), self.origin and Origin())
 
 
-def tell(entries: Iterable[Block], told: Iterable[Told]) -> None:
+def add_members(entries: Iterable[Block], provenance: Iterable[Provenance]) -> None:
     """Add the members to the entries of blocks in an answer."""
-    for entry, (certainty, origin) in zip(entries, ((one.certainty, one.origin) for one in told), strict=True):
+    for entry, (certainty, origin) in zip(entries, ((one.certainty, one.origin) for one in provenance), strict=True):
         if certainty is not None:
             entry["confidence"], entry["doubtful"] = certainty.confidence, certainty.doubtful
         if origin is not None:
@@ -90,11 +90,11 @@ def tell(entries: Iterable[Block], told: Iterable[Told]) -> None:
             entry["source"], entry["agreement"] = origin.source, origin.agreement
 
 
-def joined(blocks: Iterable[Any], told: list[Told]) -> list[Told]:
+def joined(blocks: Iterable[Any], provenance: list[Provenance]) -> list[Provenance]:
     """Of the blocks of all pages, after PaddleX has joined pages: it numbered them, and its blocks say which other one
     got their text (``global_group_id``). A table that got the text of others has the least of their confidences; these
     have no text left."""
-    found = list(told)
+    found = list(provenance)
     for block in blocks:
         own, first = block.global_block_id, block.global_group_id
         if first != own:
