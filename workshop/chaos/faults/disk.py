@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser's state on a small file system of its own, which is filled; and a database that is lost."""
+"""The parser's state on a small file system of its own, which is filled or turns read-only; and a database that is lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from chaos.bundle_project import Bundle, BundleError
-from chaos.faults.field import DISK_FULL, PARSER_AWAY, WORKER_KILLED, Action
+from chaos.bundle_project import Bundle, BundleError, wait_until
+from chaos.faults.field import DISK_FULL, PARSER_AWAY, WORKER_KILLED, Action, NotNow
 from chaos.plan import Length, Step
 
 MIB = 2**20
@@ -30,14 +30,14 @@ def small_disk(folder: Path, mib: int) -> Iterator[str]:
     ext4 in a file; in memory (tmpfs) where the machine has no loop devices. It is mounted here and not by the engine,
     so that it outlives the containers. Raises BundleError where neither can be mounted.
     """
-    image = folder.with_suffix(".ext4")
+    image = ext4_file(folder)
     folder.mkdir()
     own = f"root_owner={OWNER}:{OWNER}"
     ways = {
         "ext4": (
             ["truncate", "--size", f"{mib}M", str(image)],
             ["mkfs.ext4", "-q", "-m", "0", "-E", own, str(image)],
-            ["mount", "-o", "loop", str(image), str(folder)],
+            mount_ext4(folder),
         ),
         "tmpfs": (["mount", "-t", "tmpfs", "-o", f"size={mib}m,uid={OWNER},gid={OWNER}", "tmpfs", str(folder)],),
     }
@@ -51,6 +51,14 @@ def small_disk(folder: Path, mib: int) -> Iterator[str]:
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=False)
         image.unlink(missing_ok=True)
+
+
+def ext4_file(folder: Path) -> Path:
+    return folder.with_suffix(".ext4")
+
+
+def mount_ext4(folder: Path) -> list[str]:
+    return ["mount", "-o", "loop", str(ext4_file(folder)), str(folder)]
 
 
 def succeeds(words: list[str], problems: list[str]) -> bool:
@@ -90,6 +98,25 @@ def full(leave: int) -> Callable:
 
 
 @contextlib.contextmanager
+def turn_read_only(bundle: Bundle, step: Step) -> Iterator[str]:
+    """The file system turns read-only under the running parser, as ext4 does when its disk fails, and forgets what was
+    not flushed. It is mounted anew while the parser is stopped, as an operator would do it."""
+    if not ext4_file(bundle.state).exists():
+        raise NotNow("the state lies in memory, which cannot turn read-only while files are open")
+    subprocess.run(["mount", "-o", "remount,abort", str(bundle.state)], check=True)
+    parser = bundle.container("parser")
+    try:
+        yield "the file system was aborted"
+    finally:
+        bundle.docker("kill", parser, check=False)
+        problems: list[str] = []
+        if not wait_until(lambda: succeeds(["umount", str(bundle.state)], problems), 30, 0.2):
+            raise BundleError(f"the parser's state stays in use: {problems[-1]}")
+        subprocess.run(mount_ext4(bundle.state), check=True)
+        bundle.docker("start", parser)
+
+
+@contextlib.contextmanager
 def lose_database(bundle: Bundle, step: Step) -> Iterator[str]:
     """The parser is killed, and starts without its database, as after a restore of the folders alone."""
     found = bundle.container("parser")
@@ -113,6 +140,7 @@ def remove_open_database(bundle: Bundle, step: Step) -> Iterator[str]:
 ACTIONS = {
     "disk low": Action(full(LITTLE), Length(5, 25), frozenset({DISK_FULL})),
     "disk full": Action(full(0), Length(5, 25), frozenset({DISK_FULL})),
+    "disk read-only": Action(turn_read_only, Length(5, 15), frozenset({DISK_FULL, PARSER_AWAY, WORKER_KILLED})),
     "database lost at a start": Action(lose_database, marks=frozenset({PARSER_AWAY, WORKER_KILLED})),
     "database removed while open": Action(remove_open_database, marks=frozenset({PARSER_AWAY, DISK_FULL})),
 }
