@@ -134,19 +134,17 @@ def _rows(each: np.ndarray, em: np.ndarray) -> Order:
     of its letters and its baseline. The commonest levels make the lines, and others (superscripts) join them."""
     sizes, baselines = np.rint(em).astype(np.int64), np.rint(each["origin"][:, 1]).astype(np.int64)
     levels, level, weights = np.unique(sizes << 32 | baselines + SHIFT, return_inverse=True, return_counts=True)
-    found: list[tuple[float, float, float, float]] = []  # top and bottom of the line's band, size, baseline
-    line_of = np.zeros(len(levels), np.int64)
+    bands = np.empty((len(levels), 4))  # top and bottom of the line's band, size, baseline
+    count, line_of = 0, np.zeros(len(levels), np.int64)
     for number in np.argsort(-weights * (levels >> 32), kind="stable").tolist():
         size, baseline = int(levels[number] >> 32), int(levels[number] & 0xFFFFFFFF) - SHIFT
         middle = baseline - (ABOVE - BELOW) / 2 * size
-        for at, (top, bottom, _, _) in enumerate(found):
-            if top <= middle <= bottom:
-                line_of[number] = at
-                break
-        else:
-            line_of[number] = len(found)
-            found.append((baseline - ABOVE * size, baseline + BELOW * size, max(size, 1), baseline))
-    bands = np.array(found)
+        holds = (bands[:count, 0] <= middle) & (middle <= bands[:count, 1])
+        line_of[number] = holds.argmax() if holds.any() else count
+        if line_of[number] == count:
+            bands[count] = baseline - ABOVE * size, baseline + BELOW * size, max(size, 1), baseline
+            count += 1
+    bands = bands[:count]
     downwards = np.argsort(bands[:, 1], kind="stable")
     line = np.argsort(downwards)[line_of][level]
     order = np.lexsort((each["origin"][:, 0], line))

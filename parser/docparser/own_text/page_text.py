@@ -16,6 +16,7 @@ from docparser.own_text.doubts import Doubt
 from docparser.own_text.lines import Arrangement, Box, Line, middles, paragraph
 from docparser.own_text.truth import UNDRAWN, Judge
 
+MOST_RUNS = 4_000  # of a page; real ones have some hundreds
 ACROSS, DOWN = 1.0, 0.7  # ems between runs of one piece, outside of blocks
 CID = re.compile(r"\(cid:\d+\)")
 LATIN, CYRILLIC_OR_GREEK = re.compile(r"[A-Za-z\u00c0-\u024f]"), re.compile(r"[\u0370-\u03ff\u0400-\u052f]")
@@ -52,7 +53,10 @@ class OwnText:
 
     def __init__(self, characters: Characters, pixels: np.ndarray) -> None:
         """``pixels``: the picture that the renderer sent with them, uint8 ``[height, width, 3]``, blue first. A page
-        that was turned or flattened since has other places: make none for it."""
+        that was turned or flattened since has other places: make none for it. Characters that are strewn over the page,
+        in more than MOST_RUNS runs, are no text: the page says nothing then."""
+        if len(characters.runs()) > MOST_RUNS:
+            characters = Characters.none()
         self._characters, self._pixels = characters, pixels
         self._middles = middles(characters)
 
@@ -129,16 +133,20 @@ class OwnText:
         reach = np.concatenate([ACROSS * em, DOWN * em], 1) / 2
         lows = np.minimum.reduceat(part.each["box"][:, :2], begins) - reach
         highs = np.maximum.reduceat(part.each["box"][:, 2:], begins) + reach
-        pieces: list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]] = []  # upper left, lower right, members
-        for low, high, members in zip(lows, highs, np.split(indices, begins[1:]), strict=True):
-            apart, together = [], [members]
-            for piece in pieces:
-                if (piece[0] <= high).all() and (low <= piece[1]).all():
-                    low, high, together = np.minimum(low, piece[0]), np.maximum(high, piece[1]), piece[2] + together
-                else:
-                    apart.append(piece)
-            pieces = [*apart, (low, high, together)]
-        return [np.sort(np.concatenate(together)) for _, _, together in pieces]
+        members = [[run] for run in np.split(indices, begins[1:])]
+        alive = np.zeros(len(begins), bool)  # a run that was taken into a later one is not
+        for number in range(len(begins)):
+            while True:  # what is taken in makes it larger, so that it may reach more
+                meet = alive & (lows <= highs[number]).all(1) & (highs >= lows[number]).all(1)
+                near = np.flatnonzero(meet)
+                if not len(near):
+                    break
+                lows[number] = np.minimum(lows[number], lows[near].min(0))
+                highs[number] = np.maximum(highs[number], highs[near].max(0))
+                members[number] = [run for other in near for run in members[other]] + members[number]
+                alive[near] = False
+            alive[number] = True
+        return [np.sort(np.concatenate(members[number])) for number in np.flatnonzero(alive)]
 
 
 def _mixed(words: list[str]) -> bool:

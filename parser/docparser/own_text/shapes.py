@@ -19,6 +19,7 @@ UNITS = 64  # of an em, in which the table has places
 TABLE = Path(__file__).with_name("glyph_shapes.npz")
 PLACE_COUNTS = 0.3  # an em of height or width against the whole difference of two pictures
 SAME_HEIGHT, HEIGHT_COUNTS = 0.1, 2.0  # ems by which fonts differ in tops and bottoms; beyond, each em counts so much
+AT_ONCE = 256  # shapes that are compared with all of a script: some 30 MB for ideographs
 IDEOGRAPHS = 0x2E80  # from here on, a glyph's height counts and not where it stands: columns have no baseline
 ALIKE = ("Il1|!i", "O0", "cC", "kK", "pP", "sS", "uU", "vV", "wW", "xX", "zZ", "'`,", '"', "-_")
 FACES = {ord(letter): ord(letters[0]) for letters in ALIKE for letter in letters}
@@ -99,10 +100,13 @@ class Table:
         found = np.full(len(codes), np.inf, np.float32)
         scripts = _scripts(codes)
         for script in np.unique(scripts):
-            mine, theirs = np.flatnonzero(scripts == script), np.flatnonzero(self._scripts == script)
-            far = distances(seen[mine], self._shapes[theirs])
-            far[_faces(codes[mine])[:, None] == _faces(self.codes[theirs])[None]] = np.inf
-            found[mine] = far.min(1, initial=np.inf)
+            all_mine, theirs = np.flatnonzero(scripts == script), np.flatnonzero(self._scripts == script)
+            faces, shapes = _faces(self.codes[theirs]), self._shapes[theirs]
+            for begin in range(0, len(all_mine), AT_ONCE):
+                mine = all_mine[begin : begin + AT_ONCE]
+                far = distances(seen[mine], shapes)
+                far[_faces(codes[mine])[:, None] == faces[None]] = np.inf
+                found[mine] = far.min(1, initial=np.inf)
         return found
 
 

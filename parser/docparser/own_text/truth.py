@@ -42,6 +42,9 @@ ODD = 0.08  # as far from its own kind, it is held against the plain fonts by it
 MOST_APART = 0.1  # on the average of a block
 LEAST_HEIGHT = 4.0  # pixels of a glyph; a hyphen is another one wherever its edges fall between pixels
 
+# Of a page. No print has more, and each is compared with all plain fonts, or with all of its own font.
+MOST_KINDS, MOST_ODD = 6000, 2000
+
 BLACK = 60  # levels of grey of ink that needs a reason
 EXPLAINED = 0.01  # of a block's ink: less needs none
 MARGIN = 2  # pixels about a glyph that are its own
@@ -86,6 +89,9 @@ class Judge:
         kinds, kind, counts = np.unique(
             fonts[at].astype(np.int64) << 32 | codes[at], return_inverse=True, return_counts=True
         )
+        if len(kinds) > MOST_KINDS:
+            self.doubts[Doubt.SHAPES][at] = True
+            return
         means = [_means(kind, counts, values) for values in (zones, place)]
         of_kind, font_of = (kinds & 0xFFFFFFFF).astype(np.uint32), kinds >> 32
         typical = Shapes.seen(of_kind, *means)
@@ -104,9 +110,12 @@ class Judge:
         apart = np.where(boxes[:, 3] - boxes[:, 1] >= LEAST_HEIGHT, pairwise(seen, typical[kind]), 0)
         changed = _changed(apart, kind, font_of, seen, typical)
         odd = np.flatnonzero((apart > ODD) & (counts[kind] > 1))  # two shapes for a character make a middling kind
-        changed[odd] |= _wrong(
-            codes[at][odd], table().own(codes[at][odd], seen[odd]), table().others(codes[at][odd], seen[odd])
-        )
+        if len(odd) > MOST_ODD:
+            changed[odd] = True
+        else:
+            changed[odd] |= _wrong(
+                codes[at][odd], table().own(codes[at][odd], seen[odd]), table().others(codes[at][odd], seen[odd])
+            )
         self._apart[at] = apart
         self.doubts[Doubt.SHAPES][at] = wrong[kind] | changed
         self._evidence[at] = evidence[kind]
@@ -160,7 +169,10 @@ def _wrong(codes: np.ndarray, own: np.ndarray, other: np.ndarray) -> np.ndarray:
 def _changed(apart: np.ndarray, kind: np.ndarray, font_of: np.ndarray, seen: Shapes, typical: Shapes) -> np.ndarray:
     """Which characters do not look like the others of their kind, ``apart`` from which they are."""
     found = apart > BROKEN
-    for at in np.flatnonzero((apart > CHANGED) & ~found):
+    looked_at = np.flatnonzero((apart > CHANGED) & ~found)
+    if len(looked_at) > MOST_ODD:
+        return apart > CHANGED
+    for at in looked_at:
         peers = np.flatnonzero((font_of == font_of[kind[at]]) & (np.arange(len(font_of)) != kind[at]))
         if len(peers):
             nearest = pairwise(seen[np.full(len(peers), at)], typical[peers]).min()

@@ -3,18 +3,20 @@
 
 Letters are compared as Unicode's compatibility forms (NFKC), so that width, ligatures and composed accents make no
 difference; blanks and line ends are none. What the VLM wrote as a formula stands for whatever the
-page has in its place. Words are aligned first (Ratcliff and Obershelp, ``difflib``), then the letters of those that
-differ: a page takes a millisecond so, and forty by letters alone.
+page has in its place. Words are aligned first, by the fewest changes (Levenshtein), then the letters of those that
+differ, so that letters count as equal only inside of words that stand for each other.
 """
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Iterator
-from difflib import SequenceMatcher
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+
+from rapidfuzz.distance import Levenshtein
 
 FORMULA = "formula"  # as a letter: no single character is equal to it
 FORMULAS = re.compile(r"\\\(.*?\\\)|\\\[.*?\\\]|\$\$.*?\$\$", re.DOTALL)
@@ -25,6 +27,7 @@ NO_LETTERS = frozenset("\u00ad\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f")  # so
 WITHOUT_BLANKS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 WIDE = re.compile(f"[{WITHOUT_BLANKS}]")
 DIGITS = 4
+LEAST_RUN = 2  # letters; a single equal one between others that differ is equal by chance
 
 Op = tuple[str, int, int, int, int]  # equal, replace, delete or insert; letters of the VLM's text, and of the page's
 
@@ -87,6 +90,7 @@ def _pieces(text: str, marks: re.Pattern[str] | None) -> Iterator[tuple[str, boo
         yield text[at:], True
 
 
+@lru_cache(maxsize=4096)
 def _forms(sign: str) -> list[str]:
     """The letters that ``sign`` counts as: two for a ligature, none for a soft hyphen."""
     return [form for form in unicodedata.normalize("NFKC", sign) if not form.isspace() and form not in NO_LETTERS]
@@ -137,23 +141,45 @@ class Alignment:
 
 def _whole_words(letters: Letters, begin: int, end: int) -> tuple[int, int]:
     """The words that letters ``begin`` to ``end`` are of; none where they are none between two words."""
-    if begin == end and begin in letters.words:
+    words = letters.words
+    at = bisect.bisect_right(words, begin) - 1
+    if begin == end and words[at] == begin:
         return begin, end
-    before = max((at for at in letters.words if at <= begin), default=0)
-    return before, min((at for at in letters.words if at >= end and at > before), default=end)
+    last = max(bisect.bisect_left(words, end), at + 1)
+    return words[at], words[last] if last < len(words) else end
 
 
 def _ops(vlm: Letters, page: Letters) -> Iterator[Op]:
     if vlm.compared == page.compared:
         yield ("equal", 0, len(vlm.compared), 0, len(page.compared))
         return
-    matcher = SequenceMatcher(None, vlm.of_words, page.of_words, autojunk=False)
-    for tag, *words in matcher.get_opcodes():
+    for tag, *words in _aligned(vlm.of_words, page.of_words):
         begin, end = (vlm.words[at] for at in words[:2])
         other, last = (page.words[at] for at in words[2:])
         if tag != "replace":
             yield (tag, begin, end, other, last)
             continue
-        letters = SequenceMatcher(None, vlm.compared[begin:end], page.compared[other:last], autojunk=False)
-        for inner, a, b, c, d in letters.get_opcodes():
+        for inner, a, b, c, d in _aligned(vlm.compared[begin:end], page.compared[other:last], LEAST_RUN):
             yield (inner, begin + a, begin + b, other + c, other + d)
+
+
+def _aligned(some: Sequence[object], others: Sequence[object], least: int = 1) -> list[Op]:
+    """What makes ``others`` of ``some``: runs that are equal, and between them one op for all that differs. A run of
+    less than ``least``, unless it is the first or the last, is a part of what differs."""
+    ends = [
+        (op.src_start, op.src_end, op.dest_start, op.dest_end)
+        for op in Levenshtein.opcodes(some, others)
+        if op.tag == "equal"
+    ]
+    edges = {(0, 0), (len(some), len(others))}
+    equal = [run for run in ends if run[1] - run[0] >= least or {(run[0], run[2]), (run[1], run[3])} & edges]
+    found: list[Op] = []
+    begin, other = 0, 0
+    for low, high, first, last in [*equal, (len(some), len(some), len(others), len(others))]:
+        if low > begin or first > other:
+            tag = "insert" if low == begin else "delete" if first == other else "replace"
+            found.append((tag, begin, low, other, first))
+        if high > low:
+            found.append(("equal", low, high, first, last))
+        begin, other = high, last
+    return found

@@ -14,6 +14,7 @@ FAMILIES = (
     "videos",
     "options",
     "vlm_answers",
+    "own_texts",
     "whole_pages",
     "markdown",
     "tables",

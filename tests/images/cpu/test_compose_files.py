@@ -24,8 +24,8 @@ EXPORTER = {"ascend-npu-exporter": {"HARDWARE": "ascend", "COMPOSE_PROFILES": "n
 
 
 def rendered(engine, settings: dict[str, str]) -> dict[str, Any]:
-    """The configuration with nothing but `settings`, the checkout's path taken out. Settings that only pass, empty unless
-    somebody sets them, are left out: tests/parser/test_settings.py holds them."""
+    """The configuration with nothing but `settings`, the checkout's path taken out. Settings that only pass, empty
+    unless somebody sets them, are left out: tests/parser/test_settings.py holds them."""
     keep = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG")
     env = {key: value for key, value in engine.environment.items() if key in keep}
     text = Project("snapshot", env | settings | {"COMPOSE_DISABLE_ENV_FILE": "1"}).compose("config").stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser's state on a small file system of its own, which is filled or turns read-only; and a database that is lost."""
+"""The parser's state on a small file system of its own, which is filled or turns read-only; a database that is lost."""
 
 from __future__ import annotations
 
