@@ -94,19 +94,19 @@ def troubles(name: str, row: dict[str, Any]) -> Iterator[str]:
         yield f"out of memory {times}: raise {MEMORY_LIMITS[name]}"
 
 
-def inside() -> dict[str, Any]:
-    """What the VLM's container says of its replicas and its layout server; {"unknown": why} if it does not."""
-    answer = project.compose("exec", "-T", "vlm", PYTHON, "-m", "container.status")
+def inside(service: str) -> dict[str, Any]:
+    """What a container of the VLM says of its replicas and its layout server; {"unknown": why} if it does not."""
+    answer = project.compose("exec", "-T", service, PYTHON, "-m", "container.status")
     try:
         return json.loads(answer.stdout)
     except ValueError:
         return {"unknown": (answer.stderr.strip().splitlines() or ["no answer"])[-1]}
 
 
-def replicas(found: dict[str, Any]) -> Line:
-    """How many replicas of the VLM answer, and which do not."""
+def replicas(name: str, other: str, found: dict[str, Any]) -> Line:
+    """How many replicas of a container answer, and which do not; the container `other` may have the other half."""
     if "unknown" in found:
-        return Line("replicas", f"unknown: {found['unknown']}", False)
+        return Line(name, f"unknown: {found['unknown']}", False)
     up = sum(replica["up"] for replica in found["replicas"])
     down = [
         f"{replica['number']}" + (f" (die {replica['die']})" if replica["die"] is not None else "")
@@ -116,9 +116,9 @@ def replicas(found: dict[str, Any]) -> Line:
     text = f"{up} of {found['configured']} up"
     text += f"; down or loading: {', '.join(down)}" if down else ""
     if found.get("half"):
-        text += f"; the {found['half']} half of the dies, the other one is vlm-next's (scripts/upgrade.sh)"
+        text += f"; the {found['half']} half of the dies, the other one is {other}'s (scripts/upgrade.sh)"
     text += f"; left out at the last start: die {found['missing']}" if found["missing"] else ""
-    return Line("replicas", text, not down and not found["missing"])
+    return Line(name, text, not down and not found["missing"])
 
 
 def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
@@ -182,8 +182,10 @@ def look() -> list[Line]:
         lines.append(container("vlm-next", rows["vlm-next"]))
     found: dict[str, Any] = {}
     if rows.get("vlm", {}).get("State") == "running":
-        found = inside()
-        lines.append(replicas(found))
+        found = inside("vlm")
+        lines.append(replicas("replicas", "vlm-next", found))
+    if rows.get("vlm-next", {}).get("State") == "running":
+        lines.append(replicas("next", "vlm", inside("vlm-next")))
     code, body = get(f"{parser}/health/ready")
     try:
         answer = json.loads(body)

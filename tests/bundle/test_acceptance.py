@@ -227,6 +227,17 @@ def test_a_replica_that_is_down(docker: SimulatedDocker, parser: DrawnPages):
     assert found == Outcome(FAIL, "replicas: 1 of 2 up; down or loading: 0 (die 0)")
 
 
+@pytest.mark.server
+def test_the_replicas_of_the_second_container_count_too(docker: SimulatedDocker, parser: DrawnPages):
+    """On dies that belong to one container, both containers stay after an upgrade by halves."""
+    well = {"ID": "1f", "State": "running", "Health": "healthy", "Image": "x"}
+    docker.say("ps", "".join(json.dumps({"Service": name, **well}) + "\n" for name in ("vlm", "parser", "vlm-next")))
+    docker.say("replicas", {"configured": 1, "replicas": [{"number": 0, "die": 8, "up": False}], "missing": ""})
+    found = serving.all_dies(node_at(parser))
+    assert found.verdict == FAIL and "next: 0 of 1 up; down or loading: 0 (die 8)" in found.found
+    assert sum("exec -T vlm-next" in call and "container.status" in call for call in docker.calls) == 1
+
+
 CAPTURED = (
     "(EngineCore pid=7) INFO 01-02 03:04:05 [model_runner_v1.py:3063] Graph capturing finished in {} secs, took\n"
 )

@@ -71,6 +71,42 @@ def test_each_container_gets_its_half_and_the_pair_stays(node: SimulatedDies):
     assert node.dies == {"vlm": FIRST, "vlm-next": SECOND}
 
 
+def test_the_dies_of_fewer_replicas_are_halved(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch, capsys):
+    """VLM_REPLICAS leaves dies out. As many as before do not fit into a half, and vlm would be gone."""
+    values = {"VLM_REPLICAS": "12"}
+    node.change(env=values)
+    monkeypatch.setattr(upgrade, "VALUES", values)
+    upgrade.start(5, pause=True)
+    assert node.dies == {"vlm": list(range(6)), "vlm-next": list(range(6, 12))}
+    assert "set NPU_IDS=0-5 and no VLM_REPLICAS in .env now" in capsys.readouterr().err
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(12))} and node.containers["vlm"]["replicas"] == "12"
+
+
+def test_while_both_run_compose_may_be_told_to_bring_vlm_up(node: SimulatedDies, capsys):
+    """By hand or at boot, with the line for .env that the script gave; without it vlm meets vlm-next's dies."""
+    upgrade.start(5, pause=True)
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "in .env now" in line]
+    upgrade.must("up", "--detach", "vlm")
+    assert upgrade.project.containers()["vlm"]["State"] == "restarting"
+    node.change(env={"NPU_IDS": line.partition("NPU_IDS=")[2].split()[0]})
+    upgrade.must("up", "--detach", "vlm")
+    assert node.dies == {"vlm": FIRST, "vlm-next": SECOND}
+    upgrade.promote(5)
+
+
+def test_it_says_whether_anything_serves(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch, capsys):
+    node.build("sha256:broken")
+    with pytest.raises(ServiceError):
+        upgrade.main(["start", "--pause", "--timeout", "1"])
+    assert "the other half goes on serving" in capsys.readouterr().err
+    upgrade.back(5)
+    monkeypatch.setattr(upgrade, "own_image", lambda _: images.vlm("a3", "0.11.1"))
+    with pytest.raises(ServiceError):
+        upgrade.main(["start", "--pause", "--timeout", "1"])
+    assert "nothing serves; scripts/upgrade.sh back" in capsys.readouterr().err
+
+
 def test_while_two_versions_run_there_is_no_third(node: SimulatedDies):
     upgrade.start(5, pause=True)
     node.build("sha256:newer")

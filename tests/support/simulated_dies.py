@@ -24,14 +24,13 @@ PYTHONPATH={root} exec {python} -S -m tests.support.simulated_dies {folder} "$@"
 
 
 class SimulatedDies:
-    """`tags` are images by name. The bundle's `vlm` runs on all 16 dies of an A3 at first."""
+    """`tags` are images by name, `env` is .env. The bundle's `vlm` runs on all 16 dies of an A3 at first."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
         self._file = folder / "engine.json"
         vlm = {"image": "sha256:old", "dies": list(range(16)), "taken": "all", "aliases": ["vlm"], "half": "all"}
-        self.write(
-            {"tags": {image: "sha256:old"}, "name": image, "containers": {"vlm": vlm}, "shared": False, "calls": []}
-        )
+        state = {"tags": {image: "sha256:old"}, "name": image, "containers": {"vlm": vlm}, "shared": False, "calls": []}
+        self.write({**state, "env": {}})
         (folder / "bin").mkdir()
         for name, text in {
             "docker": PROGRAM.format(python=sys.executable, root=str(ROOT), folder=str(self._file)),
@@ -74,13 +73,27 @@ def conflicts(state: dict[str, Any], service: str) -> bool:
     return not state["shared"] and any(mine & other for other in others)
 
 
+def wrong(state: dict[str, Any], service: str) -> str:
+    """What the last line of a container's log says, an empty text where it serves."""
+    one = state["containers"][service]
+    if conflicts(state, service):
+        return "error: another container holds the dies (-8020); docker ps names it"
+    if one["image"] == "sha256:broken":
+        return "error: this version is broken"
+    if one.get("replicas") and int(one["replicas"]) > len(one["dies"]):
+        return f"error: VLM_REPLICAS is {one['replicas']}, but NPU_IDS gives {len(one['dies'])} dies"
+    return ""
+
+
 def up(state: dict[str, Any], service: str) -> None:
-    name = os.environ.get("NPU_IDS") or "a3"
-    image = state["tags"][os.environ.get("VLM_IMAGE") or state["name"]]
+    values = {**state["env"], **os.environ}
+    name = values.get("NPU_IDS") or "a3"
+    image = state["tags"][values.get("VLM_IMAGE") or state["name"]]
     text = (ROOT / f"config/compose/dies/{name}.yaml").read_text()
     numbers = [int(number) for number in re.findall(r"/dev/davinci(\d+)$", text, re.MULTILINE)]
-    half = os.environ.get("VLM_NEXT_HALF", "second") if service == "vlm-next" else state["containers"]["vlm"]["half"]
-    state["containers"][service] = {"image": image, "dies": numbers, "aliases": [service], "half": half or "all"}
+    half = values.get("VLM_NEXT_HALF", "second") if service == "vlm-next" else state["containers"]["vlm"]["half"]
+    made = {"image": image, "dies": numbers, "aliases": [service], "half": half or "all"}
+    state["containers"][service] = {**made, "replicas": values.get("VLM_REPLICAS", "")}
 
 
 def answer(file: str, words: list[str]) -> int:
@@ -91,8 +104,8 @@ def answer(file: str, words: list[str]) -> int:
     words = [word for word in words if word not in ("--profile", "upgrade")]
     match words:
         case ["compose", "ps", *_]:
-            for name, one in containers.items():
-                stands = "restarting" if conflicts(state, name) or one["image"] == "sha256:broken" else "running"
+            for name in containers:
+                stands = "restarting" if wrong(state, name) else "running"
                 health = "healthy" if stands == "running" else "starting"
                 print(json.dumps({"Service": name, "State": stands, "Health": health, "ID": name, "Project": "p"}))
         case ["compose", "config", "--images", _]:
@@ -100,10 +113,7 @@ def answer(file: str, words: list[str]) -> int:
         case ["compose", "up", *_, service]:
             up(state, service)
         case ["compose", "logs", *_, service]:
-            if conflicts(state, service):
-                print("error: another container holds the dies (-8020); docker ps names it")
-            else:
-                print("error: this version is broken")
+            print(wrong(state, service))
         case ["compose", "exec", "-T", service, *_, "container.take_half", half]:
             containers[service]["half"] = half
         case ["compose", "exec", "-T", _, *_, "container.status"]:

@@ -125,17 +125,24 @@ def configured() -> list[int]:
 
 
 def settings_of(now: Sequence[int], following: Sequence[int]) -> dict[str, dict[str, str]]:
-    """Service -> settings that give it the device files of these dies; `vlm-next` uses all that it is given."""
+    """Service -> settings that give it the device files of these dies, all of which it uses."""
     texts = {NOW: dies.ids(now), NEXT: dies.ids(following)}
     for text in texts.values():
         dies.write(text)
-    return {NOW: {"NPU_IDS": texts[NOW]}, NEXT: {"NPU_IDS": texts[NEXT], "VLM_NEXT_HALF": ""}}
+    own = {service: {"NPU_IDS": text, "VLM_REPLICAS": ""} for service, text in texts.items()}
+    return {**own, NEXT: {**own[NEXT], "VLM_NEXT_HALF": ""}}
+
+
+def for_env(settings: Mapping[str, str]) -> str:
+    """What .env must say while `vlm` has these dies only."""
+    return f"NPU_IDS={settings['NPU_IDS']}" + (" and no VLM_REPLICAS" if VALUES.get("VLM_REPLICAS") else "")
 
 
 def halved(numbers: Sequence[int]) -> dict[str, dict[str, str]]:
-    """The same for two halves. Raises UsageError for a single die."""
+    """The same for two halves of the dies that are used: VLM_REPLICAS may be fewer. Raises UsageError for one."""
+    numbers = numbers[: int(VALUES.get("VLM_REPLICAS") or len(numbers))]
     if len(numbers) < 2:
-        raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS)")
+        raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS, VLM_REPLICAS)")
     middle = (len(numbers) + 1) // 2
     return settings_of(numbers[:middle], numbers[middle:])
 
@@ -175,6 +182,7 @@ def start(seconds: float, pause: bool) -> None:
     mine = held(rows, NOW)
     if mine and not apart:
         check_pause(pause, mine)
+    settings: dict[str, dict[str, str]] = {}
     if apart or (mine and pause):
         settings = settings_of(mine, held(rows, NEXT)) if apart else halved(mine)
         if not apart:
@@ -186,6 +194,12 @@ def start(seconds: float, pause: bool) -> None:
         start_container(NEXT, seconds)
     judge(NEXT)
     join(project.containers()[NEXT]["ID"])
+    if settings:
+        # A boot with config/systemd does the same.
+        say(
+            f"set {for_env(settings[NOW])} in .env now: `docker compose up` would else give vlm dies that vlm-next holds, "
+            "and it would not start"
+        )
     say(f"both versions serve, {image} on the second half of the dies. Next: scripts/upgrade.sh promote, or back")
 
 
@@ -203,8 +217,8 @@ def promote(seconds: float) -> None:
         start_container(NOW, seconds, mine)
         judge(NOW)
         say(
-            f"both containers are the new version, and stay two, each with its dies: set NPU_IDS={mine['NPU_IDS']} in "
-            ".env. The next start needs no pause; scripts/upgrade.sh back makes them one again"
+            f"both containers are the new version, and stay two, each with its dies: {for_env(mine)} stays in .env. The "
+            "next start needs no pause; scripts/upgrade.sh back makes them one again"
         )
         return
     start_container(NOW, seconds)
@@ -228,7 +242,7 @@ def back(seconds: float) -> None:
     if everything != mine:
         text = dies.ids(everything)
         dies.write(text)
-        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. NPU_IDS in .env must name them again")
+        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. .env must name them again, as before start")
         start_container(NOW, seconds, {"NPU_IDS": text, "VLM_IMAGE": own_image(rows[NOW]["ID"])})
         return
     take("all")
@@ -253,7 +267,9 @@ def main(words: list[str]) -> int:
         else:
             {"promote": promote, "back": back}[options.verb](options.timeout)
     except ServiceError:
-        say("the other half goes on serving; scripts/upgrade.sh back ends the attempt")
+        rows = project.containers()
+        goes_on = any(rows.get(service, {}).get("Health") == "healthy" for service in (NOW, NEXT))
+        say(("the other half goes on serving" if goes_on else "nothing serves") + "; scripts/upgrade.sh back ends the attempt")
         raise
     return 0
 
