@@ -19,6 +19,7 @@ import sys
 import tempfile
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from bundle.environments.cuda import PACKAGE
 from bundle.environments.environment import TORCH, Environment, source_lock, split_entries, torch_pins
 from bundle.environments.setup import chosen
 from bundle.environments.uv import ensure_uv, registry_environment
-from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
+from bundle.paths import CONFIG, ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say
 from tool_errors import RESUMABLE, EnvironmentSetupError, run
 
@@ -232,6 +233,13 @@ def collect(environments: list[Environment], folder: Path, machine: str, *, cuda
     say(f"{shown(folder)}: {len(names)} wheels, {size / 2**30:.1f} GiB, listed in {MANIFEST}")
 
 
+def of_images(values: Mapping[str, str]) -> list[str]:
+    """The environments of the images that compose builds with these settings."""
+    stack = CONFIG / "stacks" / f"{values.get('STACK') or '0.11.1'}.yaml"
+    cpu, ascend, *_ = re.findall(r"^ +VLM_ENVIRONMENT: (\S+)$", stack.read_text(), re.MULTILINE)
+    return ["supervisor", cpu if values.get("HARDWARE") == "cpu" else ascend, "parser"]
+
+
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/fetch_wheels.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--platform", choices=PLATFORMS, default=platform.machine())
@@ -242,11 +250,11 @@ def main(words: list[str]) -> int:
         help="with NVIDIA's libraries, for scripts/setup_env.sh --cuda",
     )
     parser.add_argument(
-        "environments", nargs="*", metavar="ENV", help="default: what the images need (supervisor vlm parser)"
+        "environments", nargs="*", metavar="ENV", help="default: what the images of HARDWARE and STACK need"
     )
     options = parser.parse_args(words)
     folder = options.dir or Path(VALUES.get("WHEELS_DIR") or ROOT / ".wheels" / options.platform)
-    names = options.environments or ["supervisor", "vlm", "parser"]
+    names = options.environments or of_images(VALUES)
     return run(
         lambda: collect(chosen(names), (ROOT / folder).resolve(), options.platform, cuda=options.cuda), RESUMABLE
     )

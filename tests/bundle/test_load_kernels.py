@@ -59,16 +59,38 @@ def test_an_extension_that_cannot_be_loaded_ends_the_build(case: str, tmp_path: 
     stubs = tmp_path / f"ascend-toolkit/latest/{os.uname().machine}-linux/devlib"
     for folder in (stubs, tmp_path / "nnal/atb", tmp_path / "packages/vllm_ascend"):
         folder.mkdir(parents=True)
-    for settings in ("ascend-toolkit/set_env.sh", "nnal/atb/set_env.sh"):
-        (tmp_path / settings).write_text("export LD_LIBRARY_PATH=/nowhere:$LD_LIBRARY_PATH\n")
+    lay_out(tmp_path)
     compile_library("int driver(void) { return 0; }", stubs / "libascend_hal.so")
     for name, text in {"torch": TORCH, "torch_npu": "", "vllm_ascend/__init__": ""}.items():
         (tmp_path / f"packages/{name}.py").write_text(text)
     if source:
         library = tmp_path / "packages/vllm_ascend/vllm_ascend_C.so"
         compile_library(DRIVER + source, library, f"-L{stubs}", "-lascend_hal")
-    env = {"PATH": os.environ["PATH"], "ASCEND": str(tmp_path), "PYTHONPATH": str(tmp_path / "packages")}
+    env = {"PATH": "/usr/bin:/bin", "ASCEND": str(tmp_path), "PYTHONPATH": str(tmp_path / "packages")}
     done = subprocess.run([SCRIPT, sys.executable], env=env, capture_output=True, text=True, check=False, timeout=60)
     said = done.stdout + done.stderr
     assert done.returncode == status and words in said.splitlines()[-1], said
     assert (status == 2) == said.startswith("error: the compiled extension of vllm-ascend does not load: ")
+    assert (tmp_path / "asked").read_text().strip() == str(Path(sys.executable).with_name("python3"))
+
+
+def lay_out(ascend: Path) -> None:
+    """CANN's two files of settings. As the real one, ATB's asks `python3`; it leaves the one that it found in `asked`."""
+    for settings in ("ascend-toolkit/set_env.sh", "nnal/atb/set_env.sh"):
+        (ascend / settings).parent.mkdir(parents=True, exist_ok=True)
+        (ascend / settings).write_text("export LD_LIBRARY_PATH=/nowhere:$LD_LIBRARY_PATH\n")
+    with (ascend / "nnal/atb/set_env.sh").open("a") as file:
+        file.write(f"command -v python3 >{ascend}/asked\n")
+
+
+@pytest.mark.parametrize(("place", "named"), [("openEuler-linux", True), ("linux-gnu", False)])
+def test_compilers_find_the_headers_of_openeuler(tmp_path: Path, place: str, named: bool):
+    """vllm-ascend's Dockerfile.a3.openEuler names them at both pinned commits: else <cstdint> is not found."""
+    lay_out(tmp_path)
+    headers = tmp_path / "c++/12" / f"{os.uname().machine}-{place}"
+    headers.mkdir(parents=True)
+    env = {"PATH": os.environ["PATH"], "ASCEND": str(tmp_path), "CXX_HEADERS": str(tmp_path / "c++")}
+    code = 'source "$1"; echo "${CPLUS_INCLUDE_PATH:-}"'
+    words = ["bash", "-euo", "pipefail", "-c", code, "-", str(SCRIPT.with_name("cann_environment.sh"))]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (f"{headers.parent}:{headers}" if named else "")

@@ -150,7 +150,12 @@ class Engine:
         self.builds = {
             "parser": {"args": {"BASE_IMAGE": "debian:bookworm-slim", "BASE_DIGEST": ""}},
             "vlm": {
-                "args": {"CANN_IMAGE": "cann:8.3", "CANN_DIGEST": "sha256:pinned", "VLM_ENVIRONMENT": "vlm-ascend"},
+                "args": {
+                    "CANN_IMAGE": "cann:8.3",
+                    "CANN_DIGEST": "sha256:pinned",
+                    "VLM_ENVIRONMENT": "vlm-ascend",
+                    "VLLM_ASCEND_IMAGE": "compiled:v1",
+                },
                 "additional_contexts": sources,
             },
         }
@@ -189,6 +194,9 @@ def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeyp
     monkeypatch.setattr(save, "find_plugin", lambda: ROOT / "LICENSE")
     monkeypatch.setattr(save.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(to_build, "ROOT", tmp_path)
+    chosen = {"CANN_IMAGE": "cann:8.3", "SOC_VERSION": "ascend910b3", "VLLM_ASCEND_IMAGE": "compiled:v1"}
+    for module in (to_build, save):
+        monkeypatch.setattr(module, "VALUES", {"HARDWARE": "ascend", "ATLAS": "a2", "BASE_IMAGE": "", **chosen})
     fetch = tmp_path / "scripts/fetch_wheels.sh"
     fetch.parent.mkdir()
     fetch.write_text('#!/bin/sh\nmkdir -p "$4" && echo "$*" > "$4/a.whl"\n')
@@ -200,7 +208,8 @@ def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path / "node")
     folder = load.unpack_here(tmp_path / "bundle.tar")
     manifest = load.read_checked(folder)
-    assert manifest["images"] == {"debian:bookworm-slim": "sha256:there", "cann:8.3": "sha256:there"}
+    bases = ("debian:bookworm-slim", "cann:8.3", "compiled:v1")
+    assert manifest["images"] == dict.fromkeys(bases, "sha256:there")
     assert manifest["architecture"] == "arm64" and manifest["builds"] is True
     asked = (folder / ".wheels/aarch64/a.whl").read_text().split()
     assert asked[:2] == ["--platform", "aarch64"] and asked[4:] == ["supervisor", "parser", "vlm-ascend"]
@@ -211,6 +220,8 @@ def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeyp
     values = envfile.parse((folder / ".env").read_text(), {})
     assert values["WHEELS_DIR"] == "./.wheels/aarch64" and (folder / values["WHEELS_DIR"]).is_dir()
     assert (folder / "config/stacks" / values["VLLM_ASCEND_SOURCE"] / "setup.py").is_file()
+    # The kind of the images, and what the site had chosen: the node would build or take others.
+    assert {"HARDWARE": "ascend", "ATLAS": "a2", "STACK": "0.11.1", **chosen}.items() <= values.items()
 
     def same_for_all(*words: str, **settings: str) -> str:
         return "amd64" if words[:2] == ("image", "inspect") else engine.docker(*words, **settings)

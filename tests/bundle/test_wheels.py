@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bundle import wheels
 from bundle.environments import uv
@@ -34,6 +35,16 @@ def test_cuda_libraries_are_for_x86_only(environment: str):
     assert {"torch", "transformers"} <= x86 & arm
     assert any(name.startswith("nvidia-") for name in x86) and not any(name.startswith("nvidia-") for name in arm)
     assert "triton" not in x86 | arm and ("torch-npu" in x86 & arm) is ("ascend" in environment)
+
+
+@pytest.mark.parametrize("stack", ["0.11.1", "0.13.0"])
+@pytest.mark.parametrize("hardware", ["cpu", "ascend", ""])
+def test_without_names_it_is_what_compose_builds(hardware: str, stack: str):
+    """Of another environment a build with WHEELS_DIR would find no wheels, and it asks no index."""
+    services = yaml.safe_load((ROOT / f"config/stacks/{stack}.yaml").read_text())["services"]
+    wanted = services["vlm-cpu" if hardware == "cpu" else "vlm-a3"]["build"]["args"]["VLM_ENVIRONMENT"]
+    assert wheels.of_images({"HARDWARE": hardware, "STACK": stack}) == ["supervisor", wanted, "parser"]
+    assert wheels.of_images({"STACK": stack})[1] == services["vlm-a2"]["build"]["args"]["VLM_ENVIRONMENT"]
 
 
 @pytest.mark.parametrize(

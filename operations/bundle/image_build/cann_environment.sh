@@ -12,3 +12,9 @@ source "$ASCEND/nnal/atb/set_env.sh"
 set -u
 LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$ASCEND/ascend-toolkit/latest/$(uname -m)-linux/devlib"
 export LD_LIBRARY_PATH TORCH_DEVICE_BACKEND_AUTOLOAD=0
+# CANN's compilers do not know where openEuler's gcc keeps the headers of C++; upstream's Dockerfiles name them as well.
+for folder in "${CXX_HEADERS:-/usr/include/c++}"/*/"$(uname -m)-openEuler-linux"; do
+    if [[ -d "$folder" ]]; then
+        export CPLUS_INCLUDE_PATH="${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}${folder%/*}:$folder"
+    fi
+done

@@ -2,8 +2,8 @@
 """The wheel of vllm-ascend with its kernels: `check WHEEL`, or `pack SOURCES OUTPUT` from a tree that was compiled.
 
 Dockerfile.ascend runs it. `pack` makes a wheel of what upstream's images hold (VLLM_ASCEND_IMAGE): an editable checkout
-with the compiled libraries beside the Python files. SOC_VERSION, TORCH_VERSION and VLLM_ASCEND_PACKAGE_VERSION say what
-it must be.
+with the compiled libraries beside the Python files. SOC_VERSION, TORCH_VERSION, VLLM_ASCEND_PACKAGE_VERSION
+and VLLM_ASCEND_VERSION, the commit, say what it must be.
 """
 
 from __future__ import annotations
@@ -60,6 +60,20 @@ def check_torch(sources: Path, torch: str) -> None:
         )
 
 
+def check_release(sources: Path, version: str, commit: str) -> None:
+    """Raise UsageError for the tree of another release, by the file that upstream's setup.py writes. v0.12.0rc1 and
+    v0.13.0 have the torch of v0.13.0rc1 too; the one is for another vLLM, the other for another CANN."""
+    file = sources / "vllm_ascend/_version.py"
+    found = re.search(r"version = '([^']+)'", file.read_text() if file.is_file() else "")
+    said = found[1] if found else "no release that it names"
+    between = re.search(r"\+g([0-9a-f]{7,})", said)  # built from a commit without a tag
+    if said != version and not (between and commit.startswith(between[1])):
+        raise UsageError(
+            f"VLLM_ASCEND_IMAGE: its vllm-ascend is {said}; expected {version}, commit {commit[:7]}, as the stack has it "
+            "(docs/install.md)"
+        )
+
+
 def entry_points(setup: Path) -> str:
     """What upstream's setup.py gives as `entry_points`, as a wheel has it. Raises UsageError."""
     for node in ast.walk(ast.parse(setup.read_text())):
@@ -76,9 +90,10 @@ def files(sources: Path) -> Iterator[tuple[str, bytes]]:
             yield str(path.relative_to(sources)), path.read_bytes()
 
 
-def pack(sources: Path, output: Path, version: str, torch: str) -> Path:
+def pack(sources: Path, output: Path, version: str, torch: str, commit: str) -> Path:
     """Make the wheel; returns its file. Raises UsageError."""
     check_torch(sources, torch)
+    check_release(sources, version, commit)
     points = entry_points(sources / "setup.py")
     info = f"vllm_ascend-{version}.dist-info"
     tag = f"cp311-cp311-linux_{os.uname().machine}"
@@ -105,8 +120,9 @@ def main(words: list[str]) -> None:
         case ["check", wheel]:
             check(Path(wheel), os.environ["SOC_VERSION"])
         case ["pack", sources, output]:
-            version, torch = os.environ["VLLM_ASCEND_PACKAGE_VERSION"], os.environ["TORCH_VERSION"]
-            check(pack(Path(sources), Path(output), version, torch), os.environ["SOC_VERSION"])
+            names = ("VLLM_ASCEND_PACKAGE_VERSION", "TORCH_VERSION", "VLLM_ASCEND_VERSION")
+            version, torch, commit = (os.environ[name] for name in names)
+            check(pack(Path(sources), Path(output), version, torch, commit), os.environ["SOC_VERSION"])
         case _:
             raise UsageError(f"unknown words {' '.join(words)!r}; expected chip, check WHEEL or pack SOURCES OUTPUT")
 

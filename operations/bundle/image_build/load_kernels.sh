@@ -8,7 +8,8 @@ set -euo pipefail
 python="$1"
 # CANN writes logs, and torch_npu settings, below HOME, which has no folder while the image is built.
 HOME="$(mktemp -d)"
-export HOME
+# ATB's settings ask `python3` for torch's C++ ABI.
+export HOME PATH="${python%/*}:$PATH"
 # shellcheck source=operations/bundle/image_build/cann_environment.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/cann_environment.sh"
 

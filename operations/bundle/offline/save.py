@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import atlas
 from bundle import origin, signature
 from bundle.compose.containers import hardware
 from bundle.offline import bills, contents
@@ -21,6 +22,12 @@ from bundle_version import VERSION
 from served_weights.manifest import digest
 
 STACK = "0.11.1"  # compose's default
+
+
+def made_for() -> dict[str, str]:
+    """The settings by which a node takes these images, and no others."""
+    own = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or STACK}
+    return {**own, "ATLAS": VALUES.get("ATLAS") or atlas.DEFAULT.key} if own["HARDWARE"] == "ascend" else own
 
 
 def save(archive: Path, images: list[str], weights: bool, key: Path | None = None, parts: Parts | None = None) -> None:
@@ -57,14 +64,12 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
             # The manifest comes first, so that a look at the archive shows what it is.
             # The images' digest takes minutes. The others' are taken after it: somebody may edit a file meanwhile.
             listed = {name: digest(path) for path, name in reversed(files)}
-            made_for = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or STACK}
-            made_for |= parts.settings if parts else {}
             manifest = {
                 "version": VERSION,
                 "revision": made_from.revision,
                 "architecture": processor,
                 "builds": bool(parts),
-                "settings": made_for,
+                "settings": made_for() | (parts.settings if parts else {}),
                 "images": ids,
                 "files": listed,
             }

@@ -26,6 +26,8 @@ SOURCES = {
     "vllm_ascend": ("sources/vllm-ascend", "VLLM_ASCEND_SOURCE"),
     "catlass": ("sources/catlass", "CATLASS_SOURCE"),
 }
+# What a site may have chosen besides, and the node's build must choose again.
+CHOICES = ("CANN_IMAGE", "BASE_IMAGE", "SOC_VERSION", "VLLM_ASCEND_IMAGE")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def base_images(found: list[dict[str, Any]]) -> dict[str, str]:
         kind = "CANN" if "CANN_IMAGE" in build["args"] else "BASE"
         image, pinned = build["args"][f"{kind}_IMAGE"], build["args"].get(f"{kind}_DIGEST")
         named[image] = f"{image}@{pinned}" if pinned else image
+        if compiled := build["args"].get("VLLM_ASCEND_IMAGE"):
+            named[compiled] = compiled
     return named
 
 
@@ -120,7 +124,7 @@ def collected(machine: str, corpus: bool) -> Iterator[Parts]:
     if subprocess.run(fetch, check=False).returncode:
         raise EnvironmentSetupError(f"the wheels for {machine} are not whole; the last line says why")
     files = [(path, f".wheels/{machine}/{path.name}") for path in sorted(wheels.iterdir()) if path.is_file()]
-    settings = {"WHEELS_DIR": f"./.wheels/{machine}"}
+    settings = {"WHEELS_DIR": f"./.wheels/{machine}", **{name: VALUES[name] for name in CHOICES if VALUES.get(name)}}
     with tempfile.TemporaryDirectory() as scratch, pulled(base_images(found), machine) as images:
         for name, folder in source_files(found, Path(scratch)):
             carried, setting = SOURCES[name]
