@@ -16,6 +16,8 @@ import atlas
 
 VERSION = re.compile(r"npu-smi\s+(\S+)")
 PROCESS_HEADER = "Process id"
+# Bytes of a die that its system keeps: where npu-smi counts 65536 MB, torch has 65,452,113,920 bytes (vllm-ascend #4404).
+KEPT = (65536 << 20) - 65_452_113_920
 SECONDS = 60.0
 # What npu-smi prints where it fails -> the cause and what to do. The first that fits counts: where the driver's files
 # are not all there, it says that the device is used, too.
@@ -109,8 +111,8 @@ def trouble(answer: Answer) -> tuple[str, str] | None:
 
 
 def least_memory() -> int | None:
-    """Bytes of the smallest die that `npu-smi info` lists; None where it lists none."""
-    sizes = [die.memory_total << 20 for die in parse(ask("info").text).dies if die.memory_total]
+    """Bytes that programs can have of the smallest die that `npu-smi info` lists; None where it lists none."""
+    sizes = [(die.memory_total << 20) - KEPT for die in parse(ask("info").text).dies if die.memory_total]
     return min(sizes, default=None)
 
 

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import thread_pools
 from health_probe import probe
 from selftest.check import MAX_NEW_TOKENS, blocks, question_of
 from selftest.server import Server
@@ -91,13 +92,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def try_mode(mode: str, env: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
-    """The finding of one mode; what goes wrong with it is a finding too."""
+def try_mode(mode: str, env: Mapping[str, str], catalog: Catalog, folder: Path) -> dict[str, Any]:
+    """The finding of one mode; what goes wrong with it is a finding too. CANN writes to the working directory."""
     own = {**env, "VLM_GRAPH_MODE": mode, "VLM_HOST": "127.0.0.1", "VLM_PORT": str(PORT)}
     speed: dict[str, float] = {}
     text, problem, began, started = "", "", time.monotonic(), None
     command = [sys.executable, "-m", "vlm_server"]
-    process = subprocess.Popen(command, env=own, stdout=sys.stderr, start_new_session=True)
+    process = subprocess.Popen(command, env=own, cwd=folder, stdout=sys.stderr, start_new_session=True)
     try:
         wait_for(process, f"http://127.0.0.1:{PORT}")
         started = round(time.monotonic() - began, 1)
@@ -115,7 +116,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mode-check-") as folder:
         if env.get("HARDWARE") == "ascend":
             env = environment(env, 0 if len(dies()) > 1 else None, Path(folder))
-        found = [try_mode(mode, env, catalog) for mode in modes(env, running_stack())]
+        # As a replica: of 640 cores, not as many threads.
+        env |= thread_pools.environment(env, len(os.sched_getaffinity(0)))
+        found = [try_mode(mode, env, catalog, Path(folder)) for mode in modes(env, running_stack())]
     print(json.dumps(found, ensure_ascii=False))
     return FAILED if all(one["problem"] for one in found) else 0
 

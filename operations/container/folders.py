@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders that a replica writes to, on the container's volume: working directory, CANN's compiled operators and logs.
+"""Folders that a replica or the layout server writes to, on the container's volume: working directory, CANN's
+compiled operators and logs.
 
 CANN writes `kernel_meta` and the debug files of its operator compiler into the working directory, which in the image is
 read-only (decision 0413).
@@ -17,7 +18,7 @@ def state(env: Mapping[str, str]) -> Path:
 
 
 def logs(env: Mapping[str, str]) -> Path:
-    """CANN's logs, a folder for each replica."""
+    """CANN's logs, a folder for each replica, and `layout`."""
     return state(env) / "ascend-log"
 
 
@@ -26,13 +27,13 @@ def replicas_folder(env: Mapping[str, str]) -> Path:
     return state(env) / "replicas"
 
 
-def work(env: Mapping[str, str], index: int) -> Path:
-    """A replica's working directory."""
+def work(env: Mapping[str, str], index: int | str) -> Path:
+    """The working directory of a replica, or of the layout server (`layout`)."""
     return replicas_folder(env) / str(index) / "work"
 
 
-def make(env: Mapping[str, str], index: int) -> dict[str, str]:
-    """Make a replica's folders; returns CANN's variables that name them.
+def make(env: Mapping[str, str], index: int | str) -> dict[str, str]:
+    """Make the folders of `work`; returns CANN's variables that name them.
 
     ASCEND_WORK_PATH holds what one process writes, ASCEND_CACHE_PATH what is compiled once and read again.
     """

@@ -17,7 +17,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from container import cores, folders, halves, replicas, status, threads
+import thread_pools
+from container import cores, folders, halves, replicas, status
 from health_probe import probe
 from tool_errors import UsageError
 
@@ -102,12 +103,12 @@ def main() -> int:
     halves.wait_until_chosen(os.environ, index)  # a turn takes minutes
     try:
         bound, why = cores.of_replica(os.environ, index, sorted(os.sched_getaffinity(0)))
-        own = {**replicas.environment(os.environ, index), **threads.environment(os.environ, len(bound))}
+        own = {**replicas.environment(os.environ, index), **thread_pools.environment(os.environ, len(bound))}
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     os.sched_setaffinity(0, bound)
-    pools = " ".join(f"{name}={own[name]}" for name in threads.POOLS if name in own)
+    pools = " ".join(f"{name}={own[name]}" for name in thread_pools.POOLS if name in own)
     print(f"replica {index}: {len(bound)} cores from {bound[0]} to {bound[-1]}, {why}; {pools}", flush=True)
     own |= folders.make(os.environ, index)
     os.chdir(own["ASCEND_WORK_PATH"])

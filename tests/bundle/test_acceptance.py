@@ -377,6 +377,7 @@ def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") 
             ".env: VLM_GRAPH_MODE=none; piecewise: the server ended",
         ),
         ([("piecewise", 0, "", "x"), ("none", 0, "", "y")], FAIL, "piecewise: x; none: y"),
+        ([], SKIP, "VLM_ARGS says which graphs"),
     ],
 )
 def test_the_best_graph_mode_is_named(

@@ -18,6 +18,7 @@ from served_weights.vlm import VlmWeights, find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
 from tool_errors import UsageError
+from vlm_server import mode_check
 from vlm_server.__main__ import main
 from vlm_server.command import build_command, build_environment, flags, last_value, max_num_seqs
 from vlm_server.die_memory import fit_to_die
@@ -302,6 +303,31 @@ def test_graphs_that_a_stack_fills_up_wrongly(tmp_path: Path, env: dict[str, str
 )
 def test_which_graph_modes_are_measured(env: dict[str, str], stack: str, expected: list[str]):
     assert modes({**env, "MODELS_DIR": "models"}, stack) == expected
+
+
+def test_arguments_that_choose_the_graphs_leave_nothing_to_measure():
+    assert modes({"HARDWARE": "ascend", "MODELS_DIR": "models", "VLM_ARGS": "-O3"}, "0.13.0") == []
+
+
+@pytest.mark.server
+def test_a_mode_is_measured_where_cann_may_write_and_with_a_replicas_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
+):
+    """The image's working directory is read-only, and a node's 640 cores would be as many threads in each pool."""
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\npwd >{tmp_path}/said; env >>{tmp_path}/said; touch kernel_meta; exit 7\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(mode_check, "dies", lambda: [0, 1])
+    monkeypatch.setattr(mode_check.os, "sched_getaffinity", lambda _: range(640))
+    monkeypatch.setattr(mode_check, "running_stack", lambda: "0.11.1")
+    for name, value in {"HARDWARE": "ascend", "MODELS_DIR": str(tmp_path), "STATE_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir("/")
+    assert mode_check.main() == 1
+    assert json.loads(capfd.readouterr().out)[0]["problem"].startswith("the server ended with status 7")
+    work, *variables = (tmp_path / "said").read_text().splitlines()
+    assert {"OMP_NUM_THREADS=8", "RAYON_NUM_THREADS=8", f"ASCEND_WORK_PATH={work}"} <= set(variables) and work != "/"
 
 
 @pytest.mark.parametrize("mode", ["", "none", "piecewise", "full_and_piecewise"])

@@ -75,7 +75,7 @@ def test_an_extension_that_cannot_be_loaded_ends_the_build(case: str, tmp_path: 
 
 
 def lay_out(ascend: Path) -> None:
-    """CANN's two files of settings. As the real one, ATB's asks `python3`; it leaves the one that it found in `asked`."""
+    """CANN's two files of settings. As the real one, ATB's asks `python3`; `asked` says which it found."""
     for settings in ("ascend-toolkit/set_env.sh", "nnal/atb/set_env.sh"):
         (ascend / settings).parent.mkdir(parents=True, exist_ok=True)
         (ascend / settings).write_text("export LD_LIBRARY_PATH=/nowhere:$LD_LIBRARY_PATH\n")

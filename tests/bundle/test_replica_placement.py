@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -12,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from container import cores, folders, replica, replicas, status, threads
+import thread_pools
+from container import cores, folders, replica, replicas, status
 from tests.bundle.test_containers import SAMPLES, devices
+from tests.support.paths import ROOT
 from tool_errors import UsageError
 
 ASCEND = {"HARDWARE": "ascend", "VLM_REPLICAS": "16"}
@@ -135,13 +139,13 @@ def test_replicas_per_die_that_make_no_sense(text: str):
     ],
 )
 def test_threads_follow_the_cores(env: dict[str, str], bound: int, omp: str | None, rayon: str):
-    own = threads.environment(env, bound)
+    own = thread_pools.environment(env, bound)
     assert own.get("OMP_NUM_THREADS") == omp and own["RAYON_NUM_THREADS"] == own["OPENBLAS_NUM_THREADS"] == rayon
 
 
 def test_a_number_of_threads_that_is_none():
     with pytest.raises(UsageError, match="VLM_THREADS is '0'; expected a whole number from 1 to 1024"):
-        threads.environment({"VLM_THREADS": "0"}, 4)
+        thread_pools.environment({"VLM_THREADS": "0"}, 4)
 
 
 # A simulated server: as many threads in each pool as the variables say; 640 where a variable is missing.
@@ -214,6 +218,31 @@ def test_threads_and_folders_of_sixteen_replicas(tmp_path: Path):
     finally:
         for process in started:
             process.communicate("")
+
+
+@pytest.mark.server
+def test_the_layout_server_writes_where_a_replica_does(tmp_path: Path):
+    """By the command that supervisord runs; the server is simulated. Its logs are among those that are bounded."""
+    python = tmp_path / "envs/vlm/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/server.py "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "server.py").write_text(SERVER)
+    env = {
+        **os.environ,
+        "OPERATIONS_PYTHON": sys.executable,
+        "ENVS_DIR": str(tmp_path / "envs"),
+        "RUN_DIR": str(tmp_path / "run"),
+        "STATE_DIR": str(tmp_path / "state"),
+        **dict.fromkeys(thread_pools.POOLS, "1"),
+    }
+    program = configparser.RawConfigParser()
+    program.read(ROOT / "config/supervisor/layout.conf")
+    command = shlex.split(program["program:layout"]["command"])
+    done = subprocess.run(command, env=env, cwd="/", input="", capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout)
+    assert said["work"] == said["ASCEND_WORK_PATH"] and os.access(said["work"], os.W_OK)
+    assert Path(said["ASCEND_PROCESS_LOG_PATH"]) == folders.logs(env) / "layout"
 
 
 @pytest.mark.server

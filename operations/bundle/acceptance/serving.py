@@ -70,6 +70,8 @@ def graph_modes(node: Node) -> Outcome:
     if not lines or not lines[-1].startswith("["):
         return Outcome(FAIL, f"the modes were not measured: {last_line(done)}")
     found = json.loads(lines[-1])
+    if not found:
+        return Outcome(SKIP, "VLM_ARGS says which graphs (--compilation-config, -O or --enforce-eager)")
     right = next((one["text"] for one in found if one["mode"] == "none" and not one["problem"]), None)
     wrong = [f"{one['mode']}: {one['problem']}" for one in found if one["problem"]]
     wrong += [

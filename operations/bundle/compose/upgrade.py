@@ -197,8 +197,8 @@ def start(seconds: float, pause: bool) -> None:
     if settings:
         # A boot with config/systemd does the same.
         say(
-            f"set {for_env(settings[NOW])} in .env now: `docker compose up` would else give vlm dies that vlm-next holds, "
-            "and it would not start"
+            f"set {for_env(settings[NOW])} in .env now: `docker compose up` would else give vlm dies that vlm-next "
+            "holds, and it would not start"
         )
     say(f"both versions serve, {image} on the second half of the dies. Next: scripts/upgrade.sh promote, or back")
 
@@ -217,8 +217,8 @@ def promote(seconds: float) -> None:
         start_container(NOW, seconds, mine)
         judge(NOW)
         say(
-            f"both containers are the new version, and stay two, each with its dies: {for_env(mine)} stays in .env. The "
-            "next start needs no pause; scripts/upgrade.sh back makes them one again"
+            f"both containers are the new version, and stay two, each with its dies: {for_env(mine)} stays in .env. "
+            "The next start needs no pause; scripts/upgrade.sh back makes them one again"
         )
         return
     start_container(NOW, seconds)
@@ -242,7 +242,7 @@ def back(seconds: float) -> None:
     if everything != mine:
         text = dies.ids(everything)
         dies.write(text)
-        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. .env must name them again, as before start")
+        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. Make .env again as it was before start")
         start_container(NOW, seconds, {"NPU_IDS": text, "VLM_IMAGE": own_image(rows[NOW]["ID"])})
         return
     take("all")
@@ -269,7 +269,8 @@ def main(words: list[str]) -> int:
     except ServiceError:
         rows = project.containers()
         goes_on = any(rows.get(service, {}).get("Health") == "healthy" for service in (NOW, NEXT))
-        say(("the other half goes on serving" if goes_on else "nothing serves") + "; scripts/upgrade.sh back ends the attempt")
+        said = "the other half goes on serving" if goes_on else "nothing serves"
+        say(f"{said}; scripts/upgrade.sh back ends the attempt")
         raise
     return 0
 

@@ -69,8 +69,8 @@ def check_release(sources: Path, version: str, commit: str) -> None:
     between = re.search(r"\+g([0-9a-f]{7,})", said)  # built from a commit without a tag
     if said != version and not (between and commit.startswith(between[1])):
         raise UsageError(
-            f"VLLM_ASCEND_IMAGE: its vllm-ascend is {said}; expected {version}, commit {commit[:7]}, as the stack has it "
-            "(docs/install.md)"
+            f"VLLM_ASCEND_IMAGE: its vllm-ascend is {said}; expected {version}, commit {commit[:7]}, as the stack has "
+            "it (docs/install.md)"
         )
 
 

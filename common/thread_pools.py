@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads the libraries of a replica start (decision 0413).
+"""How many threads the libraries of a server of the VLM start (decision 0413).
 
 OpenMP, OpenBLAS and Rust's Rayon start one thread for each core that they see. On an A3 server that is 640, in each of
 32 processes, and then the container's `pids_limit` ends what starts last.
@@ -17,7 +17,7 @@ MOST_ON_ASCEND = 8
 
 
 def environment(env: Mapping[str, str], cores: int) -> dict[str, str]:
-    """Variables of the thread pools for a replica that runs on so many cores. Raises WrongValue.
+    """Variables of the thread pools for a server that runs on so many cores. Raises WrongValue.
 
     VLM_THREADS wins. On CPU, where the model computes with OpenMP's threads, the launcher chooses their number
     (config/models.yaml) unless the environment holds one; more than there are cores is never used.
