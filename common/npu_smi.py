@@ -16,7 +16,7 @@ import atlas
 
 VERSION = re.compile(r"npu-smi\s+(\S+)")
 PROCESS_HEADER = "Process id"
-# Bytes of a die that its system keeps: where npu-smi counts 65536 MB, torch has 65,452,113,920 bytes (vllm-ascend #4404).
+# Bytes of a die that its system keeps: of 65536 MB by npu-smi torch has 65,452,113,920 bytes (vllm-ascend #4404).
 KEPT = (65536 << 20) - 65_452_113_920
 SECONDS = 60.0
 # What npu-smi prints where it fails -> the cause and what to do. The first that fits counts: where the driver's files

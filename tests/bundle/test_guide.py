@@ -19,7 +19,7 @@ TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
 NOT_RUN = {
     "scripts/test.sh unit": "it runs the tests",
     "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
-    "STACK=0.13.0 VLLM_ASCEND_IMAGE=quay.io/ascend/vllm-ascend:v0.13.0rc1-a3 docker compose build vlm": "a pull",
+    r"sed -i 's|^STACK=.*|STACK=0.13.0\nVLLM_ASCEND_IMAGE=quay.io/ascend/vllm-ascend:v0.13.0rc1-a3|' .env": "a pull",
     "git fetch && git checkout NEW": "no other version",
     "PARSER_DATABASE_URL=postgresql://user:password@host/database": "other machines",
     "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL --candidate npu --test_images a.png b.png": "a die",

@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from bundle.compose import images as images_of
 from tests.support.docs import all_blocks
 from tests.support.kubernetes import FOLDER, RENDERINGS, build, containers, one, pods, rendered, templates
 from tests.support.paths import ROOT
@@ -127,6 +128,19 @@ def test_the_guides_kustomization_is_rendered(tmp_path: Path):
     assert len(accounts) > 3 and all(item["imagePullSecrets"] == [{"name": "registry"}] for item in accounts)
     for name in ("parser-outbound", "names"):
         kubernetes_validate.validate(one(objects, "NetworkPolicy", name), VERSIONS[-1], strict=True)
+
+
+def test_the_guides_words_for_a2_name_an_image_of_compose(tmp_path: Path):
+    guide = (ROOT / "docs/kubernetes.md").read_text()
+    [image] = re.findall(r"`(paddleocr-vl/vlm-a2:\S+)`", guide)
+    assert image == images_of.vlm("a2", "0.13.0")
+    site = next(block.text for block in all_blocks(ROOT / "docs/kubernetes.md") if block.language == "yaml")
+    text = re.sub(r"(?<=[ \[])\.\./", f"{os.path.relpath(FOLDER, os.path.realpath(tmp_path))}/", site)
+    named = "newName: registry.example.org/{}, newTag: {}".format(*image.split(":"))
+    text = text.replace("newName: registry.example.org/paddleocr-vl/vlm-a3", named)
+    (tmp_path / "kustomization.yaml").write_text(text)
+    (container,) = pods(build(tmp_path))["vlm"]["containers"]
+    assert container["image"] == f"registry.example.org/{image}"
 
 
 def test_secrets_of_callbacks_lie_beside_the_keys():
