@@ -206,7 +206,9 @@ def test_no_planted_secret_is_in_the_archive(node: Path):
     assert everything.count(MARK) >= 5
     # What helps is still there.
     assert (
-        "[ERROR] GE: failed" in files["plog/0/plog-1.log"] and "GET /api/v2/ocr/results/a" in files["logs/parser.log"]
+        "[ERROR] GE: failed" in files["plog/0/plog-1.log"]
+        and "GET /api/v2/ocr/results/a" in files["logs/parser.log"]
+        and "WARN exited" in files["logs/vlm-next.log"]
     )
     assert files["logs/layout.log"] == "vlm-1 | WARN exited: layout (exit status 1; not expected)\n"
     assert "container.layout" in files["vlm/layout.txt"]

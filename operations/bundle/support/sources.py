@@ -36,6 +36,12 @@ SOURCES = (
     Source("compose/config.yaml", "settings as compose reads them", (*COMPOSE, "config")),
     Source("compose/images.txt", "images", (*COMPOSE, "images")),
     Source("logs/vlm.log", "the VLM container", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "vlm"), 120),
+    Source(
+        "logs/vlm-next.log",
+        "the second container, after scripts/upgrade.sh",
+        (*COMPOSE, "--profile", "upgrade", "logs", "--no-color", "--tail", str(LOG_LINES), "vlm-next"),
+        120,
+    ),
     Source("logs/parser.log", "the parser", (*COMPOSE, "logs", "--no-color", "--tail", str(LOG_LINES), "parser"), 120),
     Source("logs/layout.log", "what the VLM container's log says of the layout server", ("sh", "-c", LAYOUT_LOG), 120),
     Source(
