@@ -20,6 +20,7 @@ from bundle.acceptance import dies, judging, load, machine, pages, report, servi
 from bundle.acceptance.__main__ import STEPS
 from bundle.acceptance.node import Node, Options
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, Step, take
+from bundle.compose import dies as compose_dies
 from bundle.offline import contents
 from bundle.support.redact import MARK
 from tests.support.paths import ROOT
@@ -342,6 +343,24 @@ def test_no_second_container_is_opened_on_dies_that_are_held(docker: SimulatedDo
         with pytest.raises(ServiceError, match=words):
             dies.alone(node)
         assert not any(" run " in call for call in docker.calls[before:])
+
+
+@pytest.mark.server
+def test_dies_that_were_present_are_checked(
+    docker: SimulatedDocker, parser: DrawnPages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """NPU_IDS=present names no numbers; those of its fragment count."""
+    monkeypatch.setattr(compose_dies, "FOLDER", tmp_path)
+    (tmp_path / "present.yaml").write_text(compose_dies.fragment("0-3", "present", [2]))
+    node = node_at(parser, HARDWARE="ascend", NPU_IDS="present")
+    docker.say("dies", "\n" + json.dumps(checked([0, 1, 3])))
+    states(docker, vlm="exited")
+    docker.say("running", "1234\n")
+    docker.say("inspect", "/stranger||/dev/davinci2\n")
+    assert dies.alone(node).verdict == PASS
+    docker.say("inspect", "/stranger||/dev/davinci3\n")
+    with pytest.raises(ServiceError, match="stranger holds dies"):
+        dies.alone(node)
 
 
 def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Node:
             return
         if rows.get("vlm-next", {}).get("State") in ("running", "restarting"):
             raise ServiceError("vlm-next holds dies, and vlm does not run; scripts/upgrade.sh back, then again")
-        mine = set(dies.parse_ids(dies.chosen(self.values)))
+        mine = set(dies.given(self.values))
         for name, numbers in dies.holders(lambda *words: project.call(*words, timeout=60).stdout).items():
             if mine & set(numbers):
                 raise ServiceError(f"the container {name} holds dies of this bundle; docker stop {name}, then again")

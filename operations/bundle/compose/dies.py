@@ -80,6 +80,15 @@ def dies_of(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"- /dev/davinci(\d+)$", text, re.MULTILINE)]
 
 
+def given(values: Mapping[str, str]) -> list[int]:
+    """The dies that compose gives to `vlm` with these settings; none where `present` was not written yet. Raises
+    UsageError."""
+    if chosen(values) != PRESENT:
+        return parse_ids(chosen(values))
+    path = FOLDER / f"{PRESENT}.yaml"
+    return dies_of(path.read_text()) if path.is_file() else []
+
+
 def ids(numbers: Sequence[int]) -> str:
     """The text that `parse_ids` reads as these ascending numbers: `0-7`, or `0,2,5` where some are left out."""
     if len(numbers) > 1 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):

@@ -121,7 +121,7 @@ def are_apart(rows: Mapping[str, dict[str, Any]]) -> bool:
 
 def configured() -> list[int]:
     """The dies that compose gives to `vlm`, by .env."""
-    return dies.dies_of((dies.FOLDER / f"{dies.chosen(VALUES)}.yaml").read_text())
+    return dies.given(VALUES)
 
 
 def settings_of(now: Sequence[int], following: Sequence[int]) -> dict[str, dict[str, str]]:

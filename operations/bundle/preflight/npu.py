@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import atlas
 import npu_smi
-from bundle.compose.dies import FOLDER, PRESENT, SHARE, SHARED, chosen, dies_of, holders, ids, parse_ids, shared
+from bundle.compose.dies import FOLDER, SHARE, SHARED, chosen, given, holders, ids, shared
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
@@ -87,10 +87,7 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
     text = chosen(machine.values)
     fragment = FOLDER / f"{text}.yaml"
     try:
-        if text == PRESENT:
-            wanted = dies_of(fragment.read_text()) if fragment.is_file() else []
-        else:
-            wanted = parse_ids(text)
+        wanted = given(machine.values)
     except UsageError as error:
         yield Finding("FAIL", "NPU_IDS", str(error), "dies of this node", "set NPU_IDS in .env")
         return
@@ -190,7 +187,7 @@ def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
 def check_holders(machine: Machine) -> Iterator[Finding]:
     """Name other containers that were given dies of ours: the driver lets one container open a die."""
     try:
-        wanted = set(parse_ids(chosen(machine.values)))
+        wanted = set(given(machine.values))
     except UsageError:
         return  # `check_dies` says so
     for name, numbers in holders(machine.run).items():
