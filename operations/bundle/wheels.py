@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import declared_settings
 from bundle.environments.cuda import PACKAGE
 from bundle.environments.environment import TORCH, Environment, source_lock, split_entries, torch_pins
 from bundle.environments.setup import chosen
@@ -234,9 +235,10 @@ def collect(environments: list[Environment], folder: Path, machine: str, *, cuda
 
 
 def of_images(values: Mapping[str, str]) -> list[str]:
-    """The environments of the images that compose builds with these settings."""
-    stack = CONFIG / "stacks" / f"{values.get('STACK') or '0.11.1'}.yaml"
-    cpu, ascend, *_ = re.findall(r"^ +VLM_ENVIRONMENT: (\S+)$", stack.read_text(), re.MULTILINE)
+    """The environments of the images that compose builds with these settings. Raises WrongValue."""
+    stack = declared_settings.choice(values, "STACK")
+    text = (CONFIG / "stacks" / f"{stack}.yaml").read_text()
+    cpu, ascend, *_ = re.findall(r"^ +VLM_ENVIRONMENT: (\S+)$", text, re.MULTILINE)
     return ["supervisor", cpu if values.get("HARDWARE") == "cpu" else ascend, "parser"]
 
 
@@ -254,10 +256,12 @@ def main(words: list[str]) -> int:
     )
     options = parser.parse_args(words)
     folder = options.dir or Path(VALUES.get("WHEELS_DIR") or ROOT / ".wheels" / options.platform)
-    names = options.environments or of_images(VALUES)
-    return run(
-        lambda: collect(chosen(names), (ROOT / folder).resolve(), options.platform, cuda=options.cuda), RESUMABLE
-    )
+
+    def do() -> None:
+        names = options.environments or of_images(VALUES)
+        collect(chosen(names), (ROOT / folder).resolve(), options.platform, cuda=options.cuda)
+
+    return run(do, RESUMABLE)
 
 
 if __name__ == "__main__":

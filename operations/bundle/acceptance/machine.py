@@ -9,6 +9,7 @@ import atlas
 import npu_smi
 from bundle.acceptance.node import Node
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
+from bundle.compose import dies
 from bundle.support.sources import sources
 
 
@@ -34,9 +35,12 @@ def driver(node: Node) -> Outcome:
     for source in sources(len({die.npu for die in report.dies})):
         if source.name.startswith("npu/") and source.name != "npu/info.txt":
             node.command(source.name.removeprefix("npu/"), *source.command, timeout=source.timeout)
-    sick = [str(die.number) for die in report.dies if not die.healthy]
+    mine = set(dies.given(node.values))
+    sick = [str(die.number) for die in report.dies if not die.healthy and die.number in mine]
+    spared = [str(die.number) for die in report.dies if not die.healthy and die.number not in mine]
     wrong = sorted({die.generation for die in report.dies if die.generation != product.title})
     said = f"npu-smi {report.version or 'of an unknown version'}, {len(report.dies)} dies"
+    said += f"; not healthy, and left out by NPU_IDS: die {', '.join(spared)}" if spared else ""
     if sick or wrong:
         said += f"; not healthy: die {', '.join(sick)}" if sick else ""
         return Outcome(FAIL, said + (f"; not {product.title} but {', '.join(wrong)}" if wrong else ""))
