@@ -62,6 +62,7 @@ class DocumentState:
             shutil.rmtree(self.folder / ".parse", ignore_errors=True)
         self._made_from = made_from
         self.joins_tables = options.get("mergeTables") is not False
+        self.outlined = options.get("relevelTitles") is not False
         self.count: int | None = known.get("pages")
         self.written: list[str] = known.get("written", [])
         self._doubts = {int(page): [Doubt(*one) for one in found] for page, found in known.get("doubts", {}).items()}

@@ -46,8 +46,8 @@ def document(*pages: dict[str, Any]) -> ResultDocument:
     return ResultDocument.from_answer("wells.pdf", {"layoutParsingResults": list(pages)})
 
 
-def chunks(*pages: dict[str, Any], tokens: int = 512, join: bool = True) -> list[dict[str, Any]]:
-    lines = convert(document(*pages), "chunks", How(tokens, join)).decode().splitlines()
+def chunks(*pages: dict[str, Any], tokens: int = 512, join: bool = True, outline: bool = True) -> list[dict[str, Any]]:
+    lines = convert(document(*pages), "chunks", How(tokens, join, outline=outline)).decode().splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -61,7 +61,7 @@ def test_headings_texts_places_and_names():
     assert (second["headings"], second["text"]) == (["Wells", "1 Why"], "Because of $x^2$.\n\nAnd so.")
     assert second["boxes"][0] == {"page": 2, "label": "text", "box": [10, 0, 90, 15], "pageSize": [100, 140]}
     assert [box["box"][1] for box in second["boxes"]] == [0, 20]
-    assert third["headings"] == ["Wells", "1.1 How"], "the Markdown gives both the same level"
+    assert third["headings"] == ["Wells", "1 Why", "1.1 How"]
     assert first["tokens"] == estimate("In short.") == 4
 
 
@@ -86,11 +86,12 @@ def test_a_chunk_says_whose_its_text_is():
     ]  # fmt: skip
 
 
-def test_levels_of_the_markdown_count_and_headings_alone_are_not_lost():
+def test_without_the_outline_levels_of_the_markdown_count_and_headings_alone_are_not_lost():
     found = chunks(
         page(("doc_title", "Wells"), ("paragraph_title", "A"), ("paragraph_title", "B"), ("text", "b"),
              markdown="# Wells\n\n## A\n\n### B\n\nb"),
         page(("paragraph_title", "C"), ("paragraph_title", "D")),
+        outline=False,
     )  # fmt: skip
     assert [(chunk["kind"], chunk["headings"], chunk["text"]) for chunk in found] == [
         ("text", ["Wells", "A", "B"], "b"),

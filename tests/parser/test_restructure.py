@@ -29,10 +29,26 @@ def test_titles_get_levels_when_pages_are_restructured(service, vlm):
     assert all("imgs/img_in_image" in page["markdown"]["text"] and page["markdown"]["images"] for page in pages)
 
 
+def test_joined_pages_have_an_outline_beside_what_paddlex_says(service, vlm):
+    """What the layout model takes for the document's title has a section's number. PaddleX's members stay."""
+    vlm.answer = answer
+    joined, plain = (
+        service.parse(samples.pdf(*PAGES), restructurePages=True, visualize=False, relevelTitles=levels).json()
+        for levels in (True, False)
+    )
+    ours = [page.pop("outline") for page in joined["result"]["layoutParsingResults"]]
+    assert all("outline" not in page for page in plain["result"]["layoutParsingResults"])
+    for page, outline in zip(joined["result"]["layoutParsingResults"], ours, strict=True):
+        blocks = page["prunedResult"]["parsing_res_list"]
+        headings = [block for block in blocks if block["block_label"] in ("doc_title", "paragraph_title")]
+        assert outline == [{"block_id": block["block_id"], "level": 2, "text": "1 Introduction"} for block in headings]
+        assert set(page) == {"prunedResult", "markdown"}
+
+
 def test_restructured_pages_can_have_pictures_and_docx(service):
     body = service.parse(samples.image(), restructurePages=True, visualize=True, outputFormats=["docx"]).json()
     (entry,) = body["result"]["layoutParsingResults"]
-    assert set(entry) == {"prunedResult", "markdown", "outputImages", "inputImage", "exports"}
+    assert set(entry) == {"prunedResult", "markdown", "outputImages", "inputImage", "exports", "outline"}
 
 
 @pytest.fixture

@@ -28,10 +28,11 @@ ALLOWED: dict[str, set[str]] = {
     "s3": {"errors"},
     "weights": {"errors", "settings"},
     "contract": set(),
+    "outline": set(),
     "clients": {"contract", "errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "opening": set(),
-    "convert": {"errors", "opening"},  # of it only what its job in a child process may say
+    "convert": {"errors", "opening", "outline"},  # of it only what its job in a child process may say
     "sandbox": {"errors", "settings"},
     "outbound": set(),
     "own_text": set(),
@@ -39,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "layout.operators": set(),
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings"},
-    "page": {"contract", "errors", "layout", "own_text", "sandbox", "settings", "vlm", "weights"},
+    "page": {"contract", "errors", "layout", "outline", "own_text", "sandbox", "settings", "vlm", "weights"},
     "small_print": {"own_text", "page", "vlm"},
     "whole_page": {"contract", "errors", "layout", "page", "settings", "vlm", "weights"},
     "worker": {

@@ -10,10 +10,13 @@ from docparser.convert.format_names import DEFAULT_TOKENS
 
 from .. import files
 from ..state import DocumentState, Trouble
+from .pages import outline_of_records
 
 
 def write(state: DocumentState, path: Path) -> bool:
     entries = ((record["page"], record) for record in state.records() if not isinstance(record, Trouble))
     with files.whole(path) as part, part.open("wb") as stream:
-        write_chunks(state.document.path.stem, entries, DEFAULT_TOKENS, state.joins_tables, stream)
+        write_chunks(
+            state.document.path.stem, entries, DEFAULT_TOKENS, state.joins_tables, stream, outline_of_records(state)
+        )
     return True

@@ -177,11 +177,22 @@ class Exports(TypedDict):
     docx: WordFile
 
 
+class OutlineEntry(TypedDict):
+    block_id: Annotated[int, Field(description="In `parsing_res_list`.")]
+    level: Annotated[int, Field(ge=1, le=6, description="1: the document's title.")]
+    text: str
+
+
 class PageEntry(TypedDict):
     """A page: its blocks, its Markdown, and what was asked for beside them."""
 
     prunedResult: PrunedResult
     markdown: Markdown
+    outline: NotRequired[
+        Annotated[
+            list[OutlineEntry], Field(description="Its headings at their levels in the document (restructurePages).")
+        ]
+    ]
     outputImages: NotRequired[dict[str, Picture]]
     inputImage: NotRequired[Picture]
     exports: NotRequired[Exports]

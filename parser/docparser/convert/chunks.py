@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from docparser.convert.html_tables import Table
+from docparser.convert.parts import NO_OUTLINE, Outline
 from docparser.convert.sections import Item, Place, items_of
 
 # A character of a script without blanks is about one token; of a word, four letters are; of signs, each one.
@@ -30,10 +31,17 @@ def estimate(text: str) -> int:
     return count
 
 
-def write(name: str, pages: Iterable[tuple[int, dict[str, Any]]], tokens: int, join: bool, sink: BinaryIO) -> None:
+def write(
+    name: str,
+    pages: Iterable[tuple[int, dict[str, Any]]],
+    tokens: int,
+    join: bool,
+    sink: BinaryIO,
+    outline: Outline = NO_OUTLINE,
+) -> None:
     """``pages``: number from 1, and the entry of an answer; ``tokens``: of the longest chunk; ``join``: a table that
     goes on on the next page is one."""
-    for number, chunk in enumerate(_chunks(items_of(pages, join), tokens), 1):
+    for number, chunk in enumerate(_chunks(items_of(pages, join, outline), tokens), 1):
         line = {"id": f"{name}-{number:05d}", "document": name, **chunk}
         sink.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 

@@ -14,7 +14,7 @@ from docparser.convert.blocks import Block, Box, all_blocks
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.format_names import PAGE_BREAK
 from docparser.convert.html_tables import Table
-from docparser.convert.parts import CAPTIONS, PICTURES, Levels, Paths, plain, tables_of
+from docparser.convert.parts import CAPTIONS, PICTURES, Levels, PageOutline, Paths, outline_of, plain, tables_of
 from docparser.convert.table_joins import joined_pages
 from docparser.convert.to_markdown import with_pictures
 
@@ -108,8 +108,9 @@ class _Document:
         self._items: dict[str, list[dict[str, Any]]] = {"texts": [], "tables": [], "pictures": []}
         self._pages: dict[str, Any] = {}
         self._name = document.stem
+        outline = outline_of(document.entries())
         for (number, entry), page in zip(document.entries(), document.pages, strict=True):
-            self._add_page(number, entry, page)
+            self._add_page(number, entry, page, outline.get(number))
 
     def written(self) -> dict[str, Any]:
         body = {"self_ref": "#/body", "children": self._children, "content_layer": "body", "name": "_root_"}
@@ -125,20 +126,20 @@ class _Document:
             "pages": self._pages,
         }
 
-    def _add_page(self, number: int, entry: dict[str, Any], page: ResultPage) -> None:
-        pruned, levels = entry["prunedResult"], Levels(page.text)
+    def _add_page(self, number: int, entry: dict[str, Any], page: ResultPage, outline: PageOutline | None) -> None:
+        pruned, levels = entry["prunedResult"], Levels(page.text, outline)
         if pruned.get("width") and pruned.get("height"):
             size = {"width": pruned["width"], "height": pruned["height"]}
             self._pages[str(number)] = {"page_no": number, "size": size}
         paths = Paths(page.pictures)
-        for block in all_blocks(pruned):
+        for index, block in enumerate(all_blocks(pruned)):
             if block.label in PICTURES and (path := paths.of_box(block.boxes[0])):
                 self._add("pictures", number, block, **self._picture(page, path, block.boxes[0]))
             tables, after = tables_of(block)
             for table in tables:
                 self._add("tables", number, block, label="table", data=_table(plain(table)), **FLOATING)
             if text := after if tables else block.plain:
-                self._add_text(number, block, text, levels.of(block.label, block.content))
+                self._add_text(number, block, text, levels.of(block.label, block.content, index))
 
     def _add_text(self, number: int, block: Block, text: str, level: int) -> None:
         label = LABELS.get(block.label, "section_header" if level else "text")

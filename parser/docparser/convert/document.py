@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from docparser.convert.parts import Part, of_markdown, parts_of
+from docparser.convert.parts import NO_OUTLINE, PageOutline, Part, of_markdown, outline_of, parts_of
 from docparser.convert.safe_text import safe_name, writable
 
 
@@ -34,9 +34,11 @@ class ResultPage:
     written: tuple[Part, ...] | None = None
 
     @classmethod
-    def from_entry(cls, entry: Mapping[str, Any], pictures: Mapping[str, str | Path]) -> ResultPage:
-        """``entry`` is that of a page in an answer."""
-        return cls(writable(entry["markdown"]["text"]), pictures, parts_of(entry, pictures))
+    def from_entry(
+        cls, entry: Mapping[str, Any], pictures: Mapping[str, str | Path], outline: PageOutline | None = None
+    ) -> ResultPage:
+        """``entry`` is that of a page in an answer, ``outline`` its part of the document's (``parts.Levels``)."""
+        return cls(writable(entry["markdown"]["text"]), pictures, parts_of(entry, pictures, outline))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -68,35 +70,41 @@ class ResultDocument:
     @classmethod
     def read(cls, args: Mapping[str, Any], source: BinaryIO) -> ResultDocument:
         """What a job of a child process is given: ``args`` has the ``name`` of the document's file, ``source`` is JSON
-        with the ``result`` of an answer.
+        with the ``result`` of an answer. ``how``, if ``args`` has it, has the fields of How.
 
         The JSON has ``files`` where its pictures are keys of files (the paths by these keys). It or ``args`` has the
         ``numbers`` of the pages where they are not all.
         """
         answer = json.load(source)
+        outline = args.get("how", {}).get("outline", True)
         if "files" in answer:
             files = {key: Path(path) for key, path in answer["files"].items()}
-            document = cls.from_files(args["name"], answer["result"], files)
+            document = cls.from_files(args["name"], answer["result"], files, outline=outline)
         else:
-            document = cls.from_answer(args["name"], answer["result"])
+            document = cls.from_answer(args["name"], answer["result"], outline=outline)
         return dataclasses.replace(document, numbers=answer.get("numbers", args.get("numbers")))
 
     @classmethod
-    def from_answer(cls, file_name: str, result: dict[str, Any]) -> ResultDocument:
+    def from_answer(cls, file_name: str, result: dict[str, Any], *, outline: bool = True) -> ResultDocument:
         """From the ``result`` of an answer of ``/layout-parsing``, whose pictures are base64."""
-        entries = result["layoutParsingResults"]
-        pages = [ResultPage.from_entry(entry, entry["markdown"].get("images") or {}) for entry in entries]
+        pages = [
+            ResultPage.from_entry(entry, entry["markdown"].get("images") or {}, levels)
+            for entry, levels in _outlined(result, outline)
+        ]
         return cls(stem(file_name), with_own_pictures(pages), result)
 
     @classmethod
-    def from_files(cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path]) -> ResultDocument:
+    def from_files(
+        cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path], *, outline: bool = True
+    ) -> ResultDocument:
         """From a ``result`` whose pictures are keys of ``files``. A picture that ``files`` lacks is left out."""
         pages = [
             ResultPage.from_entry(
                 entry,
                 {key: files[path] for key, path in entry["markdown"].get("images", {}).items() if path in files},
+                levels,
             )
-            for entry in result["layoutParsingResults"]
+            for entry, levels in _outlined(result, outline)
         ]
         return cls(stem(file_name), pages, result)
 
@@ -104,6 +112,13 @@ class ResultDocument:
         """The pages' numbers and entries."""
         found = self.result["layoutParsingResults"]
         return zip(self.numbers or range(1, len(found) + 1), found, strict=True)
+
+
+def _outlined(result: dict[str, Any], outline: bool) -> Iterator[tuple[dict[str, Any], PageOutline | None]]:
+    """The entries of pages, each with its part of the document's outline."""
+    entries = result["layoutParsingResults"]
+    found = outline_of(enumerate(entries, 1)) if outline else NO_OUTLINE
+    return ((entry, found.get(number)) for number, entry in enumerate(entries, 1))
 
 
 def with_own_pictures(pages: list[ResultPage]) -> list[ResultPage]:

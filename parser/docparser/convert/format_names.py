@@ -29,11 +29,12 @@ LEAST_TOKENS, DEFAULT_TOKENS, MOST_TOKENS = 32, 512, 8192  # of the longest chun
 class How:
     """What a client may choose: ``chunk_tokens`` of the longest chunk; whether a table that goes on on the next page
     becomes one (in every format but JSON and PDF, which show pages); whether signs that were printed are escaped in
-    Markdown."""
+    Markdown; whether headings have the levels of the document's outline, or those of each page by itself."""
 
     chunk_tokens: int = DEFAULT_TOKENS
     join_tables: bool = True
     escape_markdown: bool = False
+    outline: bool = True
 
 
 AS_USUAL = How()

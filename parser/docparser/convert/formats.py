@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from docparser.convert import chunks, searchable_pdf, to_html, to_markdown, word, workbook
 from docparser.convert.document import ResultDocument, Source
 from docparser.convert.format_names import AS_USUAL, PAGE_BREAK, Format, How
-from docparser.convert.parts import plain_tables
+from docparser.convert.parts import outline_of, plain_tables
 from docparser.convert.safe_text import is_safe_path
 from docparser.convert.searchable_pdf import UneditablePdf
 from docparser.convert.table_joins import joined_pages
@@ -34,7 +34,8 @@ def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> by
 def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = AS_USUAL) -> None:
     """Text and archives page by page, the others as a whole. ``sink`` can seek, for the archive."""
     if format == "chunks":
-        chunks.write(document.stem, document.entries(), how.chunk_tokens, how.join_tables, sink)
+        outline = outline_of(document.entries()) if how.outline else {}
+        chunks.write(document.stem, document.entries(), how.chunk_tokens, how.join_tables, sink, outline)
         return
     if how.join_tables:
         document = dataclasses.replace(document, pages=list(joined_pages(document.pages)))

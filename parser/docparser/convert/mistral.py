@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 
 from docparser.convert.blocks import all_blocks
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.parts import CAPTIONS, PICTURES, PLACE, TITLES, Paths
+from docparser.convert.parts import CAPTIONS, PICTURES, PLACE, Paths
 from docparser.convert.to_markdown import with_pictures
+from docparser.outline import TITLES
 
 CORNERS = ("top_left_x", "top_left_y", "bottom_right_x", "bottom_right_y")
 BLOCK_TYPES = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -17,10 +18,10 @@ from markdown_it import MarkdownIt
 from docparser.convert.blocks import Block, Box, all_blocks, unmarked
 from docparser.convert.formulas import Formulas
 from docparser.convert.html_tables import Cell, Table, TableReader
+from docparser.outline import TITLES, Title, key, levels
 
 # Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so of the others as well.
 DECORATION = ("number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text")
-TITLES = {"doc_title": 1, "paragraph_title": 2, "abstract_title": 2, "reference_title": 2, "content_title": 2}
 CAPTIONS = ("table_title", "figure_title", "chart_title")
 # Labels of pictures, and the setting with which PaddleX writes the text in one too.
 PICTURES = {"image": "use_ocr_for_image_block", "header_image": "use_ocr_for_image_block",
@@ -32,6 +33,10 @@ AROUND = r"(?:\s|</?(?:div|html|body|center)\b[^<>]*>)*"  # what PaddleX writes 
 BEGINS_TABLE = re.compile(rf"\A{AROUND}<table\b", re.IGNORECASE)
 PLACE = re.compile(r"_box((?:_-?[0-9]+){4})\.[a-z]+\Z")  # PaddleX names a picture by its box
 PICTURE = re.compile("\ue002([^\ue003]*)\ue003")  # in the text of a table's cell
+
+PageOutline = Mapping[int, int]  # the levels of headings by their index among a page's blocks
+Outline = Mapping[int, PageOutline]  # by the numbers of pages
+NO_OUTLINE: Outline = MappingProxyType({})  # each page by itself
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +62,12 @@ class Part:
         return dataclasses.replace(self, picture=names.get(self.picture, self.picture), table=table)
 
 
-def parts_of(entry: Mapping[str, Any], pictures: Iterable[str]) -> tuple[Part, ...]:
-    """``entry`` is that of a page in an answer, ``pictures`` the paths of its pictures."""
+def parts_of(entry: Mapping[str, Any], pictures: Iterable[str], outline: PageOutline | None = None) -> tuple[Part, ...]:
+    """``entry`` is that of a page in an answer, ``pictures`` the paths of its pictures. ``outline``: see ``Levels``."""
     text, pruned = entry["markdown"]["text"], entry.get("prunedResult")
     if pruned is None:
         return of_markdown(text)
-    return tuple(_parts(pruned, text, pictures))
+    return tuple(_parts(pruned, text, pictures, outline))
 
 
 def of_markdown(text: str) -> tuple[Part, ...]:
@@ -70,12 +75,13 @@ def of_markdown(text: str) -> tuple[Part, ...]:
     return (Part("text", unmarked(text), markdown=True),)
 
 
-def _parts(pruned: dict[str, Any], markdown: str, pictures: Iterable[str]) -> Iterator[Part]:
-    ignored, levels = ignored_labels(pruned), Levels(markdown)
+def _parts(
+    pruned: dict[str, Any], markdown: str, pictures: Iterable[str], outline: PageOutline | None
+) -> Iterator[Part]:
+    ignored, levels = ignored_labels(pruned), Levels(markdown, outline)
     settings = pruned.get("model_settings") or {}
     paths = Paths(pictures)
-    width = pruned.get("width")
-    across = float((width[0] if isinstance(width, list) else width) or 0)
+    across = _side(pruned.get("width"))
     blocks = list(all_blocks(pruned))
     for number, block in enumerate(blocks):
         if block.label in ignored or block.label == "formula_number":
@@ -98,7 +104,7 @@ def _parts(pruned: dict[str, Any], markdown: str, pictures: Iterable[str]) -> It
         if tables:
             content = after
         if content:
-            level = levels.of(block.label, content)
+            level = levels.of(block.label, content, number)
             yield Part(block.label, content, level, markdown=block.markdown and not level)
 
 
@@ -142,29 +148,51 @@ def ignored_labels(pruned: dict[str, Any]) -> Iterable[str]:
     return DECORATION if ignored is None else ignored
 
 
+def outline_of(pages: Iterable[tuple[int, Mapping[str, Any]]]) -> Outline:
+    """Of a document. ``pages``: number from 1, and the entry of an answer; each is read once."""
+    titles, places = [], []
+    for number, entry in pages:
+        pruned = entry.get("prunedResult") or {}
+        size = _side(pruned.get("width")), _side(pruned.get("height"))
+        ignored = ignored_labels(pruned)
+        for index, block in enumerate(all_blocks(pruned)):
+            if block.label in TITLES and block.label not in ignored and block.content and not block.markdown:
+                box = block.boxes[0]
+                sides = (box.left, box.top, box.right, box.bottom)
+                titles.append(Title.of(block.label, block.content, sides, number, size))
+                places.append((number, index))
+    found: dict[int, dict[int, int]] = {}
+    for (number, index), level in zip(places, levels(titles), strict=True):
+        found.setdefault(number, {})[index] = level
+    return found
+
+
+def _side(said: Any) -> float:
+    """Of a page in pixels; 0 where it is not known. Pages that were made one have a list."""
+    return float((said[0] if isinstance(said, list) and said else said) or 0)
+
+
 class Levels:
-    """The levels of a page's headings: those that PaddleX gave them in the page's Markdown, else by their numbers.
+    """The levels of a page's headings: by the ``outline`` of the document; of a page by itself those that PaddleX gave
+    them in the page's ``markdown``, else by their numbers.
 
     A document's title with a section's number ("3 Method") is a section: layout models take the first heading of a page
     for a title.
     """
 
-    def __init__(self, markdown: str) -> None:
-        self._said = {title_key(match[2]): len(match[1]) for match in HEADING.finditer(markdown)}
+    def __init__(self, markdown: str, outline: PageOutline | None = None) -> None:
+        self._said = {key(match[2]): len(match[1]) for match in HEADING.finditer(markdown)}
+        self._outline = outline
 
-    def of(self, label: str, text: str) -> int:
-        """0 for what is no heading."""
+    def of(self, label: str, text: str, index: int) -> int:
+        """Of the block at ``index``; 0 for what is no heading."""
         if label not in TITLES:
             return 0
+        if self._outline is not None and index in self._outline:
+            return self._outline[index]
         numbered = NUMBERED.match(text) if label in ("doc_title", "paragraph_title") else None
         by_number = TITLES["paragraph_title"] + numbered[1].count(".") if numbered else TITLES[label]
-        return by_number if numbered and label == "doc_title" else min(self._said.get(title_key(text), by_number), 6)
-
-
-def title_key(text: str) -> str:
-    """What a title and its heading in PaddleX's Markdown have in common: PaddleX takes full stops from titles' ends,
-    and sets a blank behind their numbers."""
-    return "".join(text.split()).rstrip(".").casefold()
+        return by_number if numbered and label == "doc_title" else min(self._said.get(key(text), by_number), 6)
 
 
 def tables_of(block: Block) -> tuple[list[Table], str]:

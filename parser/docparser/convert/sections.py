@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from docparser.convert.blocks import Box, blocks_of
+from docparser.convert.blocks import Box, all_blocks
 from docparser.convert.html_tables import Table
-from docparser.convert.parts import CAPTIONS, Levels, ignored_labels, plain, tables_of
+from docparser.convert.parts import CAPTIONS, NO_OUTLINE, Levels, Outline, PageOutline, ignored_labels, plain, tables_of
 from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import goes_on, joined_table
 
@@ -39,12 +39,12 @@ class Item:
     table: Table | None = None
 
 
-def items_of(pages: Iterable[tuple[int, dict[str, Any]]], join: bool) -> Iterator[Item]:
+def items_of(pages: Iterable[tuple[int, dict[str, Any]]], join: bool, outline: Outline = NO_OUTLINE) -> Iterator[Item]:
     """``pages``: number from 1, and the entry of an answer. With ``join``, a table that goes on on the next page is one
-    item."""
+    item. ``outline``: see ``parts.Levels``."""
     held: Item | None = None  # a table that ends a page, or a caption
     for number, entry in pages:
-        for item in _items(number, entry):
+        for item in _items(number, entry, outline.get(number)):
             both = _together(held, item, join) if held is not None else None
             if held is not None and both is None:
                 yield held
@@ -72,12 +72,12 @@ def _together(held: Item, item: Item, join: bool) -> Item | None:
     return dataclasses.replace(held, table=table, places=held.places + item.places)
 
 
-def _items(number: int, entry: dict[str, Any]) -> Iterator[Item]:
+def _items(number: int, entry: dict[str, Any], outline: PageOutline | None) -> Iterator[Item]:
     pruned = entry["prunedResult"]
-    ignored, levels = ignored_labels(pruned), Levels(writable(entry["markdown"]["text"]))
+    ignored, levels = ignored_labels(pruned), Levels(writable(entry["markdown"]["text"]), outline)
     size = float(pruned.get("width") or 0), float(pruned.get("height") or 0)
-    for block in blocks_of(pruned):
-        if block.label in ignored:
+    for index, block in enumerate(all_blocks(pruned)):
+        if block.label in ignored or not block.content:
             continue
         said = block.doubtful, block.source, block.agreement
         places = tuple(Place(number, block.label, box, size, *said) for box in block.boxes)
@@ -85,4 +85,4 @@ def _items(number: int, entry: dict[str, Any]) -> Iterator[Item]:
         for table in tables:
             yield Item("", places, table=plain(table))
         if text := after if tables else block.content:
-            yield Item(text, places, levels.of(block.label, text))
+            yield Item(text, places, levels.of(block.label, text, index))

@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas
-from docparser.convert.parts import CAPTIONS, HEADING, Part, title_key
+from docparser.convert.parts import CAPTIONS, HEADING, Part
 from docparser.convert.to_html import picture_html, table_html
+from docparser.outline import key
 
 BACKSLASH = r"\\"  # in a replacement
 ANYWHERE = re.compile(r"[\\`*_\[\]<>&~|$]")
@@ -32,11 +33,9 @@ ENDS = re.compile(r"(?<= )(?=#+\Z)")
 
 def with_printed_headings(page: ResultPage) -> str:
     """PaddleOCR's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing"), and
-    have the level that the layout model's label gives them."""
-    printed = {
-        title_key(part.text): f"{'#' * part.level} {' '.join(part.text.split())}" for part in page.parts if part.level
-    }
-    return HEADING.sub(lambda found: printed.get(title_key(found[2]), found[0]), page.text)
+    have the levels of the document's outline."""
+    printed = {key(part.text): f"{'#' * part.level} {' '.join(part.text.split())}" for part in page.parts if part.level}
+    return HEADING.sub(lambda found: printed.get(key(found[2]), found[0]), page.text)
 
 
 def with_pictures(page: ResultPage, shown: Callable[[str], str]) -> str:

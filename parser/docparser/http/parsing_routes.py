@@ -139,7 +139,7 @@ async def parse(
             return json_answer(result, request.state.log_id, models, SAFE)
         try:
             _, pieces = result.body(request.state.log_id, models)
-            how = How(chunk_tokens, options.mergeTables, escape_markdown)
+            how = How(chunk_tokens, options.mergeTables, escape_markdown, options.relevelTitles)
             work = converted(request, pieces, result.pages, name, format, document, how, download=False)
             answer = await wait_for(request, work)
         finally:

@@ -28,7 +28,18 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
         "prunedResult": prune(page.result.json["res"]),
         "markdown": {"text": markdown["markdown_texts"]},
     }
-    add_members(entry["prunedResult"]["parsing_res_list"], page.provenance)
+    blocks = entry["prunedResult"]["parsing_res_list"]
+    add_members(blocks, page.provenance)
+    if page.outline is not None:
+        entry["outline"] = [
+            {
+                "block_id": blocks[place]["block_id"],
+                "level": level,
+                "text": " ".join(blocks[place]["block_content"].split()),
+            }
+            for place, level in page.outline.items()
+            if level
+        ]
     if options.markdown_images:
         entry["markdown"]["images"] = encoded(markdown["markdown_images"], max_side)
     if options.docx:

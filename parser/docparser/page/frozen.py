@@ -22,10 +22,12 @@ BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """PaddleX's result for a page with its texts, and what is known of how each of its texts came about."""
+    """PaddleX's result for a page with its texts, and what is known of how each of its texts came about. ``outline``:
+    the levels of its headings by their places among its blocks, where pages were joined."""
 
     result: PaddleOCRVLResult
     provenance: list[Provenance]
+    outline: dict[int, int] | None = None
 
 
 def freeze(

@@ -22,6 +22,7 @@ from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
+from docparser.page.headings import outlines
 from docparser.page.paddlex_private import restructured
 from docparser.page.provenance import Provenance
 from docparser.page.stored import restored
@@ -143,7 +144,11 @@ def _join(pages: list, of_blocks: list[Provenance], options: RestructureOptions)
         concatenate_pages=options.concatenate_pages,
     )
     known = provenance.joined([block for result in results for block in result["parsing_res_list"]], of_blocks)
-    return [Page(result, [known[block.global_block_id] for block in result["parsing_res_list"]]) for result in results]
+    found: Iterable[dict[int, int] | None] = outlines(results) if options.relevel_titles else [None] * len(results)
+    return [
+        Page(result, [known[block.global_block_id] for block in result["parsing_res_list"]], outline)
+        for result, outline in zip(results, found, strict=True)
+    ]
 
 
 def _write(sink: BinaryIO, entries: Iterable[Mapping[str, Any]]) -> None:

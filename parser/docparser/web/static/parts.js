@@ -23,10 +23,11 @@ const OURS = /[\ue000-\ue003]/g; // marks of formulas
 
 /** Yields `{index, kind, ...}` for each block that shows something: `heading` (`level`), `markdown`, `html` of a table,
  * `chart` (`rows`), `picture` (`path`), `caption`, `list`, `code`, `text`; their words are `text`. */
-export function* parts({ prunedResult: pruned, markdown }, pictures) {
+export function* parts({ prunedResult: pruned, markdown, outline }, pictures) {
   const settings = pruned.model_settings ?? {};
   const ignored = settings.markdown_ignore_labels ?? DECORATION;
   const levels = new Map([...markdown.text.matchAll(HEADING)].map(([, signs, text]) => [key(text), signs.length]));
+  const outlined = outline && new Map(outline.map(({ block_id: id, level }) => [id, level]));
   const paths = new Paths(pictures);
   const blocks = pruned.parsing_res_list;
   for (const [index, block] of blocks.entries()) {
@@ -41,7 +42,10 @@ export function* parts({ prunedResult: pruned, markdown }, pictures) {
       text = numbered(text, blocks[index + 1], markdown.text, settings);
     }
     if (!text) continue;
-    if (label in TITLES) {
+    if (label in TITLES && outlined) {
+      const level = outlined.get(block.block_id); // none: the document's title, printed again
+      yield { index, kind: level ? "heading" : "text", text, level };
+    } else if (label in TITLES) {
       const number = ["doc_title", "paragraph_title"].includes(label) && NUMBERED.exec(text)?.[1];
       const byNumber = number ? TITLES.paragraph_title + number.split(".").length - 1 : TITLES[label];
       const said = number && label === "doc_title" ? null : levels.get(key(text)); // a title with a section's number is a section
