@@ -32,12 +32,13 @@ def headers() -> dict[str, str]:
     return {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
 
-def request(url: str, path: Path, file_type: int, timeout: float) -> dict[str, Any]:
-    """POST a file to `url`/layout-parsing and return the `result` of the answer. `timeout` is in seconds.
+def request(url: str, path: Path, file_type: int, timeout: float, **options: Any) -> dict[str, Any]:
+    """POST a file to `url`/layout-parsing and return the `result` of the answer. `timeout` is in seconds; `options` are
+    those of the request.
 
     Raises UsageError for a 4xx, ParseError for any other refusal, ServiceError if the parser goes away.
     """
-    document = json.dumps(body(path.read_bytes(), file_type, visualize=False)).encode()
+    document = json.dumps(body(path.read_bytes(), file_type, visualize=False, **options)).encode()
     call = urllib.request.Request(f"{url}/layout-parsing", document, headers())
     try:
         with OPENER.open(call, timeout=timeout) as response:

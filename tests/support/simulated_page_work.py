@@ -3,7 +3,8 @@
 
 HTTP, jobs, scheduler, worker processes and the reading of documents are real. Simulated is what Paddle does with a
 page, which takes seconds to load and is tested elsewhere. The VLM may answer with JSON: `{"text": Markdown, "blocks":
-[...], "pruned": {...}}`.
+[...], "pruned": {...}}`,
+and with `beside`, further members of the page's entry.
 
 Run in the environment `parser`: `python -m tests.support.simulated_page_work`.
 """
@@ -97,11 +98,13 @@ class PageWork:
         said: dict[str, Any] = (
             json.loads(text) if text.startswith("{") else {"text": f'{text} <img src="imgs/{PICTURE_NAME}">'}
         )
-        blocks = [BLOCK | block for block in said.get("blocks", [{"block_content": text}, PICTURE])]
+        listed = said.get("blocks", [{"block_content": text}, PICTURE])
+        blocks = [BLOCK | {"block_id": place} | block for place, block in enumerate(listed)]
         entry: dict[str, Any] = {
             "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks, **said.get("pruned", {})},
             "markdown": {"text": said["text"], "images": {said.get("picture", f"imgs/{PICTURE_NAME}"): self._picture}},
         }
+        entry |= said.get("beside", {})
         if task.options.answer.visualize:
             entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}
         return ParsedPage(json.dumps(entry).encode(), 100, 140, 0 if notes else 1, notes, {}, tokens=reply.tokens)

@@ -31,11 +31,13 @@ def page_of(
     outlines: dict[int, list] | None = None,
     doubtful: dict[int, float | None] | None = None,
     told: dict[int, dict[str, Any]] | None = None,
+    beside: dict[str, Any] | None = None,
     **pruned: Any,
 ) -> str:
     """``text``: what a VLM that writes Markdown reads, all of it in the second block; then the picture is not named as
     that of a block. ``outlines``: polygons of blocks by their index; ``doubtful``: confidences of those that are, by
-    their index; ``told``: further members of blocks. ``pruned``: further keys of the page's prunedResult."""
+    their index; ``told``: further members of blocks; ``beside``: of the page's entry. ``pruned``: further keys of its
+    prunedResult."""
     blocks: list[dict[str, Any]] = [
         {"block_label": label, "block_bbox": box, "block_content": content, "block_polygon_points": outline}
         for (label, box, content), outline in zip(BLOCKS, map((outlines or {}).get, range(len(BLOCKS))), strict=True)
@@ -50,4 +52,4 @@ def page_of(
         blocks[index] |= {"confidence": confidence, "doubtful": True}
     for index, members in (told or {}).items():
         blocks[index] |= members
-    return json.dumps({**said, "blocks": blocks, "pruned": pruned})
+    return json.dumps({**said, "blocks": blocks, "pruned": pruned, "beside": beside or {}})

@@ -103,6 +103,18 @@ def test_outlines_are_drawn_where_blocks_have_them(site, says, file):
     expect(page.locator(".row[aria-current] .sheetpage polygon").first).to_be_hidden()
 
 
+def test_headings_have_the_levels_of_the_outline_and_heads_of_tables_name_their_columns(site, says, file):
+    outline = [{"block_id": 0, "level": 3, "text": "Wells"}]
+    says(page_of(beside={"outline": outline, "tableHeads": [{"block_id": 2, "rows": 1}]}))
+    page = site.open()
+    page.set_input_files("#files", file())
+    prose = page.locator(".row[aria-current] .prose")
+    expect(prose.locator("h3")).to_have_text("Wells of the Lower Valley")
+    expect(prose.get_by_role("columnheader")).to_have_text(["Well", "March"])
+    expect(prose.locator("th[scope=col]")).to_have_count(2)
+    expect(prose.locator("td")).to_have_text(["Mill", "0.048"])
+
+
 def test_blocks_say_that_their_text_is_the_files_own(site, says, file):
     differs = {"source": "vlm", "agreement": 0.918, "doubtful": True}
     says(page_of(told={0: {"source": "page", "agreement": None, "doubtful": False}, 1: differs}))

@@ -60,7 +60,7 @@ def parse(document: inputs.Document, pages: int | None, url: str, out: Path, wei
     count = "" if pages is None else f" ({pages} page{'s' if pages != 1 else ''})"
     with step(f"parsing {document.path}{count}"):
         timeout = PAGE_SECONDS * (pages or UNKNOWN_PAGES)
-        result = parser_client.request(url, document.path, document.file_type, timeout)
+        result = parser_client.request(url, document.path, document.file_type, timeout, restructurePages=True)
         parsed = outputs.collect(document, result, weights)
     outputs.write(parsed, document.stem, out)
     for note in parsed.notes:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from bundle import files, parser_client
 from bundle.demo.inputs import Document
 from bundle.errors import ParseError
 from tool_errors import UsageError
+
+HEADING = re.compile(r"#{1,7}\s+(.+)")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def collect(document: Document, result: dict[str, Any], weights: dict[str, objec
     records: list[dict[str, Any]] = []
     for number, page in enumerate(pages, 1):
         text, names, pictures = parser_client.relink(page["markdown"], f"images/{document.stem}-{number}-")
+        text = outlined(text, page.get("outline", ()))
         images |= pictures
         texts.append(text.strip())
         records.append(
@@ -58,6 +63,19 @@ def collect(document: Document, result: dict[str, Any], weights: dict[str, objec
         )
     record = {"file": document.path.name, "weights": weights, "dataInfo": info, "pages": records}
     return Parsed("\n\n".join(texts) + "\n", images, record, notes)
+
+
+def outlined(text: str, outline: Iterable[dict[str, Any]]) -> str:
+    """The Markdown of a page with its headings at their levels in the document (`outline`, in order): PaddleX has a
+    document's title on each page."""
+    lines, at = text.split("\n"), 0
+    for heading in outline:
+        for place in range(at, len(lines)):
+            found = HEADING.match(lines[place])
+            if found and "".join(found[1].split()).rstrip(".") == "".join(heading["text"].split()).rstrip("."):
+                lines[place], at = f"{'#' * heading['level']} {heading['text']}", place + 1
+                break
+    return "\n".join(lines)
 
 
 def write(parsed: Parsed, stem: str, out: Path) -> None:

@@ -183,11 +183,17 @@ class OutlineEntry(TypedDict):
     text: str
 
 
+class TableHead(TypedDict):
+    block_id: Annotated[int, Field(description="In `parsing_res_list`.")]
+    rows: Annotated[int, Field(ge=1, description="The first so many rows are the table's head, as the print says.")]
+
+
 class PageEntry(TypedDict):
     """A page: its blocks, its Markdown, and what was asked for beside them."""
 
     prunedResult: PrunedResult
     markdown: Markdown
+    tableHeads: NotRequired[list[TableHead]]
     outline: NotRequired[
         Annotated[
             list[OutlineEntry], Field(description="Its headings at their levels in the document (restructurePages).")

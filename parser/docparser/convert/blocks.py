@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from docparser.convert.formulas import Formulas
@@ -22,6 +23,7 @@ FORMATTED = re.compile(
 )
 OUR_MARKS = re.compile("[\ue000-\ue003]")  # private use: they stand for formulas and pictures while a file is written
 NEVER_FORMATTED = ("text", "ocr", "vertical_text", "reference_content", "table")
+NO_HEADS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Box:
 @dataclasses.dataclass(frozen=True)
 class Block:
     """``boxes``: PaddleX may join blocks before it asks the VLM, whose text is then that of several boxes in order.
-    ``doubtful``, ``source``, ``agreement``: as the answer says. ``markdown``: the VLM was asked to write Markdown."""
+    ``doubtful``, ``source``, ``agreement``: as the answer says. ``markdown``: the VLM was asked to write Markdown.
+    ``head``: how many rows of a table are set off as its head."""
 
     label: str
     boxes: tuple[Box, ...]
@@ -54,6 +57,7 @@ class Block:
     markdown: bool = False
     source: str | None = None
     agreement: float | None = None
+    head: int = 0
 
     @property
     def plain(self) -> str:
@@ -63,8 +67,14 @@ class Block:
         return formulas.put_back_latex(MARKS.sub("", text) if self.markdown else text).strip()
 
 
-def all_blocks(pruned: dict[str, Any]) -> Iterator[Block]:
-    """In reading order, with headers, footers and page numbers, and with blocks without text."""
+def heads_of(entry: Mapping[str, Any]) -> dict[int, int]:
+    """How many rows of each table of a page are its head, by the block's id."""
+    return {head["block_id"]: head["rows"] for head in entry.get("tableHeads", ())}
+
+
+def all_blocks(pruned: dict[str, Any], heads: Mapping[int, int] = NO_HEADS) -> Iterator[Block]:
+    """In reading order, with headers, footers and page numbers, and with blocks without text. ``heads``: see
+    ``heads_of``."""
     listed = pruned.get("parsing_res_list") or []
     settings = pruned.get("model_settings") or {}
     markdown = settings.get("prompt_label") == DOCUMENT
@@ -79,7 +89,8 @@ def all_blocks(pruned: dict[str, Any]) -> Iterator[Block]:
         if content:
             own = boxes.pop(block.get("group_id", number), own)
         doubtful, agreement = block.get("doubtful") is True, block.get("agreement")
-        yield Block(label, tuple(own), content, doubtful, markdown, block.get("source"), agreement)
+        head = heads.get(block.get("block_id"), 0)
+        yield Block(label, tuple(own), content, doubtful, markdown, block.get("source"), agreement, head)
 
 
 def unmarked(text: str) -> str:

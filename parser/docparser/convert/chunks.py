@@ -142,16 +142,15 @@ def _table_parts(caption: str, table: Table, most: int) -> Iterator[str]:
         text = " ".join(cell.text.split()).replace("|", "\\|")
         for row in range(cell.row, cell.row + cell.rows):
             rows[row][cell.column : cell.column + cell.columns] = [text] * cell.columns
-    headers = {cell.row for cell in table.cells if cell.header and cell.row == 0} or {0}
     lines = [f"| {' | '.join(row)} |" for row in rows]
     rule = "|" + "---|" * table.width
-    head = [*([caption] if caption else []), *([""] if caption else []), *(lines[row] for row in headers), rule]
+    head = [*([caption] if caption else []), *([""] if caption else []), lines[0], rule, *lines[1 : table.head]]
     costs = sum(estimate(line) for line in head)
     if costs > most // 2:  # a header that leaves no room for rows is said once
-        yield from _pieces("\n".join(head[:-1]), most)
+        yield from _pieces("\n".join(line for line in head if line != rule), most)
         head, costs = [], 0
     part, size = list(head), costs
-    for line in lines[len(headers) :]:
+    for line in lines[max(1, table.head) :]:
         tokens = estimate(line)
         if len(part) > len(head) and size + tokens > most:
             yield "\n".join(part)
@@ -161,5 +160,5 @@ def _table_parts(caption: str, table: Table, most: int) -> Iterator[str]:
         else:
             part.append(line)
             size += tokens
-    if len(part) > len(head) or (head and table.height <= len(headers)):
+    if len(part) > len(head) or (head and table.height <= max(1, table.head)):
         yield "\n".join(part)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from docparser.convert import to_html
-from docparser.convert.blocks import Block, Box, all_blocks
+from docparser.convert.blocks import Block, Box, all_blocks, heads_of
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.format_names import PAGE_BREAK
 from docparser.convert.html_tables import Table
@@ -132,7 +132,7 @@ class _Document:
             size = {"width": pruned["width"], "height": pruned["height"]}
             self._pages[str(number)] = {"page_no": number, "size": size}
         paths = Paths(page.pictures)
-        for index, block in enumerate(all_blocks(pruned)):
+        for index, block in enumerate(all_blocks(pruned, heads_of(entry))):
             if block.label in PICTURES and (path := paths.of_box(block.boxes[0])):
                 self._add("pictures", number, block, **self._picture(page, path, block.boxes[0]))
             tables, after = tables_of(block)

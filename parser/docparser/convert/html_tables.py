@@ -16,7 +16,8 @@ MAX_COVERED = 100_000  # places that the spans of a table cover in all; further 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """``row`` and ``column`` count from 0; ``rows`` and ``columns`` are how many the cell covers."""
+    """``row`` and ``column`` count from 0; ``rows`` and ``columns`` are how many the cell covers. ``header``: it names
+    what stands below it, or beside it."""
 
     row: int
     column: int
@@ -42,6 +43,17 @@ class Table:
     def width(self) -> int:
         """Columns."""
         return max((cell.column + cell.columns for cell in self.cells), default=0)
+
+    @property
+    def head(self) -> int:
+        """How many rows, from the first, have headers alone; a cell without text may be any. Some row is below them."""
+        others = [cell.row for cell in self.cells if cell.text and not cell.header]
+        named = [cell.row + cell.rows for cell in self.cells if cell.header]
+        return min(min(others, default=1), max(named, default=0), max(0, self.height - 1))
+
+    def with_head(self, rows: int) -> Table:
+        """With the cells that begin in the first ``rows`` rows as headers."""
+        return Table([dataclasses.replace(cell, header=cell.header or cell.row < rows) for cell in self.cells])
 
 
 def read_tables(html: str) -> list[Table]:
@@ -76,10 +88,12 @@ class TableReader(HTMLParser):
             return
         elif tag == "tr":
             self._open[-1].begin_row()
+        elif tag in ("thead", "tbody", "tfoot"):
+            self._open[-1].in_head = tag == "thead"
         elif tag in ("td", "th"):
             spans = dict(attrs)
             rows, columns = _span(spans.get("rowspan")), _span(spans.get("colspan"))
-            self._open[-1].begin_cell(rows, columns, header=tag == "th")
+            self._open[-1].begin_cell(rows, columns, header=tag == "th" or self._open[-1].in_head)
         elif tag == "br":
             self._open[-1].add_text("\n")
 
@@ -90,6 +104,8 @@ class TableReader(HTMLParser):
             self._open.pop().end_cell()
         elif tag in ("td", "th", "tr"):
             self._open[-1].end_cell()
+        elif tag == "thead":
+            self._open[-1].in_head = False
 
     def handle_data(self, data: str) -> None:
         if self._open:
@@ -120,6 +136,7 @@ class _TableBuilder:
         self._passed = 0  # those of `_above` that lie before the next cell
         self._column = 0
         self._in_cell = False
+        self.in_head = False
 
     def begin_row(self) -> None:
         self._row += 1

@@ -15,7 +15,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from docparser.convert.blocks import Block, Box, all_blocks, unmarked
+from docparser.convert.blocks import Block, Box, all_blocks, heads_of, unmarked
 from docparser.convert.formulas import Formulas
 from docparser.convert.html_tables import Cell, Table, TableReader
 from docparser.outline import TITLES, Title, key, levels
@@ -67,7 +67,7 @@ def parts_of(entry: Mapping[str, Any], pictures: Iterable[str], outline: PageOut
     text, pruned = entry["markdown"]["text"], entry.get("prunedResult")
     if pruned is None:
         return of_markdown(text)
-    return tuple(_parts(pruned, text, pictures, outline))
+    return tuple(_parts(list(all_blocks(pruned, heads_of(entry))), pruned, text, pictures, outline))
 
 
 def of_markdown(text: str) -> tuple[Part, ...]:
@@ -76,13 +76,12 @@ def of_markdown(text: str) -> tuple[Part, ...]:
 
 
 def _parts(
-    pruned: dict[str, Any], markdown: str, pictures: Iterable[str], outline: PageOutline | None
+    blocks: list[Block], pruned: dict[str, Any], markdown: str, pictures: Iterable[str], outline: PageOutline | None
 ) -> Iterator[Part]:
     ignored, levels = ignored_labels(pruned), Levels(markdown, outline)
     settings = pruned.get("model_settings") or {}
     paths = Paths(pictures)
     across = _side(pruned.get("width"))
-    blocks = list(all_blocks(pruned))
     for number, block in enumerate(blocks):
         if block.label in ignored or block.label == "formula_number":
             continue
@@ -206,8 +205,10 @@ def tables_of(block: Block) -> tuple[list[Table], str]:
     reader = CellReader()
     reader.feed(block.content)
     reader.close()
+    first, *others = reader.tables() or [Table([])]
+    tables = [first.with_head(block.head), *others] if first.cells else []
     after = re.split(r"</table\s*>", block.content, flags=re.IGNORECASE)[-1]
-    return reader.tables(), re.sub(rf"\A{AROUND}", "", after, flags=re.IGNORECASE).strip()
+    return tables, re.sub(rf"\A{AROUND}", "", after, flags=re.IGNORECASE).strip()
 
 
 def _chart(block: Block) -> list[Table]:

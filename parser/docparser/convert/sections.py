@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from docparser.convert.blocks import Box, all_blocks
+from docparser.convert.blocks import Box, all_blocks, heads_of
 from docparser.convert.html_tables import Table
 from docparser.convert.parts import CAPTIONS, NO_OUTLINE, Levels, Outline, PageOutline, ignored_labels, plain, tables_of
 from docparser.convert.safe_text import writable
@@ -76,7 +76,7 @@ def _items(number: int, entry: dict[str, Any], outline: PageOutline | None) -> I
     pruned = entry["prunedResult"]
     ignored, levels = ignored_labels(pruned), Levels(writable(entry["markdown"]["text"]), outline)
     size = float(pruned.get("width") or 0), float(pruned.get("height") or 0)
-    for index, block in enumerate(all_blocks(pruned)):
+    for index, block in enumerate(all_blocks(pruned, heads_of(entry))):
         if block.label in ignored or not block.content:
             continue
         said = block.doubtful, block.source, block.agreement

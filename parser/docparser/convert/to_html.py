@@ -28,7 +28,7 @@ ATTRIBUTES = {
     "img": {"src", "alt", "title"},
     "li": {"value"},
     "td": {"colspan", "rowspan", "style"},
-    "th": {"colspan", "rowspan", "style"},
+    "th": {"colspan", "rowspan", "scope", "style"},
     "div": {"style"},
     "p": {"style"},
     "math": {"display"},
@@ -141,15 +141,20 @@ def picture_html(part: Part) -> str:
 def table_html(table: Table, formulas: Formulas) -> str:
     """With marks in place of formulas; without empty lines, which would end it in Markdown."""
     rows: list[list[str]] = [[] for _ in range(table.height)]
+    head = table.head
     for cell in table.cells:
-        rows[cell.row].append(_cell(cell, formulas))
+        rows[cell.row].append(_cell(cell, head, formulas))
     return f"<table>{''.join(f'<tr>{chr(10).join(row)}</tr>' for row in rows)}</table>"
 
 
-def _cell(cell: Cell, formulas: Formulas) -> str:
+def _cell(cell: Cell, head: int, formulas: Formulas) -> str:
+    """``head``: rows of headers, which name columns; below them a header names its row. Without words it names none."""
     covers = {"rowspan": cell.rows, "colspan": cell.columns}
     spans = "".join(f' {name}="{count}"' for name, count in covers.items() if count > 1)
     text = _text(cell.text, formulas).replace("\n", "<br>")
     text = PICTURE.sub(lambda match: f'<img src="{html.escape(html.unescape(match[1]))}" alt="Image">', text)
-    tag = "th" if cell.header else "td"
-    return f"<{tag}{spans}>{text}</{tag}>"
+    if not cell.header or not cell.text:
+        return f"<td{spans}>{text}</td>"
+    scope, several = ("col", cell.columns) if cell.row < head else ("row", cell.rows)
+    group = "group" if several > 1 else ""
+    return f'<th scope="{scope}{group}"{spans}>{text}</th>'

@@ -56,11 +56,10 @@ def table_element(table: Table, fill: Fill) -> Any:
     for cell in table.cells:
         for row in range(cell.row, cell.row + cell.rows):
             rows[row][cell.column] = cell, row == cell.row
-    heads = True
-    for row_cells in rows:
+    head = table.head
+    for number, row_cells in enumerate(rows):
         line = _in(element, "tr")
-        heads = heads and bool(row_cells) and all(cell.header for cell, _ in row_cells.values())
-        if heads:
+        if number < head:
             _in(_in(line, "trPr"), "tblHeader")
         column = 0
         while column < width:

@@ -30,6 +30,8 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
     }
     blocks = entry["prunedResult"]["parsing_res_list"]
     add_members(blocks, page.provenance)
+    if heads := [{"block_id": block["block_id"], "rows": rows} for block, rows in zip(blocks, page.heads) if rows]:
+        entry["tableHeads"] = heads
     if page.outline is not None:
         entry["outline"] = [
             {

@@ -22,11 +22,13 @@ BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """PaddleX's result for a page with its texts, and what is known of how each of its texts came about. ``outline``:
-    the levels of its headings by their places among its blocks, where pages were joined."""
+    """PaddleX's result for a page with its texts, and what is known of how each of its texts came about. ``heads``: of
+    each block, how many rows of its table are a head. ``outline``: the levels of its headings by their places among its
+    blocks, where pages were joined."""
 
     result: PaddleOCRVLResult
     provenance: list[Provenance]
+    heads: list[int]
     outline: dict[int, int] | None = None
 
 
@@ -36,10 +38,11 @@ def freeze(
     figures: list[dict],
     answers: Answers,
     provenance: dict[int, Provenance],
+    heads: dict[int, int],
 ) -> dict[str, Any]:
     """The page as built-in types, numbers of numpy and PIL images (``page.stored``), without Paddle. Its blocks have no
     text; their answers are read when it is thawed. ``found``: PaddleX's fields of the page but for its blocks;
-    ``figures``: the pictures on it."""
+    ``figures``: the pictures on it; ``heads``: rows of tables' heads, by the blocks' numbers."""
     plain = {field: value.json["res"] if isinstance(value, BaseResult) else value for field, value in found.items()}
     return {
         **plain,
@@ -51,6 +54,7 @@ def freeze(
                 "group_id": blocks.cut[number].get("group_id"),
                 "polygon_points": blocks.cut[number].get("polygon_points"),
                 "image": blocks.picture(number),
+                "head_rows": heads.get(number, 0),
                 **provenance.get(number, Provenance()).frozen(),
             }
             for number in blocks.shown
@@ -80,14 +84,15 @@ def thaw(frozen: dict, index: int) -> Page:
     else:  # of a page that the VLM read whole
         contents = [fields["content"] for fields in frozen["blocks"]]
     data |= {"input_path": None, "page_index": index, "table_res_list": [], "parsing_res_list": []}
-    provenance = []
+    provenance, heads = [], []
     for fields, content in zip(frozen["blocks"], contents, strict=True):
         block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
         block.image = fields["image"]
         block.title_level = fields.get("title_level")  # PaddleX's; None: it finds it out
         data["parsing_res_list"].append(block)
         provenance.append(Provenance.thawed(fields))
-    return Page(PaddleOCRVLResult(data), provenance)
+        heads.append(fields.get("head_rows", 0))  # a page of an older release has none, nor one that the VLM read whole
+    return Page(PaddleOCRVLResult(data), provenance, heads)
 
 
 def from_client(pruned: dict, index: int) -> dict:

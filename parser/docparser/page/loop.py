@@ -26,7 +26,7 @@ import yaml
 from docparser.contract.answers import Note, NotedBlock
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page.answers import Answers
-from docparser.page.blocks import Blocks, blocks_of
+from docparser.page.blocks import TABLE, Blocks, blocks_of
 from docparser.page.certainty import Certainty
 from docparser.page.early_text import FORMULAS
 from docparser.page.frozen import freeze
@@ -38,6 +38,7 @@ from docparser.page.provenance import Provenance
 from docparser.page.question import Sampling
 from docparser.page.reading import PageReading, Picture
 from docparser.page.run import PageRun, Replies
+from docparser.page.table_heads import head_rows
 from docparser.page.vlm_calls import VlmCalls
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
@@ -114,7 +115,9 @@ class PageLoop:
             blocks, {number: reply.text for number, reply in replies.items()}, own.exact(blocks, given)
         )
         return PageReading(
-            frozen=freeze(found, blocks, figures, answers, self._provenance(blocks, replies, own)),
+            frozen=freeze(
+                found, blocks, figures, answers, self._provenance(blocks, replies, own), _heads(blocks, replies)
+            ),
             block_notes=_block_notes(blocks, replies),
             page_notes=[
                 *_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
@@ -209,6 +212,13 @@ def load_config(file: Path, model: Model) -> dict[str, Any]:
     except (KeyError, TypeError) as exc:
         raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL ({exc!r})") from exc
     return config
+
+
+def _heads(blocks: Blocks, replies: Replies) -> dict[int, int]:
+    """How many rows of each table are its head, where there are some."""
+    tables = {number: reply.text for number, reply in replies.items() if blocks.cut[number]["label"] == TABLE}
+    found = {number: head_rows(blocks.cut[number]["img"], text) for number, text in tables.items()}
+    return {number: rows for number, rows in found.items() if rows}
 
 
 def _block_notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:

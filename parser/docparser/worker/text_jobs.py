@@ -94,7 +94,10 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: JoinFrozen = pickle.load(source)
     pages = [thaw(restored(files), index) for index, files in enumerate(task.pages)]
     joined = _join(
-        [page.result for page in pages], [known for page in pages for known in page.provenance], task.restructure
+        [page.result for page in pages],
+        [known for page in pages for known in page.provenance],
+        [rows for page in pages for rows in page.heads],
+        task.restructure,
     )
     _write(
         sink, (page_entry(page, number, task.answer, max_side=task.max_side) for number, page in enumerate(joined, 1))
@@ -119,7 +122,7 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
             images = [{path: picture for page in images for path, picture in page.items()}]
         results = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
         of_blocks = [Provenance.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
-        joined = _join(results, of_blocks, restructure)
+        joined = _join(results, of_blocks, [0] * len(of_blocks), restructure)
         entries = [page_entry(page, number, text_only, max_side=max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
         raise InvalidRequest(
@@ -134,9 +137,9 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
     return entries
 
 
-def _join(pages: list, of_blocks: list[Provenance], options: RestructureOptions) -> list[Page]:
+def _join(pages: list, of_blocks: list[Provenance], heads: list[int], options: RestructureOptions) -> list[Page]:
     """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say, with what is
-    told of all their blocks."""
+    told of all their blocks: how their texts came about, and how many rows of tables are heads."""
     results = restructured(
         pages,
         merge_tables=options.merge_tables,
@@ -145,10 +148,13 @@ def _join(pages: list, of_blocks: list[Provenance], options: RestructureOptions)
     )
     known = provenance.joined([block for result in results for block in result["parsing_res_list"]], of_blocks)
     found: Iterable[dict[int, int] | None] = outlines(results) if options.relevel_titles else [None] * len(results)
-    return [
-        Page(result, [known[block.global_block_id] for block in result["parsing_res_list"]], outline)
-        for result, outline in zip(results, found, strict=True)
-    ]
+    pages_joined = []
+    for result, outline in zip(results, found, strict=True):
+        ids = [block.global_block_id for block in result["parsing_res_list"]]
+        # A table that went on from the page before has no text left, and no rows.
+        rows = [heads[own] if block.content else 0 for own, block in zip(ids, result["parsing_res_list"], strict=True)]
+        pages_joined.append(Page(result, [known[own] for own in ids], rows, outline))
+    return pages_joined
 
 
 def _write(sink: BinaryIO, entries: Iterable[Mapping[str, Any]]) -> None:

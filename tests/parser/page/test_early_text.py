@@ -73,7 +73,7 @@ class Page:
             early.answered(there)
         answers = Answers.of(blocks, {number: reply.text for number, reply in there.items()})
         data = {"page_count": None, "width": 800, "height": 1000, "doc_preprocessor_res": None, "layout_det_res": None}
-        self._frozen = freeze({**data, "model_settings": settings}, blocks, figures, answers, {})
+        self._frozen = freeze({**data, "model_settings": settings}, blocks, figures, answers, {}, {})
 
     def _write(self, part: Any) -> str:
         from docparser.worker.text_jobs import read_part

@@ -6,7 +6,7 @@ import DOMPurify from "./vendor/dompurify/purify.es.mjs";
 import { Formulas } from "./formulas.js";
 import { say } from "./languages.js";
 import { parts } from "./parts.js";
-import { cutSpans } from "./tables.js";
+import { cutSpans, nameHeads } from "./tables.js";
 
 const reader = markdownit({ html: true }); // tables come as HTML
 reader.renderer.rules.list_item_open = (tokens, at, options, env, self) => {
@@ -45,7 +45,7 @@ function written(part, formulas, pictures) {
     case "markdown":
       return finished(sanitised(reader.render(formulas.takeOut(part.text))), pictures).childNodes;
     case "html":
-      return withFormulas(finished(sanitised(part.text), pictures, part.now), formulas).childNodes;
+      return withFormulas(finished(sanitised(part.text), pictures, part.now, part.head), formulas).childNodes;
     case "chart":
       return finished(table(part.rows, formulas), pictures).childNodes;
     case "picture":
@@ -102,8 +102,8 @@ function withFormulas(root, formulas) {
 }
 
 /** `piece` with our pictures, safe links and bounded tables. Until then it belongs to the sanitiser's document, where
- * nothing is loaded. `now`: a picture's path -> the one that it has now. */
-function finished(piece, pictures, now = (path) => path) {
+ * nothing is loaded. `now`: a picture's path -> the one that it has now; `head`: rows of the first table's head. */
+function finished(piece, pictures, now = (path) => path, head = 0) {
   for (const element of piece.querySelectorAll('[title="\ue002centre"]')) {
     element.removeAttribute("title");
     element.classList.add("center");
@@ -128,6 +128,7 @@ function finished(piece, pictures, now = (path) => path) {
     }
   }
   cutSpans(piece);
+  for (const [at, table] of piece.querySelectorAll("table").entries()) nameHeads(table, at ? 0 : head);
   for (const table of piece.querySelectorAll("table")) {
     const box = Object.assign(document.createElement("div"), { className: "tablebox" });
     table.replaceWith(box);

@@ -22,12 +22,13 @@ const FORMATTED = new RegExp(
 const OURS = /[\ue000-\ue003]/g; // marks of formulas
 
 /** Yields `{index, kind, ...}` for each block that shows something: `heading` (`level`), `markdown`, `html` of a table,
- * `chart` (`rows`), `picture` (`path`), `caption`, `list`, `code`, `text`; their words are `text`. */
-export function* parts({ prunedResult: pruned, markdown, outline }, pictures) {
+ * (`head`: how many rows of the first are its head), `chart` (`rows`), `picture` (`path`), `caption`, `list`, `code`, `text`; their words are `text`. */
+export function* parts({ prunedResult: pruned, markdown, outline, tableHeads = [] }, pictures) {
   const settings = pruned.model_settings ?? {};
   const ignored = settings.markdown_ignore_labels ?? DECORATION;
   const levels = new Map([...markdown.text.matchAll(HEADING)].map(([, signs, text]) => [key(text), signs.length]));
   const outlined = outline && new Map(outline.map(({ block_id: id, level }) => [id, level]));
+  const heads = new Map(tableHeads.map(({ block_id: id, rows }) => [id, rows]));
   const paths = new Paths(pictures);
   const blocks = pruned.parsing_res_list;
   for (const [index, block] of blocks.entries()) {
@@ -51,7 +52,9 @@ export function* parts({ prunedResult: pruned, markdown, outline }, pictures) {
       const said = number && label === "doc_title" ? null : levels.get(key(text)); // a title with a section's number is a section
       yield { index, kind: "heading", text, level: Math.min(said ?? byNumber, 6) };
     } else if (settings.prompt_label === "document") yield { index, kind: "markdown", text };
-    else if ((label === "table" || label === "chart") && BEGINS_TABLE.test(text)) yield { index, kind: "html", text, now: (path) => paths.now(path) };
+    else if ((label === "table" || label === "chart") && BEGINS_TABLE.test(text)) {
+      yield { index, kind: "html", text, head: heads.get(block.block_id) ?? 0, now: (path) => paths.now(path) };
+    }
     else if (label === "chart" && rows(text)) yield { index, kind: "chart", rows: rows(text) };
     else yield { index, kind: CAPTIONS.includes(label) ? "caption" : { content: "list", algorithm: "code" }[label] ?? "text", text };
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spans of tables, cut to what is there: a model can write any number, and a browser would lay all of it out. Cells are
-// placed as in docparser/convert/html_tables.py.
+// Tables as they are shown. Their spans are cut to what is there: a model can write any number, and a browser would lay
+// all of it out. Cells are placed as in docparser/convert/html_tables.py. Heads say to readers what they name.
 
 const MAX_SPAN = 200;
 const MAX_COVERED = 100_000; // places that the spans of a table cover in all
@@ -52,4 +52,26 @@ export function cutSpans(root) {
       if (cell.colSpan !== 1) cell.colSpan = cut ? 1 : colSpan;
     }
   }
+}
+
+/** Makes the first `count` rows of a table, and what is in its `thead`, its head, and says of each header what it names. */
+export function nameHeads(table, count) {
+  const rows = [...table.rows];
+  for (const [at, row] of rows.entries()) {
+    if (at < count || row.closest("thead")) for (const cell of [...row.cells]) cell.replaceWith(renamed(cell, "th"));
+    for (const cell of [...row.cells]) if (cell.localName === "th" && !cell.textContent.trim() && !cell.children.length) cell.replaceWith(renamed(cell, "td"));
+  }
+  const below = rows.findIndex((row) => [...row.cells].some((cell) => cell.localName === "td" && cell.textContent.trim()));
+  for (const header of table.querySelectorAll("th")) {
+    const inHead = below < 0 ? header.parentNode === rows[0] : rows.indexOf(header.parentNode) < below;
+    header.scope = inHead ? (header.colSpan > 1 ? "colgroup" : "col") : header.rowSpan > 1 ? "rowgroup" : "row";
+  }
+}
+
+/** The cell as an element of another name. */
+function renamed(cell, name) {
+  const other = document.createElement(name);
+  for (const { name: attribute, value } of cell.attributes) other.setAttribute(attribute, value);
+  other.append(...cell.childNodes);
+  return other;
 }
