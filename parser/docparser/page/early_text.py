@@ -16,6 +16,7 @@ from docparser.contract.options import AnswerOptions
 from docparser.errors import ParserError
 from docparser.page.answers import Answers
 from docparser.page.blocks import Blocks
+from docparser.page.captions import apart, beneath_figures
 from docparser.page.paddlex_private import PaddleOCRVLBlock, PaddleOCRVLResult, markdown_of_blocks
 from docparser.page.run import Replies
 
@@ -66,13 +67,14 @@ class EarlyText:
         self._next = 0  # the first block that is not told of
         self._told = 0  # characters
 
-    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
+    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], size: tuple[int, int]) -> None:
         self._page, self._asked, self._settings, self._width = (
             Answers.of(blocks, {}, exact),
             len(blocks.questions),
             settings,
-            width,
+            size[1],
         )
+        self._captions = beneath_figures(blocks, size[0])
         self._figures = [_figures_in(number, blocks) for number in range(len(blocks.cut))]
         self._needs = [self._needs_of(number, blocks) & blocks.questions.keys() for number in range(len(blocks.cut))]
 
@@ -90,7 +92,8 @@ class EarlyText:
         if begin == end:
             return
         numbers = sorted(set(range(begin, end)).union(*self._figures[begin:end]))
-        texts = {number: reply.text for number, reply in replies.items()}
+        read = {number: reply.text for number, reply in replies.items()}
+        texts = apart(read, self._captions, page.blocks)
         part = PagePart(page.part(numbers, texts), self._settings, self._width, self._told == 0, self._answer)
         try:
             text = self._write(part)

@@ -34,8 +34,8 @@ class PageCancelled(Exception):
 class PageListener(Protocol):
     """Is told of a page while it is read."""
 
-    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
-        """Before the VLM is asked. ``exact``: see ``page.answers``; ``width``: of the page, pixels."""
+    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], size: tuple[int, int]) -> None:
+        """Before the VLM is asked. ``exact``: see ``page.answers``; ``size``: of the page, height and width in px."""
 
     def answered(self, replies: Replies) -> None:
         """``replies``: those so far."""

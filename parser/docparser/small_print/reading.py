@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, Question, Sampling
 from docparser.page.vlm_calls import BlockCalls, read_block
-from docparser.small_print import bands, cells, second_look
+from docparser.small_print import bands, cells, lines, second_look
 from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply
 from docparser.vlm.repetition import BAND, TEXT
@@ -32,10 +34,12 @@ async def _read_bands(found: list[Band], requests: list[Request], sampling: Samp
     """Bands whose text does not fit their print are asked for again, line by line."""
     replies = await calls.each(requests, BAND)
     for number in second_look.doubtful(found, replies):
-        lines = [line.request(sampling) for line in found[number].by_line()]
-        again = one(await calls.each(lines, BAND, f"-{number}-again"))
+        singly = [line.request(sampling) for line in found[number].by_line()]
+        again = one(await calls.each(singly, BAND, f"-{number}-again"))
         replies[number] = second_look.better(replies[number], again, found[number])
-    return replies[0] if len(replies) == 1 else one(replies)
+    if len(replies) == 1:
+        return dataclasses.replace(replies[0], text=lines.whole(found, [replies[0].text]))
+    return one(replies, functools.partial(lines.whole, found))
 
 
 async def _read_cells(otsl: Join, requests: list[Request], calls: BlockCalls) -> Reply:
