@@ -18,7 +18,7 @@ from docparser.small_print.bands import Band, inked, joined, runs
 
 BLANK = 0.2  # of a line's height: white between two words is wider
 ROOM = 0.25  # of a line's height, that a line leaves besides the room for a blank and the next word
-NARROWEST = 13.0  # heights of a line: about 25 letters
+NARROWEST = 16.0  # heights of a line: about 25 letters
 MISFIT = 0.2  # of a line's width: words that miss it by more are not the line's
 NARROW, USUAL, WIDE, CAPITAL = 0.28, 0.52, 0.82, 0.68  # ems
 
