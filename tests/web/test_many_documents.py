@@ -10,7 +10,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from tests.web.pages import WAIT_MS
 
@@ -91,6 +91,25 @@ def test_more_documents_at_work_than_a_browser_has_connections(site, vlm, file, 
     expect(page.locator("#documents li")).to_have_attribute("data-stage", "cancelled")
 
 
+def test_one_document_comes_in_several_formats_as_one_archive(site, file):
+    page = site.open()
+    page.set_input_files("#files", file(2, "well.report.pdf"))
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
+    page.locator("#downloads > :first-child").click()
+    page.locator('[data-format="several"]').click()
+    for format in ("docx", "pdf", "chunks", "html"):
+        page.locator(f"#zipformats [value={format}]").check()
+    with page.expect_download() as download:
+        page.locator("#zipstart").click()
+    assert download.value.suggested_filename == "well.report.zip"
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert archive.testzip() is None
+        suffixes = ("md", "html", "pdf", "docx", "chunks.jsonl")
+        assert archive.namelist() == [f"well.report.{suffix}" for suffix in suffixes]
+        assert archive.read("well.report.pdf").startswith(b"%PDF-") and archive.read("well.report.docx")[:2] == b"PK"
+        assert archive.getinfo("well.report.docx").date_time[0] > 1980
+
+
 def test_tabs_share_their_documents(site, file, tmp_path):
     first = site.open()
     first.set_input_files("#files", copies(file, tmp_path / "first", 2))
@@ -107,6 +126,45 @@ def test_tabs_share_their_documents(site, file, tmp_path):
     second.locator("#remove").click()
     expect(first.locator("#documents li")).to_have_count(3)
     assert len(json.loads(first.evaluate("localStorage['docparser.jobs']"))) == 3
+
+
+def test_three_windows_seen_at_once_have_two_streams_at_most(site, vlm, file, tmp_path):
+    """One window has the focus. Each shows a document of its own, and each hears how its document goes on."""
+    first = site.open()
+    context = first.context
+    focus = "document.hasFocus = () => window.focused ?? false"
+    turned = "on => { window.focused = on; dispatchEvent(new Event(on ? 'focus' : 'blur')); }"
+    context.add_init_script(focus)
+    first.evaluate(focus)
+    open_now: set[Request] = set()
+    most: list[int] = []
+
+    def begins(request: Request) -> None:
+        if request.url.endswith("/events"):
+            open_now.add(request)
+            most.append(len(open_now))
+
+    context.on("request", begins)
+    for end in ("requestfinished", "requestfailed"):
+        context.on(end, lambda request: open_now.discard(request))
+    with vlm.holding():
+        first.set_input_files("#files", copies(file, tmp_path / "three", 3))
+        all_are_sent(first)
+        pages = [first, context.new_page(), context.new_page()]
+        for number, page in enumerate(pages):
+            if number:
+                page.goto(first.url)
+            page.locator("#documents .open").nth(number).click()
+        asked = len(most)
+        for page in (pages[1], pages[2], pages[0]):
+            for other in sorted(pages, key=lambda other: other == page):  # one loses it before another gets it
+                other.evaluate(turned, other == page)
+        while len(most) < asked + 12:
+            first.wait_for_timeout(50)
+    for page in pages:
+        expect(page.locator("#state")).to_have_text("done, 1 page")
+        expect(page.locator('#strip [data-state="done"]')).to_have_count(1)
+    assert max(most) <= 2
 
 
 def test_a_tab_that_is_not_seen_has_no_stream_and_catches_up(site, vlm, file):

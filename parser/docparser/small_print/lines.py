@@ -19,6 +19,7 @@ from docparser.small_print.bands import Band, inked, joined, runs
 BLANK = 0.2  # of a line's height: white between two words is wider
 ROOM = 0.25  # of a line's height, that a line leaves besides the room for a blank and the next word
 NARROWEST = 16.0  # heights of a line: about 25 letters
+LEAST_EM, MOST_EM = 0.8, 1.9  # heights of a line
 MISFIT = 0.2  # of a line's width: words that miss it by more are not the line's
 NARROW, USUAL, WIDE, CAPITAL = 0.28, 0.52, 0.82, 0.68  # ems
 
@@ -99,7 +100,9 @@ def _ends(words: Sequence[str], lines: Sequence[_Line]) -> list[int] | None:
     """How many words have been said at the end of each line, so that widths fit best. None: they do not fit."""
     widths = np.array([sum(map(_width, word)) for word in words])
     said = np.concatenate(([0.0], np.cumsum(widths + NARROW)))
-    scale = sum(line.width for line in lines) / (said[-1] - NARROW * len(lines))
+    scale = sum(line.width for line in lines) / (said[-1] - NARROW * len(lines))  # px of an em
+    if not LEAST_EM <= scale / float(np.median([line.height for line in lines])) <= MOST_EM:
+        return None
     count = len(words)
     best = np.full(count + 1, np.inf)
     best[0] = 0.0

@@ -5,6 +5,7 @@ const JOBS = "api/v2/ocr/jobs";
 const KEY = "docparser.key";
 const RETRY_MS = [500, 1000, 2000, 5000];
 const ATTEMPTS = 3;
+const ROUND_MS = 2000; // between two questions for news
 const AT_ONCE = 100; // jobs in one answer
 
 /** `status` of the service's answer, 0 if there was none; `message` are its words, which may be empty. */
@@ -152,41 +153,55 @@ export function picture(url) {
   return at < 0 ? "" : new URL(url.slice(at), document.baseURI).href;
 }
 
-/** Calls `on.page` and `on.job` with each event until the job has ended; connects again after a lost connection. */
-export async function watch(id, on, signal) {
-  let last = "";
+const oneAtATime = (act) => (navigator.locks ? navigator.locks.request("docparser.news", act) : act());
+
+/** Calls `on.page` and `on.job` with each event until the job has ended; connects again after a lost connection. `place.last`
+ * is the last event that came. `lasting`: the connection stays; otherwise it is there for what is new, every two seconds,
+ * and (where the browser has locks: over https and on this machine) in one tab at a time. */
+export async function watch(id, on, signal, place, lasting) {
   let ended = false;
   for (let failures = 0; !ended && !signal.aborted; ) {
-    try {
-      const response = await call(`${JOBS}/${id}/events`, { signal, headers: last ? { "Last-Event-ID": last } : {} });
+    const hear = async () => {
+      if (signal.aborted) return;
+      const headers = place.last ? { "Last-Event-ID": place.last } : {};
+      const response = await call(`${JOBS}/${id}/events`, { signal, headers });
       for await (const event of events(response.body)) {
         failures = 0;
-        last = event.id || last;
+        place.last = event.id || place.last;
         on[event.name]?.(event.data);
-        if (event.name === "job") ended = event.data.state === "done" || event.data.state === "failed";
+        if (event.name !== "job") continue;
+        ended = event.data.state === "done" || event.data.state === "failed";
+        if (!lasting) return;
       }
+    };
+    try {
+      await (lasting ? hear() : oneAtATime(hear));
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
     }
-    if (!ended) await pause(failures++);
+    if (!ended) await (lasting ? pause(failures++) : new Promise((done) => setTimeout(done, ROUND_MS)));
   }
 }
 
+/** The events of a stream. It is closed when nobody wants more of them. */
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const blocks = (rest + value).split("\n\n");
-    rest = blocks.pop();
-    for (const block of blocks) {
-      const fields = Object.fromEntries(block.split("\n").filter((line) => !line.startsWith(":")).map((line) => {
-        const colon = line.indexOf(": ");
-        return [line.slice(0, colon), line.slice(colon + 2)];
-      }));
-      if (fields.data) yield { id: fields.id, name: fields.event, data: JSON.parse(fields.data) };
+  try {
+    for (let rest = ""; ; ) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const fields = Object.fromEntries(block.split("\n").filter((line) => !line.startsWith(":")).map((line) => {
+          const colon = line.indexOf(": ");
+          return [line.slice(0, colon), line.slice(colon + 2)];
+        }));
+        if (fields.data) yield { id: fields.id, name: fields.event, data: JSON.parse(fields.data) };
+      }
     }
+  } finally {
+    await reader.cancel().catch(() => {}); // a broken stream is closed
   }
 }

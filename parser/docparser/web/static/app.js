@@ -97,6 +97,7 @@ document.addEventListener("visibilitychange", () => {
   const seen = document.visibilityState === "visible";
   documents.read(seen ? viewer.entry : null, seen);
 });
+for (const moment of ["focus", "blur"]) addEventListener(moment, () => documents.refocus());
 addEventListener("beforeunload", (event) => documents.unsent && event.preventDefault());
 
 /** A click handler whose errors are shown to the user. */
@@ -113,8 +114,9 @@ onClick("remove", async (entry) => {
   await many.drop(entry, documents);
   (viewer.entry ? by("viewer") : by("files")).focus(); // the button may be gone
 });
-downloads.connect(by("downloads"), () => viewer.entry, trouble);
-many.connect(sidebar, documents, (one) => problems.add(one));
+const onTrouble = (one) => problems.add(one);
+downloads.connect(by("downloads"), () => viewer.entry, trouble, (entry) => many.download([entry], onTrouble));
+many.connect(sidebar, documents, onTrouble);
 theme.connect(by("theme"));
 languages.connect(by("language"));
 
@@ -134,9 +136,6 @@ async function capacity() {
   }
   setTimeout(capacity, CAPACITY_MS);
 }
-
-// Streams are few (documents.js): a tab that nobody sees has none.
-document.addEventListener("visibilitychange", () => documents.read(document.visibilityState === "visible" ? viewer.entry : null));
 
 refresh();
 documents.restore();

@@ -4,7 +4,8 @@
 // where the key is not either.
 //
 // A browser opens six connections to a host, for all tabs together. So the document that is read has the only stream,
-// in the tab that is seen; one request asks about all the others, and few are sent at once.
+// in the window that has the focus. Other windows that are seen ask for its news now and then, one after the other. One
+// request asks about all other documents, and few are sent at once.
 
 import * as api from "./api.js";
 
@@ -106,6 +107,11 @@ export class Documents extends EventTarget {
     this.#ask();
   }
 
+  /** The window got the focus or lost it. */
+  refocus() {
+    if (this.#stream && !ended(this.#stream.document)) this.read(this.#stream.document, true);
+  }
+
   forget(document) {
     if (this.#streams(document)) this.read(null);
     this.#forgotten.add(document.id);
@@ -156,7 +162,7 @@ export class Documents extends EventTarget {
       job: (job) => this.#learned(document, job),
     };
     try {
-      await api.watch(document.id, on, control.signal);
+      await api.watch(document.id, on, control.signal, document, globalThis.document.hasFocus());
     } catch (error) {
       this.#failed(document, error);
     }

@@ -9,16 +9,18 @@ import { connect as connectMenu } from "./menu.js";
 export const FORMATS = ["md", "html", "pdf", "docx", "xlsx", "chunks", "json", "zip"];
 const KEEP_MS = 60_000; // how long the browser may take to begin with the file
 
-/** `entry()`: the document on the screen. `onTrouble(error)` hears of what cannot be had. */
-export function connect(menu, entry, onTrouble) {
+/** `entry()`: the document on the screen. `onTrouble(error)` hears of what cannot be had, `onSeveral(entry)` that a
+ * document is wanted in several formats. */
+export function connect(menu, entry, onTrouble, onSeveral) {
   const close = connectMenu(menu);
-  for (const format of FORMATS) {
+  const offered = Object.fromEntries(FORMATS.map((format) => [format, () => save(entry().id, format).catch(onTrouble)]));
+  for (const [format, act] of Object.entries({ ...offered, several: () => onSeveral(entry()) })) {
     const button = Object.assign(document.createElement("button"), { type: "button" });
     button.dataset.format = format;
     say(button, `download.${format}`);
     button.onclick = () => {
       close();
-      save(entry().id, format).catch(onTrouble);
+      act();
     };
     menu.lastElementChild.append(button);
   }

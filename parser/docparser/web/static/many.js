@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done with many documents at once: with those of the list that are picked, or with all that have ended.
+// What is done with many documents at once: with those of the list that are picked, or with all that have ended. One
+// document in several formats is an archive too.
 
 import * as api from "./api.js";
 import { ended, retriable } from "./documents.js";
@@ -83,7 +84,7 @@ function choice(format) {
 }
 
 /** Asks for formats and puts the results into archives. */
-async function download(entries, onTrouble) {
+export async function download(entries, onTrouble) {
   const dialog = by("zipdialog");
   const control = new AbortController();
   const busy = (on) => {
@@ -106,7 +107,8 @@ async function download(entries, onTrouble) {
 async function collect(entries, formats, signal, onTrouble) {
   let zip = new Zip();
   let parts = 0;
-  const save = () => zip.count && offer(zip.blob(), parts++ ? `documents-${parts}.zip` : "documents.zip");
+  const stem = entries.length > 1 ? "documents" : entries[0].name.replace(/(?<=[^.])\.[^.]*$/, "");
+  const save = () => zip.count && offer(zip.blob(), parts++ ? `${stem}-${parts}.zip` : `${stem}.zip`);
   by("zipbar").max = entries.length * formats.length;
   by("zipbar").value = 0;
   for (const entry of entries) {

@@ -65,7 +65,8 @@ export default {
   "download.xlsx": "Tables (Excel)",
   "download.chunks": "Chunks for retrieval (JSON lines)",
   "download.json": "JSON",
-  "download.zip": "All, with pictures (ZIP)",
+  "download.zip": "Markdown, HTML and JSON with pictures (ZIP)",
+  "download.several": "Several formats (ZIP) …",
 
   "zip.title": "Download together",
   "zip.about": { one: "The results of {count} document, in one ZIP file.", other: "The results of {count} documents, in one ZIP file." },

@@ -65,7 +65,8 @@ export default {
   "download.xlsx": "表格（Excel）",
   "download.chunks": "检索用文本块（JSON Lines）",
   "download.json": "JSON",
-  "download.zip": "全部，含图片（ZIP）",
+  "download.zip": "Markdown、HTML 和 JSON，含图片（ZIP）",
+  "download.several": "多种格式（ZIP）…",
 
   "zip.title": "一起下载",
   "zip.about": { other: "将 {count} 个文档的结果放入一个 ZIP 文件。" },
