@@ -8,10 +8,8 @@ layout model calls captions texts, the first text of a column may be the caption
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-from docparser.page.blocks import Blocks
 
 ABOVE = ("image", "chart", "table")
 NEAR = 0.04  # of the page's height: between a figure and its caption
@@ -24,15 +22,37 @@ BEGINS = re.compile(
 LEAST, MOST = 0.3, 3.0  # times as long as its share of the boxes lets one expect
 
 
-def beneath_figures(blocks: Blocks, height: int) -> dict[int, int]:
-    """Of texts that were joined: the number of the first one, and of the last one, if this stands right below a figure.
-    ``height``: of the page."""
-    figures = [block["box"] for block in blocks.cut if block["label"] in ABOVE]
+def behind_figures(blocks: Sequence[dict[str, Any]], height: int) -> list[dict[str, Any]]:
+    """The blocks in reading order, with what may be a caption behind its figure again: PaddleX puts texts that it joins
+    one behind the other. ``height``: of the page, in pixels."""
+    moved = list(blocks)
+    for last, figure in _below_figures(blocks, height).values():
+        if figure > last:
+            block = blocks[last]
+            moved = [one for one in moved if one is not block]
+            place = next(at for at, one in enumerate(moved) if one is blocks[figure])
+            moved.insert(place + 1, block)
+    return moved
+
+
+def beneath_figures(blocks: Sequence[dict[str, Any]], height: int) -> dict[int, int]:
+    """Of texts that were joined: the number of the first one, and of the last one, if this stands right below a
+    figure."""
+    return {first: last for first, (last, _) in _below_figures(blocks, height).items()}
+
+
+def _below_figures(blocks: Sequence[dict[str, Any]], height: int) -> dict[int, tuple[int, int]]:
+    """The same with the number of the figure."""
+    groups: dict[Any, list[int]] = {}
+    for number, block in enumerate(blocks):
+        if block["label"] == "text" and block.get("group_id") is not None:
+            groups.setdefault(block["group_id"], []).append(number)
+    figures = [number for number, block in enumerate(blocks) if block["label"] in ABOVE]
     found = {}
-    for first in blocks.questions:
-        *_, last = blocks.joined(first)
-        if last != first and any(_stands_below(blocks.cut[last]["box"], box, NEAR * height) for box in figures):
-            found[first] = last
+    for first, *others in groups.values():
+        below = [one for one in figures if others and _is_next(blocks, one, others[-1], NEAR * height)]
+        if below:
+            found[first] = others[-1], below[0]
     return found
 
 
@@ -52,10 +72,21 @@ def apart(texts: Mapping[int, str], captions: Mapping[int, int], blocks: Iterabl
     return found
 
 
-def _stands_below(box: Any, figure: Any, near: float) -> bool:
-    shared = min(box[2], figure[2]) - max(box[0], figure[0])
-    narrower = min(box[2] - box[0], figure[2] - figure[0])
-    return bool(-near / 2 <= box[1] - figure[3] <= near and shared >= BESIDE * narrower)
+def _is_next(blocks: Sequence[dict[str, Any]], figure: int, text: int, near: float) -> bool:
+    """Whether a text stands right below a figure, with nothing between them."""
+    above, box = blocks[figure]["box"], blocks[text]["box"]
+    narrower = min(box[2] - box[0], above[2] - above[0])
+    if not -near / 2 <= box[1] - above[3] <= near or _shared(box, above) < BESIDE * narrower:
+        return False
+    others = (block["box"] for number, block in enumerate(blocks) if number not in (figure, text))
+    return not any(
+        _shared(other, box) > 0 and above[3] < (other[1] + other[3]) / 2 < box[1] and other[3] <= box[3]
+        for other in others
+    )
+
+
+def _shared(one: Any, other: Any) -> float:
+    return float(min(one[2], other[2]) - max(one[0], other[0]))
 
 
 def _area(box: Any) -> float:

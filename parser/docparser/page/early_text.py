@@ -74,7 +74,7 @@ class EarlyText:
             settings,
             size[1],
         )
-        self._captions = beneath_figures(blocks, size[0])
+        self._captions = beneath_figures(blocks.cut, size[0])
         self._figures = [_figures_in(number, blocks) for number in range(len(blocks.cut))]
         self._needs = [self._needs_of(number, blocks) & blocks.questions.keys() for number in range(len(blocks.cut))]
 

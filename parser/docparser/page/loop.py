@@ -113,7 +113,7 @@ class PageLoop:
             "doc_preprocessor_res": turned,
         }
         read = {number: reply.text for number, reply in replies.items()}
-        captions = beneath_figures(blocks, upright.shape[0])
+        captions = beneath_figures(blocks.cut, upright.shape[0])
         texts = apart(read, captions, blocks.cut)
         answers = Answers.of(blocks, texts, own.exact(blocks, given))
         provenance = self._provenance(blocks, replies, own)

@@ -5,28 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from docparser.page.blocks import Blocks
-from docparser.page.captions import apart, beneath_figures
-from docparser.page.question import Question
+from docparser.page.captions import apart, behind_figures, beneath_figures
 
 LAST, FIGURE, CAPTION = [50, 700, 380, 780], [420, 90, 750, 300], [420, 312, 750, 340]
-QUESTION = Question(np.zeros((1, 1, 3), np.uint8), "OCR:", 1, 1)
 
 
-def blocks(*boxes: tuple[str, list[int]], joined: tuple[int, ...] = (0, 2)) -> Blocks:
-    cut: list[dict[str, Any]] = [{"label": label, "box": box} for label, box in boxes]
+def blocks(*boxes: tuple[str, list[int]], joined: tuple[int, ...] = (0, 1)) -> list[dict[str, Any]]:
+    cut: list[dict[str, Any]] = [{"label": label, "box": box, "group_id": at} for at, (label, box) in enumerate(boxes)]
     for number in joined:
         cut[number]["group_id"] = joined[0]
-    asked = {
-        number: QUESTION for number, block in enumerate(cut) if block["label"] == "text" and number not in joined[1:]
-    }
-    return Blocks(cut, asked, {}, {}, frozenset(), [], False)
+    return cut
 
 
-PAGE = blocks(("text", LAST), ("chart", FIGURE), ("text", CAPTION))
+# As PaddleX has them: the texts that it joins stand one behind the other.
+PAGE = blocks(("text", LAST), ("text", CAPTION), ("chart", FIGURE))
 
 
 @pytest.mark.parametrize(
@@ -43,8 +37,8 @@ PAGE = blocks(("text", LAST), ("chart", FIGURE), ("text", CAPTION))
 )
 def test_a_caption_is_a_block_of_its_own(text: str, before: str, caption: str):
     captions = beneath_figures(PAGE, 1000)
-    assert captions == {0: 2}
-    assert apart({0: text}, captions, PAGE.cut) == {0: before, 2: caption}
+    assert captions == {0: 1}
+    assert apart({0: text}, captions, PAGE) == {0: before, 1: caption}
 
 
 @pytest.mark.parametrize(
@@ -53,12 +47,23 @@ def test_a_caption_is_a_block_of_its_own(text: str, before: str, caption: str):
      "It rose. Figure 1. " + "A long text that goes on and on. " * 9],
 )  # fmt: skip
 def test_a_text_that_goes_on_stays_one(text: str):
-    found = apart({0: text}, {0: 2}, PAGE.cut)
+    found = apart({0: text}, {0: 1}, PAGE)
     assert found == {0: text}
 
 
 def test_what_stands_below_no_figure_goes_on():
-    assert beneath_figures(blocks(("text", LAST), ("chart", [420, 90, 750, 200]), ("text", CAPTION)), 1000) == {}
-    assert beneath_figures(blocks(("text", LAST), ("chart", [50, 90, 380, 300]), ("text", CAPTION)), 1000) == {}
-    assert beneath_figures(blocks(("text", LAST), ("text", FIGURE), ("text", CAPTION)), 1000) == {}
-    assert beneath_figures(blocks(("text", LAST), ("chart", FIGURE), ("text", CAPTION), joined=(0,)), 1000) == {}
+    title = ("figure_title", [420, 302, 750, 310])
+    for page in (
+        blocks(("text", LAST), ("text", CAPTION), ("chart", [420, 90, 750, 200])),
+        blocks(("text", LAST), ("text", CAPTION), ("chart", [50, 90, 380, 300])),
+        blocks(("text", LAST), ("text", CAPTION), ("text", FIGURE)),
+        blocks(("text", LAST), ("text", CAPTION), ("chart", FIGURE), title),
+        blocks(("text", LAST), ("text", CAPTION), ("chart", FIGURE), joined=(0,)),
+    ):
+        assert beneath_figures(page, 1000) == {}
+        assert behind_figures(page, 1000) == page
+
+
+def test_a_caption_stands_behind_its_figure():
+    page = [*PAGE, {"label": "text", "box": [420, 360, 750, 400], "group_id": 3}]
+    assert [block["box"] for block in behind_figures(page, 1000)] == [LAST, FIGURE, CAPTION, [420, 360, 750, 400]]

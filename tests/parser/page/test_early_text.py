@@ -73,7 +73,7 @@ class Page:
             there[asked[at]] = self.asked[at]
             early.answered(there)
         texts = {number: reply.text for number, reply in there.items()}
-        answers = Answers.of(blocks, apart(texts, beneath_figures(blocks, 1000), blocks.cut))
+        answers = Answers.of(blocks, apart(texts, beneath_figures(blocks.cut, 1000), blocks.cut))
         data = {"page_count": None, "width": 800, "height": 1000, "doc_preprocessor_res": None, "layout_det_res": None}
         self._frozen = freeze({**data, "model_settings": settings}, blocks, figures, answers, {}, {})
 
