@@ -52,6 +52,9 @@ def test_report(local: LocalMode):
     assert markdown == (local.folder / "first/report.md").read_text()
     check_text(local.folder / "first", "report", markdown)
     assert re.search(r"^# ", markdown, re.MULTILINE) and re.search(r"^## ", markdown, re.MULTILINE)
+    before, _, after = markdown.partition("\nFigure 1. ")
+    assert before.rstrip().endswith("</div>") and "/>" in before[-60:], "a caption stands by itself, below its figure"
+    assert after.splitlines()[1] == ""
 
 
 def test_banner_and_progress_go_to_stderr(local: LocalMode):
@@ -99,7 +102,9 @@ def test_the_table_is_right_in_every_format(local: LocalMode):
     document = (DATA / "invoice.png").read_bytes()
     for name in ("md", "html"):
         rows = re.findall(r"<tr>(.*?)</tr>", converted(local, document, name).decode(), re.DOTALL)
-        assert [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in rows] == cells, name
+        assert [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows] == cells, name
+        heads = re.findall(r'<th scope="col">(.*?)</th>', rows[0])
+        assert heads == (cells[0] if name == "html" else []), "PaddleOCR's Markdown has no heads"
     assert sheet_of(converted(local, document, "xlsx")) == [[shown(text) for text in row] for row in cells]
 
 
@@ -136,6 +141,11 @@ def test_pdf_of_three_pages(local: LocalMode):
     record = json.loads((local.folder / "pdf/handbook.json").read_text())
     assert record["dataInfo"]["numPages"] == 3 and [page["page"] for page in record["pages"]] == [1, 2, 3]
     check_text(local.folder / "pdf", "handbook", result.stdout)
+    headings = [line for line in result.stdout.splitlines() if line.startswith("#")]
+    assert headings[0] == "# Opening the Bakery", "the document's title, once"
+    assert [line.partition(". ")[0][:4] for line in headings[1:]] == [f"## {number}" for number in range(1, 7)]
+    items = ["- Keys: one set each, never lend them", "4. 7:00 cheese sticks and pretzels"]
+    assert set(items) <= set(result.stdout.splitlines()), "items of lists have lines of their own"
 
 
 def test_readiness_names_the_weights(local: LocalMode):
