@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that generators make from `/openapi.json`, in Python and TypeScript: each parses a page, runs a job with its
-events, and gets typed errors. Two linters find nothing wrong with the description."""
+"""Clients that generators make from `/openapi.json`, in Python, TypeScript and Go: each parses a page, runs a job with
+its events, and gets typed errors. Two linters find nothing wrong with the description."""
 
 from __future__ import annotations
 
 import base64
 import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.api.conftest import without_proxies
 from tests.support.paths import ROOT
 from tests.support.system_packages import needs
 
@@ -31,8 +33,8 @@ def description(parser_url: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return file
 
 
-def done(*command: str | Path, cwd: Path) -> str:
-    ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+def done(*command: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    ended = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert not ended.returncode, ended.stdout + ended.stderr
     return ended.stdout + ended.stderr
 
@@ -113,3 +115,32 @@ class TestNode:
         assert said["text"] and said["label"]
         assert said["pages"][-1] == "done" and said["ended"] == "done"
         assert said["error"]["errorCode"] == 422 and said["code"] == 404
+
+
+@needs("golang-go")
+class TestGo:
+    """openapi-generator, whose client in Go needs Go's own library alone."""
+
+    @pytest.fixture(scope="class")
+    def client(self, description: Path) -> Path:
+        """The compiled program. The compiler asks no registry, and keeps nothing for later."""
+        folder = description.with_name("go")
+        folder.mkdir()
+        properties = "packageName=parser,enumClassPrefix=true,withGoMod=false"
+        # The generator has no type of Go for JSON's null.
+        words = ("-g", "go", "--type-mappings", "null=any", f"--additional-properties={properties}")
+        only = "apiDocs=false,modelDocs=false,apiTests=false,modelTests=false"
+        command = (Path(sys.executable).with_name("openapi-generator-cli"), "generate", "-i", description)
+        said = done(*command, "-o", folder / "parser", *words, "--global-property", only, cwd=folder)
+        assert "ERROR" not in said, said
+        shutil.copy(SOURCES / "client.go", folder)
+        (folder / "go.mod").write_text("module example\n\ngo 1.19\n")
+        own = {"GOCACHE": str(folder / "cache"), "GOPATH": str(folder / "path"), "GOPROXY": "off", "CGO_ENABLED": "0"}
+        done("go", "build", "-o", "client", ".", cwd=folder, env=os.environ | own)
+        return folder / "client"
+
+    def test_a_client_in_go(self, client: Path, parser_url: str):
+        said = json.loads(done(client, parser_url, PAGE, cwd=client.parent, env=without_proxies()))
+        assert said["text"] and said["label"]
+        assert "event: page" in said["events"] and '"state": "done"' in said["events"] and said["ended"] == "done"
+        assert said["error"] == 422 and said["code"] == 404

@@ -68,7 +68,7 @@ GROUPS = {
             some_need=("postgresql", "curl", *READERS),
         ),
         Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
-        Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm")),
+        Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm", "golang-go")),
         Group(
             "bundle",
             "tools",

@@ -120,8 +120,8 @@ class DoclingRequest(_Part):
     """Body of ``POST /v1/convert/source`` and its ``/async``."""
 
     sources: Annotated[list[DoclingSource], Field(min_length=1, max_length=1)] = Field(description="One document.")
-    options: DoclingOptions = DoclingOptions()
-    target: DoclingTarget = DoclingTarget()
+    options: DoclingOptions = Field(default_factory=DoclingOptions)
+    target: DoclingTarget = Field(default_factory=DoclingTarget)
     callbacks: Annotated[list[Any], Field(max_length=0)] = Field(default=[], description="Must be empty.")
 
     def source(self) -> tuple[str, str]:

@@ -34,6 +34,7 @@ CALLBACKS: dict[str, Any] = {
     "ended": {
         "{$request.body#/callbackUrl}": {
             "post": {
+                "operationId": "job_ended",
                 "summary": "The job has ended (Standard Webhooks 1.0).",
                 "parameters": [
                     {"name": name, "in": "header", "required": True, "description": words, "schema": {"type": "string"}}
