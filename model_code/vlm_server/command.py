@@ -62,6 +62,7 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         str(model.chat_template_file),
         "--chat-template-content-format",
         "openai",
+        *(["--otlp-traces-endpoint", settings.traces_to] if settings.traces_to else []),
         *flags(Host.measure().fill(merged)),
         *settings.arguments,
         *extra,
@@ -125,4 +126,14 @@ def build_environment(
     if weights.demo:
         defaults.update(serving.models[weights.model.name].demo_environment)
     own = {name: str(value) for name, value in Host.measure().fill(defaults).items()}
-    return {**own, **env}
+    return {**own, **env, **(traces(env) if settings.traces_to else {})}
+
+
+def traces(env: Mapping[str, str]) -> dict[str, str]:
+    """How OpenTelemetry's library traces in vLLM: by HTTP, where vLLM's usual is gRPC, and only what belongs to a trace
+    of the parser: not the probes."""
+    return {
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+        "OTEL_SERVICE_NAME": f"{env.get('OTEL_SERVICE_NAME') or 'paddleocr-vl'}-vlm",
+        "OTEL_TRACES_SAMPLER": "parentbased_always_off",
+    }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import atlas
 import declared_settings
+from declared_settings.forms import FORMS
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
 from vlm_models.settings import RequestSettings, VisionSettings
@@ -33,7 +34,7 @@ class Settings:
 
     `product` is what the image was built for, None on CPU; `graph_mode` is a value of GRAPH_MODES, None for the stack's
     own choice; `arguments` are further words for `vllm serve`; `replicas_per_die` is how many servers share a die's
-    memory.
+    memory; `traces_to` is the collector's address for traces, empty without one.
     """
 
     weights: WeightSettings
@@ -46,12 +47,13 @@ class Settings:
     graph_mode: str | None = None
     replicas_per_die: int = 1
     arguments: tuple[str, ...] = ()
+    traces_to: str = ""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, SOC_VERSION (the image's), VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER,
-        VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE and VLM_ARGS, and check the variables of the vision
-        tower and of requests; empty means unset.
+        VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE, OTEL_EXPORTER_OTLP_ENDPOINT and VLM_ARGS, and
+        check the variables of the vision tower and of requests; empty means unset.
 
         Raises UsageError naming the variable, its value and what was expected.
         """
@@ -88,6 +90,9 @@ class Settings:
                 f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ARGS has {words[0]!r}, which takes its place; leave "
                 'VLM_GRAPH_MODE empty and say "cudagraph_mode" in VLM_ARGS'
             )
+        collector = env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ""
+        if collector and FORMS["collector"].misfit(collector) is not None:
+            raise UsageError(f"OTEL_EXPORTER_OTLP_ENDPOINT is {collector!r}; expected {FORMS['collector'].expected}")
         try:
             # Read by the model and the middleware themselves; here a mistake is said before anything is loaded.
             VisionSettings.from_environment(env)
@@ -104,5 +109,6 @@ class Settings:
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
             replicas_per_die=declared_settings.whole(env, "VLM_REPLICAS_PER_DIE"),
             arguments=arguments,
+            traces_to=f"{collector.rstrip('/')}/v1/traces" if collector else "",
             state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )

@@ -58,6 +58,7 @@ def resolve(chosen: Settings) -> VlmWeights:
             "VLM_ARGS has '--enforce-eager', which takes its place",
         ),
         ({"VLM_REPLICAS_PER_DIE": "0"}, "VLM_REPLICAS_PER_DIE is '0'"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "jaeger:4318"}, "is 'jaeger:4318'; expected the collector's address, like"),
         ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
         ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
         ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
@@ -359,6 +360,19 @@ def machine(root: Path, flags: str, memory_kib: int, **cgroup: str) -> Host:
     for name, text in cgroup.items():
         (root / "sys/fs/cgroup" / name.replace("_", ".")).write_text(text + "\n")
     return Host.measure(root)
+
+
+def test_traces_go_to_the_collector_that_is_named(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    off, on = settings(tmp_path), settings(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://collector:4318/")
+    weights = resolve(on)
+    assert last_value(build_command(off, SERVING, weights, []), "--otlp-traces-endpoint") is None
+    address = last_value(build_command(on, SERVING, weights, []), "--otlp-traces-endpoint")
+    assert address == "http://collector:4318/v1/traces"
+    assert not [name for name in build_environment(off, SERVING, weights, {}) if name.startswith("OTEL_")]
+    env = build_environment(on, SERVING, weights, {"OTEL_SERVICE_NAME": "ours", "OTEL_TRACES_SAMPLER": "always_on"})
+    assert env["OTEL_SERVICE_NAME"] == "ours-vlm" and env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "http/protobuf"
+    assert env["OTEL_TRACES_SAMPLER"] == "parentbased_always_off", "probes make no traces"
 
 
 def test_what_follows_from_the_machine(tmp_path: Path, monkeypatch):
