@@ -76,6 +76,7 @@ FORMS = {
     "layout server": Form(
         matches(r"http://[^\s/?#@]+(/[^\s?#]*)?"), "the layout server's address, like http://127.0.0.1:8001"
     ),
+    "collector": Form(matches(r"https?://[^\s?#@]+"), "the collector's address, like http://collector:4318"),
     # One @ at most, before any slash: else a part of a password would be taken for a name, and shown.
     "database": Form(
         matches(r"postgres(ql)?://([^\s@/?#]+@)?[^\s@]+"),

@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.telemetry import TelemetryConfig
 
 from bundle_version import VERSION
+from docparser import traces
 from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
 from docparser.clients.key_ring import KeyRing
@@ -27,6 +29,7 @@ from docparser.http.dialects import docling, mistral
 from docparser.http.dialects.uploads import UploadedFiles
 from docparser.http.gate import Gate
 from docparser.http.jobs import events, originals, results, routes
+from docparser.http.traced import TracedRequests
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -36,6 +39,9 @@ from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.service import ParseService
 from docparser.sandbox.offload import Offload
 from docparser.settings import Settings
+
+# Of FastAPI itself: it would tell messages of errors and what clients sent. `traces` has ours.
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -64,6 +70,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         remove_stale(settings.spool_dir)
+        traces.start(settings)
         scheduler.start()
         offload.start()
         await jobs.start()
@@ -78,12 +85,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             await asyncio.to_thread(offload.close)
             allowance.close()
             audit.close()
+            await asyncio.to_thread(traces.stop)
 
     app = FastAPI(
         version=VERSION,
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        telemetry=NO_TELEMETRY,
         **openapi.about(settings),
     )
     app.state.settings = settings
@@ -113,6 +122,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(service_info.router)
     app.include_router(web_pages.router)
     app.add_middleware(Gate, settings=settings, admission=admission, metrics=metrics)
+    if settings.otlp_endpoint:
+        app.add_middleware(TracedRequests)
     if settings.allowed_origin_list:
         # Added last, so it comes first: what a refused page may read is that it was refused, and why.
         app.add_middleware(CORSMiddleware, **cors(settings.allowed_origin_list))

@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "logs": set(),
     "settings": set(),
+    "traces": {"settings"},
     "postgres": {"errors"},
     "s3": {"errors"},
     "weights": {"errors", "settings"},
@@ -39,8 +40,8 @@ ALLOWED: dict[str, set[str]] = {
     "documents": {"contract", "errors", "opening", "outbound", "own_text", "settings"},
     "layout.operators": set(),
     "layout": {"layout.operators"},
-    "vlm": {"errors", "settings"},
-    "page": {"contract", "errors", "layout", "outline", "own_text", "sandbox", "settings", "vlm", "weights"},
+    "vlm": {"errors", "settings", "traces"},
+    "page": {"contract", "errors", "layout", "outline", "own_text", "sandbox", "settings", "traces", "vlm", "weights"},
     "small_print": {"own_text", "page", "vlm"},
     "whole_page": {"contract", "errors", "layout", "page", "settings", "vlm", "weights"},
     "worker": {
@@ -54,11 +55,12 @@ ALLOWED: dict[str, set[str]] = {
         "sandbox",
         "settings",
         "small_print",
+        "traces",
         "vlm",
         "weights",
         "whole_page",
     },
-    "parsing": {"contract", "documents", "errors", "settings", "worker"},
+    "parsing": {"contract", "documents", "errors", "settings", "traces", "worker"},
     "models": {"contract", "errors", "parsing", "settings", "vlm", "weights", "whole_page"},
     "jobs.storage": {"contract", "errors", "postgres", "s3"},
     "jobs.callbacks": {"clients", "errors", "jobs.storage", "outbound", "settings"},
@@ -72,9 +74,12 @@ ALLOWED: dict[str, set[str]] = {
         "models",
         "parsing",
         "settings",
+        "traces",
     },
     "web": set(),
-    "http": {"clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings"},
+    "http": {
+        *("clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings", "traces")
+    },
     "http.chat": {"contract", "convert", "errors", "http", "logs", "models", "parsing"},
     "http.jobs": {
         *("clients", "contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models", "sandbox")
@@ -104,6 +109,7 @@ ALLOWED: dict[str, set[str]] = {
         "parsing",
         "sandbox",
         "settings",
+        "traces",
     },
     "server": {"app", "connections", "errors", "logs", "parsing", "settings", "weights"},
     "__main__": {"server"},
@@ -129,7 +135,8 @@ OUTSIDE: dict[str, set[str]] = {
     "boto3": {"s3"},
     "botocore": {"s3"},
     "httpx": set(),
-    "requests": set(),
+    "requests": {"traces"},  # OpenTelemetry's exporter asks with it
+    "opentelemetry": {"traces"},
 }
 # The batch tool uses `convert` and `opening` without the service, in an environment that lacks everything else.
 CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2"}

@@ -31,6 +31,7 @@ from docparser.settings.jobs import JobSettings
 from docparser.settings.models import ModelSettings
 from docparser.settings.pages import PageSettings
 from docparser.settings.requests import RequestSettings
+from docparser.settings.traces import TraceSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"English": ROOT / "docs/settings.md", "Chinese": ROOT / "docs/zh-CN/settings.md"}
@@ -187,6 +188,7 @@ def sections() -> list[tuple[str, str, list[Row]]]:
         ),
         ("Jobs and their storage", "任务与存储", [*fields(JobSettings, but=["public_url"]), *rows["bucket"]]),
         ("Callbacks", "回调", fields(CallbackSettings)),
+        ("Traces", "链路追踪", fields(TraceSettings)),
         ("Corpora", "语料", rows["corpus"]),
         ("Image builds", "构建镜像", rows["builds"]),
         ("Local mode, without containers", "本地模式（不用容器）", rows["local"]),

@@ -42,7 +42,8 @@ class SimulatedVlm(SimulatedServer):
     - `sure(text)`: the log-probabilities of its tokens, which it says where it is asked; None for a server that says
       none. As in vLLM's answers there is an entry for each token with its text and bytes, the end's too.
 
-    What it saw: `requests`, `request_ids`, `in_flight`, `max_in_flight`, `streamed_pieces`, and `hang_ups`, the streams
+    What it saw: `requests`, `request_ids`, `traceparents`, `in_flight`, `max_in_flight`, `streamed_pieces`, and
+    `hang_ups`, the streams
     that their client left.
     """
 
@@ -66,6 +67,7 @@ class SimulatedVlm(SimulatedServer):
         self.piece_delay_s = 0.0
         self.finish_reason = "stop"
         self.request_ids: list[str | None] = []
+        self.traceparents: list[str | None] = []
         self.streamed_pieces = 0
         self.hang_ups = 0
         self.answer: Callable[[dict, int], str | tuple[int, str]] = default_answer
@@ -142,6 +144,7 @@ class SimulatedVlm(SimulatedServer):
                     self.reply(200, vlm.completion("", 0))  # the tiny request of readiness; no test counts it
                 else:
                     vlm.request_ids.append(self.headers.get("X-Request-Id"))
+                    vlm.traceparents.append(self.headers.get("traceparent"))
                     status, answer = vlm.complete(body)
                     if status == 200 and body.get("stream") and vlm.streams:
                         wanted = (body.get("stream_options") or {}).get("include_usage")

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic import ValidationError
 
+from docparser import traces
 from docparser.clients.allowance import Allowance
 from docparser.contract.answers import ModelsInUse
 from docparser.contract.priority import BulkShare, is_bulk
@@ -253,10 +255,13 @@ class JobRunner:
         await asyncio.to_thread(self._queue.opened, claim, count, numbers, join=join)
 
     async def _parse(self, claim: Claim, options: ParseOptions, join: bool) -> None:
+        job, waited_s = claim.job, time.time() - claim.job.created if claim.attempts == 1 else 0.0
         async with self._suspects.turn(claim), self._document(claim) as document:
-            outcome = await self._service.page(
-                document, claim.number - 1, options, self._flow(claim), f"job-{claim.job.id}"
-            )
+            with traces.below(job.trace or {}):
+                traces.past("job queue", waited_s, job.trace or {})
+                outcome = await self._service.page(
+                    document, claim.number - 1, options, self._flow(claim), f"job-{job.id}", waited_s
+                )
         self._suspects.clear(claim)
         if outcome.error is not None:
             raise outcome.error

@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Gauge
 from pydantic import ValidationError
 
+from docparser import traces
 from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
 from docparser.contract.schemas import ParseOptions
@@ -189,6 +190,7 @@ class JobService:
             document_pages=None,
             total_pages=None,
             callback={"url": submission.callback_url, "base": base} if submission.callback_url else None,
+            trace=traces.carrier() or None,
         )
         record = {name: getattr(job, name) for name in LASTING} | {
             "fingerprint": submission.fingerprint,

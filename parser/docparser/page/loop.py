@@ -23,6 +23,7 @@ import numpy as np
 import paddlex
 import yaml
 
+from docparser import traces
 from docparser.contract.answers import Note, NotedBlock
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page.answers import Answers
@@ -160,7 +161,8 @@ class PageLoop:
     ) -> LayoutAnalysisResult | dict[str, Any]:
         """The page's boxes in reading order; without layout detection one, the page."""
         if settings["use_layout_detection"]:
-            return self.layout.find(page, options, run)
+            with traces.span("layout"):
+                return self.layout.find(page, options, run)
         height, width = page.shape[:2]
         box = {"cls_id": 0, "label": _label(options), "score": 1, "coordinate": [0, 0, width, height]}
         return {"boxes": [box]}

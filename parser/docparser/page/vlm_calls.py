@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from docparser import traces
 from docparser.page.question import TABLE_PROMPT, Question, Sampling
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
@@ -57,7 +58,8 @@ class VlmCalls:
 
     def start(self, request_id: str, call: Callable[[BlockCalls], Coroutine[Any, Any, Reply]]) -> Future[Reply]:
         """The reply to a block, some day. ``call`` is called at once, in this thread."""
-        return asyncio.run_coroutine_threadsafe(call(BlockCalls(self.client, self._model, request_id)), self._loop)
+        reply = call(BlockCalls(self.client, self._model, request_id))
+        return asyncio.run_coroutine_threadsafe(traces.within("block", reply, request_id=request_id), self._loop)
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self.client.close(), self._loop).result(5)

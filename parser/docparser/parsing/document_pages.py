@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
+from docparser import traces
 from docparser.contract.options import PageOptions
+from docparser.contract.priority import is_bulk
 from docparser.documents.spool import Document
 from docparser.errors import (
     BoundExceeded,
@@ -100,8 +102,10 @@ class DocumentPages:
         flow: Flow,
         request_id: str,
         early: Early | None = None,
+        waited_s: float = 0.0,
     ) -> PageOutcome:
-        """One page, counted in the metrics. Raises ParserError for what does not concern this page alone."""
+        """One page, counted in the metrics. ``waited_s``: how long before this call. Raises ParserError for what does
+        not concern this page alone."""
 
         def on_part(part: PartOfPage) -> None:
             if early is not None:
@@ -109,8 +113,9 @@ class DocumentPages:
 
         try:
             await self._slow_documents.check(document, index, with_options(index, options))
-            task = await self._task(document, index, options, request_id, early is not None)
-            parsed = await self._scheduler.submit(task, flow, on_part)
+            with traces.span("page", page=index + 1, request_id=request_id):
+                task = await self._task(document, index, options, request_id, early is not None)
+                parsed = await self._scheduler.submit(task, flow, on_part)
         except (DocumentTooSlow, StepTooSlow) as exc:
             part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
             message = await self._slow_documents.note(document, part, exc)
@@ -128,6 +133,7 @@ class DocumentPages:
             self._metrics.page("abandoned")
             raise
         self._metrics.page("partial" if parsed.block_notes else "ok", parsed.seconds)
+        self._metrics.waited(waited_s + parsed.seconds["queue"], bulk=is_bulk(flow.client))
         return PageOutcome(index, parsed=parsed)
 
     async def _task(
@@ -137,4 +143,4 @@ class DocumentPages:
         text_layer = options.text_layer or self._text_layer
         if text_layer == "auto":
             text_layer = "prefer" if await self._vlm_is_demo() else "off"
-        return ParsePage(document, index, options, request_id, early, small_print, text_layer)
+        return ParsePage(document, index, options, request_id, early, small_print, text_layer, traces.carrier())

@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 import cgroup
 from bundle_version import VERSION
+from docparser.contract.priority import PRIORITIES
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
 
@@ -61,6 +62,16 @@ class Metrics:
             buckets=SECONDS,
             registry=self._registry,
         )
+        self._wait_seconds = Histogram(
+            "docparser_page_wait_seconds",
+            "How long a page that was read waited for a worker: since its job was submitted, or its request's document "
+            "was open.",
+            ("priority",),
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        for priority in PRIORITIES:
+            self._wait_seconds.labels(priority)
         for outcome in ("ok", "partial", "failed", "abandoned"):
             self._pages.labels(outcome)
         for stage in STAGES:
@@ -76,6 +87,9 @@ class Metrics:
         self._pages.labels(outcome).inc()
         for stage, value in (seconds or {}).items():
             self._stage_seconds.labels(stage).observe(value)
+
+    def waited(self, seconds: float, *, bulk: bool) -> None:
+        self._wait_seconds.labels(PRIORITIES[bulk]).observe(seconds)
 
     @property
     def registry(self) -> CollectorRegistry:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from docparser import traces
 from docparser.documents.spool import Document
 from docparser.errors import InternalError, NotReady, ParserError, VlmUnavailable, WorkerLost
 from docparser.parsing.fair_queue import FairQueue, Flow, QueuedTask
@@ -26,6 +27,7 @@ from docparser.worker.messages import (
     Answer,
     CancelTask,
     ParsedPage,
+    ParsePage,
     PartOfPage,
     ReadingEnded,
     ReadingIsSlow,
@@ -189,6 +191,8 @@ class PageScheduler:
             del self._requesting[worker]
             item.worker, item.assigned_at = worker, time.monotonic()
             self._assigned[item.number] = item
+            if isinstance(item.task, ParsePage):
+                traces.past("queue", item.assigned_at - item.queued_at, item.task.trace)
             try:
                 worker.send(RunTask(item.number, item.task, apart))
             except Exception:  # it cannot be pickled, for instance because it is nested too deeply

@@ -120,14 +120,22 @@ class ParseService:
         return ParseResult(store, {"dataInfo": report.data_info(), "docparser": said}, report.tokens)
 
     async def page(
-        self, document: Document, index: int, options: ParseOptions, flow: Flow, request_id: str = ""
+        self,
+        document: Document,
+        index: int,
+        options: ParseOptions,
+        flow: Flow,
+        request_id: str = "",
+        waited_s: float = 0.0,
     ) -> PageOutcome:
-        """One page; ``index`` counts from 0. Raises ParserError for what does not concern this page alone.
+        """One page; ``index`` counts from 0; it has waited for ``waited_s`` already. Raises ParserError for what does
+        not concern this page alone.
 
         With ``restructurePages`` the page is not finished before ``join``.
         """
         self.notes(options)
-        return await self._pages.read(document, index, self._page_options(options), flow, request_id)
+        work = self._page_options(options)
+        return await self._pages.read(document, index, work, flow, request_id, waited_s=waited_s)
 
     async def count_pages(self, document: Document, flow: Flow) -> int:
         """Raises InvalidDocument, DocumentTooLarge, DocumentTooSlow."""

@@ -86,7 +86,8 @@ CREATE TABLE charged (reference TEXT, quota TEXT, ends BIGINT, PRIMARY KEY (refe
 CREATE SEQUENCE clock
 """
 LISTS = "CREATE INDEX jobs_by_owner ON jobs (owner, created, id)"
-MIGRATIONS: tuple[str, ...] = (FIRST, LISTS)  # the n-th leads to version n
+TRACES = "ALTER TABLE jobs ADD COLUMN trace TEXT"
+MIGRATIONS: tuple[str, ...] = (FIRST, LISTS, TRACES)  # the n-th leads to version n
 OLDEST = 1  # version that a release must know to use the newest schema
 VERSION_TABLE = "docparser_schema"
 LOCK = 0x444A4F4253  # any number that is the same in all parsers

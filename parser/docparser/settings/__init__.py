@@ -12,11 +12,14 @@ from docparser.settings.jobs import JobSettings
 from docparser.settings.models import ModelSettings
 from docparser.settings.pages import PageSettings, cores
 from docparser.settings.requests import RequestSettings
+from docparser.settings.traces import TraceSettings
 
 __all__ = ["REPOSITORY", "Settings", "cores", "variable"]
 
 
-class Settings(JobSettings, CallbackSettings, RequestSettings, ClientSettings, PageSettings, ModelSettings):
+class Settings(
+    JobSettings, CallbackSettings, RequestSettings, ClientSettings, PageSettings, ModelSettings, TraceSettings
+):
     """All of them; the groups describe each."""
 
     bind: str = Field(default="127.0.0.1", description="Address to listen on.")

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 
+from docparser import traces
 from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
 from docparser.vlm.call_limit import CallLimit
@@ -155,7 +156,8 @@ class VlmClient:
     async def _call_of(self, endpoint: Endpoint, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
         """Tells the endpoint how the call ended."""
         try:
-            reply = await self._call(endpoint.url, body, request_id, guard)
+            with traces.span("vlm", kind="client", server__address=endpoint.host, request_id=request_id):
+                reply = await self._call(endpoint.url, body, request_id, guard)
         except BlockRefused:
             endpoint.answered()
             raise
@@ -172,7 +174,7 @@ class VlmClient:
         async with self._session.post(
             f"{url}/chat/completions",
             json={**body, **self._asked, "stream": True, "stream_options": COUNTED},
-            headers={"X-Request-Id": request_id},
+            headers={"X-Request-Id": request_id, **traces.carrier()},
         ) as response:
             if response.status != 200:
                 self._raise_for_status(url, response, error_text(await response.read()))

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from urllib.parse import urlsplit
 
 from docparser.errors import VlmUnavailable
 
@@ -71,6 +72,11 @@ class Endpoint:
     given: int = 0  # calls so far
     failures: int = 0  # since it last answered
     rests_until: float = float("-inf")  # time.monotonic()
+
+    @property
+    def host(self) -> str:
+        """With its port."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
 
     def answered(self) -> None:
         self.failures, self.rests_until = 0, float("-inf")

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from bounded_child import end_with_parent
+from docparser import traces
 from docparser.errors import ParserError
 from docparser.logs import configure_logging
 from docparser.sandbox.process import Bounds
@@ -51,12 +52,14 @@ def main(words: list[str]) -> None:
     children = TextChildren(Bounds(**first["bounds"]))  # forked while this process has one thread and no secret
     end_with_parent(parent)  # a busy worker would see the closed pipe only minutes later
     settings: Settings = connection.recv()
+    traces.start(settings)
     try:
         worker = TaskRunner(connection, settings, slot, children)
     except ParserError as exc:
         connection.send(Answer(0, exc))
         return
     worker.run()
+    traces.stop()
     os._exit(0)  # threads may still compute cancelled pages
 
 

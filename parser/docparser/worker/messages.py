@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from docparser.contract.answers import Note, NotedBlock
 from docparser.contract.options import AnswerOptions, PageOptions, RestructureOptions
@@ -21,7 +22,7 @@ class CountPages:
 class ParsePage:
     """Answer: ParsedPage. ``index`` counts from 0; ``request_id`` goes to the VLM with each call. ``early``: PartOfPage
     may come before the answer. ``small_print``: how blocks are read (``small_print``). ``text_layer``: what the page's
-    own text is for."""
+    own text is for. ``trace``: see ``traces``."""
 
     document: Document
     index: int
@@ -30,6 +31,7 @@ class ParsePage:
     early: bool = False
     small_print: bool = False
     text_layer: str = "off"
+    trace: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

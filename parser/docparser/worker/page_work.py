@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from docparser import traces
 from docparser.contract.answers import NotedBlock
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
@@ -111,7 +112,7 @@ class PageWork:
             run.listener = self._early(number, task, run, report)
         self._cancel[number] = run.cancel
         try:
-            with hold:
+            with traces.span("worker", task.trace), hold:
                 run.check()
                 return self._parse_page(task, run, hold)
         except ParserError:
@@ -126,10 +127,11 @@ class PageWork:
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
         own_text = task.text_layer != "off"
-        read = hold.read(
-            lambda how: self._reader.read_page(task.document, task.index, how, own_text=own_text),
-            lambda: run.cancelled,
-        )
+        with traces.span("render"):
+            read = hold.read(
+                lambda how: self._reader.read_page(task.document, task.index, how, own_text=own_text),
+                lambda: run.cancelled,
+            )
         image = read.pixels
         if read.characters is not None:
             run.own_text, run.text_layer = OwnText(read.characters, image), task.text_layer
@@ -141,13 +143,14 @@ class PageWork:
         try:
             page = self._pages.read(image, task.options.predict, run)
             clock.lap("parse")
-            entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.answer.visualize else {}
-            frozen = None
-            if task.options.restructure is None:
-                data = self._read(task, page, entry, run)
-            else:
-                frozen = stored(page.frozen)
-                data = to_json(entry)
+            with traces.span("write"):
+                entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.answer.visualize else {}
+                frozen = None
+                if task.options.restructure is None:
+                    data = self._read(task, page, entry, run)
+                else:
+                    frozen = stored(page.frozen)
+                    data = to_json(entry)
             clock.lap("write")
         finally:
             self._count(-width * height)

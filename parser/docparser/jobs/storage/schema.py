@@ -65,8 +65,8 @@ CREATE TABLE flows (flow TEXT PRIMARY KEY, turns REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE clock (value INTEGER NOT NULL);
 INSERT INTO clock VALUES (0);
 """
-# What came later and older releases need not know, by the name of a table or index that it makes; `extend` adds it to
-# their files.
+# What came later and older releases need not know, by the name of a table, index or column of jobs that it makes;
+# `extend` adds it to their files.
 EXTENSIONS = {
     "callbacks": """
 ALTER TABLE jobs ADD COLUMN callback TEXT;
@@ -88,6 +88,7 @@ CREATE INDEX queued_callbacks ON callbacks (not_before) WHERE state = 'queued';
 CREATE INDEX sending_callbacks ON callbacks (process) WHERE state = 'sending';
 """,
     "jobs_by_owner": "CREATE INDEX jobs_by_owner ON jobs (owner, created, id)",
+    "trace": "ALTER TABLE jobs ADD COLUMN trace TEXT",
 }
 TABLES = frozenset(("jobs", "steps", "flows", "clock"))
 
@@ -124,7 +125,10 @@ def extend(connection: sqlite3.Connection) -> None:
 
 def _missing(connection: sqlite3.Connection) -> list[str]:
     """Those of EXTENSIONS that the file has not."""
-    names = {row["name"] for row in connection.execute("SELECT name FROM sqlite_schema")}
+    names = {
+        row["name"]
+        for row in connection.execute("SELECT name FROM sqlite_schema UNION SELECT name FROM pragma_table_info('jobs')")
+    }
     return [part for name, part in EXTENSIONS.items() if name not in names]
 
 

@@ -42,7 +42,8 @@ JOINING = -1
 class Job:
     """One row of ``jobs``. ``owner`` may see it: an API key's id, or "" without keys. ``flow`` names the client whose
     turns it takes. Times are seconds since the epoch; ``total_pages`` is None until the document is open. ``callback``
-    has ``url``, and ``base``, the service's own address as the client reached it."""
+    has ``url``, and ``base``, the service's own address as the client reached it. ``trace``: of the request that
+    submitted it (``traces``)."""
 
     id: str
     owner: str
@@ -61,6 +62,7 @@ class Job:
     document_pages: int | None
     total_pages: int | None
     callback: dict[str, str] | None = None
+    trace: dict[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,19 +102,17 @@ STEP_FIELDS = [field.name for field in dataclasses.fields(Step)]
 
 def to_job(row: Row) -> Job:
     values = {name: row[name] for name in JOB_FIELDS}
-    callback = json.loads(row["callback"]) if row["callback"] else None
-    return Job(
-        **values | {"state": JobState(row["state"]), "options": json.loads(row["options"]), "callback": callback}
-    )
+    told = {name: json.loads(row[name]) if row[name] else None for name in ("callback", "trace")}
+    return Job(**values | {"state": JobState(row["state"]), "options": json.loads(row["options"])} | told)
 
 
 def to_row(job: Job) -> dict:
-    callback = json.dumps(job.callback) if job.callback else None
-    return dataclasses.asdict(job) | {
-        "options": json.dumps(job.options),
-        "state": str(job.state),
-        "callback": callback,
-    }
+    told = {"callback": job.callback, "trace": job.trace}
+    return (
+        dataclasses.asdict(job)
+        | {"options": json.dumps(job.options), "state": str(job.state)}
+        | {name: json.dumps(value) if value else None for name, value in told.items()}
+    )
 
 
 def to_step(row: Row) -> Step:
