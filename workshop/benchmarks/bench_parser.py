@@ -31,7 +31,7 @@ from pathlib import Path
 from parser_bench import load
 from parser_bench.documents import text_pdf
 from parser_bench.layout_models import layout_model
-from parser_bench.processes import OPENER, Server, our_parser, paddlex, say, simulated_layout, simulated_vlm
+from parser_bench.processes import OPENER, Server, collector, our_parser, paddlex, say, simulated_layout, simulated_vlm
 from parser_bench.simulated_vlm import MODEL
 
 DOCUMENTS = 8
@@ -102,6 +102,7 @@ def compare(options: argparse.Namespace, vlm_url: str, folder: Path) -> dict[str
     starters: dict[str, Callable[[], Server]] = {
         "ours": ours,
         "with_confidence": lambda: ours(name="with_confidence", confidence=True),
+        "traced": lambda: ours(name="traced", collector=stack.enter_context(collector())),
         **{mode: functools.partial(ours, name=mode, text_layer=mode) for mode in TEXT_LAYER},
         "ours_layout_server": lambda: ours(
             name="ours_layout_server",
@@ -213,12 +214,13 @@ def main(words: list[str]) -> int:
             "ours",
             "ours_layout_server",
             "with_confidence",
+            "traced",
             *TEXT_LAYER,
             "paddlex_default",
             "paddlex_concurrent",
         ),
-        help="with_confidence is ours with PARSER_CONFIDENCE=1; check, repair, prefer with that PARSER_TEXT_LAYER, "
-        "which is off in the others",
+        help="with_confidence is ours with PARSER_CONFIDENCE=1; traced sends traces to a collector; check, repair, "
+        "prefer with that PARSER_TEXT_LAYER, which is off in the others",
     )
     parser.add_argument(
         "--against", metavar="DIR", type=Path, help="another checkout of this repository, whose parser takes part"

@@ -17,6 +17,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -207,11 +208,12 @@ def our_parser(
     layout_url: str = "",
     small_print: str = "auto",
     text_layer: str = "off",
+    collector: str = "",
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
     if they are None. ``confidence``: whether it asks the VLM for log-probabilities. ``layout_url``: its layout server.
     ``small_print``: whether blocks are read in small pieces. ``text_layer``: what pages' own text is for;
-    empty for a checkout that does not know the setting.
+    empty for a checkout that does not know the setting. ``collector``: where its traces go.
     """
     port = free_port()
     env = {
@@ -226,11 +228,34 @@ def our_parser(
     }
     env |= {"PARSER_TEXT_LAYER": text_layer} if text_layer else {}
     env |= {"PARSER_CONFIDENCE": "1"} if confidence else {}
+    env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector} if collector else {}
     env |= {"LAYOUT_URL": layout_url} if layout_url else {}
     env |= {"PARSER_WORKERS": str(workers)} if workers else {}
     env |= {"PARSER_CPU_THREADS": str(threads)} if threads else {}
     command = [sys.executable, "-m", "docparser"]
     return Server(name, command, folder, env, f"http://127.0.0.1:{port}/health/ready")
+
+
+@contextlib.contextmanager
+def collector() -> Iterator[str]:
+    """The address of one that takes traces over HTTP, and keeps none."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 def paddlex(folder: Path, vlm_url: str, layout: Path, *, concurrent: bool) -> Server:
