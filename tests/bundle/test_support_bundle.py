@@ -256,5 +256,11 @@ def test_a_password_in_an_address_is_known_wherever_it_stands(password: str):
     assert password not in Redactor(found)(f'FATAL: "{password}" was refused; see "postgresql://me:{password}@host"')
 
 
+def test_headers_for_a_collector_are_a_secret():
+    assert secrets({"OTEL_EXPORTER_OTLP_HEADERS": "x-team=planted-words", "OTEL_SERVICE_NAME": "shown-name"}) == [
+        "x-team=planted-words"
+    ]
+
+
 def test_short_values_and_paths_are_no_secrets():
     assert secrets({"A_KEY": "on", "KEY_FILE": "/run/secrets/keys", "PORT": "8080-something"}) == []

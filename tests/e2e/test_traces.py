@@ -8,6 +8,7 @@ import json
 import secrets
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_one_tree_from_the_client_to_vllm(tmp_path: Path):
     finally:
         local.call("--down")
         receiver.end()
-    worker = {"render": {}, "layout": {}, "block": {"vlm": {"llm_request": {}}}, "write": {}}
+    worker: dict[str, Any] = {"render": {}, "layout": {}, "block": {"vlm": {"llm_request": {}}}, "write": {}}
     assert tree(spans, span) == {"POST /layout-parsing": {"page": {"queue": {}, "worker": worker}}}
     assert {span.of["service.name"] for span in spans if span.name == "llm_request"} == {"paddleocr-vl-vlm"}
     assert {span.of["service.name"] for span in spans if span.name != "llm_request"} == {"paddleocr-vl"}

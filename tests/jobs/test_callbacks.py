@@ -344,11 +344,12 @@ def test_a_database_of_an_older_release_is_extended_and_keeps_its_jobs(tmp_path,
     path = here.place.files.data.database
     with contextlib.closing(sqlite3.connect(path)) as connection:  # as the older release made it
         connection.executescript(
-            "DROP TABLE callbacks; ALTER TABLE jobs DROP COLUMN callback; DROP INDEX jobs_by_owner"
+            "DROP TABLE callbacks; ALTER TABLE jobs DROP COLUMN callback; ALTER TABLE jobs DROP COLUMN trace; "
+            "DROP INDEX jobs_by_owner"
         )
     there = made(Place(tmp_path), receiver)
     there.place.lengths[old] = 1
-    assert there.place.store.job(old).callback is None
+    assert there.place.store.job(old).callback is there.place.store.job(old).trace is None
     with contextlib.closing(sqlite3.connect(path)) as connection:
         plan = "EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE owner = '' ORDER BY created DESC, id DESC LIMIT 2"
         assert [row[3] for row in connection.execute(plan)] == ["SEARCH jobs USING INDEX jobs_by_owner (owner=?)"]

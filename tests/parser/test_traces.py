@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ from tests.support.processes import PYTHONPATH
 from tests.support.simulated_vlm import SimulatedVlm
 from tests.support.wait import wait_for
 
-WORKER = {"render": {}, "layout": {}, "block": {"vlm": {}}, "write": {}}
-PAGE = {"page": {"queue": {}, "worker": WORKER}}
+WORKER: dict[str, Any] = {"render": {}, "layout": {}, "block": {"vlm": {}}, "write": {}}
+PAGE: dict[str, Any] = {"page": {"queue": {}, "worker": WORKER}}
 JOBS = "/api/v2/ocr/jobs"
 SECRET = "k3y-of-the-collector"
 
