@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces by OpenTelemetry: one tree a page, over processes (docs/traces.md, decision 0238).
+"""Traces by OpenTelemetry: one tree a page, over processes (docs/traces.md, decision 0241).
 
     request -> page -> queue
                     -> worker -> render, layout, write
