@@ -11,7 +11,9 @@ from bundle.paths import VALUES
 
 MARK = "<removed>"
 # Names of settings whose values are secrets. PARSER_API_KEYS holds hashes; they are removed as well.
-SECRET_NAME = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|COOKIE|DATABASE_URL|OTLP_HEADERS)")
+SECRET_NAME = re.compile(
+    r"(?i)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION|COOKIE|DATABASE_URL|OTLP_HEADERS)"
+)
 # What stands before the host of an address, whatever is in it.
 USER_PART = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^:@]*:)?(?P<password>.+)@", re.DOTALL)
 # A value shorter than this is no secret, and removing it everywhere would make the texts unreadable.
