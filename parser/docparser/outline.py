@@ -48,6 +48,7 @@ PATTERNS = [(kind, re.compile(pattern, re.IGNORECASE if rank <= 2 else 0)) for k
 # Of print, in ems: widths of letters, and how far ink stands above and below the line.
 NARROW, WIDE, CAPITAL, USUAL, IDEOGRAPH = 0.28, 0.85, 0.68, 0.53, 1.0
 ASCENDER, X_HEIGHT, DESCENDER, PITCH = 0.73, 0.53, 0.21, 1.2
+MOST_LINES = 5  # of a title
 MISREAD = 1.8  # times as long as its lines can be: then the title has more lines
 
 
@@ -267,10 +268,12 @@ def _size(title: Title) -> float:
         else X_HEIGHT
     )
     below = DESCENDER if any(letter in "gjpqy(),;" or _is_ideograph(letter) for letter in text) else 0.0
-    for lines in range(1, 6):
-        em = title.height / (above + below + PITCH * (lines - 1))
-        if units * em <= MISREAD * lines * title.width:
-            break
+    lines = 1
+    while (
+        units * (em := title.height / (above + below + PITCH * (lines - 1))) > MISREAD * lines * title.width
+        and lines < MOST_LINES
+    ):
+        lines += 1
     return math.sqrt(em * title.width / units) if lines == 1 else em
 
 
