@@ -20,7 +20,7 @@ from tests.support.paths import ROOT, python_of
 pytestmark = pytest.mark.long
 
 TOOLS = all_blocks(ROOT / "docs/tools.md")
-TIME = re.compile(r"[0-9]+(?:\.[0-9]+)? m?s\b")
+TIME = re.compile(r"(?:[0-9]+ min )?[0-9]+(?:\.[0-9]+)? m?s\b")
 MACHINE = re.compile(r"\bcpu \([^)]*\)")
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 SECONDS = 900  # two busy cores are slow

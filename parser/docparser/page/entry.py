@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from docparser.contract.answers import PageEntry, WordFile
+from docparser.contract.answers import PageEntry, TableHead, WordFile
 from docparser.contract.options import AnswerOptions
 from docparser.page.frozen import Page
 from docparser.page.paddlex_private import PaddleOCRVLResult, markdown_of
@@ -30,7 +30,10 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
     }
     blocks = entry["prunedResult"]["parsing_res_list"]
     add_members(blocks, page.provenance)
-    if heads := [{"block_id": block["block_id"], "rows": rows} for block, rows in zip(blocks, page.heads) if rows]:
+    heads: list[TableHead] = [
+        {"block_id": block["block_id"], "rows": rows} for block, rows in zip(blocks, page.heads) if rows
+    ]
+    if heads:
         entry["tableHeads"] = heads
     if page.outline is not None:
         entry["outline"] = [
