@@ -39,8 +39,9 @@ class Answers:
 
     @classmethod
     def of(cls, blocks: Blocks, texts: dict[int, str], exact: frozenset[int] = frozenset()) -> Answers:
-        figures = {number: blocks.figures.get(number, {}) for number in texts} | blocks.figures
-        return cls([_plain(block) for block in blocks.cut], texts, figures, blocks.inside, blocks.pictured, exact)
+        return cls(
+            [_plain(block) for block in blocks.cut], texts, blocks.figures, blocks.inside, blocks.pictured, exact
+        )
 
     def part(self, numbers: list[int], texts: dict[int, str]) -> Answers:
         """Some of the blocks, with ``texts`` of theirs."""
@@ -48,7 +49,7 @@ class Answers:
         return Answers(
             [self.blocks[number] for number in numbers],
             {place[number]: texts[number] for number in numbers if number in texts},
-            {place[number]: self.figures.get(number, {}) for number in numbers if number in {*self.figures, *texts}},
+            {place[number]: self.figures[number] for number in numbers if number in self.figures},
             frozenset(place[number] for number in numbers if number in self.inside),
             self.pictured,
             frozenset(place[number] for number in numbers if number in self.exact),

@@ -11,7 +11,6 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from docparser.page.captions import behind_figures
 from docparser.page.paddlex_private import (
     IMAGE_LABELS,
     construct_img_path,
@@ -96,7 +95,7 @@ def blocks_of(
     apart = with_boxes_at_least(lambda mode: filter_overlap_boxes(found, mode), shape_mode)
     blocks = cut(page, apart["boxes"], shape_mode)
     if settings["merge_layout_blocks"]:
-        blocks = _renumbered(behind_figures(merged(blocks, unread), len(page)))
+        blocks = merged(blocks, unread)
     blocks, added = with_further(page, blocks, further)
     reading = {
         "image_labels": unread,
@@ -129,6 +128,7 @@ def with_further(
     column; and the numbers of these."""
     if not further:
         return blocks, frozenset()
+    first = {block.get("group_id"): block for block in reversed(blocks)}  # of each group
     blocks, added = list(blocks), []
     for box in further:
         left, top, right, bottom = (int(side) for side in box)
@@ -136,17 +136,11 @@ def with_further(
         blocks.insert(_place(box, [block["box"] for block in blocks]), new)
         added.append(new)
     numbers = {id(block): number for number, block in enumerate(blocks)}
-    return _renumbered(blocks), frozenset(numbers[id(block)] for block in added)
-
-
-def _renumbered(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With the number of the first block of each group as the group's, after blocks were moved."""
-    first: dict[Any, int] = {}
-    for number, block in enumerate(blocks):
-        first.setdefault(block.get("group_id"), number)
-    return [
-        block if block.get("group_id") is None else block | {"group_id": first[block["group_id"]]} for block in blocks
+    moved = [
+        block if block.get("group_id") is None else block | {"group_id": numbers[id(first[block["group_id"]])]}
+        for block in blocks
     ]
+    return moved, frozenset(numbers[id(block)] for block in added)
 
 
 def _place(box: Sequence[float], boxes: list[Sequence[float]]) -> int:

@@ -16,7 +16,6 @@ from docparser.contract.options import AnswerOptions
 from docparser.errors import ParserError
 from docparser.page.answers import Answers
 from docparser.page.blocks import Blocks
-from docparser.page.captions import apart, beneath_figures
 from docparser.page.paddlex_private import PaddleOCRVLBlock, PaddleOCRVLResult, markdown_of_blocks
 from docparser.page.run import Replies
 
@@ -67,14 +66,13 @@ class EarlyText:
         self._next = 0  # the first block that is not told of
         self._told = 0  # characters
 
-    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], size: tuple[int, int]) -> None:
+    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
         self._page, self._asked, self._settings, self._width = (
             Answers.of(blocks, {}, exact),
             len(blocks.questions),
             settings,
-            size[1],
+            width,
         )
-        self._captions = beneath_figures(blocks.cut, size[0])
         self._figures = [_figures_in(number, blocks) for number in range(len(blocks.cut))]
         self._needs = [self._needs_of(number, blocks) & blocks.questions.keys() for number in range(len(blocks.cut))]
 
@@ -92,8 +90,7 @@ class EarlyText:
         if begin == end:
             return
         numbers = sorted(set(range(begin, end)).union(*self._figures[begin:end]))
-        read = {number: reply.text for number, reply in replies.items()}
-        texts = apart(read, self._captions, page.blocks)
+        texts = {number: reply.text for number, reply in replies.items()}
         part = PagePart(page.part(numbers, texts), self._settings, self._width, self._told == 0, self._answer)
         try:
             text = self._write(part)

@@ -28,7 +28,6 @@ from docparser.contract.answers import Note, NotedBlock
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page.answers import Answers
 from docparser.page.blocks import TABLE, Blocks, blocks_of
-from docparser.page.captions import apart, beneath_figures
 from docparser.page.certainty import Certainty
 from docparser.page.early_text import FORMULAS
 from docparser.page.frozen import freeze
@@ -100,10 +99,11 @@ class PageLoop:
             layout_found=settings["use_layout_detection"],
             own_table=run.own_table,
         )
-        blocks = blocks_of(upright, {"boxes": own.layout()}, figures, settings, options, own.further())
+        boxes = run.label(own.layout(), len(upright))
+        blocks = blocks_of(upright, {"boxes": boxes}, figures, settings, options, own.further())
         given = own.given(blocks)
         if run.listener is not None:
-            run.listener.laid_out(blocks, own.exact(blocks, given), settings, upright.shape[:2])
+            run.listener.laid_out(blocks, own.exact(blocks, given), settings, upright.shape[1])
         replies = self._ask(blocks, given, own, options, run)
         found = {
             "width": upright.shape[1],
@@ -113,14 +113,9 @@ class PageLoop:
             "layout_det_res": layout,
             "doc_preprocessor_res": turned,
         }
-        read = {number: reply.text for number, reply in replies.items()}
-        captions = beneath_figures(blocks.cut, upright.shape[0])
-        texts = apart(read, captions, blocks.cut)
+        texts = {number: reply.text for number, reply in replies.items()}
         answers = Answers.of(blocks, texts, own.exact(blocks, given))
         provenance = self._provenance(blocks, replies, own)
-        for first, last in captions.items():
-            if last in texts:
-                provenance[last] = provenance[first]  # both were one text
         return PageReading(
             frozen=freeze(found, blocks, figures, answers, provenance, _heads(blocks, replies)),
             block_notes=_block_notes(blocks, replies),

@@ -25,6 +25,8 @@ Replies = Mapping[int, Reply]  # by the numbers of the blocks
 # Of a table's question, where its picture begins on the page, and what the page says there and in boxes: the table in
 # OTSL; None where its cells cannot be told.
 OwnTable = Callable[["Question", tuple[int, int], "BlockText", Callable[..., list["BlockText"]]], str | None]
+# The boxes of a page so many pixels high, with labels that the layout model should have given.
+Label = Callable[[list[dict[str, Any]], int], list[dict[str, Any]]]
 
 
 class PageCancelled(Exception):
@@ -34,8 +36,8 @@ class PageCancelled(Exception):
 class PageListener(Protocol):
     """Is told of a page while it is read."""
 
-    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], size: tuple[int, int]) -> None:
-        """Before the VLM is asked. ``exact``: see ``page.answers``; ``size``: of the page, height and width in px."""
+    def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
+        """Before the VLM is asked. ``exact``: see ``page.answers``; ``width``: of the page, pixels."""
 
     def answered(self, replies: Replies) -> None:
         """``replies``: those so far."""
@@ -60,6 +62,7 @@ class PageRun:
         """``request_id`` goes to the VLM with each call."""
         self.request_id, self.without_cpu = request_id, without_cpu
         self.read_block, self.listener = read_block, listener
+        self.label: Label = lambda boxes, height: boxes
         self.own_text: OwnText | None = None
         self.text_layer = "off"
         self.own_table: OwnTable | None = None

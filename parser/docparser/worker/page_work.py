@@ -23,10 +23,10 @@ from docparser.page.frozen import pictures_of, without_pictures
 from docparser.page.reading import PageReader, PageReading
 from docparser.page.run import PageCancelled, PageRun
 from docparser.page.stored import stored
-from docparser.page.vlm_calls import read_block
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
+from docparser.small_print.captions import with_captions
 from docparser.small_print.own_cells import own_table
 from docparser.small_print.reading import read_small_print
 from docparser.vlm.client import VlmClient
@@ -107,7 +107,9 @@ class PageWork:
 
     def _do_page(self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None]) -> ParsedPage:
         request_id = f"{task.request_id}-p{task.index + 1}"
-        run = PageRun(request_id, hold.lent, read_small_print if task.small_print else read_block)
+        run = PageRun(request_id, hold.lent)
+        if task.small_print:
+            run.read_block, run.label, run.own_table = read_small_print, with_captions, own_table
         if task.early and task.options.restructure is None:
             run.listener = self._early(number, task, run, report)
         self._cancel[number] = run.cancel
@@ -135,7 +137,6 @@ class PageWork:
         image = read.pixels
         if read.characters is not None:
             run.own_text, run.text_layer = OwnText(read.characters, image), task.text_layer
-            run.own_table = own_table if task.small_print else None
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]

@@ -35,7 +35,6 @@ class Page:
     def __init__(self, boxes: list[Box], replies: dict[int, Reply], order: Any, answer: AnswerOptions, **said: Any):
         from docparser.page.answers import Answers
         from docparser.page.blocks import blocks_of
-        from docparser.page.captions import apart, beneath_figures
         from docparser.page.early_text import EarlyText
         from docparser.page.frozen import freeze
         from docparser.page.paddlex_private import gather_imgs
@@ -65,15 +64,14 @@ class Page:
         figures = gather_imgs(image, found)
         blocks = blocks_of(image, {"boxes": found}, figures, settings, {"layout_shape_mode": "rect"})
         early = EarlyText(answer, self._write, self._tell)
-        early.laid_out(blocks, frozenset(), settings, (1000, 800))
+        early.laid_out(blocks, frozenset(), settings, 800)
         asked = list(blocks.questions)
         self.asked = [replies.get(at, Reply(f"text {at}")) for at in range(len(asked))]
         there: dict[int, Reply] = {}
         for at in order(len(asked)):
             there[asked[at]] = self.asked[at]
             early.answered(there)
-        texts = {number: reply.text for number, reply in there.items()}
-        answers = Answers.of(blocks, apart(texts, beneath_figures(blocks.cut, 1000), blocks.cut))
+        answers = Answers.of(blocks, {number: reply.text for number, reply in there.items()})
         data = {"page_count": None, "width": 800, "height": 1000, "doc_preprocessor_res": None, "layout_det_res": None}
         self._frozen = freeze({**data, "model_settings": settings}, blocks, figures, answers, {}, {})
 
@@ -119,16 +117,6 @@ PAGES: dict[str, tuple[list[Box], dict[int, Reply], dict[str, Any]]] = {
     "texts merged over columns": (
         [("text", 50, 100, 380, 500), ("text", 420, 90, 750, 400), ("text", 50, 600, 750, 700)],
         {},
-        {},
-    ),
-    "a caption that was joined to a text": (
-        [
-            ("text", 50, 100, 380, 500),
-            ("image", 420, 90, 750, 300),
-            ("text", 420, 310, 750, 400),
-            ("text", 50, 600, 750, 700),
-        ],
-        {0: Reply("We closed them in May. It went well so far. Figure 1. Wells.")},
         {},
     ),
     "a table with a figure": (IN_TABLE, {1: Reply(TABLE)}, {}),
