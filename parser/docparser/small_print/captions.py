@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captions that the demo's layout model calls texts. PaddleX would join such a one to the paragraph that ends the column
-before it, because a paragraph may go on there."""
+"""Captions that the demo's layout model calls texts. PaddleX would join such a one to the paragraph that ends the
+column before it, because a paragraph may go on there."""
 
 from __future__ import annotations
 
