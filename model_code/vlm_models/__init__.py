@@ -15,7 +15,8 @@ MODELS = {
     "Qwen2VLForConditionalGeneration": "vlm_models.qwen2_vl.model:Qwen2VLForConditionalGeneration",
     "HunYuanVLForConditionalGeneration": "vlm_models.hunyuan_vl.model:HunYuanVLForConditionalGeneration",
 }
-# Their model code is vLLM's own, so they are registered where this vLLM has it.
+# Their model code is vLLM's own, so they are registered where this vLLM has it (HunyuanOCR's from 0.12 on, and no more
+# in 0.32).
 INPUTS_ONLY = frozenset(("Qwen2VLForConditionalGeneration", "HunYuanVLForConditionalGeneration"))
 
 

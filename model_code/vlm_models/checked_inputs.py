@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from transformers import BatchFeature
 from vllm.multimodal.parse import ImageSize
 
 from .pixel_limits import MAX_ASPECT_RATIO, PixelLimits, most_blocks
+from .vllm_names import MediaProcessor
 
 
 class BoundedInfo:
@@ -59,17 +59,12 @@ class BoundedInfo:
         return ImageSize(width=side, height=side)
 
 
-class CountedPlaces:
-    """Mixin for vLLM's multimodal processor: it expands placeholders itself, and counts them before."""
-
-    info: Any
+class CountedPlaces(MediaProcessor):
+    """Mixin for vLLM's multimodal processor: vLLM expands placeholders, which are counted before."""
 
     def places(self) -> Mapping[str, int]:
         """Modality -> token id that stands for one item in a prompt."""
         raise NotImplementedError
-
-    def _hf_processor_applies_updates(self, *_: Any, **__: Any) -> bool:
-        return False
 
     def _apply_prompt_updates(self, token_ids: list[int], mm_prompt_updates: Mapping[str, Any]) -> Any:
         for modality, token in self.places().items():
@@ -84,17 +79,17 @@ class CountedPlaces:
 
 
 def features_of(
-    tokens: Mapping[str, Any], items: Mapping[str, Sequence[Any]], process: Mapping[str, Callable[[Any], Mapping]]
-) -> BatchFeature:
-    """What a prompt's tokens and its items make: of each modality the items, and what processes one of them into
-    tensors by name; tensors of one name stand one after the other. A ValueError says which item it is about."""
+    items: Mapping[str, Sequence[Any]], process: Mapping[str, Callable[[Any], Mapping]]
+) -> dict[str, torch.Tensor]:
+    """What a prompt's items make: of each modality the items, and what processes one of them into tensors by name;
+    tensors of one name stand one after the other. A ValueError says which item it is about."""
     made = []
     for modality, those in items.items():
         for index, item in enumerate(those):
             with named(modality, index, len(those)):
                 made.append(process[modality](item))
     names = dict.fromkeys(name for one in made for name in one)
-    return BatchFeature({**tokens, **{name: torch.cat([one[name] for one in made if name in one]) for name in names}})
+    return {name: torch.cat([one[name] for one in made if name in one]) for name in names}
 
 
 class named:

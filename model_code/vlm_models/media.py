@@ -112,7 +112,7 @@ def decode_base64(text: str, key: str) -> bytes:
 
 def register_media_connector() -> None:
     """Make :class:`DataUrlConnector` the server's connector, unless VLLM_MEDIA_CONNECTOR names another."""
-    from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
+    from .vllm_names import MEDIA_CONNECTOR_REGISTRY
 
     MEDIA_CONNECTOR_REGISTRY.register(CONNECTOR)(DataUrlConnector)
     os.environ.setdefault("VLLM_MEDIA_CONNECTOR", CONNECTOR)

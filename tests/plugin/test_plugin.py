@@ -15,13 +15,14 @@ import jinja2
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from PIL import Image
-from transformers import AutoConfig, AutoImageProcessor, AutoProcessor
+from transformers import AutoConfig, AutoImageProcessor
+from vllm.transformers_utils.processor import get_processor
 
 import vlm_models
 from tests.plugin.checkpoints import name_remote_code
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor
-from vlm_models.paddleocr_vl.processing import image_processor_values
+from vlm_models.paddleocr_vl.processing import PaddleOCRVLProcessor, image_processor_values
 
 PUBLISHED = {
     "architectures": ["PaddleOCRVLForConditionalGeneration"],
@@ -63,7 +64,9 @@ def test_module_names_do_not_meet_vllms():
 def test_our_class_goes_before_vllms():
     from vllm import ModelRegistry
 
-    absent = vlm_models.MODELS.keys() - ModelRegistry.models.keys()
+    from vlm_models.registry import is_known
+
+    absent = {architecture for architecture in vlm_models.MODELS if not is_known(architecture)}
     assert absent <= {"HunYuanVLForConditionalGeneration"}, "vLLM 0.11.1 has no such model, and the launcher says so"
     for architecture, target in vlm_models.MODELS.items():
         if architecture in absent:
@@ -117,7 +120,8 @@ def test_processors_of_a_checkpoint_that_names_remote_code(demo_weights, tmp_pat
     directory = tmp_path / "PaddleOCR-VL"
     shutil.copytree(demo_weights, directory, ignore=shutil.ignore_patterns("*.safetensors"))
     name_remote_code(directory)
-    processor = AutoProcessor.from_pretrained(directory, trust_remote_code=False)
+    # As vLLM asks for it. AutoProcessor would take transformers' own class of that name, where it has one (5.0 on).
+    processor = get_processor(str(directory), processor_cls=PaddleOCRVLProcessor)
     assert type(processor).__module__ == "vlm_models.paddleocr_vl.processing"
     assert type(processor.image_processor) is PaddleOCRVLImageProcessor
     assert AutoImageProcessor.from_pretrained(directory, trust_remote_code=False) is not None

@@ -8,7 +8,6 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from transformers import BatchFeature
 from vllm.model_executor.models.hunyuan_vision import (
     HunYuanVLDummyInputsBuilder,
     HunYuanVLMultiModalProcessor,
@@ -92,13 +91,9 @@ class BoundedHunYuanVLProcessor(CountedPlaces, HunYuanVLMultiModalProcessor):
             raise ValueError(f"the prompt begins {starts} images, and the request has {images}")
         return super()._apply_prompt_updates(token_ids, mm_prompt_updates)
 
-    def _call_hf_processor(
-        self, prompt: str, mm_data: Mapping[str, Any], mm_kwargs: Mapping[str, Any], tok_kwargs: Mapping[str, Any]
-    ) -> BatchFeature:
-        tokenizer: Any = self.info.get_tokenizer()
-        processor = image_processor(self.info.ctx.model_config.model, self.info.limits(mm_kwargs))
+    def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        processor = image_processor(self.info.ctx.model_config.model, self.info.limits(options))
         return features_of(
-            tokenizer(prompt, return_tensors="pt", **tok_kwargs),
-            {"image": mm_data.get("images", ())},
+            {"image": media.get("images", ())},
             {"image": lambda image: processor(images=image, return_tensors="pt")},
         )

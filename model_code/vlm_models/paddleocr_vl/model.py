@@ -16,7 +16,7 @@ from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.sequence import IntermediateTensors
 
-from ..host_fields import keeps_on_host
+from ..vllm_names import keeps_on_host
 from .config import PaddleOCRVLConfig
 from .language import build_language_model
 from .multimodal import PaddleOCRVLDummyInputsBuilder, PaddleOCRVLMultiModalProcessor, PaddleOCRVLProcessingInfo
@@ -123,7 +123,7 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
 
 
 def as_grids(grids: Any) -> list[Grid]:
-    """(1, rows, columns) of each image, from [images, 3] or a list of [3]; on the host, see host_fields."""
+    """(1, rows, columns) of each image, from [images, 3] or a list of [3]; on the host, see vllm_names."""
     if isinstance(grids, Tensor):
         grids = grids.view(-1, 3)
     sizes = grids.tolist() if isinstance(grids, Tensor) else grids

@@ -18,12 +18,11 @@ from transformers import BatchFeature
 from vllm.multimodal.inputs import MultiModalFieldConfig
 from vllm.multimodal.parse import ImageSize
 from vllm.multimodal.processing import BaseMultiModalProcessor, BaseProcessingInfo, PromptReplacement
-from vllm.multimodal.profiling import BaseDummyInputsBuilder
 
 from ..checked_inputs import named
-from ..host_fields import batched_on_host
 from ..images import to_rgb
 from ..pixel_limits import PixelLimits, most_blocks
+from ..vllm_names import BaseDummyInputsBuilder, MediaProcessor, batched_on_host
 from .processing import IMAGE_TOKEN, PaddleOCRVLProcessor
 
 # Largest image that any request may ask for, unless the server's --mm-processor-kwargs say otherwise
@@ -75,22 +74,14 @@ class PaddleOCRVLDummyInputsBuilder(BaseDummyInputsBuilder[PaddleOCRVLProcessing
         return {"image": images}
 
 
-class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessingInfo]):
+class PaddleOCRVLMultiModalProcessor(MediaProcessor, BaseMultiModalProcessor[PaddleOCRVLProcessingInfo]):
     """Runs the image processor and puts each image's tokens into the prompt."""
 
-    def _call_hf_processor(
-        self,
-        prompt: str,
-        mm_data: Mapping[str, Any],
-        mm_kwargs: Mapping[str, Any],
-        tok_kwargs: Mapping[str, Any],
-    ) -> BatchFeature:
-        tokenizer: Any = self.info.get_tokenizer()
-        features = dict(tokenizer(prompt, return_tensors="pt", **tok_kwargs))
-        images = mm_data.get("images", ())
+    def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        images = media.get("images", ())
         if len(images) == 0:
-            return BatchFeature(features)
-        limits = self.info.limits(mm_kwargs)
+            return {}
+        limits = self.info.limits(options)
         processor = self.info.get_hf_processor().image_processor
         parts, grids = [], []
         dtype = self.info.ctx.model_config.dtype
@@ -100,12 +91,10 @@ class PaddleOCRVLMultiModalProcessor(BaseMultiModalProcessor[PaddleOCRVLProcessi
                 values, grid = processor.patches(to_rgb(as_pil(image)), limits, dtype)
             parts.append(values)
             grids.append(grid)
-        features["pixel_values"] = parts[0] if len(parts) == 1 else torch.cat(parts)
-        features["image_grid_thw"] = torch.tensor(grids, dtype=torch.int64)
-        return BatchFeature(features)
-
-    def _hf_processor_applies_updates(self, *_: Any, **__: Any) -> bool:
-        return False
+        return {
+            "pixel_values": parts[0] if len(parts) == 1 else torch.cat(parts),
+            "image_grid_thw": torch.tensor(grids, dtype=torch.int64),
+        }
 
     def _get_mm_fields_config(
         self, hf_inputs: BatchFeature, hf_processor_mm_kwargs: Mapping[str, Any]

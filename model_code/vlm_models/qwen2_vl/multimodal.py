@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from transformers import BatchFeature
-from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 from vllm.model_executor.models.qwen2_vl import (
     Qwen2VLDummyInputsBuilder,
@@ -19,6 +17,7 @@ from vllm.model_executor.models.qwen2_vl import (
 )
 
 from ..checked_inputs import BoundedInfo, CountedPlaces, features_of
+from ..vllm_names import Qwen2VLImageProcessorFast
 from .frame_pixels import FRAME_FACTOR, TOTAL_PIXELS, frame_pixels
 
 FACTOR = 28  # pixels per side of the block that becomes one token
@@ -86,22 +85,18 @@ class BoundedQwen2VLProcessor(CountedPlaces, Qwen2VLMultiModalProcessor):
         config = self.info.get_hf_config()
         return {"image": config.image_token_id, "video": config.video_token_id}
 
-    def _call_hf_processor(
-        self, prompt: str, mm_data: Mapping[str, Any], mm_kwargs: Mapping[str, Any], tok_kwargs: Mapping[str, Any]
-    ) -> BatchFeature:
-        tokenizer: Any = self.info.get_tokenizer()
-        limits = self.info.limits(mm_kwargs)
+    def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        limits = self.info.limits(options)
         images, videos = processors(self.info.ctx.model_config.model)
 
         def process_image(image: Any) -> Mapping[str, torch.Tensor]:
             return images(image, min_pixels=limits.min_pixels, max_pixels=limits.max_pixels, return_tensors="pt")
 
         def process_video(clip: Any) -> Mapping[str, torch.Tensor]:
-            size = self.info.video_size(mm_kwargs, len(clip))
+            size = self.info.video_size(options, len(clip))
             return videos(clip, size=size, do_sample_frames=False, return_tensors="pt")
 
         return features_of(
-            tokenizer(prompt, return_tensors="pt", **tok_kwargs),
-            {"image": mm_data.get("images", ()), "video": mm_data.get("videos", ())},
+            {"image": media.get("images", ()), "video": media.get("videos", ())},
             {"image": process_image, "video": process_video},
         )

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What vLLM's versions, and the transformers that comes with each, call by different names: the only place that knows.
+
+What: classes that moved, a method with two forms, and the place that says which inputs stay on the host.
+Why: one plugin serves every stack (config/stacks), and the newest vLLM is tried beside them (tests/newest).
+How: by asking for the thing itself, the newer name first; never by a version's number.
+When it can go: each entry names the last stack that needs it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from transformers import BatchFeature
+from vllm.multimodal.inputs import MultiModalFieldConfig
+from vllm.multimodal.processing import BaseMultiModalProcessor
+
+try:
+    from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
+except ImportError:  # to 0.13.0
+    from vllm.multimodal.profiling import BaseDummyInputsBuilder
+try:
+    from vllm.multimodal.media import MEDIA_CONNECTOR_REGISTRY
+except ImportError:  # to 0.13.0
+    from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
+try:  # transformers 4 has both, and the plain name is its slow one.
+    from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
+except ImportError:  # transformers 4, so to 0.13.0
+    from transformers.models.qwen2_vl.image_processing_qwen2_vl import (
+        Qwen2VLImageProcessor as Qwen2VLImageProcessorFast,
+    )
+
+__all__ = [
+    "MEDIA_CONNECTOR_REGISTRY",
+    "BaseDummyInputsBuilder",
+    "MediaProcessor",
+    "Qwen2VLImageProcessorFast",
+    "batched_on_host",
+    "keeps_on_host",
+]
+
+Model = TypeVar("Model", bound=type)
+# 0.11.1 reads attributes of the model's class; later versions read an argument of the field and refuse the attributes.
+BY_FIELD = "keep_on_cpu" in inspect.signature(MultiModalFieldConfig.batched).parameters
+PROCESSES = inspect.signature(BaseMultiModalProcessor._call_hf_processor)
+
+
+def batched_on_host(modality: str) -> MultiModalFieldConfig:
+    """A field with one entry for each item, whose tensor the model gets on the CPU: the tower's sizes decide how it
+    runs, and on a device each of them would be a synchronisation."""
+    options: dict[str, Any] = {"keep_on_cpu": True} if BY_FIELD else {}
+    return MultiModalFieldConfig.batched(modality, **options)
+
+
+def keeps_on_host(*fields: str) -> Callable[[Model], Model]:
+    """Class decorator: name such fields by attributes of the model, where the fields cannot say it themselves."""
+
+    def decorate(model: Model) -> Model:
+        if not BY_FIELD:
+            setattr(model, "merge_by_field_config", True)  # noqa: B010  (later versions have no such attribute)
+            setattr(model, "multimodal_cpu_fields", frozenset(fields))  # noqa: B010
+        return model
+
+    return decorate
+
+
+class MediaProcessor:
+    """Mixin for vLLM's multimodal processor: a request's images and videos become features, and vLLM expands the places
+    in its prompt.
+
+    To 0.23.0 vLLM hands over the prompt too and wants its tokens; later versions tokenise before.
+    """
+
+    info: Any
+
+    def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Features by name of ``media`` ("images", "videos"; a modality without items may be missing). ``options`` are
+        the request's `mm_processor_kwargs`. Raises ValueError."""
+        raise NotImplementedError
+
+    def _call_hf_processor(self, *words: Any, **named: Any) -> BatchFeature:
+        asked = PROCESSES.bind(self, *words, **named).arguments
+        if "prompt" not in asked:
+            return BatchFeature(self.media_features(asked["hf_data"], asked["hf_kwargs"]))
+        tokens = self.info.get_tokenizer()(asked["prompt"], return_tensors="pt", **asked["tok_kwargs"])
+        return BatchFeature({**tokens, **self.media_features(asked["mm_data"], asked["mm_kwargs"])})
+
+    # Asked to 0.23.0; later versions never expand places by transformers' processors.
+    def _hf_processor_applies_updates(self, *_: Any, **__: Any) -> bool:
+        return False
