@@ -50,7 +50,7 @@ def test_functions_are_shared_out_among_the_libraries(tmp_path: Path, monkeypatc
     (tmp_path / "torch/version.py").write_text("cuda: Optional[str] = '12.8'\n")
     written = cuda.write(tmp_path)
     assert written == [name for name, _, _ in cuda.wanted(tmp_path / "torch")]
-    folder = tmp_path / "nvidia/cublas/lib"
+    folder = tmp_path / "nvidia/nccl/lib"
     assert sorted(path.name for path in folder.iterdir()) == sorted(written)
     # A file of the installer's cache, of which the environment has a link, is not written to.
     cached = tmp_path / "cached"
@@ -90,8 +90,9 @@ def test_an_environment_for_a_gpu_has_the_whole_lock(tmp_path: Path, monkeypatch
     assert locked(environment) == environment.lock.read_text() and "nvidia-cudnn" in locked(environment)
 
 
-def test_nvidias_own_libraries_are_not_removed(tmp_path: Path):
-    library = tmp_path / "nvidia/cublas/lib/libcublas.so.12"
+@pytest.mark.parametrize("folder", [cuda.FOLDER, cuda.FORMER])
+def test_nvidias_own_libraries_are_not_removed(tmp_path: Path, folder: Path):
+    library = tmp_path / folder / "libcublas.so.12"
     library.parent.mkdir(parents=True)
     library.touch()
     (tmp_path / "nvidia_cublas_cu12-12.8.4.1.dist-info").mkdir()

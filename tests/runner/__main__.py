@@ -65,7 +65,7 @@ def choose(words: list[str]) -> Choice:
         return Choice([GROUPS[name] for name in UNIT], ["-m", "unit", *options], "unit")
     if not asked:
         return Choice([GROUPS[name] for name in DEFAULT], ["-m", "not long", *options], "not long")
-    chosen = [group for name, group in GROUPS.items() if name in asked or "all" in asked]
+    chosen = [group for name, group in GROUPS.items() if name in asked or ("all" in asked and not group.on_demand)]
     return Choice(chosen, options)
 
 

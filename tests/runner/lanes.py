@@ -96,7 +96,7 @@ class Lanes:
             began = time.monotonic()
             status, report = self._call(group, "first")
             counts = self.tally.add(group.name, status, report)
-            if status == 1 and counts.failed <= AGAIN:
+            if status == 1 and counts.failed <= AGAIN and not group.on_demand:
                 self._again.append(group)
             say(f"=== {group.name}: {counts}, {time.monotonic() - began:.0f} s")
             if status and not self._live:

