@@ -11,26 +11,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformers import BatchFeature
 from vllm.multimodal.inputs import MultiModalFieldConfig
 from vllm.multimodal.processing import BaseMultiModalProcessor
 
-try:
-    from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
-except ImportError:  # to 0.13.0
-    from vllm.multimodal.profiling import BaseDummyInputsBuilder
-try:
-    from vllm.multimodal.media import MEDIA_CONNECTOR_REGISTRY
-except ImportError:  # to 0.13.0
-    from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
-try:  # transformers 4 has both, and the plain name is its slow one.
+if TYPE_CHECKING:  # the names of the locked stacks
     from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
-except ImportError:  # transformers 4, so to 0.13.0
-    from transformers.models.qwen2_vl.image_processing_qwen2_vl import (
-        Qwen2VLImageProcessor as Qwen2VLImageProcessorFast,
-    )
+    from vllm.multimodal.profiling import BaseDummyInputsBuilder
+    from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
+else:
+    try:
+        from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
+    except ImportError:  # to 0.13.0
+        from vllm.multimodal.profiling import BaseDummyInputsBuilder
+    try:
+        from vllm.multimodal.media import MEDIA_CONNECTOR_REGISTRY
+    except ImportError:  # to 0.13.0
+        from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
+    try:  # transformers 4, so to 0.13.0, has both, and the plain name is its slow one.
+        from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
+    except ImportError:
+        from transformers.models.qwen2_vl.image_processing_qwen2_vl import (
+            Qwen2VLImageProcessor as Qwen2VLImageProcessorFast,
+        )
 
 __all__ = [
     "MEDIA_CONNECTOR_REGISTRY",
@@ -83,7 +88,7 @@ class MediaProcessor:
     def _call_hf_processor(self, *words: Any, **named: Any) -> BatchFeature:
         asked = PROCESSES.bind(self, *words, **named).arguments
         if "prompt" not in asked:
-            return BatchFeature(self.media_features(asked["hf_data"], asked["hf_kwargs"]))
+            return BatchFeature(dict(self.media_features(asked["hf_data"], asked["hf_kwargs"])))
         tokens = self.info.get_tokenizer()(asked["prompt"], return_tensors="pt", **asked["tok_kwargs"])
         return BatchFeature({**tokens, **self.media_features(asked["mm_data"], asked["mm_kwargs"])})
 
