@@ -50,7 +50,8 @@ class DataUrlConnector:
             room.give_back_with(image, image.width * image.height)
         return image
 
-    def fetch_video(self, video_url: str, *, image_mode: str = "RGB") -> Video:
+    # Newer versions of vLLM say more (0.23.0: `video_processor`), of which nothing is needed here.
+    def fetch_video(self, video_url: str, **_: Any) -> Video:
         """Frames and metadata of a data URL: of a video file, or of `video/jpeg` with frames between commas.
 
         Raises ValueError naming what is wrong with it.
@@ -61,7 +62,7 @@ class DataUrlConnector:
             return decode_frames(decode_frames_url(video_url), self.video_bounds)
         return decode_video(decode_data_url(video_url, "video_url"), self.video_bounds)
 
-    async def fetch_video_async(self, video_url: str, *, image_mode: str = "RGB") -> Video:
+    async def fetch_video_async(self, video_url: str, **_: Any) -> Video:
         return await asyncio.get_running_loop().run_in_executor(self._video_pool, self.fetch_video, video_url)
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
