@@ -56,7 +56,8 @@ def main(arguments: list[str]) -> int:
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
-            print(json.dumps({"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}))
+            limits = {"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}
+            print(json.dumps({**limits, "entry": None if weights.demo else weights.model.name}))
             return 0
         env = build_environment(settings, serving, weights, os.environ)
         family = serving.models[weights.model.name].family

@@ -50,7 +50,8 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
     """`command`, with fewer blocks of cache where a replica's share of the die does not hold those that it names.
 
     `total` are the bytes of the die, None where npu-smi does not say them: the command then stays. vllm-ascend takes
-    all that is used on the die for its own, so gpu-memory-utilization holds for all replicas together.
+    all that is used on the die for its own, so gpu-memory-utilization holds for all replicas together, and for the
+    layout server.
 
     Raises UsageError, with the arithmetic, where the last replica would find no room for one request of the greatest
     length.
@@ -63,14 +64,21 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
     block = tokens * token_bytes(weights.path / "config.json")
     least = math.ceil(length / tokens) * block
     own = sum(file.stat().st_size for file in weights.path.glob("*.safetensors")) + BESIDES
-    if replicas * (own + least) > share * total:
-        most = int(share * total // (own + least))
+    room = (share - settings.layout_share) * total
+    if replicas * (own + least) > room:
+        most = int(room // (own + least)) if room > 0 else 0
         raise UsageError(
             f"VLM_REPLICAS_PER_DIE is {replicas}: each of {weights.model.name} takes {own / GB:.1f} GB and at least "
             f"{least / GB:.1f} GB of cache, for {length} tokens, {replicas * (own + least) / GB:.1f} GB together, but "
-            f"{share:g} of the die's {total / GB:.1f} GB are {share * total / GB:.1f}; expected "
+            f"{share:g} of the die's {total / GB:.1f} GB are {share * total / GB:.1f}"
+            + (
+                f", {settings.layout_share * total / GB:.1f} of them the layout server's"
+                if settings.layout_share
+                else ""
+            )
+            + "; expected "
             + (f"at most {most}" if most else "a larger die, a smaller model or a smaller --max-model-len (VLM_ARGS)")
         )
     wanted = int(number(command, BLOCKS, 0))
-    fitting = int((share * total / replicas - own) // block) if block else wanted
+    fitting = int((room / replicas - own) // block) if block else wanted
     return [*command, BLOCKS, str(fitting)] if fitting < wanted else list(command)

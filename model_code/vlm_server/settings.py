@@ -34,7 +34,8 @@ class Settings:
 
     `product` is what the image was built for, None on CPU; `graph_mode` is a value of GRAPH_MODES, None for the stack's
     own choice; `arguments` are further words for `vllm serve`; `replicas_per_die` is how many servers share a die's
-    memory; `traces_to` is the collector's address for traces, empty without one.
+    memory, and `layout_share` the part of it that the layout server beside them may take; `traces_to` is the
+    collector's address for traces, empty without one.
     """
 
     weights: WeightSettings
@@ -46,14 +47,15 @@ class Settings:
     memory_utilization: float | None = None
     graph_mode: str | None = None
     replicas_per_die: int = 1
+    layout_share: float = 0.0
     arguments: tuple[str, ...] = ()
     traces_to: str = ""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, SOC_VERSION (the image's), VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER,
-        VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE, OTEL_EXPORTER_OTLP_ENDPOINT and VLM_ARGS, and
-        check the variables of the vision tower and of requests; empty means unset.
+        VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE, OTEL_EXPORTER_OTLP_ENDPOINT, VLM_ARGS and what
+        `layout_share` reads, and check the variables of the vision tower and of requests; empty means unset.
 
         Raises UsageError naming the variable, its value and what was expected.
         """
@@ -108,7 +110,20 @@ class Settings:
             memory_utilization=utilization,
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
             replicas_per_die=declared_settings.whole(env, "VLM_REPLICAS_PER_DIE"),
+            layout_share=layout_share(env),
             arguments=arguments,
             traces_to=f"{collector.rstrip('/')}/v1/traces" if collector else "",
             state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )
+
+
+def layout_share(env: Mapping[str, str]) -> float:
+    """LAYOUT_MEMORY_SHARE where the layout server runs on a die that replicas use, else 0. In a container VLM_REPLICAS
+    counts all replicas. Raises WrongValue."""
+    kind, _, number = declared_settings.text(env, "LAYOUT_DEVICE").partition(":")
+    if not declared_settings.flag(env, "LAYOUT_SERVER") or kind == "cpu":
+        return 0.0
+    used = declared_settings.whole(env, "VLM_REPLICAS") // declared_settings.whole(env, "VLM_REPLICAS_PER_DIE")
+    if env.get("VLM_REPLICAS") and int(number or 0) >= max(1, used):
+        return 0.0
+    return declared_settings.number(env, "LAYOUT_MEMORY_SHARE")

@@ -75,6 +75,15 @@ def served_for(env: Mapping[str, str]) -> float:
         return 0.0
 
 
+def longest_wait(env: Mapping[str, str], index: int) -> int:
+    """Seconds after the container's start until which a replica waits for the one before it. The first one of a die has
+    its turn by the die: the dies load side by side, however many replicas share one."""
+    place = replicas.place(env, index)
+    if place == replicas.place(env, index - 1):
+        return SHARED_DIE_TURN_SECONDS * index
+    return TURN_SECONDS * place
+
+
 def wait_for_turn(index: int) -> None:
     """Wait until the replica before this one answers, but no longer than its turn takes: it may be broken.
 
@@ -83,9 +92,7 @@ def wait_for_turn(index: int) -> None:
     """
     if index and not halves.serves(os.environ, index - 1):
         return
-    shares = replicas.place(os.environ, index) == replicas.place(os.environ, index - 1)
-    turn = SHARED_DIE_TURN_SECONDS if shares else TURN_SECONDS
-    deadline = time.monotonic() + turn * index - served_for(os.environ)
+    deadline = time.monotonic() + longest_wait(os.environ, index) - served_for(os.environ)
     while index and time.monotonic() < deadline:
         if probe(f"http://127.0.0.1:{replicas.port(os.environ, index - 1)}/health", timeout=2).healthy:
             return

@@ -27,7 +27,7 @@ def per_die(env: Mapping[str, str]) -> int:
 
 def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
     """How many replicas to run: VLM_REPLICAS_PER_DIE times VLM_REPLICAS, which is by default the number of dies on
-    Ascend and 1 on CPU.
+    Ascend and 1 on CPU. Where NPU_MISSING names dies, those that are there are enough.
 
     Raises UsageError.
     """
@@ -35,8 +35,12 @@ def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
     if env.get("HARDWARE") == "ascend":
         present = len(dies(devices))
         if not present:
-            raise UsageError("no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info)")
-        if not env.get("VLM_REPLICAS"):
+            raise UsageError(
+                "no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info); in Kubernetes the "
+                "device plugin brings them (docs/kubernetes.md, Ascend)"
+            )
+        # Dies that scripts/select_npus.sh left out cost their own replicas only.
+        if not env.get("VLM_REPLICAS") or (env.get("NPU_MISSING") and wanted > present):
             wanted = present
         if wanted > present:
             raise UsageError(

@@ -10,7 +10,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from container import cores, replicas, status, supervisord
 from container.device_check import check_device
@@ -59,9 +61,20 @@ def main() -> int:
         return checked.returncode
     status.write(env)
     found = json.loads(checked.stdout)
-    # The watchdog asks for the model by its name.
-    own = {"VLM_MODEL_NAME": env.get("VLM_MODEL_NAME") or found["model"]}
-    supervisord.become({**env, **own, "VLM_MAX_NUM_SEQS": str(found["max_num_seqs"])})
+    supervisord.become({**env, **settled(env, found)})
+
+
+def settled(env: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
+    """What holds for all programs until the container ends, of the launcher's answer `found`.
+
+    Where VLM_MODEL is unset, the model is settled too: a replica that starts again would else take weights that were
+    fetched meanwhile, and answer 404 to calls for the others' model. The watchdog asks for it by its name.
+    """
+    own = {
+        "VLM_MODEL_NAME": env.get("VLM_MODEL_NAME") or found["model"],
+        "VLM_MAX_NUM_SEQS": str(found["max_num_seqs"]),
+    }
+    return own if env.get("VLM_MODEL") or not found["entry"] else {**own, "VLM_MODEL": found["entry"]}
 
 
 if __name__ == "__main__":

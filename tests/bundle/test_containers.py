@@ -46,6 +46,14 @@ def test_one_replica_for_each_die(tmp_path: Path):
     )
 
 
+def test_a_die_that_was_left_out_costs_its_replicas_only(tmp_path: Path):
+    """VLM_REPLICAS may name all dies of the node; scripts/select_npus.sh left one out."""
+    dev = devices(tmp_path, 0, 2)
+    env = {"HARDWARE": "ascend", "VLM_REPLICAS": "3", "NPU_MISSING": "1"}
+    assert replicas.count(env, dev) == 2 and replicas.count({**env, "VLM_REPLICAS_PER_DIE": "2"}, dev) == 4
+    assert replicas.count({**env, "VLM_REPLICAS": "1"}, dev) == 1
+
+
 @pytest.mark.parametrize(
     ("env", "dies", "message"),
     [

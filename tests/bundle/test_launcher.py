@@ -21,7 +21,7 @@ from tool_errors import UsageError
 from vlm_server import mode_check
 from vlm_server.__main__ import main
 from vlm_server.command import build_command, build_environment, flags, last_value, max_num_seqs
-from vlm_server.die_memory import fit_to_die
+from vlm_server.die_memory import BESIDES, fit_to_die
 from vlm_server.host import Host
 from vlm_server.mode_check import modes
 from vlm_server.serving import Serving, check_graphs
@@ -264,6 +264,44 @@ def test_the_launcher_asks_for_the_die(
     assert last_value(shlex.split(capsys.readouterr().out), "--num-gpu-blocks-override") == "1811"
     monkeypatch.setattr(npu_smi, "least_memory", lambda: 8192 << 20)
     assert main(["--check"]) == 2 and "expected a larger die" in capsys.readouterr().err
+
+
+def test_the_check_names_the_entry_that_the_container_settles_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    for name, text in {"HARDWARE": "cpu", "MODELS_DIR": str(tmp_path), "VLM_MODEL": ""}.items():
+        monkeypatch.setenv(name, text)
+    assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["entry"] == "PaddleOCR-VL"
+    monkeypatch.setenv("MODELS_DIR", str(ROOT / "models"))
+    assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["entry"] is None, "the demo weights"
+
+
+@pytest.mark.parametrize(
+    ("device", "replicas", "taken"),
+    [("npu", "5", True), ("npu:0", "", True), ("npu:1", "5", False), ("cpu", "5", False)],
+)
+def test_the_layout_server_on_a_die_takes_of_the_replicas_share(
+    tmp_path: Path, device: str, replicas: str, taken: bool
+):
+    """vllm-ascend takes for its own what the layout server uses: the last of five replicas on 32 GB found no room for a
+    request."""
+    alone = last_value(on_die(tmp_path, "PaddleOCR-VL", GIB_32, 5), "--num-gpu-blocks-override")
+    env = {"LAYOUT_SERVER": "1", "LAYOUT_DEVICE": device, "VLM_REPLICAS_PER_DIE": "5", "VLM_REPLICAS": replicas}
+
+    def fitted(**more: str) -> str | None:
+        chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL="PaddleOCR-VL", **env, **more)
+        command = build_command(chosen, SERVING, resolve(chosen), [])
+        return last_value(fit_to_die(chosen, command, resolve(chosen), GIB_32), "--num-gpu-blocks-override")
+
+    if not taken:
+        assert fitted() == alone
+        return
+    blocks = int(fitted() or 0)
+    held = 5 * (1_900_000_000 + BESIDES + blocks * 128 * 18 * 2 * 128 * 2 * 2)
+    assert 0 < blocks < int(alone or 0) and held + 0.06 * GIB_32 <= 0.8 * GIB_32
+    with pytest.raises(UsageError, match=r"are 27\.5, 6\.9 of them the layout server's; expected at most 4"):
+        fitted(LAYOUT_MEMORY_SHARE="0.2")
 
 
 def test_a_chip_that_no_stack_serves_is_refused(tmp_path: Path):

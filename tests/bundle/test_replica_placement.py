@@ -294,3 +294,12 @@ def test_a_replica_waits_for_its_turn_once(monkeypatch: pytest.MonkeyPatch, tmp_
     clock[0] = 0.0
     replica.wait_for_turn(1)
     assert clock[0] == 0.0
+
+
+@pytest.mark.parametrize("per_die", [1, 2, 4])
+def test_dies_load_side_by_side_whatever_they_hold(per_die: int):
+    """The first replica of the last of 16 dies waits for a quarter of an hour at most, so that all are up within the
+    half hour that status.sh, upgrade.sh and the acceptance wait for."""
+    env = {"VLM_REPLICAS_PER_DIE": str(per_die)}
+    firsts = [replica.longest_wait(env, die * per_die) for die in range(16)]
+    assert firsts == [replica.TURN_SECONDS * die for die in range(16)]

@@ -42,6 +42,15 @@ def test_supervisord_gets_every_variable_that_its_files_name(
     assert {link.stem for link in (tmp_path / "logs").iterdir() if str(link.readlink()) == "/dev/stdout"} == logs
 
 
+def test_the_model_is_settled_until_the_container_ends():
+    """A replica that starts again takes no weights that came meanwhile: calls for the others' model would get 404."""
+    found = {"model": "PaddleOCR-VL-0.9B", "entry": "PaddleOCR-VL", "max_num_seqs": 128}
+    own = {"VLM_MODEL_NAME": "PaddleOCR-VL-0.9B", "VLM_MAX_NUM_SEQS": "128"}
+    assert vlm.settled({}, found) == {**own, "VLM_MODEL": "PaddleOCR-VL"}
+    # Named by the operator, as a folder perhaps; or the demo's, which no name brings.
+    assert vlm.settled({"VLM_MODEL": "mine"}, found) == vlm.settled({}, {**found, "entry": None}) == own
+
+
 def test_a_server_that_ends_with_0_is_started_again():
     """vLLM's API server does when its engine has died; only status 2 means that trying again is useless."""
     for name in ("vlm", "parser"):
