@@ -66,6 +66,30 @@ def test_a_sick_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFixtur
     assert dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: not healthy" in capsys.readouterr().err
 
 
+def test_a_die_that_npu_smi_does_not_list_is_left_out(node: Path, capsys: pytest.CaptureFixture[str]):
+    """It fell off the bus, and its device file is still there."""
+    lines = SAMPLE.read_text().splitlines(keepends=True)
+    (node / "report.txt").write_text("".join(lines[:6] + lines[9:]))  # without the first die
+    path = dies.write_present("0-2", node)
+    assert (
+        dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: no line in npu-smi" in capsys.readouterr().err
+    )
+    # Cards that npu-smi numbers by their slots say nothing of device files.
+    (node / "report.txt").write_text("".join(lines[:6] + lines[9:]).replace("| 0     2  ", "| 0     7  "))
+    assert dies.dies_of(dies.write_present("0-2", node).read_text()) == [0, 1, 2]
+
+
+def test_without_numbers_the_dies_of_npu_ids_are_looked_at(node: Path, monkeypatch: pytest.MonkeyPatch):
+    """The others may be somebody else's, or those of vlm-next."""
+    assert dies.looked_at({}) == "a3" and dies.looked_at({"ATLAS": "a2", "NPU_IDS": ""}) == "a2"
+    assert dies.looked_at({"NPU_IDS": "0-7"}) == "0-7"
+    assert dies.looked_at({"NPU_IDS": "present"}) == "a3"
+    dies.write_present("0-2", node)
+    assert dies.looked_at({"NPU_IDS": "present"}) == "0-2", "as it was last written, at the next boot too"
+    (node / "dies/present.yaml").write_text(dies.fragment("a3", "present", [5]))
+    assert dies.looked_at({"NPU_IDS": "present", "ATLAS": "a2"}) == "a2"
+
+
 def test_with_all_dies_nothing_is_said_to_be_missing(node: Path):
     path = dies.write_present("0-2", node)
     assert "environment" not in service(path) and dies.dies_of(path.read_text()) == [0, 1, 2]

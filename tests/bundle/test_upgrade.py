@@ -7,13 +7,18 @@ engine, where both containers see the same core sets.
 
 from __future__ import annotations
 
+import functools
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bundle.compose import dies, images, upgrade
 from tests.support.paths import ROOT
 from tests.support.simulated_dies import SimulatedDies
+from tests.support.weights import make_weights
 from tool_errors import ServiceError, UsageError
 
 SAMPLES = ROOT / "tests/data/npu-smi"
@@ -21,15 +26,31 @@ IMAGE = images.vlm("a3", "0.11.1")
 FIRST, SECOND = list(range(8)), list(range(8, 16))
 
 
+def table(numbers: Iterable[int]) -> str:
+    """What `npu-smi info` prints for these dies of an A3, in the form of tests/data/npu-smi/a3.txt."""
+    lines = (SAMPLES / "a3.txt").read_text().splitlines(keepends=True)
+    rows = (
+        f"| {number // 2:<5} Ascend910           | OK            | 166.5       38                0    / 0       |\n"
+        f"| {number % 2:<5} {number:<19} | 0000:9D:00.0  | 0           0    / 0          3131 / 65536         |\n"
+        for number in numbers
+    )
+    return "".join((*lines[:6], *rows, lines[5]))
+
+
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedDies:
     found = SimulatedDies(tmp_path, monkeypatch, IMAGE)
-    (tmp_path / "info").write_text((SAMPLES / "a3.txt").read_text())
     (tmp_path / "share").write_text((SAMPLES / "share-off.txt").read_text())
     for name in ("NPU_IDS", "VLM_IMAGE", "ATLAS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(upgrade, "VALUES", {})
     monkeypatch.setattr(upgrade, "PAUSE_SECONDS", 0.01)
+    # A node with all device files; npu-smi lists each of the 16 dies in lines like the recorded ones.
+    (tmp_path / "dev").mkdir()
+    for number in range(16):
+        (tmp_path / f"dev/davinci{number}").touch()
+    monkeypatch.setattr(dies, "usable", functools.partial(dies.usable, root=tmp_path))
+    (tmp_path / "info").write_text(table(range(16)))
     found.build("sha256:new")
     return found
 
@@ -120,6 +141,49 @@ def test_back_makes_one_container_of_the_version_before(node: SimulatedDies):
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
 
 
+def test_back_leaves_out_a_die_that_is_gone(
+    node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    """The engine makes no container with its device file, and vlm-next is removed by then: nothing would serve."""
+    values = {"VLM_REPLICAS": "16"}
+    node.change(env=values)
+    monkeypatch.setattr(upgrade, "VALUES", values)
+    upgrade.start(5, pause=True)
+    (tmp_path / "dev/davinci12").unlink()
+    (tmp_path / "info").write_text(table(number for number in range(16) if number != 12))
+    fragments = set(dies.FOLDER.iterdir())
+    upgrade.back(5)
+    try:
+        assert node.dies == {"vlm": [number for number in range(16) if number != 12]}
+        said = capsys.readouterr().err
+        assert "die 12 is left out: no device file" in said and "Set NPU_IDS=0,1,2,3" in said
+        assert node.containers["vlm"]["replicas"] == ""
+    finally:
+        for path in set(dies.FOLDER.iterdir()) - fragments:
+            path.unlink()
+
+
+def test_both_containers_must_serve_one_model(node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The parser asks for one by name, and half of its calls would get 404. Where VLM_MODEL is unset, weights that were
+    fetched since vlm started are what a new container takes."""
+    make_weights(tmp_path / "models/PaddleOCR-VL")
+    values = {"MODELS_DIR": str(tmp_path / "models"), "VLM_MODEL": ""}
+    monkeypatch.setattr(upgrade, "VALUES", values)
+    running = node.containers
+    running["vlm"]["root"] = "/models/PaddleOCR-VL"
+    node.change(containers=running)
+    make_weights(tmp_path / "models/PaddleOCR-VL-1.5", "PaddleOCR-VL-1.5-0.9B")
+    with pytest.raises(
+        UsageError,
+        match=r"vlm serves PaddleOCR-VL, .* would serve PaddleOCR-VL-1.5.*Set VLM_MODEL=PaddleOCR-VL ",
+    ):
+        upgrade.start(5, pause=True)
+    assert node.containers == running
+    monkeypatch.setattr(upgrade, "VALUES", {**values, "VLM_MODEL": "PaddleOCR-VL"})
+    upgrade.start(5, pause=True)
+    assert set(node.dies) == {"vlm", "vlm-next"}
+
+
 def test_a_broken_version_leaves_the_first_half_serving(node: SimulatedDies):
     node.build("sha256:broken")
     with pytest.raises(ServiceError, match="vlm-next ended: error: this version is broken"):
@@ -161,3 +225,17 @@ def test_one_die_has_no_halves():
 @pytest.mark.parametrize("text", ["0", "0-7", "0,2,5", "4,5"])
 def test_ids_are_written_as_they_are_read(text: str):
     assert dies.parse_ids(dies.ids(dies.parse_ids(text))) == dies.parse_ids(text)
+
+
+@pytest.mark.parametrize("page", ["docs/run.md", "docs/zh-CN/run.md"])
+def test_nothing_is_left_on_the_dies_while_the_driver_is_replaced(page: str):
+    """Compose ends no container of a profile that is not named."""
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    with_driver = [one for one in services.values() if one.get("extends", {}).get("service") in ("vlm", "npu-exporter")]
+    profiles = {profile for one in with_driver for profile in one.get("profiles", ())}
+    (paragraph,) = [
+        text
+        for text in (ROOT / page).read_text().split("\n\n")
+        if "preflight.sh" in text and "compose" in text and " down`" in text
+    ]
+    assert profiles == {"upgrade", "npu-exporter"} == set(re.findall(r"--profile ([\w-]+)", paragraph))

@@ -24,8 +24,10 @@ PRESENT = "present"
 PROJECT = "paddleocr-vl"
 HOLDER = (
     '{{.Name}}|{{index .Config.Labels "com.docker.compose.project"}}'
-    "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}"
+    "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}\t{{json .Config.Env}}"
 )
+# How Ascend Docker Runtime is told a container's dies: `0,2-3`, or `Ascend910-0` as the device plugin writes it.
+VISIBLE = re.compile(r'"ASCEND_VISIBLE_DEVICES=([^"]*)"')
 SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
 # How device-share is turned on, and its risk: preflight and scripts/upgrade.sh print it.
 SHARE = (
@@ -68,7 +70,8 @@ def fragment(text: str, name: str = "", missing: Sequence[int] = ()) -> str:
     devices = "".join(f"      - /dev/{device}\n" for device in (*(f"davinci{number}" for number in numbers), *SHARED))
     said = f'      NPU_WANTED: "{text}"\n      NPU_MISSING: "{",".join(map(str, missing))}"\n' if missing else ""
     return (
-        f"# The device files of NPU_IDS={name or text}; written by scripts/select_npus.sh.\nservices:\n  vlm:\n"
+        f"# The device files of NPU_IDS={f'{name}, of {text}' if name else text}; written by scripts/select_npus.sh.\n"
+        "services:\n  vlm:\n"
         '    extends: {file: "../../stacks/${STACK:-0.11.1}.yaml", service: "vlm-${ATLAS:-a3}"}\n'
         + (f"    environment:\n{said}" if said else "")
         + f"    devices:\n{devices}"
@@ -114,7 +117,8 @@ def shared(wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.a
 
 
 def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
-    """Running containers of others than this bundle -> the dies whose device files they were given.
+    """Running containers of others than this bundle -> the dies that they were given: as device files, or by Ascend
+    Docker Runtime.
 
     `run` gives the output of a command, None where it fails. A privileged container may open every die and names none.
     """
@@ -122,22 +126,66 @@ def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
     text = run("docker", "inspect", "--format", HOLDER, *listed) if listed else ""
     found = {}
     for line in (text or "").splitlines():
-        name, project, *devices = line.split("|")
-        numbers = sorted(int(match[1]) for one in devices if (match := re.fullmatch(r"/dev/davinci(\d+)", one)))
+        given_files, _, environment = line.partition("\t")
+        name, project, *devices = given_files.split("|")
+        numbers = {int(match[1]) for one in devices if (match := re.fullmatch(r"/dev/davinci(\d+)", one))}
+        numbers |= visible(environment)
         if numbers and project != PROJECT:
-            found[name.lstrip("/")] = numbers
+            found[name.lstrip("/")] = sorted(numbers)
+    return found
+
+
+def visible(environment: str) -> set[int]:
+    """The dies that Ascend Docker Runtime gives to a container with this environment, a list in JSON."""
+    found: set[int] = set()
+    for part in (match[1] if (match := VISIBLE.search(environment)) else "").split(","):
+        if one := re.fullmatch(r"(?:Ascend\w*-)?(\d+)(?:-(\d+))?", part.strip()):
+            found |= set(range(int(one[1]), int(one[2] or one[1]) + 1))
     return found
 
 
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
-    not call it healthy."""
+    not list it, or does not call it healthy."""
     found = {number: "no device file" for number in wanted if not (root / f"dev/davinci{number}").exists()}
     answer = npu_smi.ask("info")
     if trouble := npu_smi.trouble(answer):
         say(f"WARNING: the dies' health is not known: {trouble[0]}; {trouble[1]}")
-    sick = {die.number for die in npu_smi.parse(answer.text).dies if not die.healthy}
+    report = npu_smi.parse(answer.text)
+    sick = {die.number for die in report.dies if not die.healthy}
+    found |= dict.fromkeys(unlisted(wanted, report, root), "no line in npu-smi info")
     return {**{number: "not healthy (npu-smi info)" for number in wanted if number in sick}, **found}
+
+
+def unlisted(wanted: Sequence[int], report: npu_smi.Report, root: Path = Path("/")) -> list[int]:
+    """Dies of `wanted` with a device file that npu-smi does not list, as when they fell off the bus. None where it
+    lists dies without a device file: its numbers of cards may be those of their slots."""
+    there = {number for die in report.dies if (root / f"dev/davinci{(number := die.number)}").exists()}
+    if len(there) < len(report.dies):
+        return []
+    return [number for number in wanted if number not in there and (root / f"dev/davinci{number}").exists()]
+
+
+def usable(wanted: Sequence[int], root: Path = Path("/")) -> list[int]:
+    """Those of `wanted` that can be used now; says which ones cannot. Raises DeviceError where none can."""
+    without = unusable(wanted, root)
+    if len(without) == len(wanted):
+        raise DeviceError(f"none of the dies {ids(wanted)} can be used: die {wanted[0]} has {without[wanted[0]]}")
+    for number, reason in without.items():
+        say(f"WARNING: die {number} is left out: {reason}")
+    return [number for number in wanted if number not in without]
+
+
+def looked_at(values: Mapping[str, str]) -> str:
+    """The dies that `present` is about where nobody names them: those of NPU_IDS, or those that it was last written
+    for; all of the server's otherwise. The others may be somebody else's."""
+    text = values.get("NPU_IDS") or ""
+    if text == PRESENT:
+        path = FOLDER / f"{PRESENT}.yaml"
+        head = path.read_text().partition("\n")[0] if path.is_file() else ""
+        written = re.search(rf"NPU_IDS={PRESENT}, of (\S+);", head)
+        text = written[1] if written and written[1] not in atlas.KEYS else ""
+    return text or chosen({**values, "NPU_IDS": ""})
 
 
 def write_present(text: str, root: Path = Path("/")) -> Path:
@@ -147,15 +195,12 @@ def write_present(text: str, root: Path = Path("/")) -> Path:
     DeviceError where no die can be used.
     """
     wanted = parse_ids(text)
-    without = unusable(wanted, root)
-    if len(without) == len(wanted):
-        raise DeviceError(f"none of the dies {text} can be used: die {wanted[0]} has {without[wanted[0]]}")
-    for number, reason in without.items():
-        say(f"WARNING: die {number} is left out: {reason}")
-    path, content = FOLDER / f"{PRESENT}.yaml", fragment(text, PRESENT, sorted(without))
+    there = usable(wanted, root)
+    missing = [number for number in wanted if number not in there]
+    path, content = FOLDER / f"{PRESENT}.yaml", fragment(text, PRESENT, missing)
     if not path.is_file() or path.read_text() != content:
         path.write_text(content)
-    say(f"{len(wanted) - len(without)} of {len(wanted)} dies in {shown(path)}; NPU_IDS={PRESENT} in .env uses them")
+    say(f"{len(there)} of {len(wanted)} dies in {shown(path)}; NPU_IDS={PRESENT} in .env uses them")
     return path
 
 
@@ -165,7 +210,7 @@ def main(words: list[str]) -> int:
         return 2
     try:
         if words[0] == PRESENT:
-            write_present(words[1] if words[1:] else chosen({**VALUES, "NPU_IDS": ""}))
+            write_present(words[1] if words[1:] else looked_at(VALUES))
         else:
             say(f"{shown(write(words[0]))} is there; set NPU_IDS={words[0]} in .env")
     except ToolError as error:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bundle import readiness
-from bundle.compose import dies, project
+from bundle.compose import dies, project, served_model
 from bundle.paths import VALUES
 from bundle.progress import say, step
 from tool_errors import FAILED, ServiceError, UsageError, run
@@ -179,6 +179,7 @@ def start(seconds: float, pause: bool) -> None:
         raise UsageError(f"{image} is not there; docker compose build, or scripts/offline_bundle.sh load")
     if image_of(rows) == answer.stdout.strip():
         raise UsageError(f"vlm runs {image} already; build or load another version first")
+    served_model.check(NOW, PYTHON, VALUES)
     mine = held(rows, NOW)
     if mine and not apart:
         check_pause(pause, mine)
@@ -240,10 +241,15 @@ def back(seconds: float) -> None:
     everything = sorted({*mine, *held(rows, NEXT)}) if NEXT in rows else configured() if mine else []
     remove_next()
     if everything != mine:
-        text = dies.ids(everything)
+        there = dies.usable(everything)
+        text = dies.ids(there)
         dies.write(text)
-        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. Make .env again as it was before start")
-        start_container(NOW, seconds, {"NPU_IDS": text, "VLM_IMAGE": own_image(rows[NOW]["ID"])})
+        env = "Make .env again as it was before start"
+        if there != everything:
+            env = f"Set NPU_IDS={text} and no VLM_REPLICAS in .env"
+        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. {env}")
+        own = {"NPU_IDS": text, "VLM_IMAGE": own_image(rows[NOW]["ID"])}
+        start_container(NOW, seconds, own if there == everything else {**own, "VLM_REPLICAS": ""})
         return
     take("all")
     say("vlm has all dies; those of the second half load (scripts/status.sh --wait-all)")
