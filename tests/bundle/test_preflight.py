@@ -152,6 +152,10 @@ def test_dies_without_kernels_have_no_remedy(tmp_path: Path):
         ("/stranger||/dev/davinci9", None),
         ("/web||", None),
         ("/paddleocr-vl-vlm-1|paddleocr-vl|/dev/davinci0", None),
+        # By Ascend Docker Runtime, as an operator or the device plugin writes it; the engine knows no device files.
+        ('/stranger|\t["A=1","ASCEND_VISIBLE_DEVICES=1-3,5"]', "the container stranger was given die 1"),
+        ('/stranger|\t["ASCEND_VISIBLE_DEVICES=Ascend910-0,Ascend910-9"]', "the container stranger was given die 0"),
+        ('/stranger|\t["ASCEND_VISIBLE_DEVICES=void"]', None),
     ],
 )
 def test_other_containers_on_our_dies_are_named(tmp_path: Path, line: str, found: str | None):
@@ -285,6 +289,14 @@ def test_a_machine_without_npu(tmp_path: Path):
             "WARN",
             "die 0 holds memory",
         ),
+        (lambda node: node.values.update({"VLM_REPLICAS": "3"}), "replicas", "FAIL", "VLM_REPLICAS is 3, and NPU_IDS"),
+        (
+            lambda node: node.values.update({"VLM_MEM_LIMIT": "11g"}),
+            "replicas",
+            "WARN",
+            "2 replicas, VLM_MEM_LIMIT 11g",
+        ),
+        (lambda node: node.values.update({"VLM_PIDS_LIMIT": "400"}), "replicas", "WARN", "VLM_PIDS_LIMIT 400"),
         (lambda node: node.occupy(0, 0), "free dies", "WARN", "a process runs on NPU 0 chip 0"),
         (lambda node: node.occupy(0, 1), "free dies", "WARN", "a process runs on NPU 0 chip 1"),
     ],
@@ -329,6 +341,27 @@ def test_keys_in_the_parsers_volume(tmp_path: Path):
     assert by_check(node)["keys"].level == "FAIL"
     node.answers["docker", "run"] = "billing  0123456789abcdef  valid\nguest  123456789abcdef0  valid\n"
     assert by_check(node)["keys"] == Finding("PASS", "keys", "2 in the volume paddleocr-vl_parser-state")
+
+
+def test_a_die_that_fell_off_the_bus(tmp_path: Path):
+    """Its device file is there, and npu-smi has no line for it."""
+    node = Node(tmp_path, "a3")
+    node.put("/dev/davinci2", "")
+    lines = node.npu["info",].text.splitlines(keepends=True)
+    node.npu["info",] = Answer(0, "".join(lines[:6] + lines[9:]))
+    found = [finding for finding in findings(node) if finding.check == "dies"]
+    assert found[0].level == "FAIL" and found[0].found == "npu-smi info does not list die 0, whose device file is there"
+
+
+def test_several_replicas_a_die_need_larger_limits(tmp_path: Path):
+    """On all 16 dies of an A3: two a die take 192 GB and 7,680 threads, four 15,360 threads."""
+    found = by_check(Node(tmp_path / "one", "a3", NPU_IDS=""))["replicas"]
+    assert (found.level, found.found) == ("PASS", "16, within VLM_MEM_LIMIT and VLM_PIDS_LIMIT")
+    found = by_check(Node(tmp_path / "two", "a3", NPU_IDS="", VLM_REPLICAS_PER_DIE="2"))["replicas"]
+    assert found.level == "WARN" and "VLM_MEM_LIMIT=179g and VLM_PIDS_LIMIT=15360 in .env" in found.remedy
+    values = {"VLM_MEM_LIMIT": "360g", "VLM_REPLICAS_PER_DIE": "4"}
+    found = by_check(Node(tmp_path / "four", "a3", NPU_IDS="", **values))["replicas"]
+    assert found.level == "WARN" and "15360 threads" in found.needed
 
 
 def test_dies_that_are_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

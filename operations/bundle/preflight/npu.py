@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 
 import atlas
+import declared_settings
 import npu_smi
-from bundle.compose.dies import FOLDER, SHARE, SHARED, chosen, given, holders, ids, shared
+from bundle.compose.dies import FOLDER, PRESENT, SHARE, SHARED, chosen, given, holders, ids, shared, unlisted
+from bundle.preflight.host import gibibytes
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
@@ -22,6 +24,9 @@ MOUNTED = (
 )
 # Memory of a die in MB that driver and firmware hold while idle, with a margin; from reports of idle A3 nodes.
 IDLE_MEMORY = 4096
+GB, GIB = 10**9, 2**30
+# What a replica takes of the node, as config/compose/ascend.yaml and compose.yaml count.
+REPLICA_GB, REPLICA_THREADS = 6, 240
 
 
 def installed(machine: Machine, part: str) -> str:
@@ -119,8 +124,49 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
         yield Finding("FAIL", "npu-smi", trouble[0], "a list of dies", trouble[1])
         return
     report = npu_smi.parse(answer.text)
+    if lost := unlisted(wanted, report, machine.root):
+        yield Finding(
+            "FAIL",
+            "dies",
+            f"npu-smi info does not list die {ids(lost)}, whose device file is there",
+            "every die of NPU_IDS in its table",
+            "dmesg says what became of it; scripts/select_npus.sh present and NPU_IDS=present leave it out",
+        )
     yield from check_report(report, set(wanted), product)
     yield from check_sharing(machine, wanted)
+
+
+def check_replicas(machine: Machine) -> Iterator[Finding]:
+    """Compare the number of replicas with the dies, and what they take of the node with the container's limits."""
+    try:
+        dies = len(given(machine.values))
+        asked = declared_settings.whole(machine.values, "VLM_REPLICAS") if machine.values.get("VLM_REPLICAS") else dies
+        each = declared_settings.whole(machine.values, "VLM_REPLICAS_PER_DIE")
+        threads = declared_settings.whole(machine.values, "VLM_PIDS_LIMIT")
+    except UsageError:
+        return  # `check_dies` and settings.check_settings say so
+    if asked > dies > 0 and chosen(machine.values) != PRESENT:
+        yield Finding(
+            "FAIL",
+            "replicas",
+            f"VLM_REPLICAS is {asked}, and NPU_IDS gives {dies} dies",
+            "at most the number of dies; VLM_REPLICAS_PER_DIE is how many share one",
+            "leave VLM_REPLICAS empty in .env",
+        )
+        return
+    number = min(asked, dies) * each
+    limit = gibibytes(machine.setting("VLM_MEM_LIMIT", "128g")) or 0
+    if number * REPLICA_GB > limit * GIB / GB or number * REPLICA_THREADS > threads:
+        memory, pids = -(-number * REPLICA_GB * GB // GIB), number * REPLICA_THREADS
+        yield Finding(
+            "WARN",
+            "replicas",
+            f"{number} replicas, VLM_MEM_LIMIT {limit:g}g, VLM_PIDS_LIMIT {threads}",
+            f"{memory} GiB of the node's memory and {pids} threads",
+            f"VLM_MEM_LIMIT={memory}g and VLM_PIDS_LIMIT={2 * pids} in .env, or fewer replicas",
+        )
+    elif number:
+        yield passed("replicas", f"{number}, within VLM_MEM_LIMIT and VLM_PIDS_LIMIT")
 
 
 def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Product) -> Iterator[Finding]:
@@ -225,4 +271,4 @@ def check_group(machine: Machine) -> Iterator[Finding]:
         yield passed("group", f"HwHiAiUser is {wanted}")
 
 
-CHECKS = (check_driver, check_dies, check_holders, check_group)
+CHECKS = (check_driver, check_dies, check_replicas, check_holders, check_group)
