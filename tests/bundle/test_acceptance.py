@@ -255,6 +255,9 @@ BOUND = "replica {}: 8 cores from 0 to 7, a share; OMP_NUM_THREADS=8\n"
         ("", {"VLM_ENFORCE_EAGER": "1"}, SKIP, "turns graph mode off"),
         ("", {"VLM_GRAPH_MODE": "none"}, SKIP, "turns graph mode off"),
         ("", {"HARDWARE": "cpu"}, SKIP, "eagerly"),
+        ("", {"VLM_ARGS": "--max-num-seqs 32 --enforce-eager"}, SKIP, "VLM_ARGS turns graph mode off"),
+        ("", {"VLM_ARGS": '--compilation-config \'{"cudagraph_mode": "NONE"}\''}, SKIP, "VLM_ARGS turns graph"),
+        (BOUND.format(0) + BOUND.format(1), {"VLM_ARGS": "--no-enforce-eager"}, FAIL, "0 captures in the log"),
     ],
 )
 def test_graphs(docker: SimulatedDocker, parser: DrawnPages, log: str, values: dict, verdict: str, words: str):
@@ -409,6 +412,24 @@ def test_the_best_graph_mode_is_named(
     docker.say("modes", "log\n" + json.dumps([measured(*one) for one in found]))
     outcome = serving.graph_modes(node_at(parser, HARDWARE="ascend"))
     assert outcome.verdict == verdict and words in outcome.found, outcome
+
+
+@pytest.mark.parametrize(
+    ("best", "values", "said"),
+    [
+        ("piecewise", {}, "VLM_GRAPH_MODE stays empty"),
+        ("piecewise", {"VLM_GRAPH_MODE": "none"}, ".env: VLM_GRAPH_MODE="),
+        (
+            "full_decode_only",
+            {"VLM_ENFORCE_EAGER": "1"},
+            ".env: VLM_GRAPH_MODE=full_decode_only and VLM_ENFORCE_EAGER=",
+        ),
+        ("none", {"VLM_GRAPH_MODE": "none"}, "VLM_GRAPH_MODE stays none"),
+    ],
+)
+def test_the_line_for_env_takes_what_it_says_there_away(best: str, values: dict[str, str], said: str):
+    """VLM_ENFORCE_EAGER=1 is refused beside a mode with graphs."""
+    assert serving.for_env(best, values) == said
 
 
 @pytest.mark.server

@@ -24,7 +24,9 @@ DOCKER = """#!/bin/sh
 case "$*" in
 *"ps --all --format json"*)
   echo '{"ID":"1f","Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.3.0"}'
-  echo '{"ID":"2f","Service":"parser","State":"'$STATE'","Health":"'$HEALTH'","Image":"paddleocr-vl/parser:0.3.0"}' ;;
+  echo '{"ID":"2f","Service":"parser","State":"'$STATE'","Health":"'$HEALTH'","Image":"paddleocr-vl/parser:0.3.0"}'
+  if [ -n "$NEXT" ]; then echo '{"ID":"3f","Service":"vlm-next","State":"exited","Health":"","Image":"x"}'; fi ;;
+"inspect 3f") echo '[{"RestartCount": 0, "State": {"ExitCode": 2, "OOMKilled": false}}]' ;;
 *"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391",
   "org.opencontainers.image.version":"0.3.0","org.opencontainers.image.created":"unknown",
   "org.opencontainers.image.revision":"0123456789abcdef0123456789abcdef01234567-dirty"}' ;;
@@ -42,7 +44,11 @@ case "$*" in
   printf 'vlm-1 | WARN exited: layout (exit status 1; not expected)\\n'
   printf 'parser-1 | GET /api/v2/ocr/results/a?signature=%s 200\\n' "$SIGNATURE"
   printf 'Authorization: Bearer %s\\n' "$KEY" ;;
-*"tar -C"*) cd "$PLOG" && tar -cf - . ;;
+*"ps --all --quiet vlm") echo 1f ;;
+*"ps --all --quiet vlm-next") if [ -n "$NEXT" ]; then echo 3f; fi ;;
+"compose exec -T vlm tar"*) echo "container 1f is restarting" >&2; exit 1 ;;
+"cp 1f:/var/lib/paddleocr-vl/ascend-log -") cd "$PLOG" && tar -cf - ascend-log ;;
+"cp 3f:/var/lib/paddleocr-vl/ascend-log -") cd "$PLOG" && tar -cf - ascend-log ;;
 *) echo "docker $*" ;;
 esac
 """
@@ -55,8 +61,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.parent.mkdir()
     program.write_text(DOCKER)
     program.chmod(0o755)
-    (tmp_path / "plog/0").mkdir(parents=True)
-    (tmp_path / "plog/0/plog-1.log").write_text(f"[ERROR] GE: failed\npassword={KEY}\n")
+    (tmp_path / "plog/ascend-log/0").mkdir(parents=True)
+    (tmp_path / "plog/ascend-log/0/plog-1.log").write_text(f"[ERROR] GE: failed\npassword={KEY}\n")
     keys = tmp_path / "keys"
     keys.write_text(f"# made by hand\nalice sha256:{DIGEST}\nfrom-the-key-file\n")
     for name, value in {
@@ -189,7 +195,8 @@ def test_status_without_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.server
-def test_no_planted_secret_is_in_the_archive(node: Path):
+def test_no_planted_secret_is_in_the_archive(node: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NEXT", "1")
     out = node / "support.tar.gz"
     command = [str(ROOT / "scripts/support_bundle.sh"), "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -206,7 +213,9 @@ def test_no_planted_secret_is_in_the_archive(node: Path):
     assert everything.count(MARK) >= 5
     # What helps is still there.
     assert (
+        # Of containers in which nothing can be run, too.
         "[ERROR] GE: failed" in files["plog/0/plog-1.log"]
+        and "[ERROR] GE: failed" in files["plog-next/0/plog-1.log"]
         and "GET /api/v2/ocr/results/a" in files["logs/parser.log"]
         and "WARN exited" in files["logs/vlm-next.log"]
     )

@@ -32,17 +32,19 @@ def driver(node: Node) -> Outcome:
     if trouble := npu_smi.trouble(answer):
         return Outcome(FAIL, f"{trouble[0]}; {trouble[1]}")
     report = npu_smi.parse(answer.text)
-    for source in sources(len({die.npu for die in report.dies})):
+    for source in sources(sorted({die.npu for die in report.dies})):
         if source.name.startswith("npu/") and source.name != "npu/info.txt":
             node.command(source.name.removeprefix("npu/"), *source.command, timeout=source.timeout)
     mine = set(dies.given(node.values))
     sick = [str(die.number) for die in report.dies if not die.healthy and die.number in mine]
+    lost = [str(number) for number in dies.unlisted(sorted(mine), report)]
     spared = [str(die.number) for die in report.dies if not die.healthy and die.number not in mine]
     wrong = sorted({die.generation for die in report.dies if die.generation != product.title})
     said = f"npu-smi {report.version or 'of an unknown version'}, {len(report.dies)} dies"
     said += f"; not healthy, and left out by NPU_IDS: die {', '.join(spared)}" if spared else ""
-    if sick or wrong:
+    if sick or lost or wrong:
         said += f"; not healthy: die {', '.join(sick)}" if sick else ""
+        said += f"; not in its table: die {', '.join(lost)}" if lost else ""
         return Outcome(FAIL, said + (f"; not {product.title} but {', '.join(wrong)}" if wrong else ""))
     of_driver = [finding for finding in node.findings if finding["check"] in ("driver", "firmware", "driver files")]
     worst = [finding for finding in of_driver if finding["level"] != "PASS"]

@@ -80,7 +80,10 @@ class Node:
         if not self.ascend:
             return
         if rows.get("vlm-next", {}).get("State") in ("running", "restarting"):
-            raise ServiceError("vlm-next holds dies, and vlm does not run; scripts/upgrade.sh back, then again")
+            raise ServiceError(
+                "vlm-next holds dies, and vlm does not run; docker compose --profile upgrade stop vlm-next, or docker "
+                "compose up -d vlm, then again"
+            )
         mine = set(dies.given(self.values))
         for name, numbers in dies.holders(lambda *words: project.call(*words, timeout=60).stdout).items():
             if mine & set(numbers):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
+from collections.abc import Mapping
 
 from bundle import parser_client
 from bundle.acceptance.node import Node, last_line
@@ -18,6 +19,10 @@ START_SECONDS = 1800
 MODES_SECONDS, BUSY = 3600, "16"
 # What vLLM and vllm-ascend write when a replica has captured its graphs.
 CAPTURED = re.compile(r"Graph capturing finished in (\d+) secs")
+# Words of VLM_ARGS without graphs; --no-enforce-eager has them.
+EAGER = re.compile(
+    r"""--enforce[-_]eager|-O[ =]?0\b|\bcudagraph_mode["']?\s*[:= ]\s*["']?(?:none|0)\b""", re.IGNORECASE
+)
 STARTED = re.compile(r"replica \d+: \d+ cores from ")
 
 
@@ -84,9 +89,19 @@ def graph_modes(node: Node) -> Outcome:
         return Outcome(FAIL, "; ".join(wrong))
     said = ", ".join(f"{one['mode']} {one['tokens_per_second'][BUSY]:.0f}" for one in good)
     best = max(good, key=lambda one: one["tokens_per_second"][BUSY])["mode"]
-    line = "VLM_GRAPH_MODE stays empty" if best == "piecewise" else f".env: VLM_GRAPH_MODE={best}"
-    said = f"tokens a second of {BUSY} requests at once: {said}; {line}"
+    said = f"tokens a second of {BUSY} requests at once: {said}; {for_env(best, node.values)}"
     return Outcome(WARN if wrong else PASS, "; ".join([said, *wrong]))
+
+
+def for_env(best: str, values: Mapping[str, str]) -> str:
+    """What .env should say for this mode. VLM_ENFORCE_EAGER=1 is refused beside a mode with graphs."""
+    wanted = "" if best == "piecewise" else best
+    lines = [f"VLM_GRAPH_MODE={wanted}"] if (values.get("VLM_GRAPH_MODE") or "") != wanted else []
+    if values.get("VLM_ENFORCE_EAGER") and best != "none":
+        lines.append("VLM_ENFORCE_EAGER=")
+    if lines:
+        return f".env: {' and '.join(lines)}"
+    return f"VLM_GRAPH_MODE stays {wanted or 'empty'}"
 
 
 def graph_capture(node: Node) -> Outcome:
@@ -95,6 +110,8 @@ def graph_capture(node: Node) -> Outcome:
     mode = node.values.get("VLM_GRAPH_MODE") or ""
     if node.values.get("VLM_ENFORCE_EAGER") == "1" or mode == "none":
         return Outcome(SKIP, "VLM_ENFORCE_EAGER or VLM_GRAPH_MODE turns graph mode off")
+    if EAGER.search(node.values.get("VLM_ARGS") or ""):
+        return Outcome(SKIP, "VLM_ARGS turns graph mode off")
     log = node.command("vlm.log", "docker", "compose", "logs", "--no-color", "vlm", timeout=300).stdout
     seconds = [int(found) for found in CAPTURED.findall(log)]
     if not node.replicas:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import npu_smi
 from bundle import parser_client
@@ -61,8 +62,20 @@ def page(path: str) -> str:
 
 
 def plogs() -> Iterator[tuple[str, str]]:
-    """CANN's logs of all replicas, names below `plog/`."""
-    command = ["docker", "compose", "exec", "-T", "vlm", "tar", "-C", PLOG, "-cf", "-", "."]
+    """CANN's logs of all replicas, names below `plog/`, and `plog-next/` for the second container."""
+    for service, folder in (("vlm", "plog"), ("vlm-next", "plog-next")):
+        command = ("docker", "compose", "--profile", "upgrade", "ps", "--all", "--quiet", service)
+        found = re.fullmatch(r"[0-9a-f]+", output(Source("", "", command)).strip())
+        if found:
+            yield from plogs_of(found[0], folder)
+        elif service == "vlm":
+            yield f"{folder}/README.txt", "no logs of CANN: there is no container vlm\n"
+
+
+def plogs_of(container: str, folder: str) -> Iterator[tuple[str, str]]:
+    """The logs of one container. They are copied, since nothing can be run in one that has ended, or starts again and
+    again: then they are wanted most."""
+    command = ["docker", "cp", f"{container}:{PLOG}", "-"]
     try:
         done = subprocess.run(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PLOG_SECONDS, check=False
@@ -71,9 +84,10 @@ def plogs() -> Iterator[tuple[str, str]]:
             for member in logs:
                 file = logs.extractfile(member) if member.isfile() else None
                 if file:
-                    yield f"plog/{member.name.removeprefix('./')}", file.read()[-MOST_BYTES:].decode("utf-8", "replace")
+                    name = member.name.removeprefix(f"{PurePath(PLOG).name}/")
+                    yield f"{folder}/{name}", file.read()[-MOST_BYTES:].decode("utf-8", "replace")
     except (OSError, subprocess.SubprocessError, tarfile.TarError) as error:
-        yield "plog/README.txt", f"no logs of CANN: {error}\n"
+        yield f"{folder}/README.txt", f"no logs of CANN: {error}\n"
 
 
 def collect() -> Iterator[tuple[str, str, str]]:
@@ -86,7 +100,7 @@ def collect() -> Iterator[tuple[str, str, str]]:
         if name.startswith(("VLM_", "PARSER_", "LAYOUT_", "NPU_", "HARDWARE"))
     }
     yield "settings/shell.txt", "settings of this shell", "".join(f"{name}={own[name]}\n" for name in sorted(own))
-    for source in sources(len({die.npu for die in npu_smi.parse(npu_smi.ask("info").text).dies})):
+    for source in sources(sorted({die.npu for die in npu_smi.parse(npu_smi.ask("info").text).dies})):
         yield source.name, source.why, output(source)
     for path, name in (("/metrics", "metrics"), ("/health/ready", "ready")):
         yield f"parser/{name}.txt", f"GET {path}", page(path)

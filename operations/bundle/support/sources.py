@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LOG_LINES = 20_000
@@ -78,10 +78,10 @@ SOURCES = (
 )
 
 
-def sources(npus: int) -> Iterator[Source]:
-    """Every source; health and errors of each NPU where there are some."""
+def sources(npus: Iterable[int]) -> Iterator[Source]:
+    """Every source; health and errors of each NPU, by the numbers that npu-smi gives them."""
     yield from SOURCES
-    for number in range(npus):
+    for number in npus:
         for kind in ("health", "ecc", "temp", "device-share"):
             command = ("npu-smi", "info", "-t", kind, "-i", str(number))
             yield Source(f"npu/{number}-{kind}.txt", f"{kind} of NPU {number}", command)
