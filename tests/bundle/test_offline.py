@@ -179,6 +179,31 @@ class Engine:
         return ""
 
 
+def test_without_hardware_the_archive_is_of_what_compose_builds(monkeypatch: pytest.MonkeyPatch):
+    """A machine that builds for Atlas nodes has no NPU: compose builds for Ascend there, and so the archive is."""
+    asked: list[dict[str, str]] = []
+
+    def docker(*words: str, **settings: str) -> str:
+        asked.append(settings)
+        return '{"services": {}}'
+
+    for module in (engine_module, to_build):
+        monkeypatch.setattr(module, "docker", docker)
+        monkeypatch.setattr(module, "VALUES", {})
+    monkeypatch.setattr(save, "VALUES", {})
+    engine_module.images()
+    to_build.builds(corpus=False)
+    assert asked == [{"HARDWARE": "ascend"}] * 2
+    assert save.made_for(weights=True) == {"HARDWARE": "ascend", "STACK": "0.11.1", "ATLAS": "a3"}
+
+
+def test_the_weights_that_travel_are_those_that_the_node_serves(monkeypatch: pytest.MonkeyPatch):
+    """Unset, VLM_MODEL means a PaddleOCR-VL, which is not there."""
+    monkeypatch.setattr(save, "VALUES", {"HARDWARE": "cpu", "STACK": "0.13.0", "VLM_MODEL": "HunyuanOCR"})
+    assert save.made_for(weights=False) == SETTINGS
+    assert save.made_for(weights=True) == {**SETTINGS, "VLM_MODEL": "HunyuanOCR"}
+
+
 def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Wheels and base images for its processor, and the pinned sources; afterwards this machine has its own again. The
     engine and the wheels are simulated, git is real."""

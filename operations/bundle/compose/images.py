@@ -4,11 +4,18 @@ for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bundle_version import VERSION
 
 PARSER = f"paddleocr-vl/parser:{VERSION}"
 # Every stack is built for this CANN (config/stacks).
 CANN = "8.3"
+
+
+def hardware(values: Mapping[str, str]) -> str:
+    """HARDWARE as compose reads it: whose images are built, and so saved. The machine that builds need not have it."""
+    return values.get("HARDWARE") or "ascend"
 
 
 def vlm(key: str, stack: str) -> str:

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from bundle.compose.containers import hardware
+from bundle.compose.images import hardware
 from bundle.offline.contents import PLUGIN
 from bundle.paths import ROOT, VALUES
 from bundle.progress import say

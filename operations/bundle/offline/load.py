@@ -98,7 +98,7 @@ def load(folder: Path, old: Path | None, checked: bool = False) -> int:
     values = envfile.merged(folder / ".env")
     for name, made_for in manifest["settings"].items():
         if values.get(name) and values[name] != made_for:
-            say(f"WARNING: {name} is {values[name]}, but the archive's images are for {made_for}; mend {folder}/.env")
+            say(f"WARNING: {name} is {values[name]}, but the archive is for {made_for}; mend {folder}/.env")
     if manifest.get("builds"):
         say(
             "next: scripts/build_images.sh builds the images from what was carried, with "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import atlas
 from bundle import origin, signature
-from bundle.compose.containers import hardware
+from bundle.compose.images import hardware
 from bundle.offline import bills, contents
 from bundle.offline.engine import architecture, docker, find_plugin
 from bundle.offline.to_build import PROCESSORS, Parts
@@ -24,10 +24,12 @@ from served_weights.manifest import digest
 STACK = "0.11.1"  # compose's default
 
 
-def made_for() -> dict[str, str]:
-    """The settings by which a node takes these images, and no others."""
+def made_for(weights: bool) -> dict[str, str]:
+    """The settings by which a node takes these images, and no others, and the `weights` that travel with them."""
     own = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or STACK}
-    return {**own, "ATLAS": VALUES.get("ATLAS") or atlas.DEFAULT.key} if own["HARDWARE"] == "ascend" else own
+    if own["HARDWARE"] == "ascend":
+        own["ATLAS"] = VALUES.get("ATLAS") or atlas.DEFAULT.key
+    return {**own, "VLM_MODEL": VALUES["VLM_MODEL"]} if weights and VALUES.get("VLM_MODEL") else own
 
 
 def save(archive: Path, images: list[str], weights: bool, key: Path | None = None, parts: Parts | None = None) -> None:
@@ -69,7 +71,7 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
                 "revision": made_from.revision,
                 "architecture": processor,
                 "builds": bool(parts),
-                "settings": made_for() | (parts.settings if parts else {}),
+                "settings": made_for(weights) | (parts.settings if parts else {}),
                 "images": ids,
                 "files": listed,
             }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bundle.compose.containers import hardware
+from bundle.compose.images import hardware
 from bundle.offline.engine import docker
 from bundle.paths import ROOT, VALUES
 from bundle.progress import step

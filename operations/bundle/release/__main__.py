@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from bundle import origin, signature
-from bundle.compose.containers import hardware
+from bundle.compose.images import hardware
 from bundle.files import as_json
 from bundle.offline.engine import docker, images
 from bundle.offline.save import STACK, save
