@@ -20,7 +20,7 @@ from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavaila
 from docparser.logs import configure_logging
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings, variable
-from docparser.weights import find_layout_model, reads_whole_pages
+from docparser.weights import find_layout_model, reads_whole_pages, settled
 from isolation import hide, lacking
 from tool_errors import with_place
 
@@ -45,6 +45,7 @@ def main() -> int:
             print(f"docparser: {with_place(words)}", file=sys.stderr)
         return 2
     try:
+        settings = settled(settings)
         if not reads_whole_pages(settings):
             find_layout_model(settings, verify=True)
             _check_layout_engine(settings)

@@ -11,7 +11,7 @@ from docparser.settings import Settings
 from served_weights import layout
 from served_weights.catalog import Model
 from served_weights.settings import WeightSettings
-from served_weights.vlm import named
+from served_weights.vlm import is_absent, named
 from tool_errors import UsageError
 
 
@@ -25,6 +25,23 @@ class Weights:
 
     def as_dict(self) -> dict:
         return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+
+
+def settled(settings: Settings) -> Settings:
+    """The same with VLM_MODEL named, where it is unset and published weights are there: the service and its workers
+    keep to them. Weights that are fetched while it runs would else be the newest, for each worker that starts anew.
+
+    Where a demo model serves nothing is named, since no name leads to it. Raises NotReady.
+    """
+    if settings.vlm_model is not None:
+        return settings
+    try:
+        asked = _asked(settings)
+        model, folder = named(asked)
+        demo = is_absent(folder) or (layout.has_one(model) and layout.find_layout(asked).demo)
+    except UsageError as error:
+        raise NotReady(str(error)) from error
+    return settings if demo else settings.model_copy(update={"vlm_model": model.name})
 
 
 def find_layout_model(settings: Settings, *, verify: bool = False) -> Weights:

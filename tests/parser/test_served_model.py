@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from docparser import server
 from docparser.contract.schemas import ParseOptions
 from docparser.contract.tasks import Tasks
-from docparser.errors import InvalidJob
+from docparser.errors import InvalidJob, NotReady
 from docparser.models.served_model import SDK_NAMES, ServedModel
 from docparser.settings import Settings
+from docparser.weights import find_layout_model, settled
+from docparser.weights import served_model as model_of
+from served_weights import layout
+from tests.support.paths import ROOT
+from tests.support.weights import make_weights
 
 
 def served(version: str, **settings: Any) -> ServedModel:
@@ -62,3 +69,48 @@ def test_switches_that_have_no_effect_are_noted():
     used, (note,) = Tasks("PaddleOCR-VL", served("PaddleOCR-VL").tasks).without_unknown(options)
     assert (used.useSealRecognition, used.useChartRecognition) == (False, True) and "useSealRecognition" in note
     assert Tasks("x", served("PaddleOCR-VL-1.6").tasks).without_unknown(options) == (options, [])
+
+
+def put(models: Path, version: str, layout_model: str) -> None:
+    """Published weights, in form: a VLM with its layout model inside."""
+    inside = make_weights(models / version, f"{version}-0.9B") / layout_model
+    inside.mkdir()
+    for name in layout.FILES:
+        (inside / name).write_text(name)
+
+
+def test_weights_that_arrive_while_it_runs_change_nothing(tmp_path: Path):
+    """VLM_MODEL is unset, so they are the newest: a worker that started anew ended with a contradiction."""
+    put(tmp_path, "PaddleOCR-VL", "PP-DocLayoutV2")
+    begun = Settings(models_dir=tmp_path)
+    kept = settled(begun)
+    put(tmp_path, "PaddleOCR-VL-1.6", "PP-DocLayoutV3")
+    with pytest.raises(NotReady, match="VLM_MODEL leads to PaddleOCR-VL-1.6"):
+        model_of(begun)
+    assert model_of(kept).name == "PaddleOCR-VL" and kept.vlm_model_name == "PaddleOCR-VL-0.9B"
+    assert find_layout_model(kept).path == str(tmp_path / "PaddleOCR-VL/PP-DocLayoutV2")
+    assert settled(kept) is kept
+
+
+def test_no_name_is_settled_on_where_a_demo_model_serves(tmp_path: Path):
+    assert settled(demo := Settings(models_dir=ROOT / "models/demo/..")) is demo
+    make_weights(tmp_path / "PaddleOCR-VL")
+    with pytest.raises(NotReady, match="PP-DocLayoutV2 was not found"):
+        settled(Settings(models_dir=tmp_path))
+
+
+def test_the_service_settles_before_its_workers_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    put(tmp_path, "PaddleOCR-VL", "PP-DocLayoutV2")
+    begun: list[Settings] = []
+
+    def create_app(settings: Settings) -> None:
+        begun.append(settings)
+        raise NotReady("no further")
+
+    # Both would hold for this whole process.
+    monkeypatch.setattr(server, "hide", lambda: None)
+    monkeypatch.setattr(server.os, "umask", lambda _: 0)
+    monkeypatch.setattr(server, "create_app", create_app)
+    monkeypatch.setenv("MODELS_DIR", str(tmp_path))
+    monkeypatch.delenv("VLM_MODEL", raising=False)
+    assert server.main() == 2 and [settings.vlm_model for settings in begun] == ["PaddleOCR-VL"]
