@@ -46,7 +46,13 @@ class SimulatedService(ParseService):
         return PAGES
 
     async def page(
-        self, document: Document, index: int, options: ParseOptions, flow: Flow, request_id: str = ""
+        self,
+        document: Document,
+        index: int,
+        options: ParseOptions,
+        flow: Flow,
+        request_id: str = "",
+        waited_s: float = 0.0,
     ) -> PageOutcome:
         number = index + 1
         self.begun[number] += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from docparser.own_text.characters import CHARACTER, MOST_STYLES, STYLE, Characters, ForeignBytes
+from docparser.own_text.lines import Box
 from docparser.own_text.page_text import BlockText, OwnText
 from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment
 from docparser.page.paragraphs import paragraphs
@@ -79,7 +80,7 @@ def judged(found: Characters, choices: Choices) -> None:
     if choices.chance(2):
         ground[np.random.default_rng(0).random((SIDE, SIDE)) < 0.3] = choices.byte()
     own = OwnText(found, ground)
-    boxes = [tuple(float(choices.below(SIDE)) for _ in range(4)) for _ in range(choices.below(6))]
+    boxes = [Box(*(float(choices.below(SIDE)) for _ in range(4))) for _ in range(choices.below(6))]
     for block in (*own.blocks(boxes), *own.outside(boxes)):
         check(block, complete=found.complete)
     if own.hidden.total() > len(found):
