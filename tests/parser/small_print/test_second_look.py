@@ -19,7 +19,7 @@ from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
 from tests.support.fonts import FACES, font
 
-LINES = [
+LINES = [  # no word fits into the room that the line before leaves, as in a paragraph
     "The quick brown fox jumps over a lazy dog, and gypsy",
     "moths quote six wizards by the light of one candle.",
     "Every page that was read by the light is kept below,",
@@ -28,7 +28,7 @@ LINES = [
     "with the same words and the same print as all before.",
     "Nothing else is changed by it, and nobody waits long",
     "for the few lines of a page that were read too short.",
-    "So much for this; the rest of the page is like this.",
+    "Everything else on the page, we think, is like this.",
 ]
 
 

@@ -30,10 +30,13 @@ class Recorder:
 
     async def submit(self, task: ParsePage, *rest: object) -> ParsedPage:
         self.tasks.append(task)
-        return ParsedPage(b"{}", 1, 1, 0, [], {})
+        return ParsedPage(b"{}", 1, 1, 0, [], {"queue": 0.0})
 
     def page(self, *counted: object) -> None:
         """The page is counted nowhere."""
+
+    def waited(self, seconds: float, *, bulk: bool) -> None:
+        """Nor is its wait."""
 
 
 @pytest.mark.parametrize("demo", [False, True])
