@@ -119,7 +119,7 @@ ALLOWED: dict[str, set[str]] = {
 # Of these packages, others may import only the named modules: plain data, and the handle of the process.
 DOORS = {
     "worker": {"worker.messages", "worker.process"},
-    "small_print": {"small_print.own_cells", "small_print.reading"},
+    "small_print": {"small_print.captions", "small_print.own_cells", "small_print.reading"},
 }
 
 # What comes from outside: its top-level name -> who may import it.
