@@ -54,7 +54,7 @@ def page(choices: Choices) -> None:
 def characters(choices: Choices) -> Characters:
     """Characters in a few lines, or strewn over the page, in one style or in many."""
     chance = np.random.default_rng(choices.below(256))
-    count, styles = choices.one((1, 7, 300, 3000, 50_000)), choices.one((1, 3, 500, MOST_STYLES))
+    count, styles = choices.one((1, 7, 300, 1000, 50_000)), choices.one((1, 3, 500, MOST_STYLES))
     style = np.zeros(styles, STYLE)
     style["font"] = np.arange(styles) % choices.one((1, 4, 5000))
     style["size"] = choices.one((0.0, 3.0, 9.0, 40.0)) + chance.random(styles) * choices.one((0, 1, 30))
