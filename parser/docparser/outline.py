@@ -24,6 +24,7 @@ LONE = 30  # a higher number of a section needs one beside it: "101 Dalmatians" 
 
 IDEOGRAPHIC = "\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d"  # one to nine
 COUNTED = rf"[{IDEOGRAPHIC}\u5341\u767e\u96f6\u3007]{{1,5}}"
+TO_99 = re.compile(rf"(?:([{IDEOGRAPHIC}])?(\u5341))?([{IDEOGRAPHIC}])?")
 ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 ANY = r"[0-9]{1,3}|[IVXLC]+"
 HAN = rf"{COUNTED}|[0-9]{{1,3}}"
@@ -153,10 +154,10 @@ def _value(part: str) -> int | None:
         return ord(part.upper()) - ord("A") + 1
     if part.isascii():
         return _roman(part.upper())
-    tens, ten, ones = part.rpartition("\u5341")
-    if "\u767e" in part or any(digit not in IDEOGRAPHIC for digit in tens + ones):
+    if not (match := TO_99.fullmatch(part)):
         return None
-    return 10 * (IDEOGRAPHIC.index(tens) + 1 if tens else 1 if ten else 0) + (IDEOGRAPHIC.find(ones) + 1 if ones else 0)
+    tens, ten, ones = match.groups()
+    return 10 * (IDEOGRAPHIC.index(tens) + 1 if tens else bool(ten)) + (IDEOGRAPHIC.index(ones) + 1 if ones else 0)
 
 
 def _roman(text: str) -> int | None:

@@ -118,3 +118,20 @@ def test_a_heading_of_two_lines_is_no_larger():
     one = Title(SECTION, "Wells that failed", 1, 0.30, 0.030)
     two = Title(SECTION, "Wells that failed a test in March and in April, and what was done", 1, 0.6, 0.088)
     assert levels([one, two]) == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "text", ["\u516b\u4e00\u5341\u3001", "\u7b2c\u4e09\u4e00\u7ae0", "\u7b2c\u767e\u7ae0", "\u4e00\u96f6."]
+)
+def test_what_is_no_number_is_a_title_without_one(text: str):
+    assert levels([Title(SECTION, text)]) == levels([Title(SECTION, "Wells")]) == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("\u5341", 10), ("\u5341\u4e8c", 12), ("\u4e8c\u5341", 20), ("\u4e5d\u5341\u4e5d", 99), ("\u4e03", 7)],
+)
+def test_ideographic_numbers(text: str, number: int):
+    """A section below a chapter of its number: 20.1 below the twentieth chapter."""
+    chapter = Title(SECTION, f"\u7b2c{text}\u7ae0 \u6c34")
+    assert levels([chapter, Title(SECTION, f"{number}.1 Wells"), Title(SECTION, f"{number + 1}.1 Bread")])[:2] == [2, 3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks with their places as chunks, as a Word file, and as the text layer of a PDF."""
+"""Blocks with their places as chunks, as a Word file, and as the text layer of a PDF; the outline of their titles."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from docparser.convert import chunks, searchable_pdf
 from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument, ResultPage, Source
 from docparser.convert.formats import convert
+from docparser.convert.parts import outline_of
 from docparser.convert.safe_text import writable
 from tests.fuzz.choices import Choices
 from tests.fuzz.targets import formulas, tables
@@ -33,6 +34,7 @@ WORDS = (
         "\n",
         "## ",
         "1.2 ",
+        *"\u7b2c\u7ae0\u4e00\u5341\u767e\u3001IVC.)",
         "\u0301",
         "\u202e",
         "𠮷",
@@ -55,6 +57,7 @@ SIDE = 60  # pixels of the page
 def target(data: bytes) -> None:
     choices = Choices(data)
     pages = [entry(choices) for _ in range(1 + choices.below(3))]
+    outline_of(enumerate(pages, 1))
     kind = choices.below(3)
     if kind == 0:
         check_chunks(pages, (32, 100)[choices.below(2)], join=choices.chance(2))
