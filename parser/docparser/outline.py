@@ -15,6 +15,7 @@ import re
 import statistics
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 # Labels of headings, and the level that each has on a page by itself.
 TITLES = {"doc_title": 1, "paragraph_title": 2, "abstract_title": 2, "reference_title": 2, "content_title": 2}
@@ -93,6 +94,11 @@ def levels(titles: Sequence[Title]) -> list[int]:
         found[at] = level
     _by_size(titles, sizes, found)
     return _without_gaps([level or 0 for level in found])
+
+
+def side(said: Any) -> float:
+    """Of a page in pixels, as PaddleX says it; 0: not known. Pages that were made one have a list."""
+    return float((said[0] if isinstance(said, list) and said else said) or 0)
 
 
 def key(text: str) -> str:

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from docparser.convert.blocks import Block, Box, all_blocks, heads_of, unmarked
 from docparser.convert.formulas import Formulas
 from docparser.convert.html_tables import Cell, Table, TableReader
-from docparser.outline import TITLES, Title, key, levels
+from docparser.outline import TITLES, Title, key, levels, side
 
 # Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so of the others as well.
 DECORATION = ("number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text")
@@ -81,7 +81,7 @@ def _parts(
     ignored, levels = ignored_labels(pruned), Levels(markdown, outline)
     settings = pruned.get("model_settings") or {}
     paths = Paths(pictures)
-    across = _side(pruned.get("width"))
+    across = side(pruned.get("width"))
     for number, block in enumerate(blocks):
         if block.label in ignored or block.label == "formula_number":
             continue
@@ -119,7 +119,7 @@ class Paths:
 
     def of_box(self, box: Box) -> str:
         """Of pages that were joined, several pictures may have one box; each is asked for once, in order."""
-        same = self._by_place.get("".join(f"_{int(side)}" for side in (box.left, box.top, box.right, box.bottom)))
+        same = self._by_place.get("".join(f"_{int(edge)}" for edge in (box.left, box.top, box.right, box.bottom)))
         if not same:
             return ""
         return same.pop(0) if len(same) > 1 else same[0]
@@ -152,7 +152,7 @@ def outline_of(pages: Iterable[tuple[int, Mapping[str, Any]]]) -> Outline:
     titles, places = [], []
     for number, entry in pages:
         pruned = entry.get("prunedResult") or {}
-        size = _side(pruned.get("width")), _side(pruned.get("height"))
+        size = side(pruned.get("width")), side(pruned.get("height"))
         ignored = ignored_labels(pruned)
         for index, block in enumerate(all_blocks(pruned)):
             if block.label in TITLES and block.label not in ignored and block.content and not block.markdown:
@@ -164,11 +164,6 @@ def outline_of(pages: Iterable[tuple[int, Mapping[str, Any]]]) -> Outline:
     for (number, index), level in zip(places, levels(titles), strict=True):
         found.setdefault(number, {})[index] = level
     return found
-
-
-def _side(said: Any) -> float:
-    """Of a page in pixels; 0 where it is not known. Pages that were made one have a list."""
-    return float((said[0] if isinstance(said, list) and said else said) or 0)
 
 
 class Levels:

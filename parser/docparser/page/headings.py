@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from docparser.outline import TITLES, Title, levels
+from docparser.outline import TITLES, Title, levels, side
 
 
 def outlines(results: Iterable[Any]) -> list[dict[int, int]]:
@@ -19,14 +19,9 @@ def outlines(results: Iterable[Any]) -> list[dict[int, int]]:
         found.append({})
         for place, block in enumerate(result["parsing_res_list"]):
             if block.label in TITLES and (block.content or "").strip():
-                size = _side(result.get("width")), _side(result.get("height"))
+                size = side(result.get("width")), side(result.get("height"))
                 titles.append(Title.of(block.label, block.content, block.bbox, block.page_index, size))
                 places.append((page, place))
     for (page, place), level in zip(places, levels(titles), strict=True):
         found[page][place] = level
     return found
-
-
-def _side(said: Any) -> float:
-    """Of a page in pixels; 0: not known. Pages that were made one have a list."""
-    return float((said[0] if isinstance(said, list) and said else said) or 0)
