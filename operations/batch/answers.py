@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from typing import Any
 
 from bundle import parser_client
@@ -36,11 +37,12 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
             files.write(state.folder / name, data)
         if drawing := (entry.get("outputImages") or {}).get(DRAWING):
             files.write(state.drawing(number), as_jpeg(base64.b64decode(drawing)))
-        found = doubts(entry["prunedResult"])
+        found, sources = doubts(entry["prunedResult"]), whose(entry["prunedResult"])
         record = {"page": number, "prunedResult": entry["prunedResult"], "markdown": {"text": text, "images": images}}
         record |= {name: entry[name] for name in ("tableHeads", "outline") if name in entry}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
+    state.count_sources(number, sources)
     state.tell(number, [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []])
     blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
     if page.points:
@@ -67,3 +69,8 @@ def doubts(pruned: dict[str, Any]) -> list[Doubt]:
         for number, block in enumerate(pruned.get("parsing_res_list") or [])
         if block.get("doubtful")
     ]
+
+
+def whose(pruned: dict[str, Any]) -> Counter[str]:
+    """How many blocks have the VLM's letters, and how many the page's own. Raises TypeError, AttributeError."""
+    return Counter(block["source"] for block in pruned.get("parsing_res_list") or [] if block.get("source"))

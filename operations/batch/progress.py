@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -116,6 +117,7 @@ class Display:
             console.print(f"... and {len(notes) - ROWS} more notes; report.json has them all", markup=False)
         seconds = time.monotonic() - self._began
         counts = self.counts
+        sources: Counter[str] = sum((state.sources for state in states), Counter())
         whole, unread = sum(state.complete for state in states), sum(state.unread for state in states)
         console.print(
             f"{whole} of {plural(len(states), 'document')} complete. "
@@ -124,6 +126,7 @@ class Display:
             f"{sum(not trouble.lost for _, trouble in rows)} incomplete"
             + (f", {unread} not read yet." if unread else ".")
             + (f" Doubtful blocks: {sum(len(found) for _, _, found in doubts)}." if doubts else "")
+            + (f" Blocks: {sources['page']} with the page's own text, {sources['vlm']} by the VLM." if sources else "")
             + (f" Left out: {suffixes(left_out)}; report.json says why." if left_out else ""),
             markup=False,
             soft_wrap=True,  # one line, however long

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`report.json`: every document with its pages, whether it is complete, its files, what is missing or incomplete,
-doubtful blocks and notes; and the files that were left out."""
+doubtful blocks, whose letters the blocks have, and notes; and the files that were left out."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def write(out: Path, states: list[DocumentState], left_out: list[LeftOut]) -> No
             "doubtful": [
                 {"page": page, **dataclasses.asdict(doubt)} for page, found in state.doubts.items() for doubt in found
             ],
+            "sources": dict(state.sources),
             "notes": [
                 {"page": page, **dataclasses.asdict(note)} for page, found in state.notes.items() for note in found
             ],

@@ -8,6 +8,7 @@ the answer for page 1. It is the last file written of that page, so its presence
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -67,6 +68,7 @@ class DocumentState:
         self.written: list[str] = known.get("written", [])
         self._doubts = {int(page): [Doubt(*one) for one in found] for page, found in known.get("doubts", {}).items()}
         self._notes = {int(page): [Note(*one) for one in found] for page, found in known.get("notes", {}).items()}
+        self._sources = {int(page): Counter(found) for page, found in known.get("sources", {}).items()}
         self._trouble = {int(page): Trouble(int(page), *words) for page, words in known.get("trouble", {}).items()}
 
     def start(self, count: int) -> None:
@@ -132,6 +134,18 @@ class DocumentState:
             self._save()
 
     @property
+    def sources(self) -> Counter[str]:
+        """How many blocks have the VLM's letters (`vlm`), and how many the page's own (`page`); empty where no parser
+        said it."""
+        return sum(self._sources.values(), Counter())
+
+    def count_sources(self, page: int, found: Counter[str]) -> None:
+        """Keep whose letters the blocks of a page have."""
+        if found != self._sources.get(page, Counter()):
+            self._sources[page] = found
+            self._save()
+
+    @property
     def notes(self) -> dict[int, list[Note]]:
         """The notes of each page that has some, pages in order."""
         return {page: self._notes[page] for page in sorted(self._notes)}
@@ -173,6 +187,7 @@ class DocumentState:
                 "trouble": trouble,
                 "doubts": doubts,
                 "notes": notes,
+                "sources": self._sources,
             },
         )
 

@@ -27,6 +27,7 @@ class SimulatedParser(SimulatedServer):
     - `always`: a status that every page gets; `says`: the words that come with it;
     - `notes`: numbers of pages in which one block was not read;
     - `doubts`: confidences of blocks that are doubtful, by the page's number; None of a text that was cut;
+    - `sources`: whose letters the blocks of a page have, by its number;
     - `together`: answers wait until so many pages were here at once; `most`: all answers but so many wait until it is
       None;
     - `delay_s` before each answer; `healthy`; `key` that clients must send; `pages_counted` in each document.
@@ -40,6 +41,7 @@ class SimulatedParser(SimulatedServer):
         self.says = ""
         self.notes: set[int] = set()
         self.doubts: dict[int, list[float | None]] = {}
+        self.sources: dict[int, list[str]] = {}
         self.together = 1
         self.most: int | None = None
         self.delay_s = 0.0
@@ -86,6 +88,7 @@ class SimulatedParser(SimulatedServer):
                 BLOCK | {"block_id": index, "confidence": confidence, "doubtful": confidence != 1}
                 for index, confidence in enumerate(self.doubts.get(number, []))
             ]
+            listed += [BLOCK | {"source": source} for source in self.sources.get(number, [])]
             if listed:
                 entry["prunedResult"] = {**entry["prunedResult"], "parsing_res_list": listed}
         if number in self.notes:

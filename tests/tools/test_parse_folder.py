@@ -142,6 +142,15 @@ def test_doubtful_blocks_are_counted_and_listed(parse, archive, parser):
     assert "Doubtful" not in parse("in/book.pdf", "--options", '{"visualize2": 1}').stdout
 
 
+def test_whose_letters_the_blocks_have_is_counted(parse, archive, parser):
+    parser.sources = {1: ["page", "page", "vlm"], 3: ["page"]}
+    said = "Blocks: 3 with the page's own text, 1 by the VLM."
+    assert said in parse("in/book.pdf").stdout
+    assert said in parse("in/book.pdf").stdout, "a later run knows it"
+    (document,) = json.loads((archive.parent / "out/report.json").read_text())["documents"]
+    assert document["sources"] == {"page": 3, "vlm": 1}
+
+
 def test_a_busy_or_dropping_parser_gets_the_page_again(parse, archive, parser):
     parser.script = {1: [429, 429, 503], 2: ["drop", 502]}
     assert parse("in/book.pdf").returncode == 0
