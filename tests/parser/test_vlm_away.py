@@ -11,7 +11,11 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from docparser.errors import VlmUnavailable
+from docparser.models import readiness as readiness_module
+from docparser.models.readiness import Readiness
+from docparser.models.served_model import ServedModel
 from docparser.models.vlm_probe import VlmProbe
+from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings
 from docparser.vlm import client as client_module
 from docparser.vlm.client import Reply, VlmClient
@@ -239,3 +243,28 @@ def test_a_lost_call_voids_the_proof_that_the_vlm_reads(vlm, lost):
 
     asyncio.run(scenario())
     assert bool(asked) is lost
+
+
+def test_which_weights_read_is_never_a_guess(balancer, vlm, monkeypatch):
+    """What is read in small pieces depends on it: a page that comes while the VLM is away is read like any other."""
+    monkeypatch.setattr(readiness_module, "ASK_AGAIN_S", 0.05)
+    monkeypatch.setattr("docparser.models.vlm_probe.REMEMBERED_S", 0.0)
+    monkeypatch.setattr("docparser.models.vlm_probe.is_demo", lambda root: True)
+    vlm.root = "/models/demo/PaddleOCR-VL"
+
+    async def scenario() -> None:
+        own = settings(balancer.port)
+        readiness = Readiness(own, WorkerPool(own), ServedModel.of(own))
+        balancer.mode = "503 html"
+        with pytest.raises(VlmUnavailable, match="503"):
+            await readiness.vlm_is_demo()
+        waiting = asyncio.create_task(readiness.vlm_is_demo())
+        await asyncio.sleep(0.1)
+        balancer.mode = "pass"
+        assert await waiting is True
+        balancer.mode = "reset"
+        await readiness.check()
+        assert await readiness.vlm_is_demo() is True, "a VLM that is away keeps its weights"
+        await readiness.close()
+
+    asyncio.run(scenario())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.documents import Document, Readings
-from chaos.faults.field import VLM_LIES, WORKER_KILLED
+from chaos.faults.field import VLM_HANGS_UP, VLM_LIES, WORKER_KILLED
 from chaos.journal import Span
 
 # A VLM that is away means "wait", whoever says it: these words in a result are pages given up for it.
@@ -42,6 +42,8 @@ def excuse(kind: str, message: str, marks: set[str]) -> str:
         return "given up although the VLM was only away"
     if kind == "worker_lost":
         return "" if WORKER_KILLED in marks else "a worker was lost, and none was killed"
+    if kind == "failed" and "hung up" in message and VLM_HANGS_UP in marks:
+        return ""
     if kind in ("failed", "refused", "timeout", "repetition", "length"):
         return "" if VLM_LIES in marks else "the VLM failed on it, and it told no lie"
     return "not a reason that the run gave"

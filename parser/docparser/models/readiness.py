@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any, cast
@@ -17,6 +17,8 @@ from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings
 from docparser.weights import Weights, find_layout_model
 from isolation import lacking
+
+ASK_AGAIN_S = 1.0  # between two questions to a VLM that has not said yet which weights it has
 
 
 class Readiness:
@@ -91,10 +93,20 @@ class Readiness:
                 raise VlmUnavailable(f"The VLM server has been away for {away_s / 60:.0f} minutes. {exc}") from None
 
     async def vlm_is_demo(self) -> bool:
-        """Whether the VLM has the demo weights; False while nobody knows."""
-        with contextlib.suppress(VlmUnavailable):
-            return bool((self._probe.weights or await self._probe.check()).demo)
-        return False
+        """Whether the VLM has the demo weights, as it last said.
+
+        A VLM that has not said anything yet is waited for, as the page's blocks would wait: by a guess the same page
+        would come back otherwise after a restart. Raises VlmUnavailable after PARSER_VLM_PATIENCE_S.
+        """
+        began = time.monotonic()
+        while (weights := self._probe.weights) is None:
+            try:
+                weights = await self._probe.check()
+            except VlmUnavailable:
+                if time.monotonic() - began >= self._settings.vlm_patience_s:
+                    raise
+                await asyncio.sleep(ASK_AGAIN_S)
+        return bool(weights.demo)
 
     async def models_in_use(self) -> ModelsInUse:
         """``{layout: {model, demo}, vlm: {model, demo}}``, for results; ``demo`` is left out where it is not known.

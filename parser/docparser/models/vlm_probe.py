@@ -108,6 +108,7 @@ class VlmProbe:
         self._lock = asyncio.Lock()
         self._checked = float("-inf")
         self._outcome: Weights | VlmUnavailable = VlmUnavailable("The VLM server was not asked yet.")
+        self._weights: Weights | None = None
         self.away_since: float | None = None  # the first check of those that failed since one succeeded
 
     async def close(self) -> None:
@@ -116,8 +117,8 @@ class VlmProbe:
 
     @property
     def weights(self) -> Weights | None:
-        """Those that the last check found."""
-        return self._outcome if isinstance(self._outcome, Weights) else None
+        """Those that the VLM had when it last said so, however long it has been away since; None before it ever did."""
+        return self._weights
 
     async def check(self) -> Weights:
         """The weights that the server has loaded. Raises VlmUnavailable."""
@@ -125,7 +126,8 @@ class VlmProbe:
             began = time.monotonic()
             if began - self._checked > REMEMBERED_S or self._last_loss() >= self._checked:
                 try:
-                    self._outcome, self.away_since = await self._ask(), None
+                    self._outcome = self._weights = await self._ask()
+                    self.away_since = None
                 except VlmUnavailable as exc:
                     self._outcome, self.away_since = exc, self.away_since or began
                 self._checked = began

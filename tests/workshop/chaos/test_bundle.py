@@ -110,13 +110,23 @@ def dropping(bundle: Bundle) -> list[bool]:
     return ["-j DROP" in found.stdout for found in rules]
 
 
+def writable(bundle: Bundle) -> bool:
+    """Asked by a write: not every kernel says of an aborted file system that it is read-only."""
+    try:
+        (bundle.state / "written").touch()
+    except OSError:
+        return False
+    (bundle.state / "written").unlink()
+    return True
+
+
 # What actions change as long as they last -> how it is seen.
 PARTS: dict[str, Callable[[Bundle], object]] = {
     "statuses": statuses,
     "connected": connected,
     "stopped": stopped,
     "dropping": dropping,
-    "writable": lambda bundle: not os.statvfs(bundle.state).f_flag & os.ST_RDONLY,
+    "writable": writable,
     "free MiB": lambda bundle: free_bytes(bundle.state) >> 20,
     "clock": lambda bundle: (bundle.folder / "tools/clock_shift").read_bytes(),
     "vlm": lambda bundle: json.loads((bundle.folder / "tools/treatment").read_text())["mode"],

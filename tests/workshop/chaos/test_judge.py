@@ -22,7 +22,7 @@ from chaos.bundle_project import Bundle, role
 from chaos.documents import LIE, Document, Readings
 from chaos.ending import judge_jobs
 from chaos.faults import ACTIONS, GROUPS
-from chaos.faults.field import PARSER_AWAY, VLM_LIES, WORKER_KILLED
+from chaos.faults.field import PARSER_AWAY, VLM_HANGS_UP, VLM_LIES, WORKER_KILLED
 from chaos.jobs import Job
 from chaos.journal import Journal, Span
 from chaos.judge import Verdict, causes, judge_pages, judge_refusal, of_answer
@@ -59,7 +59,7 @@ def test_a_round_holds_every_action_once_and_its_begin_meets_every_group():
 
 def test_actions_can_be_chosen_by_name():
     assert chosen("*", "").keys() == GROUPS.keys()
-    assert set(chosen("*", "database *")["disk"]) == {"disk low", "disk full"}
+    assert set(chosen("*", "database *")["disk"]) == {"disk low", "disk full", "disk read-only"}
     assert set(chosen("disk *", "")) == {"disk"} and chosen("no such *", "") == {}
 
 
@@ -113,6 +113,8 @@ def test_missing_pages_are_found(readings: Readings):
     [
         ("failed", "the VLM server hung up on it 3 times", VLM_LIES, True),
         ("failed", "the VLM server hung up on it 3 times", WORKER_KILLED, False),
+        ("failed", "the VLM server hung up on it 3 times", VLM_HANGS_UP, True),
+        ("failed", "500: a fault", VLM_HANGS_UP, False),
         ("failed", "<html><body><h1>503 Service Unavailable</h1>", VLM_LIES, False),
         ("failed", "The VLM server at http://vlm:8000/v1 cannot be reached", VLM_LIES, False),
         ("worker_lost", "two workers ended", WORKER_KILLED, True),

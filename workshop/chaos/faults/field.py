@@ -16,6 +16,8 @@ PARSER_AWAY = "parser away"
 WORKER_KILLED = "worker killed"
 # The VLM answered with something that is no answer; a block that met nothing else may say so:
 VLM_LIES = "vlm lies"
+# Most calls of the VLM lost their connection while some were answered; a block whose every try did may say so:
+VLM_HANGS_UP = "vlm hangs up"
 # There was no room on the disk, which clients are told (507, or 503 where the request is spooled):
 DISK_FULL = "disk full"
 
