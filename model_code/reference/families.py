@@ -15,7 +15,8 @@ FRAME_LEAST, FRAME_MOST, VIDEO_TOTAL = 128 * BLOCK, 768 * BLOCK, 24576 * BLOCK
 
 @dataclass(frozen=True)
 class Family:
-    """``image`` and ``video`` are the places of one in a prompt; ``chat`` is filled with ``{media}`` and ``{text}``."""
+    """``image`` and ``video`` are the places of one in a prompt; ``chat`` is filled with ``{media}`` and ``{text}``.
+    ``of_blocks``: the model reads a block of a page, not a page."""
 
     name: str
     model: Callable[[], Any]
@@ -25,6 +26,7 @@ class Family:
     video: str | None = None
     min_pixels: int = 112896
     max_pixels: int = 1003520
+    of_blocks: bool = False
 
 
 def _named(name: str) -> Callable[[], Any]:
@@ -66,6 +68,7 @@ FAMILIES = {
         _paddleocr_vl,
         "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>",
         "<|begin_of_sentence|>User: {media}{text}\nAssistant: ",
+        of_blocks=True,
     ),
     "qwen2_vl": Family(
         "Qwen2-VL",

@@ -39,15 +39,25 @@ def pixels_of(options: argparse.Namespace, family: Family) -> tuple[int, int]:
 
 
 def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, Case]]:
-    """(name, Case) of each conversation that the prompt and the image files make."""
+    """(name, Case) of each conversation that the prompt and the image files make. Warns of what is a page, where the
+    model reads blocks."""
     from . import pictures
     from .cases import Case
 
     kind = model_type(options.model_path)
-    limits = pixels_of(options, FAMILIES[kind])
+    family = FAMILIES[kind]
+    limits = pixels_of(options, family)
     text = options.prompt if options.prompt is not None else prompts.task_of(kind, options.task)
     conversations = prompts.Form.of(options.model_path).split(text, len(files))
     images = [pictures.read(path) for path in files]
+    for path, image in zip(files, images):
+        height, width, _ = image.shape
+        if family.of_blocks and width * height > limits[1]:
+            print(
+                f"{path}: {width} x {height} pixels are reduced to {limits[1]}. {family.name} reads blocks; "
+                "if this is a page, take scripts/run_demo.sh or scripts/parse_folder.py",
+                file=sys.stderr,
+            )
     return [
         (
             ", ".join(files[number].name for number in numbers),

@@ -28,6 +28,15 @@ def test_several_images_and_a_cut_answer(tool, demo, capsys):
     assert "== title.png" in err and "== lines.png" in err and "cut at --max_new_tokens 3" in err
 
 
+def test_a_page_is_read_and_the_tool_says_what_reads_pages(tool, demo, capsys):
+    page = ROOT / "tests/data/letter.png"
+    words = ("--model_path", demo, "--device", "cpu", "--max_new_tokens", 1, "--image")
+    assert tool(inference, *words, page) == 0
+    err = capsys.readouterr().err
+    assert "are reduced to 1003520. PaddleOCR-VL reads blocks" in err and "scripts/run_demo.sh" in err
+    assert tool(inference, *words, GOLDEN / "title.png") == 0 and "reads blocks" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
