@@ -14,12 +14,14 @@ from pathlib import Path
 
 from bundle.paths import RUN_DIR
 from bundle.progress import say
-from tests.runner.groups import DEFAULT, GROUPS, UNIT, Group
+from tests.runner.groups import DEFAULT, GROUPS, UNIT, WORKSHOP, Group
 from tests.runner.lanes import Lanes
 from tool_errors import ToolError
 
 # After so many minutes no further group begins: for a machine that ends a run after a fixed time.
 MINUTES = "TEST_MINUTES"
+# Words for several groups.
+TOGETHER = ("unit", "all", "workshop")
 
 
 @dataclass(frozen=True)
@@ -53,19 +55,23 @@ def choose(words: list[str]) -> Choice:
     """Read the command line: names of groups, then pytest's options from the first option on."""
     parser = argparse.ArgumentParser(
         prog="scripts/test.sh",
-        usage="%(prog)s [-h] [unit|all|GROUP...] [OPTION OF PYTEST ...]",
+        usage="%(prog)s [-h] [unit|all|workshop|GROUP...] [OPTION OF PYTEST ...]",
         description="Run the tests. Without a name: what proves the product in a quarter of an hour.",
     )
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"unit, all, or of {', '.join(GROUPS)}")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(TOGETHER)}, or of {', '.join(GROUPS)}")
     own = list(itertools.takewhile(lambda word: not word.startswith("-") or word in ("-h", "--help"), words))
     asked, options = parser.parse_args(own).groups, words[len(own) :]
-    if unknown := [word for word in asked if word not in ("unit", "all", *GROUPS)]:
-        parser.error(f"unknown group {unknown[0]!r}; expected unit, all or of {', '.join(GROUPS)}")
+    if unknown := [word for word in asked if word not in (*TOGETHER, *GROUPS)]:
+        parser.error(f"unknown group {unknown[0]!r}; expected {', '.join(TOGETHER)} or of {', '.join(GROUPS)}")
     if asked == ["unit"]:
         return Choice([GROUPS[name] for name in UNIT], ["-m", "unit", *options], "unit")
     if not asked:
         return Choice([GROUPS[name] for name in DEFAULT], ["-m", "not long", *options], "not long")
-    chosen = [group for name, group in GROUPS.items() if name in asked or ("all" in asked and not group.on_demand)]
+    chosen = [
+        group
+        for name, group in GROUPS.items()
+        if name in asked or ("all" in asked and not group.on_demand) or ("workshop" in asked and name in WORKSHOP)
+    ]
     return Choice(chosen, options)
 
 
@@ -107,7 +113,7 @@ def main(words: list[str]) -> int:
         say(f"unsteady: {line}: failed, and passed when it ran once more by itself")
     say(f"{len(choice.able) - len(lanes.unbegun)} groups in {(time.monotonic() - began) / 60:.1f} minutes")
     if len(choice.groups) < len(GROUPS):
-        say("everything: scripts/test.sh all")
+        say("everything of the product: scripts/test.sh all")
     print(tally, flush=True)
     return 0 if tally.good else 1
 

@@ -127,8 +127,7 @@ GROUPS = {
             engine=True,
             options=("-s", "-v"),
         ),
-        # The workshop: what made or judged something once (workshop/README.md).
-        Group("training", "reference", ("tests/workshop/demo_training/vlm",), packages=DRAWING),
+        Group("training", "reference", ("tests/workshop/demo_training/vlm",), packages=DRAWING, on_demand=True),
         Group(
             "drawing",
             "parser",
@@ -137,9 +136,17 @@ GROUPS = {
             packages=DRAWING + BROWSER,
             some_need=READERS,
             options=("--ignore=tests/workshop/demo_training/vlm",),
+            on_demand=True,
         ),
-        Group("chaos", "tools", ("tests/workshop/chaos/test_judge.py",)),
-        Group("images-chaos", "tools", ("tests/workshop/chaos/test_bundle.py",), engine=True, options=("-s", "-v")),
+        Group("chaos", "tools", ("tests/workshop/chaos/test_judge.py",), on_demand=True),
+        Group(
+            "images-chaos",
+            "tools",
+            ("tests/workshop/chaos/test_bundle.py",),
+            engine=True,
+            options=("-s", "-v"),
+            on_demand=True,
+        ),
     )
 }
 
@@ -148,3 +155,5 @@ GROUPS = {
 DEFAULT = ("plugin", "parser", "jobs", "web", "api", "bundle", "e2e", "tools", "reference")
 # `scripts/test.sh unit`: what of these groups is quick.
 UNIT = ("parser", "bundle", "jobs", "plugin", "tools", "reference")
+# `scripts/test.sh workshop`: what made or judged something once, and is not shipped (workshop/README.md).
+WORKSHOP = ("training", "drawing", "chaos", "images-chaos")

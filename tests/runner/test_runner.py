@@ -125,7 +125,8 @@ ASKED = [
     (["bundle"], {"bundle"}, []),
     (["unit", "--co"], set(groups.UNIT), ["-m", "unit", "--co"]),
     (["-x"], set(groups.DEFAULT), ["-m", "not long", "-x"]),
-    (["all"], set(groups.GROUPS) - {"plugin-newest"}, []),
+    (["all"], set(groups.GROUPS) - {"plugin-newest", *groups.WORKSHOP}, []),
+    (["workshop"], set(groups.WORKSHOP), []),
     (["plugin-newest"], {"plugin-newest"}, []),
 ]
 
@@ -147,7 +148,7 @@ def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
         runner.main(["bundle", "prser"])
     assert (
         ended.value.code == 2
-        and "unknown group 'prser'; expected unit, all or of plugin, parser, jobs" in capsys.readouterr().err
+        and "unknown group 'prser'; expected unit, all, workshop or of plugin, parser, jobs" in capsys.readouterr().err
     )
 
 
