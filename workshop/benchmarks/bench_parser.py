@@ -37,7 +37,7 @@ from parser_bench.simulated_vlm import MODEL
 DOCUMENTS = 8
 TEXT_LAYER = ("check", "repair", "prefer")
 SECONDS_PER_CALL = 0.12 + 60 / 50  # of the simulated VLM
-SLOTS = 64  # requests at a time on each of its dies
+SLOTS = 64  # requests at a time on a whole die
 
 
 def calls_served(vlm_url: str) -> int | None:
@@ -157,18 +157,18 @@ def ratios(results: dict[str, dict[str, dict]], name_of_ours: str = "ours") -> d
     return found
 
 
-def limits(results: dict[str, dict[str, dict]], dies: int) -> dict[str, dict[str, float]]:
+def limits(results: dict[str, dict[str, dict]], slots: int) -> dict[str, dict[str, float]]:
     """Return the limits of our parser by number of clients, in pages per second.
 
-    ``vlm`` is what the dies can take. ``cpu`` is what all cores would give at the processor time that a page took in
-    that run. ``reached`` is the throughput's share of the lower one. The clients and the simulated VLM run on the same
-    cores; their share counts as not reached.
+    ``vlm`` is what ``slots`` requests at a time come to. ``cpu`` is what all cores would give at the processor time
+    that a page took in that run. ``reached`` is the throughput's share of the lower one. The clients and the simulated
+    VLM run on the same cores; their share counts as not reached.
     """
     found = {}
     for clients, servers in results.items():
         ours = servers.get("ours")
         if ours and ours["pages"] and ours.get("vlm_calls_per_page"):
-            vlm = dies * SLOTS / SECONDS_PER_CALL / ours["vlm_calls_per_page"]
+            vlm = slots / SECONDS_PER_CALL / ours["vlm_calls_per_page"]
             cpu = os.cpu_count() * ours["pages_per_core_second"]
             reached = ours["pages_per_second"] / min(vlm, cpu)
             found[clients] = {"vlm": round(vlm, 2), "cpu": round(cpu, 2), "reached": round(reached, 2)}
@@ -190,7 +190,14 @@ def machine() -> dict:
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("setting", choices=("simulated", "demo"))
-    parser.add_argument("--dies", type=int, default=16, help="simulated: NPU dies, 64 requests at a time each")
+    parser.add_argument("--dies", type=int, default=16, help="simulated: NPU dies")
+    parser.add_argument(
+        "--slots",
+        type=int,
+        default=SLOTS,
+        help=f"simulated: requests at a time on each die (default {SLOTS}); fewer are the share of a die that goes "
+        "with this machine's cores",
+    )
     parser.add_argument("--vlm-url", help="demo: a running VLM server's API root")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument(
@@ -238,7 +245,7 @@ def main(words: list[str]) -> int:
     about = machine()
     with tempfile.TemporaryDirectory(prefix="bench-parser-") as name:
         if options.setting == "simulated":
-            with simulated_vlm(options.dies) as (vlm_url, _):
+            with simulated_vlm(options.dies, "--slots", str(options.slots)) as (vlm_url, _):
                 results = compare(options, vlm_url, Path(name))
         else:
             results = compare(options, options.vlm_url, Path(name))
@@ -256,7 +263,7 @@ def main(words: list[str]) -> int:
         },
     }
     if options.setting == "simulated":
-        found["limits"] = {key: limits(results, options.dies)}
+        found["limits"] = {key: limits(results, options.dies * options.slots)}
     print(json.dumps(found, indent=None if options.json else 1))
     return 0
 
