@@ -6,13 +6,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import resource
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from docparser.documents.intake import DocumentIntake
-from docparser.documents.spool import remove_stale
+from docparser.documents.spool import remove_stale, spooled
 from docparser.documents.url_source import UrlSource
 from docparser.errors import InvalidDocument, InvalidRequest, SpoolFull
 from docparser.settings import Settings
@@ -93,6 +94,18 @@ def test_a_full_disk_is_named(tmp_path):
 
     with pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"):
         asyncio.run(scenario())
+
+
+def test_a_disk_that_fills_up_meanwhile_is_named(tmp_path):
+    """What it did not take lies in the file's buffer, and is written once more when the file is closed."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        with pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"), spooled(io.BytesIO(PDF), "PDF", tmp_path):
+            pytest.fail("it was accepted")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_documents_of_a_killed_service_are_removed(tmp_path):

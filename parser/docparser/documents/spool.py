@@ -55,9 +55,15 @@ def filled(folder: Path | None, fill: Callable[[BinaryIO], object] = lambda file
     with contextlib.ExitStack() as stack:
         with disk_errors():
             file = cast(BinaryIO, stack.enter_context(tempfile.NamedTemporaryFile(prefix="docparser-", dir=folder)))
-            fill(file)
-            file.flush()
-            file.seek(0)
+            try:
+                fill(file)
+                file.flush()
+                file.seek(0)
+            except OSError:
+                # Closing it writes once more what a full disk did not take, and would fail in the place of this error.
+                with contextlib.suppress(OSError):
+                    file.close()
+                raise
         yield file
 
 

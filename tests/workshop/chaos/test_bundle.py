@@ -37,6 +37,9 @@ AROUND_S = 3600
 # (workshop/chaos/README.md).
 BOUNDS = ("--health", "30", "--back", "180", "--ready", "900")
 
+# The sleepers' disk is of 1024 MiB, and no action that fills it leaves so much.
+ROOMY = 512 << 20
+
 # Processes with the names of the bundle's, which only sleep.
 NAMES = {
     "vlm": (
@@ -127,14 +130,14 @@ PARTS: dict[str, Callable[[Bundle], object]] = {
     "stopped": stopped,
     "dropping": dropping,
     "writable": writable,
-    "free MiB": lambda bundle: free_bytes(bundle.state) >> 20,
+    "roomy": lambda bundle: free_bytes(bundle.state) > ROOMY,
     "clock": lambda bundle: (bundle.folder / "tools/clock_shift").read_bytes(),
     "vlm": lambda bundle: json.loads((bundle.folder / "tools/treatment").read_text())["mode"],
 }
 CHANGED = {
     "vlm *": "vlm",
     "disk read-only": "writable",
-    "disk *": "free MiB",
+    "disk *": "roomy",
     "clock *": "clock",
     "network *": "connected",
     "packets *": "dropping",
