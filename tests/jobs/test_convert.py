@@ -13,8 +13,8 @@ import pytest
 from docparser.convert import to_html, workbook
 from docparser.convert.document import ResultDocument, ResultPage, disposition, stem
 from docparser.convert.formats import convert
-from docparser.convert.html_tables import read_tables
 from docparser.convert.workbook import MAX_TEXT, NOT_IN_XML, write_cell
+from docparser.html_tables import read_tables
 
 HOSTILE = """<script>alert(1)</script>
 <img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png">

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from docparser.convert.formulas import MATHEMATICAL, Formulas, display_formulas, inline_formulas
-from docparser.convert.html_tables import read_tables
+from docparser.html_tables import read_tables
 
 # What the scanner took the place of: right, and quadratic.
 DISPLAY = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)

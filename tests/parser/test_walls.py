@@ -299,7 +299,7 @@ def test_an_import_for_types_only_counts(tmp_path):
 
 
 def test_a_relative_import_counts(tmp_path):
-    tree = planted(tmp_path, "convert/html_tables.py", "from ..settings import Settings")
+    tree = planted(tmp_path, "html_tables.py", "from ..settings import Settings")
     assert wrong_neighbours(tree) == ["convert.html_tables imports settings: convert may not import settings"]
 
 

@@ -63,7 +63,7 @@ finds = (display_formulas, inline_formulas)
 answer = [[[[f.start, f.end, f.latex] for f in find(text)] for find in finds] for text in given]
 """
 CUT_BY_SERVICE = """
-from docparser.convert.html_tables import read_tables
+from docparser.html_tables import read_tables
 answer = [[cell.rows, cell.columns] for cell in read_tables(given)[0].cells]
 """
 

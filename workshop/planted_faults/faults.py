@@ -167,7 +167,7 @@ FAULTS = (
     ),
     Fault(
         "spans-without-bound",
-        "parser/docparser/convert/html_tables.py",
+        "parser/docparser/html_tables.py",
         "if covered > MAX_COVERED:",
         "if covered < 0:",
         "parser",

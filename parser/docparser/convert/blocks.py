@@ -11,6 +11,7 @@ from typing import Any
 
 from docparser.convert.formulas import Formulas
 from docparser.convert.safe_text import writable
+from docparser.places.box import Box
 
 DOCUMENT = "document"  # the prompt that asks a VLM for Markdown
 # What a Markdown text may hold besides its words: marks of headings, emphasis, elements of HTML.
@@ -24,24 +25,6 @@ FORMATTED = re.compile(
 OUR_MARKS = re.compile("[\ue000-\ue003]")  # private use: they stand for formulas and pictures while a file is written
 NEVER_FORMATTED = ("text", "ocr", "vertical_text", "reference_content", "table")
 NO_HEADS: Mapping[int, int] = MappingProxyType({})
-
-
-@dataclasses.dataclass(frozen=True)
-class Box:
-    """Left, top, right and bottom in pixels of the page as it was parsed."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    @property
-    def width(self) -> float:
-        return self.right - self.left
-
-    @property
-    def height(self) -> float:
-        return self.bottom - self.top
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from docparser.convert.html_tables import Table
 from docparser.convert.parts import NO_OUTLINE, Outline
 from docparser.convert.sections import Item, Place, items_of
+from docparser.html_tables import Table
 
 # A character of a script without blanks is about one token; of a word, four letters are; of signs, each one.
 WITHOUT_BLANKS = "\u0e00-\u0fff\u1780-\u17ff\u2e80-\u9fff\ua000-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from docparser.convert import to_html
-from docparser.convert.blocks import Block, Box, all_blocks, heads_of
+from docparser.convert.blocks import Block, all_blocks, heads_of
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.format_names import PAGE_BREAK
-from docparser.convert.html_tables import Table
 from docparser.convert.parts import CAPTIONS, PICTURES, Levels, PageOutline, Paths, outline_of, plain, tables_of
 from docparser.convert.table_joins import joined_pages
 from docparser.convert.to_markdown import with_pictures
+from docparser.html_tables import Table
+from docparser.places.box import Box
 
 VERSION = "1.3.0"  # of DoclingDocument (docling-core); later readers know it
 PLACEHOLDER = "<!-- image -->"

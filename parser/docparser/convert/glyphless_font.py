@@ -10,31 +10,12 @@ has no area, but it has a height, without which PDFium passes over text that is 
 from __future__ import annotations
 
 import struct
-import unicodedata
+
+from docparser.places.widths import UNITS, width
 
 NAME = "DocparserInvisible"
 MOST_CODES = 0xFFFE  # of two bytes; 0 stands for a character that has none
-UNITS = 1000  # of the em
 ASCENT, DESCENT = 800, -200
-NARROW, BROAD = set("iljtfrI.,:;'|!()[]{}/\\-` "), set("mwMW@%&")
-
-
-def width(character: str) -> int:
-    """An advance that is near to that of common typefaces, in thousandths of the em."""
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 50  # of what has no advance at all, PDFium leaves the Unicode out
-    if unicodedata.east_asian_width(character) in "WF":
-        return 1000
-    if character in NARROW:
-        return 290
-    if character in BROAD:
-        return 850
-    return 670 if character.isupper() else 530
-
-
-def text_width(text: str) -> float:
-    """In ems."""
-    return sum(map(width, text)) / UNITS
 
 
 class Codes:

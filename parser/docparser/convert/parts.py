@@ -15,10 +15,11 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from docparser.convert.blocks import Block, Box, all_blocks, heads_of, unmarked
+from docparser.convert.blocks import Block, all_blocks, heads_of, unmarked
 from docparser.convert.formulas import Formulas
-from docparser.convert.html_tables import Cell, Table, TableReader
+from docparser.html_tables import Cell, Table, TableReader
 from docparser.outline import TITLES, Title, key, levels, side
+from docparser.places.box import Box
 
 # Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so of the others as well.
 DECORATION = ("number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text")

@@ -21,12 +21,13 @@ from pikepdf import Array, Dictionary, Name
 from PIL import Image
 
 from docparser.convert import glyphless_font
-from docparser.convert.blocks import Box
 from docparser.convert.document import Source
-from docparser.convert.glyphless_font import Codes, text_width
+from docparser.convert.glyphless_font import Codes
 from docparser.convert.picture_pages import add_picture
 from docparser.convert.text_layer import Line, lines_of
 from docparser.opening import Unreadable, pdfs
+from docparser.places.box import Box
+from docparser.places.widths import UNITS, text_width
 
 FONT = Name("/DocparserText")
 SIDE = 1700  # pixels of a page in which its lines are looked for: letters of 10 points are 20 high on A4
@@ -155,7 +156,7 @@ def _drawn(parts: Iterable[list[Line]], to_user: Matrix, font: _Font) -> bytes:
         ems, box = text_width(line.text), line.box
         if ems <= 0 or box.width <= 0 or box.height <= 0:
             continue
-        low = -glyphless_font.DESCENT / glyphless_font.UNITS
+        low = -glyphless_font.DESCENT / UNITS
         if line.down:
             place = (0.0, -box.height / ems, box.width, 0.0, box.left + low * box.width, box.bottom)
         else:
@@ -194,7 +195,7 @@ class _Font:
             Type=Name.FontDescriptor,
             FontName=name,
             Flags=4,
-            FontBBox=Array([0, glyphless_font.DESCENT, glyphless_font.UNITS, glyphless_font.ASCENT]),
+            FontBBox=Array([0, glyphless_font.DESCENT, UNITS, glyphless_font.ASCENT]),
             ItalicAngle=0,
             Ascent=glyphless_font.ASCENT,
             Descent=glyphless_font.DESCENT,

@@ -7,11 +7,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from docparser.convert.blocks import Box, all_blocks, heads_of
-from docparser.convert.html_tables import Table
+from docparser.convert.blocks import all_blocks, heads_of
 from docparser.convert.parts import CAPTIONS, NO_OUTLINE, Levels, Outline, PageOutline, ignored_labels, plain, tables_of
 from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import goes_on, joined_table
+from docparser.html_tables import Table
+from docparser.places.box import Box
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from docparser.convert.document import ResultPage
-from docparser.convert.html_tables import Cell, Table, read_tables
 from docparser.convert.parts import AROUND, Part
+from docparser.html_tables import Cell, Table, read_tables
 
 MOST_HEADERS = 5  # rows that are compared
 ENDS = re.compile(rf"</table>{AROUND}\Z", re.IGNORECASE)

@@ -12,8 +12,8 @@ import nh3
 
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.formulas import Formulas
-from docparser.convert.html_tables import Cell, Table
 from docparser.convert.parts import CAPTIONS, PICTURE, Part, markdown_html
+from docparser.html_tables import Cell, Table
 
 TEXT_TAGS = set(
     "a abbr b blockquote br caption code col colgroup dd del div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr i img "

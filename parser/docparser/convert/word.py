@@ -24,9 +24,9 @@ from docx.text.run import Run
 
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas, mathml_of
-from docparser.convert.html_tables import Cell, Table, TableReader
 from docparser.convert.omml import Untranslatable, omml
 from docparser.convert.to_html import body
+from docparser.html_tables import Cell, Table, TableReader
 
 MOST_COLUMNS = 63  # Word opens no table with more
 TEXT_WIDTH = 9360  # twentieths of a point: 6.5 inches

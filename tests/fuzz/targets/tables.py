@@ -10,9 +10,9 @@ from collections.abc import Callable
 from openpyxl import load_workbook
 
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.html_tables import Table
 from docparser.convert.parts import find_tables
 from docparser.convert.workbook import render
+from docparser.html_tables import Table
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A text as atoms: what stands on one line, and has a width that is known before it is printed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from docparser.places.widths import text_width
+
+# Of scripts without blanks, each character is one; a line may end beside it.
+IDEOGRAPH = re.compile("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
+                       "\U00020000-\U0003ffff]")  # fmt: skip
+SPACED = re.compile("[\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff]")  # Hangul, which has blanks between its words
+FORMULA = re.compile(
+    r"\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|\$\$.{1,2000}?\$\$|(?<![\\\w$])\$(?=[^$\n]{0,400}[\\^_{}=])[^$\n]{1,400}\$",
+    re.DOTALL,
+)
+PIECES = re.compile(r"\S+")
+BEARINGS = 0.1  # ems: the white at both ends of a word's advance
+LEAST, SIGN = 0.1, 0.3  # ems of ink; of a sign that is as broad as an ideograph
+UNSURE, UNSURE_EACH = 0.2, 0.07  # ems: how far a width may be off, of a word, and more for each of its letters
+COMMAND = re.compile(r"\\[A-Za-z]+")
+MARKUP = re.compile(r"[\\{}$^_&\s]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Atom:
+    """``text[start:end]`` with ``ems`` of ink, give or take ``unsure``. ``glued``: no blank stands before it."""
+
+    start: int
+    end: int
+    ems: float
+    unsure: float
+    glued: bool = False
+    word: bool = True
+
+
+def atoms_of(text: str, skipped: Sequence[tuple[int, int]] = ()) -> list[Atom]:
+    """``skipped``: ranges of what is not printed, in order. A formula is one atom."""
+    found: list[Atom] = []
+    at = 0
+    for begin, end in [*skipped, (len(text), len(text))]:
+        for formula in [*FORMULA.finditer(text, at, begin), None]:
+            last = formula.start() if formula else begin
+            for piece in PIECES.finditer(text, at, last):
+                found += _of_piece(text, piece.start(), piece.end())
+            if formula:
+                found.append(_of_formula(text, formula.start(), formula.end()))
+                at = formula.end()
+        at = max(at, end)
+    return [_glued(text, before, atom) for before, atom in zip([None, *found], found)]
+
+
+def _glued(text: str, before: Atom | None, atom: Atom) -> Atom:
+    if before is None or any(sign.isspace() for sign in text[before.end : atom.start]):
+        return atom
+    return dataclasses.replace(atom, glued=True)
+
+
+def _of_piece(text: str, start: int, end: int) -> list[Atom]:
+    """Of what no blank parts."""
+    cuts, at = [start], start
+    for found in IDEOGRAPH.finditer(text, start, end):
+        cuts += [found.start(), found.end()] if found.start() > at else [found.end()]
+        at = found.end()
+    if at < end:
+        cuts.append(end)
+    return [part_of(text, first, last) for first, last in zip(cuts, cuts[1:])]
+
+
+def part_of(text: str, start: int, end: int) -> Atom:
+    """A word, or a part of one."""
+    said = text[start:end]
+    if len(said) == 1 and IDEOGRAPH.match(said):
+        sign = unicodedata.category(said)[0] in "PSZ"
+        return Atom(start, end, SIGN if sign else 1.0 - BEARINGS, 0.3 if sign else 0.15, word=False)
+    ems = max(LEAST, text_width(said) - BEARINGS)
+    return Atom(start, end, ems, UNSURE + UNSURE_EACH * len(said))
+
+
+def _of_formula(text: str, start: int, end: int) -> Atom:
+    said = MARKUP.sub("", COMMAND.sub("x", text[start + 1 : end - 1].strip("()[]\\$")))
+    ems = max(LEAST, text_width(said))
+    return Atom(start, end, ems, 0.5 + 0.3 * ems, word=False)
+
+
+def is_right_to_left(text: str) -> bool:
+    directions = [unicodedata.bidirectional(sign) for sign in text]
+    right = sum(direction in ("R", "AL") for direction in directions)
+    return right > directions.count("L")

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A text laid onto the lines that were found for it: which words stand on which line, and on which ink.
+
+How wide a word is in print is known nearly; between words there is white, and inside of them next to none. Of all ways
+to cover the ink of the lines with the words in order, the likeliest is taken: by sums of squares, line by line, with a
+few of the best beginnings of each (a beam).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from docparser.places.atoms import Atom, atoms_of, is_right_to_left, part_of
+from docparser.places.box import Box, around
+from docparser.places.ink import Line
+from docparser.places.rows import Row, cut, length, row_of
+from docparser.places.widths import text_width
+
+# What is unlikely, in squares of how far a width is off.
+SKIPPED_RUN, MOST_SKIPPED = 4.0, 2  # ink at an end of a line without a word: a mark before an item, dirt
+SKIPPED_LINE, SKIPPED_EM = 4.0, 0.8  # a line without a word, and each em of it
+LEFT_EM = 3.0  # an em of words without ink
+HYPHENATED, BROKEN = 1.0, 4.0  # a word on two lines: with a hyphen at the line's end, and without one
+WORSE, BEAM = 14.0, 6  # a beginning that is so much worse than the best is let go; so many are kept
+TRUSTED = 3.5  # of a line, for each of its atoms
+TOO_WIDE = 4.0  # times as far off as a width may be
+LONGER = 1.35  # a line holds no more words than these many times its ems
+MOST_LEFT = 1.0  # ems of words without ink; with more, nothing is sure
+
+LEAST_PART = 2  # letters of a word on either line
+LETTERS = re.compile(r"[^\W\d_]{4}")
+BREAKS = re.compile("(?<=[-/._=&?\u2013\u2014])")
+BREAKABLE = 8  # letters of a word that may be broken without a hyphen
+BLANK = 0.3  # ems, usually
+MOST_ATOMS = 20_000
+
+Place = tuple[int, int]  # the next atom, and how many of its characters were said
+
+
+class Laid(NamedTuple):
+    """``text[start:end]`` stands on line ``line``, in ``box``. ``sure``: the ink bears it out. ``word``: it is a word
+    or a part of one, and no ideograph or formula; ``glued``: no blank stands before it."""
+
+    start: int
+    end: int
+    line: int
+    box: Box
+    sure: bool
+    word: bool = True
+    glued: bool = False
+
+
+class _Path(NamedTuple):
+    """How a line is covered, from its end: an atom, and the first and last run that it covers."""
+
+    earlier: _Path | None
+    atom: Atom
+    first: int
+    last: int
+
+
+class _State(NamedTuple):
+    """Lines up to here: ``cost`` of all; of the last its path, and what it costs."""
+
+    cost: float
+    earlier: _State | None
+    path: _Path | None
+    of_line: float
+
+
+def lay(text: str, lines: Sequence[Line], skipped: Sequence[tuple[int, int]] = ()) -> list[Laid]:
+    """In order, each word once, a broken one in its parts; what the ink does not bear out is dealt out by lengths.
+    Empty without lines. ``skipped``: ranges of ``text`` that are not printed."""
+    atoms = atoms_of(text, skipped)
+    if not lines or not atoms or len(atoms) > MOST_ATOMS:
+        return []
+    written = _written(text, atoms)
+    if len(written) != len(lines):
+        return _on(text, atoms, lines, 0)
+    return [laid for number, part in enumerate(written) for laid in _on(text, part, lines[number : number + 1], number)]
+
+
+def is_broken(before: Laid, laid: Laid) -> bool:
+    """Whether the two, of which one follows the other, are parts of one word, on two lines."""
+    return before.word and laid.word and before.end == laid.start and before.line != laid.line
+
+
+def _written(text: str, atoms: list[Atom]) -> list[list[Atom]]:
+    """By the line ends that the text has."""
+    rows: list[list[Atom]] = []
+    before = 0
+    for atom in atoms:
+        if not rows or "\n" in text[before : atom.start]:
+            rows.append([])
+        rows[-1].append(atom)
+        before = atom.end
+    return rows
+
+
+def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int) -> list[Laid]:
+    """On all ``lines``, of which ``first`` is the number of the first."""
+    em = max(sum(map(length, lines)) / max(sum(map(_room, atoms)), 0.1), 0.1)
+    ideographs, backwards = not all(atom.word for atom in atoms), is_right_to_left(text)
+    rows = [row_of(line, em, ideographs=ideographs, backwards=backwards) for line in lines]
+    left = [0.0]
+    for atom in reversed(atoms):
+        left.append(left[-1] + atom.ems)
+    left.reverse()
+    states: dict[Place, _State] = {(0, 0): _State(0.0, None, None, 0.0)}
+    for row in rows:
+        states = _further(row, text, atoms, states)
+    _, place = min((state.cost + LEFT_EM * left[place[0]], place) for place, state in states.items())
+    if left[place[0]] > MOST_LEFT:
+        return list(_dealt(atoms, lines, first))
+    return [laid for row in _read(states[place], rows, first) for laid in row]
+
+
+def _room(atom: Atom) -> float:
+    return atom.ems + (0.0 if atom.glued else BLANK)
+
+
+def _further(row: Row, text: str, atoms: list[Atom], states: dict[Place, _State]) -> dict[Place, _State]:
+    following: dict[Place, _State] = {}
+    for place, state in states.items():
+        ways = {end: _State(state.cost + cost, state, path, cost)
+                for end, (cost, path) in _ways(row, text, atoms, place).items()}  # fmt: skip
+        empty = _State(state.cost + SKIPPED_LINE + SKIPPED_EM * row.ems, state, None, 0.0)
+        for end, way in [*ways.items(), (place, empty)]:
+            if end not in following or way.cost < following[end].cost:
+                following[end] = way
+    best = min(state.cost for state in following.values())
+    near = sorted((state.cost, place) for place, state in following.items() if state.cost <= best + 2 * WORSE)
+    return {place: following[place] for _, place in near[:BEAM]}
+
+
+Reached = dict[int, tuple[float, "_Path | None"]]  # runs that are covered: what it costs, and how
+Found = dict[Place, tuple[float, _Path]]
+
+
+def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place) -> Found:
+    """The ways to cover the row with the atoms from ``place`` on: what each costs, by where it ends."""
+    count, ems = len(row.low), 0.0
+    index, said = place
+    found: Found = {}
+    reached: Reached = {run: (SKIPPED_RUN * run, None) for run in range(min(MOST_SKIPPED + 1, count))}
+    while index < len(atoms) and reached and ems <= LONGER * row.ems + 1:
+        atom = atoms[index]
+        if said:
+            atom = part_of(text, atom.start + said, atom.end)
+        reached = {
+            run: (cost if path is None or atom.glued else cost + row.before[run], path)
+            for run, (cost, path) in reached.items()
+        }
+        for at, ending, penalty in _breaks(text, atom, row.hyphen):
+            _end(row, part_of(text, atom.start, atom.start + at), ending, penalty, reached, (index, said + at), found)
+        following = _covered(row, atom, reached)
+        for run in range(max(1, count - MOST_SKIPPED), count + 1):
+            if run in following:
+                cost, path = following[run]
+                assert path is not None, "it covers some ink"
+                _keep(found, (index + 1, 0), cost + SKIPPED_RUN * (count - run), path)
+        reached = _nearest(following, count)
+        ems += _room(atom)
+        index, said = index + 1, 0
+    return found
+
+
+def _covered(row: Row, atom: Atom, reached: Reached) -> Reached:
+    """With the atom on the runs behind those that are covered."""
+    following: Reached = {}
+    most, tells = atom.ems + TOO_WIDE * atom.unsure, atom.word or atom.ems <= 1  # white in a formula tells nothing
+    for run, (cost, path) in reached.items():
+        for last in range(run, len(row.low)):
+            ems = row.high[last] - row.low[run]
+            if ems > most and last > run:
+                break
+            total = cost + ((ems - atom.ems) / atom.unsure) ** 2
+            if tells:
+                total += row.inside[last] - row.inside[run]
+            if last + 1 not in following or total < following[last + 1][0]:
+                following[last + 1] = (total, _Path(path, atom, run, last))
+    return following
+
+
+def _nearest(reached: Reached, count: int) -> Reached:
+    best = min((cost for cost, _ in reached.values()), default=0.0)
+    near = sorted((cost, run) for run, (cost, _) in reached.items() if cost <= best + WORSE and run < count)
+    return {run: reached[run] for _, run in near[: 2 * BEAM]}
+
+
+def _breaks(text: str, atom: Atom, hyphen: bool) -> Iterator[tuple[int, float, float]]:
+    """Where a line may end within an atom: after how many characters, ems of a hyphen there, and how unlikely it is."""
+    said = text[atom.start : atom.end]
+    if hyphen and LETTERS.search(said):
+        for at in range(LEAST_PART, len(said) - LEAST_PART + 1):
+            yield at, 0.0 if said[at - 1] in "-\u2010" else text_width("-"), HYPHENATED
+    elif len(said) >= BREAKABLE and atom.word:
+        for match in BREAKS.finditer(said, 1, len(said) - 1):
+            yield match.start(), 0.0, BROKEN
+
+
+def _end(row: Row, part: Atom, hyphen: float, penalty: float, reached: Reached, place: Place, found: Found) -> None:
+    """The row ends with this part of an atom."""
+    last = len(row.low) - 1
+    for run, (cost, path) in reached.items():
+        off = (row.high[last] - row.low[run] - part.ems - hyphen) / part.unsure
+        if abs(off) <= TOO_WIDE:
+            total = cost + penalty + off**2 + row.inside[last] - row.inside[run]
+            _keep(found, place, total, _Path(path, part, run, last))
+
+
+def _keep(found: Found, place: Place, cost: float, path: _Path) -> None:
+    if place not in found or cost < found[place][0]:
+        found[place] = (cost, path)
+
+
+def _read(state: _State | None, rows: Sequence[Row], first: int) -> list[list[Laid]]:
+    """What each row holds."""
+    found: list[list[Laid]] = []
+    for number in range(len(rows) - 1, -1, -1):
+        assert state is not None, "there is one for each row"
+        held: list[Laid] = []
+        path = state.path
+        while path is not None:
+            box, atom = around(rows[number].boxes[path.first : path.last + 1]), path.atom
+            held.append(Laid(atom.start, atom.end, first + number, box, True, atom.word, atom.glued))
+            path = path.earlier
+        sure = state.of_line <= TRUSTED * len(held)
+        found.append([laid._replace(sure=sure) for laid in reversed(held)])
+        state = state.earlier
+    return found[::-1]
+
+
+def _dealt(atoms: list[Atom], lines: Sequence[Line], first: int) -> Iterator[Laid]:
+    """By lengths alone."""
+    whole, room = sum(map(_room, atoms)), sum(map(length, lines)) or 1.0
+    due = reached = 0.0
+    end = 0
+    for number, line in enumerate(lines):
+        due += length(line) / room * whole
+        begin = end
+        while end < len(atoms) and (reached + _room(atoms[end]) / 2 <= due or number == len(lines) - 1):
+            reached += _room(atoms[end])
+            end += 1
+        held = atoms[begin:end]
+        ends = [0.0]
+        for atom in held:
+            ends.append(ends[-1] + _room(atom))
+        boxes = cut(line.box, [at / ends[-1] for at in ends], line.down) if held else []
+        for atom, box in zip(held, boxes, strict=True):
+            yield Laid(atom.start, atom.end, first + number, box, False, atom.word, atom.glued)
