@@ -27,7 +27,6 @@ WORSE, BEAM = 14.0, 6  # a beginning that is so much worse than the best is let 
 TRUSTED = 3.5  # of a line, for each of its atoms
 TOO_WIDE = 4.0  # times as far off as a width may be
 LONGER = 1.35  # a line holds no more words than these many times its ems
-MOST_LEFT = 1.0  # ems of words without ink; with more, nothing is sure
 
 LEAST_PART = 2  # letters of a word on either line
 LETTERS = re.compile(r"[^\W\d_]{4}")
@@ -112,9 +111,17 @@ def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int) -> list
     for row in rows:
         states = _further(row, text, atoms, states)
     _, place = min((state.cost + LEFT_EM * left[place[0]], place) for place, state in states.items())
-    if left[place[0]] > MOST_LEFT:
-        return list(_dealt(atoms, lines, first))
-    return [laid for row in _read(states[place], rows, first) for laid in row]
+    read = _read(states[place], rows, first)
+    rest = [part for part in [_rest(text, atoms, place)] if part] + atoms[place[0] + 1 :]
+    held = max((number for number, row in enumerate(read) if row), default=-1)
+    free = min(held + 1, len(lines) - 1)
+    return [laid for row in read for laid in row] + list(_dealt(rest, lines[free:], first + free))
+
+
+def _rest(text: str, atoms: list[Atom], place: Place) -> Atom | None:
+    """What is left of the atom at ``place``."""
+    index, said = place
+    return part_of(text, atoms[index].start + said, atoms[index].end) if index < len(atoms) else None
 
 
 def _room(atom: Atom) -> float:
@@ -149,10 +156,6 @@ def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place) -> Found:
         atom = atoms[index]
         if said:
             atom = part_of(text, atom.start + said, atom.end)
-        reached = {
-            run: (cost if path is None or atom.glued else cost + row.before[run], path)
-            for run, (cost, path) in reached.items()
-        }
         for at, ending, penalty in _breaks(text, atom, row.hyphen):
             _end(row, part_of(text, atom.start, atom.start + at), ending, penalty, reached, (index, said + at), found)
         following = _covered(row, atom, reached)
@@ -161,7 +164,8 @@ def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place) -> Found:
                 cost, path = following[run]
                 assert path is not None, "it covers some ink"
                 _keep(found, (index + 1, 0), cost + SKIPPED_RUN * (count - run), path)
-        reached = _nearest(following, count)
+        parted = index + 1 < len(atoms) and not atoms[index + 1].glued
+        reached = _nearest(row, following, parted)
         ems += _room(atom)
         index, said = index + 1, 0
     return found
@@ -184,10 +188,13 @@ def _covered(row: Row, atom: Atom, reached: Reached) -> Reached:
     return following
 
 
-def _nearest(reached: Reached, count: int) -> Reached:
-    best = min((cost for cost, _ in reached.values()), default=0.0)
-    near = sorted((cost, run) for run, (cost, _) in reached.items() if cost <= best + WORSE and run < count)
-    return {run: reached[run] for _, run in near[: 2 * BEAM]}
+def _nearest(row: Row, reached: Reached, parted: bool) -> Reached:
+    """The likeliest beginnings of the next atom, ``parted`` from the last by a blank."""
+    costs = [
+        (cost + row.before[run] if parted else cost, run) for run, (cost, _) in reached.items() if run < len(row.low)
+    ]
+    best = min(costs, default=(0.0, 0))[0]
+    return {run: (cost, reached[run][1]) for cost, run in sorted(costs)[: 2 * BEAM] if cost <= best + WORSE}
 
 
 def _breaks(text: str, atom: Atom, hyphen: bool) -> Iterator[tuple[int, float, float]]:
