@@ -188,12 +188,41 @@ class TableHead(TypedDict):
     rows: Annotated[int, Field(ge=1, description="The first so many rows are the table's head, as the print says.")]
 
 
+class TextPlace(TypedDict):
+    text: str
+    bbox: Annotated[list[float], Field(description="Left, top, right, bottom, in pixels of the page.")]
+    start: Annotated[int, Field(ge=0, description="`text` is `block_content[start:end]`, in Unicode characters.")]
+    end: Annotated[int, Field(ge=1)]
+
+
+class CellPlace(TypedDict):
+    row: Annotated[int, Field(ge=0)]
+    column: Annotated[int, Field(ge=0)]
+    rowSpan: Annotated[int, Field(ge=1)]
+    columnSpan: Annotated[int, Field(ge=1)]
+    bbox: Annotated[list[float], Field(description="Left, top, right, bottom, in pixels of the page.")]
+    text: str
+
+
+class BlockPlaces(TypedDict):
+    """Where the text of a block stands: `lines` or `words`, or the `cells` of a table."""
+
+    block_id: Annotated[int, Field(description="In `parsing_res_list`.")]
+    source: Annotated[str, Field(description="By what they were found: page (its own text), or ink.")]
+    lines: NotRequired[list[TextPlace]]
+    words: NotRequired[list[TextPlace]]
+    cells: NotRequired[list[CellPlace]]
+
+
 class PageEntry(TypedDict):
     """A page: its blocks, its Markdown, and what was asked for beside them."""
 
     prunedResult: PrunedResult
     markdown: Markdown
     tableHeads: NotRequired[list[TableHead]]
+    places: NotRequired[
+        Annotated[list[BlockPlaces], Field(description="Asked for by places; none of a block where none is found.")]
+    ]
     outline: NotRequired[
         Annotated[
             list[OutlineEntry], Field(description="Its headings at their levels in the document (restructurePages).")
@@ -246,6 +275,13 @@ class ChunkBox(TypedDict):
     pageSize: list[int]
 
 
+class ChunkPlace(TypedDict):
+    page: int
+    box: list[float]
+    start: Annotated[int, Field(ge=0, description="Of the chunk's `text`, in Unicode characters.")]
+    end: Annotated[int, Field(ge=1)]
+
+
 class Chunk(TypedDict):
     """A line of the format `chunks`."""
 
@@ -260,6 +296,7 @@ class Chunk(TypedDict):
     agreement: NotRequired[Annotated[float | None, Field(description="The least of its blocks.")]]
     pages: list[int]
     boxes: list[ChunkBox]
+    places: NotRequired[Annotated[list[ChunkPlace], Field(description="With the option places.")]]
 
 
 class Success(TypedDict):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from docparser.contract.schemas import OutputOptions, ParseOptions, RestructureRequest, TextLayer
+from docparser.contract.schemas import OutputOptions, ParseOptions, Places, RestructureRequest, TextLayer
 
 # request field -> keyword of the pipeline's predict()
 PREDICT_KEYWORDS = {
@@ -37,13 +37,14 @@ PREDICT_KEYWORDS = {
 
 @dataclasses.dataclass(frozen=True)
 class AnswerOptions:
-    """How a parsed page is written out."""
+    """How a parsed page is written out. ``places``: what is said where it stands; None: nothing."""
 
     prettify: bool
     formula_numbers: bool
     markdown_images: bool
     visualize: bool
     docx: bool
+    places: Places | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +81,7 @@ def answer_options(options: OutputOptions, *, visualize: bool) -> AnswerOptions:
         markdown_images=options.returnMarkdownImages,
         visualize=visualize,
         docx="docx" in (options.outputFormats or ()),
+        places=options.places if isinstance(options, ParseOptions) else None,
     )
 
 

@@ -48,6 +48,7 @@ VLM_EXTRA_ARGS = {"min_pixels", "max_pixels"} | {
 
 MergeMode = Literal["large", "small", "union"]
 TextLayer = Literal["off", "check", "repair", "prefer"]
+Places = Literal["lines", "words", "cells"]
 Probability = Annotated[float, Field(ge=0, le=1)]
 # Wider than anybody needs, and narrow enough that no value makes a page cost many times what it is worth: a ratio of
 # 1e308 makes every block's crop the whole page, and a temperature of that size divides all logits away.
@@ -213,6 +214,12 @@ class ParseOptions(OutputOptions):
         description="What a PDF page's own text is for. off: nothing; check: blocks say how far the VLM agrees with "
         "it; repair: letters that differ are taken from it; prefer: also, plain blocks are not read by the VLM. Text "
         "that the page does not show counts nowhere.",
+    )
+
+    places: Places | None = Field(
+        default=None,
+        description="Also say where the lines or words of blocks stand, and the cells of tables; cells: of these "
+        "alone. Found by the page's own text where textLayer asks for it and it is true, else by the ink.",
     )
 
     @model_validator(mode="before")

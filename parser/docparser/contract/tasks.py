@@ -25,6 +25,7 @@ OF_LAYOUT = (
     "mergeLayoutBlocks",
     "vlmExtraArgs",
     "textLayer",
+    "places",
 )
 
 

@@ -14,7 +14,9 @@ from typing import Any, BinaryIO
 
 from docparser.convert.parts import NO_OUTLINE, Outline
 from docparser.convert.sections import Item, Place, items_of
-from docparser.html_tables import Table
+from docparser.convert.spots import Spot, Spotted, joined
+from docparser.html_tables import Cell, Table
+from docparser.places.box import Box
 
 # A character of a script without blanks is about one token; of a word, four letters are; of signs, each one.
 WITHOUT_BLANKS = "\u0e00-\u0fff\u1780-\u17ff\u2e80-\u9fff\ua000-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -48,17 +50,18 @@ def write(
 
 def _chunks(items: Iterator[Item], most: int) -> Iterator[dict[str, Any]]:
     path: list[tuple[int, Item]] = []  # the open headings with their levels
-    texts: list[tuple[str, tuple[Place, ...]]] = []
+    texts: list[tuple[Spotted, tuple[Place, ...]]] = []
     told = True  # whether a chunk has said the last heading
 
     def flush() -> Iterator[dict[str, Any]]:
         nonlocal told
         if not told and not texts:
-            for piece in _pieces(path[-1][1].text, most):
+            for piece in _pieces(Spotted(path[-1][1].text, path[-1][1].spots), most):
                 yield _chunk("heading", path, piece, path[-1][1].places)
         told = True
         if texts:
-            yield _chunk("text", path, "\n\n".join(text for text, _ in texts), [p for _, ps in texts for p in ps])
+            whole = joined("\n\n", [text for text, _ in texts])
+            yield _chunk("text", path, whole, [place for _, places in texts for place in places])
             texts.clear()
 
     for item in items:
@@ -73,25 +76,25 @@ def _chunks(items: Iterator[Item], most: int) -> Iterator[dict[str, Any]]:
             if texts:
                 yield from flush()
             told = True
-            for part in _table_parts(item.text, item.table, most):
+            for part in _table_parts(Spotted(item.text, item.spots), item.table, most):
                 yield _chunk("table", path, part, item.places)
             continue
-        for piece in _pieces(item.text, most):
-            if texts and sum(estimate(text) for text, _ in texts) + estimate(piece) > most:
+        for piece in _pieces(Spotted(item.text, item.spots), most):
+            if texts and sum(estimate(text.text) for text, _ in texts) + estimate(piece.text) > most:
                 yield from flush()
             texts.append((piece, item.places))
     yield from flush()
 
 
-def _chunk(kind: str, path: list[tuple[int, Item]], text: str, places: Iterable[Place]) -> dict[str, Any]:
+def _chunk(kind: str, path: list[tuple[int, Item]], said: Spotted, places: Iterable[Place]) -> dict[str, Any]:
     unique = list(dict.fromkeys(places))
     sources = sorted({place.source for place in unique if place.source})
     agreements = [place.agreement for place in unique if place.agreement is not None]
     return {
         "kind": kind,
         "headings": [" ".join(heading.text.split()) for _, heading in path],
-        "text": text,
-        "tokens": estimate(text),
+        "text": said.text,
+        "tokens": estimate(said.text),
         "doubtful": any(place.doubtful for place in unique),
         **({"sources": sources, "agreement": min(agreements, default=None)} if sources else {}),
         "pages": sorted({place.page for place in unique}),
@@ -104,12 +107,22 @@ def _chunk(kind: str, path: list[tuple[int, Item]], text: str, places: Iterable[
             }
             for place in unique
         ],
+        **({} if said.spots is None else {"places": [_place(spot) for spot in said.spots]}),
     }
 
 
-def _pieces(text: str, most: int) -> Iterator[str]:
-    """``text`` in parts of at most ``most`` tokens: whole, or by sentences, or by words, or by letters."""
-    yield from _cut(text, most, [SENTENCES, WORDS])
+def _place(spot: Spot) -> dict[str, Any]:
+    sides = [spot.box.left, spot.box.top, spot.box.right, spot.box.bottom]
+    return {"page": spot.page, "box": sides, "start": spot.start, "end": spot.end}
+
+
+def _pieces(said: Spotted, most: int) -> Iterator[Spotted]:
+    """``said`` in parts of at most ``most`` tokens: whole, or by sentences, or by words, or by letters."""
+    end = 0
+    for piece in _cut(said.text, most, [SENTENCES, WORDS]):
+        start = said.text.index(piece, end)  # only blanks are left out between two
+        end = start + len(piece)
+        yield said.cut(start, end)
 
 
 def _cut(text: str, most: int, marks: list[re.Pattern[str]]) -> Iterator[str]:
@@ -135,30 +148,45 @@ def _cut(text: str, most: int, marks: list[re.Pattern[str]]) -> Iterator[str]:
         yield gathered.strip()
 
 
-def _table_parts(caption: str, table: Table, most: int) -> Iterator[str]:
+def _table_parts(caption: Spotted, table: Table, most: int) -> Iterator[Spotted]:
     """The table in Markdown; a cell that covers several places stands in each of them, so that every row says all."""
-    rows = [[""] * table.width for _ in range(table.height)]
+    rows = [[Spotted("")] * table.width for _ in range(table.height)]
     for cell in table.cells:
-        text = " ".join(cell.text.split()).replace("|", "\\|")
+        said = _cell(cell)
         for row in range(cell.row, cell.row + cell.rows):
-            rows[row][cell.column : cell.column + cell.columns] = [text] * cell.columns
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    rule = "|" + "---|" * table.width
-    head = [*([caption] if caption else []), *([""] if caption else []), lines[0], rule, *lines[1 : table.head]]
-    costs = sum(estimate(line) for line in head)
+            rows[row][cell.column : cell.column + cell.columns] = [said] * cell.columns
+    lines = [joined("", [Spotted("| "), joined(" | ", row), Spotted(" |")]) for row in rows]
+    rule = Spotted("|" + "---|" * table.width)
+    above = [caption, Spotted("")] if caption.text else []
+    head = [*above, lines[0], rule, *lines[1 : table.head]]
+    costs = sum(estimate(line.text) for line in head)
     if costs > most // 2:  # a header that leaves no room for rows is said once
-        yield from _pieces("\n".join(line for line in head if line != rule), most)
+        yield from _pieces(_lines(caption, [line for line in head if line is not rule]), most)
         head, costs = [], 0
     part, size = list(head), costs
     for line in lines[max(1, table.head) :]:
-        tokens = estimate(line)
+        tokens = estimate(line.text)
         if len(part) > len(head) and size + tokens > most:
-            yield "\n".join(part)
+            yield _lines(caption, part)
             part, size = list(head), costs
         if size + tokens > most:
-            yield from _pieces(line, most)
+            yield from _pieces(_lines(caption, [line]), most)
         else:
             part.append(line)
             size += tokens
     if len(part) > len(head) or (head and table.height <= max(1, table.head)):
-        yield "\n".join(part)
+        yield _lines(caption, part)
+
+
+def _cell(cell: Cell) -> Spotted:
+    text = " ".join(cell.text.split()).replace("|", "\\|")
+    if cell.place is None or not text:
+        return Spotted(text)
+    page, *sides = cell.place
+    return Spotted(text, (Spot(page, Box(*sides), 0, len(text)),))
+
+
+def _lines(caption: Spotted, lines: list[Spotted]) -> Spotted:
+    """Lines of a table; whether places were asked for says its ``caption``, though it may be empty."""
+    whole = joined("\n", lines)
+    return whole if caption.spots is None else Spotted(whole.text, whole.spots or ())

@@ -10,6 +10,7 @@ from typing import Any
 from docparser.convert.blocks import all_blocks, heads_of
 from docparser.convert.parts import CAPTIONS, NO_OUTLINE, Levels, Outline, PageOutline, ignored_labels, plain, tables_of
 from docparser.convert.safe_text import writable
+from docparser.convert.spots import Spot
 from docparser.convert.table_joins import goes_on, joined_table
 from docparser.html_tables import Table
 from docparser.places.box import Box
@@ -32,12 +33,14 @@ class Place:
 @dataclasses.dataclass(frozen=True)
 class Item:
     """A heading if ``level`` is not 0 (1: the document's title), a table if there is one, else a text. A table may have
-    a caption as its ``text``."""
+    a caption as its ``text``. ``spots`` of the text, None where nobody asked; those of a table's cells have the cells.
+    """
 
     text: str
     places: tuple[Place, ...]
     level: int = 0
     table: Table | None = None
+    spots: tuple[Spot, ...] | None = None
 
 
 def items_of(pages: Iterable[tuple[int, dict[str, Any]]], join: bool, outline: Outline = NO_OUTLINE) -> Iterator[Item]:
@@ -63,7 +66,7 @@ def _together(held: Item, item: Item, join: bool) -> Item | None:
     if item.table is None:
         return None
     if _is_caption(held):
-        return dataclasses.replace(item, text=held.text, places=held.places + item.places)
+        return dataclasses.replace(item, text=held.text, places=held.places + item.places, spots=held.spots)
     if not join or held.table is None or held.places[-1].page + 1 != item.places[0].page or item.text:
         return None
     repeated = goes_on(held.table, item.table)
@@ -77,13 +80,35 @@ def _items(number: int, entry: dict[str, Any], outline: PageOutline | None) -> I
     pruned = entry["prunedResult"]
     ignored, levels = ignored_labels(pruned), Levels(writable(entry["markdown"]["text"]), outline)
     size = float(pruned.get("width") or 0), float(pruned.get("height") or 0)
-    for index, block in enumerate(all_blocks(pruned, heads_of(entry))):
+    found = {said["block_id"]: said for said in entry["places"]} if "places" in entry else None
+    for index, (block, raw) in enumerate(zip(all_blocks(pruned, heads_of(entry)), pruned["parsing_res_list"])):
         if block.label in ignored or not block.content:
             continue
         said = block.doubtful, block.source, block.agreement
         places = tuple(Place(number, block.label, box, size, *said) for box in block.boxes)
+        said_of = None if found is None else found.get(raw.get("block_id"), {})
         tables, after = tables_of(block)
         for table in tables:
-            yield Item("", places, table=plain(table))
+            placed = _with_boxes(plain(table), said_of, number) if len(tables) == 1 else plain(table)
+            yield Item("", places, table=placed, spots=None if said_of is None else ())
         if text := after if tables else block.content:
-            yield Item(text, places, levels.of(block.label, text, index))
+            spots = None if said_of is None else _spots(text, raw["block_content"], said_of, number)
+            yield Item(text, places, levels.of(block.label, text, index), spots=spots)
+
+
+def _spots(text: str, content: str, said: dict[str, Any], page: int) -> tuple[Spot, ...]:
+    """Of ``text``, which is a part of a block's ``content``, by the places that are said of it."""
+    before = content.find(text)
+    if before < 0:
+        return ()
+    return tuple(
+        Spot(page, Box(*one["bbox"]), one["start"] - before, one["end"] - before)
+        for one in said.get("lines") or said.get("words") or ()
+        if before <= one["start"] < one["end"] <= before + len(text)
+    )
+
+
+def _with_boxes(table: Table, said: dict[str, Any] | None, page: int) -> Table:
+    """The table, whose cells know where they stand."""
+    boxes = {(cell["row"], cell["column"]): (page, *cell["bbox"]) for cell in (said or {}).get("cells", ())}
+    return Table([dataclasses.replace(cell, place=boxes.get((cell.row, cell.column))) for cell in table.cells])

@@ -56,7 +56,7 @@ class Letters:
                 continue
             formula = marks is not None and FORMULAS.fullmatch(piece)
             for sign in [piece] if formula else piece:
-                forms = [FORMULA] if formula else _forms(sign)
+                forms = [FORMULA] if formula else letters_of(sign)
                 for form in forms:
                     if gap or not words or WIDE.match(form) or WIDE.match(compared[-1]):
                         words.append(len(compared))
@@ -91,7 +91,7 @@ def _pieces(text: str, marks: re.Pattern[str] | None) -> Iterator[tuple[str, boo
 
 
 @lru_cache(maxsize=4096)
-def _forms(sign: str) -> list[str]:
+def letters_of(sign: str) -> list[str]:
     """The letters that ``sign`` counts as: two for a ligature, none for a soft hyphen."""
     return [form for form in unicodedata.normalize("NFKC", sign) if not form.isspace() and form not in NO_LETTERS]
 

@@ -16,6 +16,7 @@ from docparser.contract.answers import PageEntry, TableHead, WordFile
 from docparser.contract.options import AnswerOptions
 from docparser.page.frozen import Page
 from docparser.page.paddlex_private import PaddleOCRVLResult, markdown_of
+from docparser.page.places import places_of
 from docparser.page.provenance import add_members
 
 NOT_FOR_CLIENTS = ("input_path", "page_index")
@@ -35,6 +36,8 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
     ]
     if heads:
         entry["tableHeads"] = heads
+    if options.places and page.grounds is not None:
+        entry["places"] = places_of(blocks, page.grounds, options.places)
     if page.outline is not None:
         entry["outline"] = [
             {

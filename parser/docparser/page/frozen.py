@@ -14,6 +14,7 @@ from PIL import Image
 
 from docparser.page.answers import Answers
 from docparser.page.blocks import Blocks
+from docparser.page.ground import Ground
 from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleOCRVLResult, construct_img_path
 from docparser.page.provenance import Provenance
 
@@ -24,12 +25,14 @@ BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
 class Page:
     """PaddleX's result for a page with its texts, and what is known of how each of its texts came about. ``heads``: of
     each block, how many rows of its table are a head. ``outline``: the levels of its headings by their places among its
-    blocks, where pages were joined."""
+    blocks, where pages were joined. ``grounds``: of each block, what its places are found by; None where nobody asked.
+    """
 
     result: PaddleOCRVLResult
     provenance: list[Provenance]
     heads: list[int]
     outline: dict[int, int] | None = None
+    grounds: list[Ground | None] | None = None
 
 
 def freeze(
@@ -39,10 +42,11 @@ def freeze(
     answers: Answers,
     provenance: dict[int, Provenance],
     heads: dict[int, int],
+    grounds: dict[int, Ground] | None = None,
 ) -> dict[str, Any]:
     """The page as built-in types, numbers of numpy and PIL images (``page.stored``), without Paddle. Its blocks have no
     text; their answers are read when it is thawed. ``found``: PaddleX's fields of the page but for its blocks;
-    ``figures``: the pictures on it; ``heads``: rows of tables' heads, by the blocks' numbers."""
+    ``figures``: the pictures on it; by the blocks' numbers, ``heads``: rows of tables' heads, and ``grounds``."""
     plain = {field: value.json["res"] if isinstance(value, BaseResult) else value for field, value in found.items()}
     return {
         **plain,
@@ -56,6 +60,7 @@ def freeze(
                 "image": blocks.picture(number),
                 "head_rows": heads.get(number, 0),
                 **provenance.get(number, Provenance()).frozen(),
+                **({} if grounds is None else {"ground": grounds.get(number)}),
             }
             for number in blocks.shown
         ],
@@ -92,7 +97,9 @@ def thaw(frozen: dict, index: int) -> Page:
         data["parsing_res_list"].append(block)
         provenance.append(Provenance.thawed(fields))
         heads.append(fields.get("head_rows", 0))  # a page of an older release has none, nor one that the VLM read whole
-    return Page(PaddleOCRVLResult(data), provenance, heads)
+    asked = any("ground" in fields for fields in frozen["blocks"])
+    grounds = [fields.get("ground") for fields in frozen["blocks"]] if asked else None
+    return Page(PaddleOCRVLResult(data), provenance, heads, grounds=grounds)
 
 
 def from_client(pruned: dict, index: int) -> dict:

@@ -31,6 +31,7 @@ from docparser.page.blocks import TABLE, Blocks, blocks_of
 from docparser.page.certainty import Certainty
 from docparser.page.early_text import FORMULAS
 from docparser.page.frozen import freeze
+from docparser.page.ground import Ground, ground_of
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
 from docparser.page.own_text_step import OwnTextStep
@@ -116,8 +117,9 @@ class PageLoop:
         texts = {number: reply.text for number, reply in replies.items()}
         answers = Answers.of(blocks, texts, own.exact(blocks, given))
         provenance = self._provenance(blocks, replies, own)
+        grounds = _grounds(upright, blocks, own, run) if run.places else None
         return PageReading(
-            frozen=freeze(found, blocks, figures, answers, provenance, _heads(blocks, replies)),
+            frozen=freeze(found, blocks, figures, answers, provenance, _heads(blocks, replies), grounds),
             block_notes=_block_notes(blocks, replies),
             page_notes=[
                 *_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
@@ -220,6 +222,17 @@ def _heads(blocks: Blocks, replies: Replies) -> dict[int, int]:
     tables = {number: reply.text for number, reply in replies.items() if blocks.cut[number]["label"] == TABLE}
     found = {number: head_rows(blocks.cut[number]["img"], text) for number, text in tables.items()}
     return {number: rows for number, rows in found.items() if rows}
+
+
+def _grounds(page: np.ndarray, blocks: Blocks, own: OwnTextStep, run: PageRun) -> dict[int, Ground]:
+    """What the places of lines, words and cells are found by."""
+    return ground_of(
+        page,
+        blocks,
+        own.true_lines,
+        run.find_grid,
+        cells_only=run.places == "cells",
+    )
 
 
 def _block_notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:

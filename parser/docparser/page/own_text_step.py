@@ -15,6 +15,7 @@ from typing import Any
 
 from docparser.contract.answers import Note
 from docparser.own_text.doubts import Doubt
+from docparser.own_text.lines import Line
 from docparser.own_text.page_text import BlockText, OwnText
 from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment
 from docparser.page.blocks import Blocks
@@ -118,6 +119,14 @@ class OwnTextStep:
             return {}
         return {number: self._origins.get(number, Origin()) for number in range(len(blocks.cut))}
 
+    def true_lines(self, number: int) -> tuple[Line, ...]:
+        """The lines of a block, and of those that were joined to it, as the page says them; none where it does not, or
+        not all of them are true."""
+        if self._own is None or number not in self._said:
+            return ()
+        said = self._said[number]
+        return () if set(said.doubts) - {Doubt.OTHER_INK} else said.lines
+
     def notes(self) -> list[Note]:
         if self._own is None:
             return []
@@ -168,6 +177,7 @@ class OwnTextStep:
             others = [other["box"] for number, other in enumerate(blocks.cut) if number not in parts]
             if said.true and not any(_holds(other, _middle(line.box)) for line in said.lines for other in others):
                 texts |= {together[0]: paragraphs(said)} | dict.fromkeys(together[1:], "")
+                self._said[together[0]] = said
                 if len(together) > 1:
                     blocks.join(together)
         return texts

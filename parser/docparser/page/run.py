@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from docparser.contract.schemas import Places
 from docparser.page.vlm_calls import ReadBlock, read_block
 from docparser.sandbox.pool import JobHandle
 from docparser.vlm.client import Reply
@@ -19,6 +20,7 @@ from docparser.vlm.client import Reply
 if TYPE_CHECKING:  # it loads PaddleX
     from docparser.own_text.page_text import BlockText, OwnText
     from docparser.page.blocks import Blocks
+    from docparser.page.ground import FindGrid
     from docparser.page.question import Question
 
 Replies = Mapping[int, Reply]  # by the numbers of the blocks
@@ -47,9 +49,10 @@ class PageRun:
     """Belongs to the page's thread; ``cancel`` may be called from any.
 
     ``without_cpu()``: while it lasts, this page waits for something and others compute. ``own_text``: what the page
-    says itself, where that is asked for; ``text_layer``: what for; ``own_table``: what makes a table of it. ``child``:
-    its call of child processes. ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks
-    that have been read; ``tokens``: of the VLM's prompts, and of its texts.
+    says itself, where that is asked for; ``text_layer``: what for; ``own_table``: what makes a table of it. ``places``:
+    of what they are to be found; ``find_grid``: that of a table. ``child``: its call of child processes. ``layout_s``,
+    ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that have been read; ``tokens``: of the
+    VLM's prompts, and of its texts.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class PageRun:
         self.own_text: OwnText | None = None
         self.text_layer = "off"
         self.own_table: OwnTable | None = None
+        self.places: Places | None = None
+        self.find_grid: FindGrid = lambda picture: None
         self.child = JobHandle()
         self.layout_s = self.waited_s = 0.0
         self.answered, self.tokens = 0, (0, 0)

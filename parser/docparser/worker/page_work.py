@@ -27,6 +27,7 @@ from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
 from docparser.small_print.captions import with_captions
+from docparser.small_print.grid import find as find_grid
 from docparser.small_print.own_cells import own_table
 from docparser.small_print.reading import read_small_print
 from docparser.vlm.client import VlmClient
@@ -112,6 +113,7 @@ class PageWork:
             run.read_block, run.label, run.own_table = read_small_print, with_captions, own_table
         if task.early and task.options.restructure is None:
             run.listener = self._early(number, task, run, report)
+        run.places, run.find_grid = task.options.answer.places, find_grid
         self._cancel[number] = run.cancel
         try:
             with traces.span("worker", task.trace), hold:

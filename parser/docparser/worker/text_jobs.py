@@ -22,6 +22,7 @@ from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
+from docparser.page.ground import Ground
 from docparser.page.headings import outlines
 from docparser.page.paddlex_private import restructured
 from docparser.page.provenance import Provenance
@@ -97,6 +98,7 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
         [page.result for page in pages],
         [known for page in pages for known in page.provenance],
         [rows for page in pages for rows in page.heads],
+        [ground for page in pages for ground in page.grounds or [None] * len(page.heads)],
         task.restructure,
     )
     _write(
@@ -122,7 +124,7 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
             images = [{path: picture for page in images for path, picture in page.items()}]
         results = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
         of_blocks = [Provenance.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
-        joined = _join(results, of_blocks, [0] * len(of_blocks), restructure)
+        joined = _join(results, of_blocks, [0] * len(of_blocks), [None] * len(of_blocks), restructure)
         entries = [page_entry(page, number, text_only, max_side=max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
         raise InvalidRequest(
@@ -137,9 +139,16 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
     return entries
 
 
-def _join(pages: list, of_blocks: list[Provenance], heads: list[int], options: RestructureOptions) -> list[Page]:
+def _join(
+    pages: list,
+    of_blocks: list[Provenance],
+    heads: list[int],
+    grounds: list[Ground | None],
+    options: RestructureOptions,
+) -> list[Page]:
     """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say, with what is
-    told of all their blocks: how their texts came about, and how many rows of tables are heads."""
+    told of all their blocks: how their texts came about, how many rows of tables are heads, and what their places are
+    found by."""
     results = restructured(
         pages,
         merge_tables=options.merge_tables,
@@ -153,7 +162,7 @@ def _join(pages: list, of_blocks: list[Provenance], heads: list[int], options: R
         ids = [block.global_block_id for block in result["parsing_res_list"]]
         # A table that went on from the page before has no text left, and no rows.
         rows = [heads[own] if block.content else 0 for own, block in zip(ids, result["parsing_res_list"], strict=True)]
-        pages_joined.append(Page(result, [known[own] for own in ids], rows, outline))
+        pages_joined.append(Page(result, [known[own] for own in ids], rows, outline, [grounds[own] for own in ids]))
     return pages_joined
 
 

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What places are found by, before the texts are known: a block's lines with their ink, or with the words that the page
+says there itself; a table's grid. Plain data, which is kept with the frozen page; ``page.places`` reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from docparser.own_text.lines import Line as OwnLine
+from docparser.page.blocks import Blocks
+from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
+from docparser.places.box import Box
+from docparser.places.ink import Line, lines_in
+
+MOST_RUNS = 30_000  # of a page's ink; more is a pattern
+VERTICAL = "vertical_text"
+Ground = dict[str, Any]
+
+
+class Cell(Protocol):
+    """A cell at ``row`` and ``column``, from 0, over ``rows`` and ``columns``; ``area``: left, top, right and bottom in
+    the table's picture, px."""
+
+    @property
+    def row(self) -> int: ...
+    @property
+    def column(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def area(self) -> tuple[int, int, int, int]: ...
+
+
+class Grid(Protocol):
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def cells(self) -> Sequence[Cell]: ...
+
+
+# The grid of a table's picture, grey, uint8 [height, width]; None where none is found.
+FindGrid = Callable[[np.ndarray], Grid | None]
+
+
+def ground_of(
+    page: np.ndarray,
+    blocks: Blocks,
+    own_lines: Callable[[int], Iterable[OwnLine]],
+    find_grid: FindGrid,
+    *,
+    cells_only: bool,
+) -> dict[int, Ground]:
+    """By the numbers of the blocks that are texts or tables, where something is found. ``page``: uint8 ``[height,
+    width, 3]``, blue first. ``own_lines``: what the page says of a block and is true."""
+    grey = cv2.cvtColor(page, cv2.COLOR_BGR2GRAY)
+    picture, left = Image.fromarray(grey), MOST_RUNS
+    found: dict[int, Ground] = {}
+    for number, question in blocks.questions.items():
+        if question.prompt == TABLE_PROMPT:
+            if grid := _grid(grey, blocks.cut[number]["box"], find_grid):
+                found[number] = grid
+        elif question.prompt == TEXT_PROMPT and not cells_only:
+            if said := list(own_lines(number)):
+                found[number] = {"words": [_words(line) for line in said]}
+                continue
+            down = blocks.cut[number]["label"] == VERTICAL
+            lines = [
+                line
+                for part in blocks.joined(number)
+                for line in lines_in(picture, Box(*map(float, blocks.cut[part]["box"])), 1.0, down=down)
+            ]
+            left -= sum(len(line.runs) for line in lines)
+            if lines and left >= 0:
+                found[number] = {"ink": [_plain(line) for line in lines]}
+    return found
+
+
+def lines_of(ground: Ground) -> list[Line]:
+    """Those that were found by their ink."""
+    return [Line(Box(*box), tuple(Box(*run) for run in runs), down) for box, runs, down in ground["ink"]]
+
+
+def _plain(line: Line) -> list[Any]:
+    return [_sides(line.box), [_sides(run) for run in line.runs], line.down]
+
+
+def _sides(box: Box) -> list[float]:
+    return list(dataclasses.astuple(box))
+
+
+def _words(line: OwnLine) -> list[list[Any]]:
+    return [[word.text, [float(side) for side in word.box], line.down] for word in line.words]
+
+
+def _grid(grey: np.ndarray, box: Any, find_grid: FindGrid) -> Ground | None:
+    left, top, right, bottom = (max(0, int(side)) for side in box)
+    grid = find_grid(grey[top:bottom, left:right])
+    if grid is None:
+        return None
+    rows: dict[int, list[int]] = {}
+    columns: dict[int, list[int]] = {}
+    for cell in grid.cells:
+        first, above, last, below = cell.area
+        if cell.rows == 1:
+            _widen(rows, cell.row, top + above, top + below)
+        if cell.columns == 1:
+            _widen(columns, cell.column, left + first, left + last)
+    if len(rows) != grid.rows or len(columns) != grid.columns:
+        return None  # a row or a column of spanning cells alone
+    return {"rows": [rows[row] for row in sorted(rows)], "columns": [columns[column] for column in sorted(columns)]}
+
+
+def _widen(ends: dict[int, list[int]], at: int, low: int, high: int) -> None:
+    known = ends.setdefault(at, [low, high])
+    known[:] = min(known[0], low), max(known[1], high)
