@@ -17,8 +17,8 @@ MAX_COVERED = 100_000  # places that the spans of a table cover in all; further 
 @dataclasses.dataclass(frozen=True)
 class Cell:
     """``row`` and ``column`` count from 0; ``rows`` and ``columns`` are how many the cell covers. ``header``: it names
-    what stands below it, or beside it. ``place``: its page (from 1) and box there (left, top, right, bottom), where they
-    are known."""
+    what stands below it, or beside it. ``place``: its page (from 1) and its box there (left, top, right, bottom), where
+    they are known."""
 
     row: int
     column: int

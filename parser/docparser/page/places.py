@@ -77,7 +77,8 @@ def _place(content: str, group: Sequence[Laid]) -> TextPlace:
 
 
 def _sides(box: Box) -> list[float]:
-    return [round(side, DIGITS) for side in (box.left, box.top, box.right, box.bottom)]
+    sides = (round(side, DIGITS) for side in (box.left, box.top, box.right, box.bottom))
+    return [int(side) if side == int(side) else side for side in sides]
 
 
 def _cells(content: str, ground: Ground) -> list[CellPlace]:

@@ -60,7 +60,9 @@ function take(files) {
   if (!files.length) return null;
   const [first] = documents.add(files, {
     pageRanges: by("pages").value.trim(),
-    options: { visualize: true, restructurePages: by("join").checked, useChartRecognition: by("charts").checked || null },
+    options: {
+      visualize: true, places: "words", restructurePages: by("join").checked, useChartRecognition: by("charts").checked || null,
+    },
   });
   if (!viewer.entry) choose(first);
   return first;

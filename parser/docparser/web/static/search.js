@@ -4,6 +4,7 @@
 import * as api from "./api.js";
 import { failure } from "./failures.js";
 import { say } from "./languages.js";
+import * as places from "./places.js";
 
 const by = (id) => document.getElementById(id);
 const MARK = "found";
@@ -23,6 +24,7 @@ export class Search {
     this.#go = go;
     by("search").onchange = () => this.#find();
     by("doubts").onclick = () => this.#ask(by("doubts").getAttribute("aria-pressed") === "false");
+    places.connect(by("sheets"), () => places.plain(this.#words));
   }
 
   /** Another document is on the screen, or this one has more pages. */
@@ -38,8 +40,9 @@ export class Search {
     by("doubts").hidden = !done && !failed;
   }
 
-  /** Marks the words in the text that is on the screen. */
+  /** Marks the words in the text that is on the screen, and on the pictures of its pages. */
   mark() {
+    for (const row of by("sheets").children) places.mark(row, places.plain(this.#words));
     if (!("highlights" in CSS)) return;
     CSS.highlights.delete(MARK);
     if (!this.#words) return;

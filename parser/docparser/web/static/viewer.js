@@ -8,6 +8,7 @@ import { failure, ofKind, showIn } from "./failures.js";
 import { hush, say } from "./languages.js";
 import { render } from "./markdown.js";
 import { Originals } from "./originals.js";
+import * as places from "./places.js";
 import { Reading } from "./reading.js";
 import { Search } from "./search.js";
 import { Sheets } from "./sheets.js";
@@ -152,6 +153,7 @@ export class Viewer {
     row.querySelector(".sheetpage").replaceChildren(image, ...blocks.boxes(entry.prunedResult), ...(outlines ? [outlines] : []));
     this.#reading.show(row, fragment, entry.markdown.text);
     blocks.markDoubtful(row.querySelector(".prose"), entry.prunedResult);
+    places.keep(row, entry);
     this.#search.mark();
     this.#seek();
   }
