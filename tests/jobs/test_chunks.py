@@ -154,6 +154,69 @@ CONTINUED = (
 ROWS: list[list[Any]] = [["Well", "March"], ["Mill", 0.048], ["Farm", 0.031], ["Yard", 0.009]]
 
 
+def placed(*blocks: tuple[str, str], places: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    return page(*blocks) | {
+        "places": [{"block_id": number, "source": "ink", **said} for number, said in places.items()]
+    }
+
+
+def word(content: str, text: str, box: list[float]) -> dict[str, Any]:
+    start = content.index(text)
+    return {"text": text, "bbox": box, "start": start, "end": start + len(text)}
+
+
+def test_a_chunk_says_where_its_words_and_cells_stand():
+    long = " ".join(f"word{number}" for number in range(60))
+    cell = {"row": 1, "column": 0, "rowSpan": 1, "columnSpan": 1, "bbox": [1, 2, 3, 4], "text": "North"}
+    found = chunks(
+        placed(
+            ("paragraph_title", "Wells of the North"),
+            ("text", "A first text."),
+            ("text", long),
+            ("table", table(HEAD, row("North", "1.5"))),
+            places={
+                0: {"words": [word("Wells of the North", "North", [5, 5, 9, 9])]},
+                1: {"words": [word("A first text.", "first", [10, 0, 20, 5])]},
+                2: {"words": [word(long, f"word{number}", [number, 0, number + 1, 5]) for number in (0, 30, 59)]},
+                3: {"cells": [cell]},
+            },
+        ),
+        tokens=48,
+    )
+    said = [
+        (chunk["text"][place["start"] : place["end"]], place["page"], place["box"])
+        for chunk in found
+        for place in chunk["places"]
+    ]
+    assert said == [
+        ("first", 1, [10, 0, 20, 5]),
+        *((f"word{number}", 1, [number, 0, number + 1, 5]) for number in (0, 30, 59)),
+        ("North", 1, [1, 2, 3, 4]),
+    ]
+
+
+def test_cells_of_a_table_over_pages_stand_on_theirs_and_a_heading_alone_has_places():
+    cell = {"row": 1, "column": 0, "rowSpan": 1, "columnSpan": 1, "bbox": [1, 2, 3, 4], "text": "x"}
+    two = [
+        placed(("table", table(HEAD, row(text, "1"))), places={0: {"cells": [{**cell, "text": text}]}})
+        for text in ("North", "South")
+    ]
+    (joined,) = chunks(*two)
+    assert [(joined["text"][one["start"] : one["end"]], one["page"]) for one in joined["places"]] == [
+        ("North", 1),
+        ("South", 2),
+    ]
+    (alone,) = chunks(placed(("doc_title", "Wells"), places={0: {"lines": [word("Wells", "Wells", [1, 1, 2, 2])]}}))
+    assert alone["places"] == [{"page": 1, "box": [1, 1, 2, 2], "start": 0, "end": 5}]
+
+
+def test_chunks_say_no_places_where_nobody_asked():
+    assert not any("places" in chunk for chunk in chunks(page(("doc_title", "Wells"), ("text", "words"))))
+    assert [
+        chunk["places"] for chunk in chunks(placed(("text", "words"), ("table", table(HEAD, row("a", "b"))), places={}))
+    ] == [[], []]
+
+
 def test_tables_over_pages_become_one_in_every_format():
     whole = document(*CONTINUED)
     markdown = convert(whole, "md").decode()

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What places are found by, before the texts are known: a block's lines with their ink, or with the words that the page
-says there itself; a table's grid. Plain data, which is kept with the frozen page; ``page.places`` reads it."""
+says there itself; a table's grid. Plain data, which is kept with the frozen page; ``page.places`` reads it. Loads no
+PaddleX."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import cv2
 import numpy as np
 from PIL import Image
 
 from docparser.own_text.lines import Line as OwnLine
-from docparser.page.blocks import Blocks
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
 from docparser.places.box import Box
 from docparser.places.ink import Line, lines_in
+
+if TYPE_CHECKING:  # it loads PaddleX
+    from docparser.page.blocks import Blocks
 
 MOST_RUNS = 30_000  # of a page's ink; more is a pattern
 VERTICAL = "vertical_text"
@@ -67,11 +70,11 @@ def ground_of(
     found: dict[int, Ground] = {}
     for number, question in blocks.questions.items():
         if question.prompt == TABLE_PROMPT:
-            if grid := _grid(grey, blocks.cut[number]["box"], find_grid):
+            if grid := ground_of_table(grey, blocks.cut[number]["box"], find_grid):
                 found[number] = grid
         elif question.prompt == TEXT_PROMPT and not cells_only:
             if said := list(own_lines(number)):
-                found[number] = {"words": [_words(line) for line in said]}
+                found[number] = ground_of_words(said)
                 continue
             down = blocks.cut[number]["label"] == VERTICAL
             lines = [
@@ -81,7 +84,7 @@ def ground_of(
             ]
             left -= sum(len(line.runs) for line in lines)
             if lines and left >= 0:
-                found[number] = {"ink": [_plain(line) for line in lines]}
+                found[number] = ground_of_lines(lines)
     return found
 
 
@@ -90,19 +93,23 @@ def lines_of(ground: Ground) -> list[Line]:
     return [Line(Box(*box), tuple(Box(*run) for run in runs), down) for box, runs, down in ground["ink"]]
 
 
-def _plain(line: Line) -> list[Any]:
-    return [_sides(line.box), [_sides(run) for run in line.runs], line.down]
+def ground_of_lines(lines: Iterable[Line]) -> Ground:
+    return {"ink": [[_sides(line.box), [_sides(run) for run in line.runs], line.down] for line in lines]}
 
 
 def _sides(box: Box) -> list[float]:
     return list(dataclasses.astuple(box))
 
 
-def _words(line: OwnLine) -> list[list[Any]]:
-    return [[word.text, [float(side) for side in word.box], line.down] for word in line.words]
+def ground_of_words(lines: Iterable[OwnLine]) -> Ground:
+    """Of what the page says itself."""
+    return {
+        "words": [[[word.text, [float(side) for side in word.box], line.down] for word in line.words] for line in lines]
+    }
 
 
-def _grid(grey: np.ndarray, box: Any, find_grid: FindGrid) -> Ground | None:
+def ground_of_table(grey: np.ndarray, box: Sequence[float], find_grid: FindGrid) -> Ground | None:
+    """Where the rows and columns of the table in ``box`` are; None where no grid is found."""
     left, top, right, bottom = (max(0, int(side)) for side in box)
     grid = find_grid(grey[top:bottom, left:right])
     if grid is None:

@@ -22,6 +22,7 @@ PIECES = re.compile(r"\S+")
 BEARINGS = 0.1  # ems: the white at both ends of a word's advance
 LEAST, SIGN = 0.1, 0.3  # ems of ink; of a sign that is as broad as an ideograph
 UNSURE, UNSURE_EACH = 0.2, 0.07  # ems: how far a width may be off, of a word, and more for each of its letters
+LONGEST = 300  # characters; more are several atoms
 COMMAND = re.compile(r"\\[A-Za-z]+")
 MARKUP = re.compile(r"[\\{}$^_&\s]")
 
@@ -62,13 +63,11 @@ def _glued(text: str, before: Atom | None, atom: Atom) -> Atom:
 
 def _of_piece(text: str, start: int, end: int) -> list[Atom]:
     """Of what no blank parts."""
-    cuts, at = [start], start
+    cuts = {start, end, *range(start, end, LONGEST)}
     for found in IDEOGRAPH.finditer(text, start, end):
-        cuts += [found.start(), found.end()] if found.start() > at else [found.end()]
-        at = found.end()
-    if at < end:
-        cuts.append(end)
-    return [part_of(text, first, last) for first, last in zip(cuts, cuts[1:])]
+        cuts |= {found.start(), found.end()}
+    ends = sorted(cuts)
+    return [part_of(text, first, last) for first, last in zip(ends, ends[1:])]
 
 
 def part_of(text: str, start: int, end: int) -> Atom:

@@ -9,6 +9,7 @@ few of the best beginnings of each (a beam).
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,12 +20,15 @@ from docparser.places.rows import Row, cut, length, row_of
 from docparser.places.widths import text_width
 
 # What is unlikely, in squares of how far a width is off.
-SKIPPED_RUN, MOST_SKIPPED = 4.0, 2  # ink at an end of a line without a word: a mark before an item, dirt
-SKIPPED_LINE, SKIPPED_EM = 4.0, 0.8  # a line without a word, and each em of it
-LEFT_EM = 3.0  # an em of words without ink
+SKIPPED_RUN, MOST_SKIPPED = 7.0, 2  # ink at an end of a line without a word: a mark before an item, dirt
+SKIPPED_INK, SKIPPED_EM = 6.0, 0.3  # words' ink without a word, or a line, and each em of it
+SKIPPED_WORD, LEFT_EM = 2.0, 3.0  # a word without ink, and each em of it
 HYPHENATED, BROKEN = 1.0, 4.0  # a word on two lines: with a hyphen at the line's end, and without one
-WORSE, BEAM = 14.0, 6  # a beginning that is so much worse than the best is let go; so many are kept
-TRUSTED = 3.5  # of a line, for each of its atoms
+GOOD = 1.0  # of a text, for each of its atoms: no further look is needed
+LEAST_EM = 4.0  # pixels; the text of smaller print is that of something else
+HEIGHT = 0.92  # ems of a line's ink
+TRUSTED = 3.0  # of a line, for each of its atoms
+PARTED = 1.0  # white that is no less likely between words
 TOO_WIDE = 4.0  # times as far off as a width may be
 LONGER = 1.35  # a line holds no more words than these many times its ems
 
@@ -58,6 +62,18 @@ class _Path(NamedTuple):
     atom: Atom
     first: int
     last: int
+
+
+class _Look(NamedTuple):
+    """How far is looked: a beginning that is so much ``worse`` than the best is let go, and ``beam`` are kept. With
+    ``skips``, words may have no ink, and ink no words, anywhere on a line."""
+
+    worse: float
+    beam: int
+    skips: bool
+
+
+FIRST, SECOND = _Look(10.0, 5, False), _Look(16.0, 10, True)
 
 
 class _State(NamedTuple):
@@ -100,22 +116,55 @@ def _written(text: str, atoms: list[Atom]) -> list[list[Atom]]:
 
 def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int) -> list[Laid]:
     """On all ``lines``, of which ``first`` is the number of the first."""
-    em = max(sum(map(length, lines)) / max(sum(map(_room, atoms)), 0.1), 0.1)
     ideographs, backwards = not all(atom.word for atom in atoms), is_right_to_left(text)
-    rows = [row_of(line, em, ideographs=ideographs, backwards=backwards) for line in lines]
+    found: list[tuple[float, Place, _State, list[Row]]] = []
+    for em, look in _looks(atoms, lines):
+        rows = [row_of(line, em, ideographs=ideographs, backwards=backwards) for line in lines]
+        found.append((*_best(text, atoms, rows, look), rows))
+        if found[-1][0] <= GOOD * len(atoms):
+            break
+    _, place, state, rows = min(found, key=lambda one: one[0])
+    read = _read(state, rows, first)
+    rest = [part for part in [_rest(text, atoms, place)] if part] + atoms[place[0] + 1 :]
+    held = max((number for number, row in enumerate(read) if row), default=-1)
+    free = min(held + 1, len(lines) - 1)
+    laid = [laid for row in read for laid in row] + list(_dealt(rest, lines[free:], first + free))
+    return list(_whole(atoms, laid))
+
+
+def _looks(atoms: Sequence[Atom], lines: Sequence[Line]) -> Iterator[tuple[float, _Look]]:
+    """Ems in pixels, by all that is printed and all that is said, else by the height of the lines; each with a look."""
+    by_text = max(sum(map(length, lines)) / max(sum(map(_room, atoms)), 0.1), 0.1)
+    if by_text >= LEAST_EM:
+        yield by_text, FIRST
+        yield by_text, SECOND
+    heights = [line.box.width if line.down else line.box.height for line in lines]
+    yield max(statistics.median(heights) / HEIGHT, 0.1), SECOND
+
+
+def _best(text: str, atoms: list[Atom], rows: Sequence[Row], look: _Look) -> tuple[float, Place, _State]:
+    """The likeliest way to lay the atoms onto the rows: what it costs, where it ends, and the way."""
     left = [0.0]
     for atom in reversed(atoms):
         left.append(left[-1] + atom.ems)
     left.reverse()
     states: dict[Place, _State] = {(0, 0): _State(0.0, None, None, 0.0)}
     for row in rows:
-        states = _further(row, text, atoms, states)
-    _, place = min((state.cost + LEFT_EM * left[place[0]], place) for place, state in states.items())
-    read = _read(states[place], rows, first)
-    rest = [part for part in [_rest(text, atoms, place)] if part] + atoms[place[0] + 1 :]
-    held = max((number for number, row in enumerate(read) if row), default=-1)
-    free = min(held + 1, len(lines) - 1)
-    return [laid for row in read for laid in row] + list(_dealt(rest, lines[free:], first + free))
+        states = _further(row, text, atoms, states, look)
+    cost, place = min((state.cost + LEFT_EM * left[place[0]], place) for place, state in states.items())
+    return cost, place, states[place]
+
+
+def _whole(atoms: list[Atom], laid: list[Laid]) -> Iterator[Laid]:
+    """With the words for which no ink was found, beside those before them."""
+    at, before = 0, laid[0]
+    for atom in atoms:
+        if at == len(laid) or laid[at].start >= atom.end:
+            yield Laid(atom.start, atom.end, before.line, before.box, False, atom.word, atom.glued)
+        while at < len(laid) and laid[at].start < atom.end:
+            before = laid[at]
+            yield before
+            at += 1
 
 
 def _rest(text: str, atoms: list[Atom], place: Place) -> Atom | None:
@@ -128,25 +177,25 @@ def _room(atom: Atom) -> float:
     return atom.ems + (0.0 if atom.glued else BLANK)
 
 
-def _further(row: Row, text: str, atoms: list[Atom], states: dict[Place, _State]) -> dict[Place, _State]:
+def _further(row: Row, text: str, atoms: list[Atom], states: dict[Place, _State], look: _Look) -> dict[Place, _State]:
     following: dict[Place, _State] = {}
     for place, state in states.items():
         ways = {end: _State(state.cost + cost, state, path, cost)
-                for end, (cost, path) in _ways(row, text, atoms, place).items()}  # fmt: skip
-        empty = _State(state.cost + SKIPPED_LINE + SKIPPED_EM * row.ems, state, None, 0.0)
+                for end, (cost, path) in _ways(row, text, atoms, place, look).items()}  # fmt: skip
+        empty = _State(state.cost + SKIPPED_INK + SKIPPED_EM * row.ems, state, None, 0.0)
         for end, way in [*ways.items(), (place, empty)]:
             if end not in following or way.cost < following[end].cost:
                 following[end] = way
     best = min(state.cost for state in following.values())
-    near = sorted((state.cost, place) for place, state in following.items() if state.cost <= best + 2 * WORSE)
-    return {place: following[place] for _, place in near[:BEAM]}
+    near = sorted((state.cost, place) for place, state in following.items() if state.cost <= best + 2 * look.worse)
+    return {place: following[place] for _, place in near[: look.beam]}
 
 
 Reached = dict[int, tuple[float, "_Path | None"]]  # runs that are covered: what it costs, and how
 Found = dict[Place, tuple[float, _Path]]
 
 
-def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place) -> Found:
+def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place, look: _Look) -> Found:
     """The ways to cover the row with the atoms from ``place`` on: what each costs, by where it ends."""
     count, ems = len(row.low), 0.0
     index, said = place
@@ -159,13 +208,15 @@ def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place) -> Found:
         for at, ending, penalty in _breaks(text, atom, row.hyphen):
             _end(row, part_of(text, atom.start, atom.start + at), ending, penalty, reached, (index, said + at), found)
         following = _covered(row, atom, reached)
-        for run in range(max(1, count - MOST_SKIPPED), count + 1):
-            if run in following:
-                cost, path = following[run]
-                assert path is not None, "it covers some ink"
-                _keep(found, (index + 1, 0), cost + SKIPPED_RUN * (count - run), path)
+        for run, (cost, path) in following.items():
+            if path is not None and (look.skips or count - run <= MOST_SKIPPED):
+                _keep(found, (index + 1, 0), cost + _skipped(row, run, count), path)
+        for run, (cost, path) in reached.items() if look.skips else ():
+            cost += SKIPPED_WORD + LEFT_EM * atom.ems
+            if run not in following or cost < following[run][0]:
+                following[run] = (cost, path)
         parted = index + 1 < len(atoms) and not atoms[index + 1].glued
-        reached = _nearest(row, following, parted)
+        reached = _nearest(row, following, parted, look)
         ems += _room(atom)
         index, said = index + 1, 0
     return found
@@ -188,13 +239,32 @@ def _covered(row: Row, atom: Atom, reached: Reached) -> Reached:
     return following
 
 
-def _nearest(row: Row, reached: Reached, parted: bool) -> Reached:
+def _nearest(row: Row, reached: Reached, parted: bool, look: _Look) -> Reached:
     """The likeliest beginnings of the next atom, ``parted`` from the last by a blank."""
-    costs = [
-        (cost + row.before[run] if parted else cost, run) for run, (cost, _) in reached.items() if run < len(row.low)
-    ]
-    best = min(costs, default=(0.0, 0))[0]
-    return {run: (cost, reached[run][1]) for cost, run in sorted(costs)[: 2 * BEAM] if cost <= best + WORSE}
+    found = {
+        run: (cost + row.before[run] if parted else cost, path)
+        for run, (cost, path) in reached.items()
+        if run < len(row.low)
+    }
+    best = min((cost for cost, _ in found.values()), default=0.0)
+    if parted and look.skips:
+        for run, (cost, path) in list(found.items()):
+            for other in range(run + 1, len(row.low)):
+                more = cost + _skipped(row, run, other)
+                if more > best + look.worse:
+                    break
+                if row.before[other] <= PARTED and (other not in found or more < found[other][0]):
+                    found[other] = (more, path)
+    near = sorted((cost, run) for run, (cost, _) in found.items() if cost <= best + look.worse)
+    return {run: found[run] for _, run in near[: 2 * look.beam]}
+
+
+def _skipped(row: Row, run: int, other: int) -> float:
+    """How unlikely it is that no word stands on the ink from one run to before the other."""
+    if run == other:
+        return 0.0
+    words = SKIPPED_INK + SKIPPED_EM * (row.high[other - 1] - row.low[run])
+    return min(words, SKIPPED_RUN * (other - run)) if other - run <= MOST_SKIPPED else words
 
 
 def _breaks(text: str, atom: Atom, hyphen: bool) -> Iterator[tuple[int, float, float]]:

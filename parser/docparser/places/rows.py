@@ -8,7 +8,7 @@ import dataclasses
 from docparser.places.box import Box
 from docparser.places.ink import Line
 
-BLANK, SLOPE, STEEPEST = 0.19, 0.05, 9.0  # ems: white that may be both; how fast another is unlikely; and at most
+BLANK, SLOPE, STEEPEST = 0.19, 0.05, 6.0  # ems: white that may be both; how fast another is unlikely; and at most
 TOUCHING = 1.3  # ems of ink: more is several ideographs
 HYPHEN_HEIGHT, HYPHEN_WIDTH = 0.25, 0.15  # of a line's height
 
