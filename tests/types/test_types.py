@@ -25,6 +25,7 @@ PARSER_BENCHMARKS = (
     "bench_bucket",
     "bench_layout",
     "bench_own_text",
+    "bench_places",
     "bench_parser",
     "bench_slow_documents",
     "bench_text_modes",

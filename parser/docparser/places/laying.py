@@ -159,12 +159,15 @@ def _whole(atoms: list[Atom], laid: list[Laid]) -> Iterator[Laid]:
     """With the words for which no ink was found, beside those before them."""
     at, before = 0, laid[0]
     for atom in atoms:
-        if at == len(laid) or laid[at].start >= atom.end:
-            yield Laid(atom.start, atom.end, before.line, before.box, False, atom.word, atom.glued)
+        done = atom.start
         while at < len(laid) and laid[at].start < atom.end:
-            before = laid[at]
+            if laid[at].start > done:
+                yield before._replace(start=done, end=laid[at].start, sure=False, word=atom.word)
+            before, done = laid[at], laid[at].end
             yield before
             at += 1
+        if done < atom.end:
+            yield before._replace(start=done, end=atom.end, sure=False, word=atom.word, glued=atom.glued)
 
 
 def _rest(text: str, atoms: list[Atom], place: Place) -> Atom | None:

@@ -15,6 +15,7 @@ FAMILIES = (
     "options",
     "vlm_answers",
     "own_texts",
+    "word_places",
     "whole_pages",
     "markdown",
     "tables",
