@@ -35,13 +35,8 @@ ALLOWED: dict[str, set[str]] = {
     "clients": {"contract", "errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "opening": set(),
-    "convert": {
-        "errors",
-        "html_tables",
-        "opening",
-        "outline",
-        "places",
-    },  # of it only what its job in a child process may say
+    # Of errors only what its job in a child process may say.
+    "convert": {"errors", "html_tables", "opening", "outline", "places"},
     "sandbox": {"errors", "settings"},
     "outbound": set(),
     "own_text": set(),
@@ -149,7 +144,8 @@ OUTSIDE: dict[str, set[str]] = {
     "requests": {"traces"},  # OpenTelemetry's exporter asks with it
     "opentelemetry": {"traces"},
 }
-# The batch tool uses `convert` and `opening` without the service, in an environment that lacks everything else.
+# The batch tool uses these without the service, in an environment that lacks everything else.
+WITH_CONVERT = ("convert", "html_tables", "opening", "places")
 CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2"}
 
 Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names
@@ -209,10 +205,7 @@ def wrong_libraries(tree: Tree) -> list[str]:
         for library in sorted({target[1:].partition(".")[0] for target in targets if target[0] == "/"}):
             if here not in OUTSIDE.get(library, {here}):
                 wrong.append(f"{module} imports {library}: {here} may not")
-            if (
-                here in ("convert", "html_tables", "opening", "places")
-                and library not in CONVERT_NEEDS | sys.stdlib_module_names
-            ):
+            if here in WITH_CONVERT and library not in CONVERT_NEEDS | sys.stdlib_module_names:
                 wrong.append(f"{module} imports {library}: {here} needs {', '.join(sorted(CONVERT_NEEDS))} only")
     return wrong
 

@@ -89,8 +89,10 @@ def lay(text: str, lines: Sequence[Line], skipped: Sequence[tuple[int, int]] = (
     """In order, each word once, a broken one in its parts; what the ink does not bear out is dealt out by lengths.
     Empty without lines. ``skipped``: ranges of ``text`` that are not printed."""
     atoms = atoms_of(text, skipped)
-    if not lines or not atoms or len(atoms) > MOST_ATOMS:
+    if not lines or not atoms:
         return []
+    if len(atoms) > MOST_ATOMS:
+        return list(_dealt(atoms, lines, 0))
     written = _written(text, atoms)
     if len(written) != len(lines):
         return _on(text, atoms, lines, 0)
