@@ -63,7 +63,7 @@ def test_words_and_cells_are_said_with_their_places(service, reads):
     draw, left = ImageDraw.Draw(page()), 140
     for word in said["words"][:8]:
         box = draw.textbbox((left, 340), word["text"], font=font(36))
-        assert max(abs(one - other) for one, other in zip(word["bbox"], box, strict=True)) <= 3
+        assert max(abs(one - other) for one, other in zip(word["bbox"], box, strict=True)) <= 5
         left = 140 + font(36).getlength(PRINT[0][: word["end"] + 1])
     cells = found(entry, "table")["cells"]
     assert [(cell["row"], cell["column"], cell["text"]) for cell in cells] == [
@@ -101,10 +101,11 @@ def test_the_pages_own_words_where_they_are_asked_for_and_true(service, vlm):
 
 
 def test_pages_that_are_joined_have_the_places_of_each(service, reads):
-    (alone,) = [service.page(FILE, places="words")]
-    two = samples.encode(samples.save(page(), "TIFF", save_all=True, append_images=[page()]))
-    answer = service.parse(two, places="words", visualize=False, restructurePages=True).json()["result"]
-    entries = answer["layoutParsingResults"]
+    alone = service.page(FILE, places="words")
+    pages = samples.save(page(), "TIFF", save_all=True, append_images=[page()], compression="tiff_lzw")
+    answer = service.parse(samples.encode(pages), places="words", visualize=False, restructurePages=True)
+    assert answer.status_code == 200, answer.text
+    entries = answer.json()["result"]["layoutParsingResults"]
     assert [found(entry, "text")["words"] for entry in entries] == [found(alone, "text")["words"]] * 2
 
 
