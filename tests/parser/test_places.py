@@ -60,7 +60,7 @@ def test_words_and_cells_are_said_with_their_places(service, reads):
     said = found(entry, "text")
     assert said["source"] == "ink"
     assert [word["text"] for word in said["words"]] == " ".join(PRINT).split()
-    draw, left = ImageDraw.Draw(page()), 140
+    draw, left = ImageDraw.Draw(page()), 140.0
     for word in said["words"][:8]:
         box = draw.textbbox((left, 340), word["text"], font=font(36))
         assert max(abs(one - other) for one, other in zip(word["bbox"], box, strict=True)) <= 5
