@@ -32,7 +32,7 @@ DIGITS = 1
 
 def places_of(blocks: Sequence[Block], grounds: Sequence[Ground | None], kind: Places) -> list[BlockPlaces]:
     """Of those where something is found. ``grounds``: of each block."""
-    found = []
+    found: list[BlockPlaces] = []
     for block, ground in zip(blocks, grounds, strict=True):
         content = block["block_content"]
         if not ground or not content:
@@ -41,13 +41,15 @@ def places_of(blocks: Sequence[Block], grounds: Sequence[Ground | None], kind: P
         if "rows" in ground:
             cells = _cells(content, ground)
             if cells:
-                found.append({**said, "cells": cells})
+                said["cells"] = cells
+                found.append(said)
         elif kind != "cells":
             skipped = [match.span() for match in MARKUP.finditer(content)]
             laid = _said(content, skipped, ground) if "words" in ground else lay(content, lines_of(ground), skipped)
             texts = _texts(content, laid, kind)
             if texts:
-                found.append({**said, "lines": texts} if kind == "lines" else {**said, "words": texts})
+                said["lines" if kind == "lines" else "words"] = texts
+                found.append(said)
     return found
 
 

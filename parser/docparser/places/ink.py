@@ -65,7 +65,7 @@ def lines_in(picture: Image.Image, box: Box, scale: float, *, down: bool = False
     return lines
 
 
-def _means(ink: Image.Image, size: tuple[int, int]) -> memoryview:
+def _means(ink: Image.Image, size: tuple[int, int]) -> memoryview[float]:
     """Of rows or of columns, as 32-bit float: of 8 bits, a short line in a wide box would leave nothing."""
     return memoryview(ink.convert("F").resize(size, Image.Resampling.BOX).tobytes()).cast("f")
 
