@@ -52,6 +52,6 @@ def test_a_simulated_die_asks_the_model_once_for_a_page():
 
 def test_the_limit_is_the_scarcer_of_dies_and_cores(monkeypatch):
     monkeypatch.setattr(bench_parser.os, "cpu_count", lambda: 2)
-    found = bench_parser.limits({"16": {"ours": figures(1.5, 8)}}, dies=1)["16"]
+    found = bench_parser.limits({"16": {"ours": figures(1.5, 8)}}, slots=64)["16"]
     assert found == {"vlm": 1.62, "cpu": 8.0, "reached": 0.93}  # 64 slots of 1.32 s and 30 calls a page
-    assert bench_parser.limits({"16": {"ours": figures(6.0, 8)}}, dies=16)["16"]["reached"] == 0.75
+    assert bench_parser.limits({"16": {"ours": figures(6.0, 8)}}, slots=16 * 64)["16"]["reached"] == 0.75
