@@ -77,3 +77,36 @@ def test_what_is_doubtful_or_failed_is_listed_and_led_to(site, service, says, fi
     expect(page.locator('.row[data-page="3"] .box[data-index="2"]')).to_be_focused()
     page.locator("#doubts").click()
     expect(page.locator("#found")).to_be_hidden()
+
+
+def test_words_that_are_sought_or_selected_are_marked_on_the_picture(site, says, file):
+    words = [
+        {"text": "Wells", "bbox": [10, 8, 30, 20], "start": 0, "end": 5},
+        {"text": "of", "bbox": [32, 8, 38, 20], "start": 6, "end": 8},
+        {"text": "the", "bbox": [40, 8, 50, 20], "start": 9, "end": 12},
+        {"text": "Lower", "bbox": [52, 8, 68, 20], "start": 13, "end": 18},
+        {"text": "Valley", "bbox": [70, 8, 90, 20], "start": 19, "end": 25},
+    ]
+    said = [{"block_id": 0, "source": "ink", "words": words}]
+    says(page_of(told={index: {"block_id": index} for index in range(4)}, beside={"places": said}))
+    page = site.open()
+    page.set_input_files("#files", file(2))
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
+    first = page.locator('.row[data-page="1"]')
+    expect(first.locator(".box").first).to_be_visible()
+    marks = first.locator(".sheetpage .place")
+    expect(marks).to_have_count(0)
+    page.locator("#search").fill("LOWER valley")
+    page.keyboard.press("Enter")
+    expect(marks).to_have_count(2)
+    picture, mark = first.locator(".sheetpage > img").bounding_box(), marks.first.bounding_box()
+    assert picture and mark
+    assert abs((mark["x"] - picture["x"]) / picture["width"] - 0.52) < 0.02
+    assert abs((mark["y"] - picture["y"]) / picture["height"] - 8 / 140) < 0.02
+    page.locator("#search").fill("")
+    page.keyboard.press("Enter")
+    expect(marks).to_have_count(0)
+    first.locator('.prose [data-block="0"]').select_text()
+    expect(marks).to_have_count(5)
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(marks).to_have_count(0)

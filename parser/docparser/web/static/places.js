@@ -57,7 +57,8 @@ export function connect(sheets, sought) {
   let row = null;
   document.addEventListener("selectionchange", () => {
     const selection = getSelection();
-    const at = selection.anchorNode?.parentElement?.closest(".prose [data-block]");
+    const begin = selection.anchorNode;
+    const at = (begin instanceof Element ? begin : begin?.parentElement)?.closest(".prose [data-block]");
     const words = at && sheets.contains(at) ? plain(selection.toString()).trim() : "";
     if (row && (!words || row !== at.closest(".row"))) mark(row, sought());
     row = words ? at.closest(".row") : null;
