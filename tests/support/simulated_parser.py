@@ -84,7 +84,7 @@ class SimulatedParser(SimulatedServer):
             return event, {"logId": "x", "errorCode": event, "errorMsg": self.says or f"file: told to answer {event}"}
         result = self.result(number, body)
         for entry in result["layoutParsingResults"]:
-            listed = [
+            listed: list[dict[str, object]] = [
                 BLOCK | {"block_id": index, "confidence": confidence, "doubtful": confidence != 1}
                 for index, confidence in enumerate(self.doubts.get(number, []))
             ]
