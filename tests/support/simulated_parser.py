@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
 
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 
@@ -16,7 +17,7 @@ HELLO = {
     "markdown": {"text": "Hello ![](imgs/a.jpg)", "images": {"imgs/a.jpg": "QUJD"}},
 }
 # Every block of the real one has these.
-BLOCK = {"block_label": "text", "block_content": "", "block_bbox": [10, 10, 90, 40]}
+BLOCK: dict[str, Any] = {"block_label": "text", "block_content": "", "block_bbox": [10, 10, 90, 40]}
 
 
 class SimulatedParser(SimulatedServer):
@@ -84,7 +85,7 @@ class SimulatedParser(SimulatedServer):
             return event, {"logId": "x", "errorCode": event, "errorMsg": self.says or f"file: told to answer {event}"}
         result = self.result(number, body)
         for entry in result["layoutParsingResults"]:
-            listed: list[dict[str, object]] = [
+            listed = [
                 BLOCK | {"block_id": index, "confidence": confidence, "doubtful": confidence != 1}
                 for index, confidence in enumerate(self.doubts.get(number, []))
             ]
