@@ -37,7 +37,7 @@ PATHS = (
     *("/v1/status/poll/{task_id}", "/v1/result/{task_id}"),
     *("/v1/ocr", "/v1/files", "/v1/files/{file_id}", "/v1/files/{file_id}/url"),
     *(f"{JOBS}/{{job_id}}", f"{JOBS}/{{job_id}}/events", f"{JOBS}/{{job_id}}/result", f"{JOBS}/{{job_id}}/retry"),
-    *(f"{JOBS}/{{job_id}}/pages/{{number}}", f"{JOBS}/batch/{{batch_id}}"),
+    *(f"{JOBS}/{{job_id}}/pages/{{number}}", f"{JOBS}/{{job_id}}/originals/{{number}}", f"{JOBS}/batch/{{batch_id}}"),
     "/api/v2/ocr/results/{job_id}/{permission}/result.jsonl",
     "/api/v2/ocr/results/{job_id}/{permission}/pages/{number}/{name}",
 )
