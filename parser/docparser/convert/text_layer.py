@@ -23,7 +23,7 @@ from docparser.html_tables import Table
 from docparser.places.box import Box
 from docparser.places.ink import Line as Printed
 from docparser.places.ink import lines_in
-from docparser.places.laying import Laid, is_broken, lay
+from docparser.places.laying import Effort, Laid, is_broken, lay
 from docparser.places.widths import text_width
 
 LEADING = 1.3  # from line to line, in heights of the letters, where no ink tells
@@ -45,14 +45,15 @@ class Line:
 def lines_of(pruned: dict[str, Any], picture: Image.Image, scale: float) -> Iterator[list[Line]]:
     """The lines of each block with text, in reading order. ``picture`` is grey and ``scale`` times as large as the page
     was when it was parsed."""
+    effort = Effort()
     for block in _apart(list(blocks_of(pruned))):
         tables = _tables(block)
         if tables:
             yield _table_lines(tables, block.boxes[0])
         elif block.label == "vertical_text":
-            yield _vertical_lines(block, picture, scale)
+            yield _vertical_lines(block, picture, scale, effort)
         elif block.label != SPOTTING:
-            yield _paragraph_lines(block, picture, scale)
+            yield _paragraph_lines(block, picture, scale, effort)
     if not any(block.get("block_label") == SPOTTING for block in pruned.get("parsing_res_list") or []):
         return  # every text that was spotted is a block
     spotted = pruned.get("spotting_res") or {}
@@ -81,23 +82,23 @@ def _words(block: Block) -> str:
     return " ".join(cell.text for table in tables for cell in table.cells) if tables else block.plain
 
 
-def _paragraph_lines(block: Block, picture: Image.Image, scale: float) -> list[Line]:
+def _paragraph_lines(block: Block, picture: Image.Image, scale: float, effort: Effort) -> list[Line]:
     text = block.plain
     lines = [line for box in block.boxes for line in lines_in(picture, box, scale)]
     room = sum(line.box.width / line.box.height for line in lines)
     if room < LEAST_ROOM * text_width(text):  # rules, a picture, no ink
         lines = [Printed(line) for box in block.boxes for line in _guessed(text, box)]
-    return _dealt(text, lines)
+    return _dealt(text, lines, effort)
 
 
-def _vertical_lines(block: Block, picture: Image.Image, scale: float) -> list[Line]:
+def _vertical_lines(block: Block, picture: Image.Image, scale: float, effort: Effort) -> list[Line]:
     """Columns from the right to the left."""
     columns = [
         column
         for box in block.boxes
         for column in lines_in(picture, box, scale, down=True) or [Printed(box, down=True)]
     ]
-    return _dealt(block.plain, columns)
+    return _dealt(block.plain, columns, effort)
 
 
 def _guessed(text: str, box: Box) -> list[Box]:
@@ -109,11 +110,11 @@ def _guessed(text: str, box: Box) -> list[Box]:
     return [Box(box.left, box.top + height * n, box.right, box.top + height * (n + 0.85)) for n in range(count)]
 
 
-def _dealt(text: str, lines: list[Printed]) -> list[Line]:
+def _dealt(text: str, lines: list[Printed], effort: Effort) -> list[Line]:
     """``text`` on ``lines``. A word on two lines is found as a whole, on the first."""
     rows: dict[int, tuple[int, int]] = {}  # of each line what stands on it
     before: Laid | None = None
-    for laid in lay(text, lines):
+    for laid in lay(text, lines, effort):
         number = max(rows) if before is not None and is_broken(before, laid) else laid.line
         rows[number] = (rows.get(number, laid)[0], laid.end)
         before = laid

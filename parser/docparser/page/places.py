@@ -19,7 +19,7 @@ from docparser.page.alignment import letters_of
 from docparser.page.ground import Ground, lines_of
 from docparser.places.atoms import FORMULA, IDEOGRAPH, SPACED, Atom, atoms_of
 from docparser.places.box import Box, around
-from docparser.places.laying import Laid, lay
+from docparser.places.laying import Effort, Laid, lay
 from docparser.places.rows import cut
 from docparser.places.widths import text_width
 
@@ -33,6 +33,7 @@ DIGITS = 1
 def places_of(blocks: Sequence[Block], grounds: Sequence[Ground | None], kind: Places) -> list[BlockPlaces]:
     """Of those where something is found. ``grounds``: of each block."""
     found: list[BlockPlaces] = []
+    effort = Effort()
     for block, ground in zip(blocks, grounds, strict=True):
         content = block["block_content"]
         if not ground or not content:
@@ -45,7 +46,10 @@ def places_of(blocks: Sequence[Block], grounds: Sequence[Ground | None], kind: P
                 found.append(said)
         elif kind != "cells":
             skipped = [match.span() for match in MARKUP.finditer(content)]
-            laid = _said(content, skipped, ground) if "words" in ground else lay(content, lines_of(ground), skipped)
+            if "words" in ground:
+                laid = _said(content, skipped, ground)
+            else:
+                laid = lay(content, lines_of(ground), effort, skipped)
             texts = _texts(content, laid, kind)
             if texts:
                 said["lines" if kind == "lines" else "words"] = texts

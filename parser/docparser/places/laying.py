@@ -37,7 +37,7 @@ LETTERS = re.compile(r"[^\W\d_]{4}")
 BREAKS = re.compile("(?<=[-/._=&?\u2013\u2014])")
 BREAKABLE = 8  # letters of a word that may be broken without a hyphen
 BLANK = 0.3  # ems, usually
-MOST_ATOMS = 20_000
+MOST_STEPS = 8_000_000  # of a page, some three seconds; typeset texts took 0.8 million at most
 
 Place = tuple[int, int]  # the next atom, and how many of its characters were said
 
@@ -64,16 +64,31 @@ class _Path(NamedTuple):
     last: int
 
 
+class TooMuch(Exception):
+    """The effort is spent."""
+
+
+class Effort:
+    """What may be spent on the texts of one page: texts that fit their ink nowhere would take minutes."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        """Raises TooMuch."""
+        self._left -= steps
+        if self._left < 0:
+            raise TooMuch
+
+
 class _Look(NamedTuple):
     """How far is looked: a beginning that is so much ``worse`` than the best is let go, and ``beam`` are kept. With
     ``skips``, words may have no ink, and ink no words, anywhere on a line."""
 
+    effort: Effort
     worse: float
     beam: int
     skips: bool
-
-
-FIRST, SECOND = _Look(10.0, 5, False), _Look(16.0, 10, True)
 
 
 class _State(NamedTuple):
@@ -85,18 +100,24 @@ class _State(NamedTuple):
     of_line: float
 
 
-def lay(text: str, lines: Sequence[Line], skipped: Sequence[tuple[int, int]] = ()) -> list[Laid]:
-    """In order, each word once, a broken one in its parts; what the ink does not bear out is dealt out by lengths.
-    Empty without lines. ``skipped``: ranges of ``text`` that are not printed."""
+def lay(text: str, lines: Sequence[Line], effort: Effort, skipped: Sequence[tuple[int, int]] = ()) -> list[Laid]:
+    """In order, each word once, a broken one in its parts; what the ink does not bear out is dealt out by lengths, and
+    so is all once the page's ``effort`` is spent. Empty without lines. ``skipped``: ranges of ``text`` that are not
+    printed."""
     atoms = atoms_of(text, skipped)
     if not lines or not atoms:
         return []
-    if len(atoms) > MOST_ATOMS:
-        return list(_dealt(atoms, lines, 0))
     written = _written(text, atoms)
-    if len(written) != len(lines):
-        return _on(text, atoms, lines, 0)
-    return [laid for number, part in enumerate(written) for laid in _on(text, part, lines[number : number + 1], number)]
+    try:
+        if len(written) != len(lines):
+            return _on(text, atoms, lines, 0, effort)
+        return [
+            laid
+            for number, part in enumerate(written)
+            for laid in _on(text, part, lines[number : number + 1], number, effort)
+        ]
+    except TooMuch:
+        return list(_dealt(atoms, lines, 0))
 
 
 def is_broken(before: Laid, laid: Laid) -> bool:
@@ -116,11 +137,11 @@ def _written(text: str, atoms: list[Atom]) -> list[list[Atom]]:
     return rows
 
 
-def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int) -> list[Laid]:
+def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int, effort: Effort) -> list[Laid]:
     """On all ``lines``, of which ``first`` is the number of the first."""
     ideographs, backwards = not all(atom.word for atom in atoms), is_right_to_left(text)
     found: list[tuple[float, Place, _State, list[Row]]] = []
-    for em, look in _looks(atoms, lines):
+    for em, look in _looks(atoms, lines, effort):
         rows = [row_of(line, em, ideographs=ideographs, backwards=backwards) for line in lines]
         found.append((*_best(text, atoms, rows, look), rows))
         if found[-1][0] <= GOOD * len(atoms):
@@ -134,14 +155,15 @@ def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int) -> list
     return list(_whole(atoms, laid))
 
 
-def _looks(atoms: Sequence[Atom], lines: Sequence[Line]) -> Iterator[tuple[float, _Look]]:
+def _looks(atoms: Sequence[Atom], lines: Sequence[Line], effort: Effort) -> Iterator[tuple[float, _Look]]:
     """Ems in pixels, by all that is printed and all that is said, else by the height of the lines; each with a look."""
     by_text = max(sum(map(length, lines)) / max(sum(map(_room, atoms)), 0.1), 0.1)
+    near, far = _Look(effort, 10.0, 5, skips=False), _Look(effort, 16.0, 10, skips=True)
     if by_text >= LEAST_EM:
-        yield by_text, FIRST
-        yield by_text, SECOND
+        yield by_text, near
+        yield by_text, far
     heights = [line.box.width if line.down else line.box.height for line in lines]
-    yield max(statistics.median(heights) / HEIGHT, 0.1), SECOND
+    yield max(statistics.median(heights) / HEIGHT, 0.1), far
 
 
 def _best(text: str, atoms: list[Atom], rows: Sequence[Row], look: _Look) -> tuple[float, Place, _State]:
@@ -211,8 +233,9 @@ def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place, look: _Look)
         if said:
             atom = part_of(text, atom.start + said, atom.end)
         for at, ending, penalty in _breaks(text, atom, row.hyphen):
+            look.effort.spend(len(reached))
             _end(row, part_of(text, atom.start, atom.start + at), ending, penalty, reached, (index, said + at), found)
-        following = _covered(row, atom, reached)
+        following = _covered(row, atom, reached, look.effort)
         for run, (cost, path) in following.items():
             if path is not None and (look.skips or count - run <= MOST_SKIPPED):
                 _keep(found, (index + 1, 0), cost + _skipped(row, run, count), path)
@@ -227,7 +250,7 @@ def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place, look: _Look)
     return found
 
 
-def _covered(row: Row, atom: Atom, reached: Reached) -> Reached:
+def _covered(row: Row, atom: Atom, reached: Reached, effort: Effort) -> Reached:
     """With the atom on the runs behind those that are covered."""
     following: Reached = {}
     most, tells = atom.ems + TOO_WIDE * atom.unsure, atom.word or atom.ems <= 1  # white in a formula tells nothing
@@ -241,6 +264,7 @@ def _covered(row: Row, atom: Atom, reached: Reached) -> Reached:
                 total += row.inside[last] - row.inside[run]
             if last + 1 not in following or total < following[last + 1][0]:
                 following[last + 1] = (total, _Path(path, atom, run, last))
+        effort.spend(last - run + 1)
     return following
 
 
@@ -258,6 +282,7 @@ def _nearest(row: Row, reached: Reached, parted: bool, look: _Look) -> Reached:
                 more = cost + _skipped(row, run, other)
                 if more > best + look.worse:
                     break
+                look.effort.spend(1)
                 if row.before[other] <= PARTED and (other not in found or more < found[other][0]):
                     found[other] = (more, path)
     near = sorted((cost, run) for run, (cost, _) in found.items() if cost <= best + look.worse)

@@ -15,7 +15,7 @@ from docparser.page.places import places_of
 from docparser.places.atoms import atoms_of
 from docparser.places.box import Box
 from docparser.places.ink import Line, lines_in
-from docparser.places.laying import lay
+from docparser.places.laying import Effort, lay
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
@@ -47,7 +47,7 @@ def target(data: bytes) -> None:
     text = choices.text(WORDS)
     if choices.chance(2):
         lines = inked(choices)
-        laid = lay(text, lines)
+        laid = lay(text, lines, Effort())
         check(text, lines, [(one.start, one.end, one.box) for one in laid])
         if lines and sorted(_covered((one.start, one.end) for one in laid)) != sorted(
             _covered((atom.start, atom.end) for atom in atoms_of(text))

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image, ImageDraw
 
-from docparser.places.box import Box
+from docparser.places.box import Box, around
 from docparser.places.ink import Line, lines_in
-from docparser.places.laying import Laid, lay
+from docparser.places.laying import Effort, Laid, lay
 from tests.support.fonts import FACES, font
 
 SIZE, PITCH, WIDE = 24, 36, 620  # px
@@ -47,7 +47,7 @@ def drawn(lines: Sequence[str], face: str = "sans", justified: bool = True) -> t
 
 
 def found(text: str, page: Image.Image, **more: bool) -> list[Laid]:
-    return lay(text, lines_in(page, Box(0, 0, page.width, page.height), 1.0, **more))
+    return lay(text, lines_in(page, Box(0, 0, page.width, page.height), 1.0, **more), Effort())
 
 
 def overlap(one: Box, other: Box) -> float:
@@ -155,6 +155,22 @@ def test_time_is_bounded_whatever_the_text_is(text: str):
     assert time.process_time() - began < 5
 
 
+def test_a_page_has_one_effort_and_texts_are_dealt_out_by_lengths_when_it_is_spent():
+    """Words that fit the ink nowhere took 49 s for one block."""
+    runs = [tuple(Box(12 * run, 20 * row, 12 * run + 8, 20 * row + 14) for run in range(70)) for row in range(400)]
+    lines = [Line(around(row), row) for row in runs]
+    effort = Effort()
+    text = "a b " * 4500
+    for _ in range(20):
+        laid = lay(text, lines, effort)
+        assert len(laid) == 9000 and not any(one.sure for one in laid)
+    page, _ = drawn(LINES)
+    printed = lines_in(page, Box(0, 0, page.width, page.height), 1.0)
+    assert not any(one.sure for one in lay(TEXT, printed, effort)) and any(
+        one.sure for one in lay(TEXT, printed, Effort())
+    )
+
+
 def test_print_that_is_a_pattern_has_no_words():
     chance = random.Random(1)
     page = Image.new("L", (900, 300), 255)
@@ -163,7 +179,7 @@ def test_print_that_is_a_pattern_has_no_words():
 
 
 def test_without_lines_nothing_is_laid_and_without_ink_nothing_is_sure():
-    assert lay(TEXT, []) == [] == lay(" \n ", [Line(Box(0, 0, 100, 20))])
-    laid = lay(TEXT, [Line(Box(0, 0, 100, 20)), Line(Box(0, 30, 100, 50))])
+    assert lay(TEXT, [], Effort()) == [] == lay(" \n ", [Line(Box(0, 0, 100, 20))], Effort())
+    laid = lay(TEXT, [Line(Box(0, 0, 100, 20)), Line(Box(0, 30, 100, 50))], Effort())
     assert "".join(TEXT[one.start : one.end] for one in laid) == "".join(TEXT.split())
     assert not any(one.sure for one in laid) and {one.line for one in laid} == {0, 1}
