@@ -233,7 +233,7 @@ def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place, look: _Look)
         if said:
             atom = part_of(text, atom.start + said, atom.end)
         for at, ending, penalty in _breaks(text, atom, row.hyphen):
-            look.effort.spend(len(reached))
+            look.effort.spend(at + len(reached))  # its letters are measured
             _end(row, part_of(text, atom.start, atom.start + at), ending, penalty, reached, (index, said + at), found)
         following = _covered(row, atom, reached, look.effort)
         for run, (cost, path) in following.items():
