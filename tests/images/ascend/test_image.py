@@ -82,7 +82,8 @@ def test_the_entry_point_sources_cann_and_atb_for_a_user_without_power(ascend: B
 def test_without_a_die_it_ends_with_one_line(ascend: Built):
     output = ascend.inside(check=False)
     assert [line for line in output.splitlines() if line.startswith("error:")] == [
-        "error: no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info)"
+        "error: no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info); "
+        "in Kubernetes the device plugin brings them (docs/kubernetes.md, Ascend)"
     ]
 
 
