@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
+from tests.support.samples import pdf_bytes
 from tests.web.pages import page_of
 
 PAGES = 12
+WIDE, HIGH = (600, 250), (400, 600)  # points
 
 
 def read_now(page: Page) -> str:
@@ -42,6 +44,26 @@ def test_pages_are_there_before_they_are_read_and_nothing_moves_when_they_are(si
     assert before and after and abs(after["y"] - before["y"]) < 2
     page.mouse.wheel(0, 700)
     expect(page.locator("#pagename")).to_have_text("Page 7")
+
+
+def test_a_page_that_is_gone_to_stays_on_the_screen(site, vlm, tmp_path):
+    """Pages above it take their height after it was gone to, and none is as high as the first."""
+    book = tmp_path / "book.pdf"
+    book.write_bytes(pdf_bytes(*(HIGH if number % 3 == 1 else WIDE for number in range(1, 21))))
+    page = site.open()
+    with vlm.holding():
+        page.set_input_files("#files", str(book))
+        expect(page.locator(".row")).to_have_count(20)
+        for number in (16, 4, 10):
+            page.locator("#jump").fill(str(number))
+            page.keyboard.press("Enter")
+            for near in (number - 1, number, number + 1):
+                expect(page.locator(f'.row[data-page="{near}"] .sheetpage > img')).to_be_attached()
+            assert read_now(page) == f"Page {number}"
+            row, sheets = page.locator(".row[aria-current]").bounding_box(), page.locator("#sheets").bounding_box()
+            assert row and sheets and abs(row["y"] - sheets["y"]) < 2
+    expect(page.locator("#state")).to_have_text("done, 20 pages")
+    assert read_now(page) == "Page 10"
 
 
 def test_a_page_is_turned_and_read_again(site, vlm, file):

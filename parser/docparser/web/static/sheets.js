@@ -6,6 +6,7 @@ import { say } from "./languages.js";
 
 const by = (id) => document.getElementById(id);
 const NEAR = "100% 0px"; // of the screen's height, above and below
+const SHAPE = "--shape"; // of the place of a page's picture, as long as it is empty
 const LINE = "-20% 0px -80% 0px"; // the page that lies on this line is the one that is read
 
 export class Sheets {
@@ -17,6 +18,16 @@ export class Sheets {
   #fill;
   #near;
   #line;
+  #heights = new Map(); // row -> its height
+  // Pages above the one that is read get another height when they are filled; the one that is read stays where it is.
+  #sizes = new ResizeObserver((changed) => {
+    let above = 0;
+    for (const { target, borderBoxSize: [{ blockSize }] } of changed) {
+      if (Number(target.dataset.page) < this.#current) above += blockSize - (this.#heights.get(target) ?? 0);
+      this.#heights.set(target, blockSize);
+    }
+    if (above) by("sheets").scrollTop += above;
+  });
 
   /** `fill(row, number, signal)` shows a page; `onPage(number)` hears which one is read. */
   constructor(fill, onPage) {
@@ -45,6 +56,7 @@ export class Sheets {
   clear() {
     for (const number of this.#rows.keys()) this.#remove(number);
     this.#current = null;
+    by("sheets").style.removeProperty(SHAPE);
     by("sheets").scrollTop = 0;
   }
 
@@ -94,6 +106,15 @@ export class Sheets {
     row.style.minHeight = "";
     const [first] = row.querySelectorAll(".box");
     if (first) first.tabIndex = number === this.#current ? 0 : -1;
+    this.#shape(row.querySelector(".sheetpage > img"));
+  }
+
+  /** Keeps the shape of a page's picture for when it is emptied. The first that is known is taken for those of the others. */
+  #shape(image) {
+    if (!image?.width || !image.height) return;
+    const sheets = by("sheets");
+    const places = sheets.style.getPropertyValue(SHAPE) ? [image.parentElement] : [image.parentElement, sheets];
+    for (const place of places) place.style.setProperty(SHAPE, `${image.width} / ${image.height}`);
   }
 
   /** Keeps the page's height, so that nothing moves. */
@@ -122,6 +143,7 @@ export class Sheets {
     this.#rows.set(number, row);
     this.#near.observe(row);
     this.#line.observe(row);
+    this.#sizes.observe(row);
     return row;
   }
 
@@ -129,8 +151,10 @@ export class Sheets {
     const row = this.#rows.get(number);
     this.#near.unobserve(row);
     this.#line.unobserve(row);
+    this.#sizes.unobserve(row);
     this.#loading.get(number)?.abort();
     row.remove();
     for (const one of [this.#rows, this.#filled, this.#loading]) one.delete(number);
+    this.#heights.delete(row);
   }
 }
