@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 from pathlib import Path
 
 from playwright.sync_api import Page, Route, expect
@@ -130,6 +132,31 @@ def enter(site: Site) -> Page:
     page.keyboard.press("Enter")
     expect(page.locator("#capacity")).not_to_be_empty()
     return page
+
+
+def test_when_a_document_goes_is_told_and_that_it_is_gone(site, file):
+    page = site.open()
+    page.set_input_files("#files", [file(1, "first.pdf"), file(2, "second.pdf")])
+    expect(page.locator('li[data-stage="done"]')).to_have_count(2)
+    expect(page.locator("#documents .further")).to_have_text([re.compile(r"\d+ s"), re.compile(r"\d+ s")])
+    ends = page.locator("#documents time").first.get_attribute("datetime")
+    assert ends
+    gone = datetime.datetime.fromisoformat(ends) + datetime.timedelta(hours=72)
+    expect(page.locator("#until")).to_contain_text(f"deleted by {gone.day} {gone:%b}")
+    removed = [{"id": character * 32, "name": f"{character}.pdf"} for character in "ab"]
+    page.evaluate(
+        """removed => {
+            const known = JSON.parse(localStorage["docparser.jobs"]);
+            localStorage["docparser.jobs"] = JSON.stringify([...known, ...removed]);
+        }""",
+        removed,
+    )
+    page.reload()
+    expect(page.locator("#problem p")).to_have_count(1)
+    expect(page.locator("#problem p")).to_contain_text("a.pdf")
+    expect(page.locator("#problem p")).to_contain_text("and 1 other")
+    expect(page.locator("#problem p")).to_contain_text("No longer on the service")
+    expect(page.locator("#documents li")).to_have_count(2)
 
 
 def test_the_empty_page_says_what_is_read_and_has_a_sample(site):

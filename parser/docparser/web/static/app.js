@@ -32,6 +32,7 @@ documents.addEventListener("change", ({ detail: entry }) => {
   else refresh();
 });
 documents.addEventListener("trouble", ({ detail }) => trouble(detail));
+documents.addEventListener("gone", ({ detail: { name } }) => problems.add({ about: name, says: ["gone"], quiet: true }));
 documents.addEventListener("unsent", ({ detail: { name, upload } }) => problems.add(refusal(upload.error, name)));
 
 function refresh() {
@@ -142,4 +143,5 @@ async function capacity() {
 refresh();
 documents.restore();
 // Only after the first answer it is known whether there is a key.
-capacity().then(() => Promise.all([welcome.connect(take, trouble), documents.fetch()])).catch(trouble);
+const greet = async () => viewer.keep((await welcome.connect(take, trouble)).jobKeepHours);
+capacity().then(() => Promise.all([greet(), documents.fetch()])).catch(trouble);

@@ -13,6 +13,8 @@ const REMEMBERED = "docparser.jobs";
 const ROUND_MS = 2000;
 const SENT_AT_ONCE = 2;
 const FETCHED = 1000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 const LATER = [408, 425, 429]; // of the answers 4xx, those that are others another time
 
 const remembered = () => JSON.parse(localStorage.getItem(REMEMBERED) ?? "[]");
@@ -193,7 +195,7 @@ export class Documents extends EventTarget {
       const jobs = new Map((await api.states(documents.map(({ id }) => id))).map((job) => [job.jobId, job]));
       for (const document of documents) {
         const job = jobs.get(document.id);
-        if (!job) this.forget(document);
+        if (!job) this.#gone(document);
         else if (JSON.stringify(job) !== JSON.stringify(document.job)) this.#learned(document, job); // most are as they were
       }
     } catch (error) {
@@ -208,8 +210,15 @@ export class Documents extends EventTarget {
   }
 
   #failed(document, error) {
-    if (error.status === 404) this.forget(document);
+    if (error.status === 404) this.#gone(document);
     else throw error;
+  }
+
+  /** The service keeps documents for some time only. */
+  #gone(document) {
+    if (!this.list.includes(document)) return; // it was removed here
+    this.forget(document);
+    this.dispatchEvent(new CustomEvent("gone", { detail: document }));
   }
 
   #lost(error) {
@@ -257,7 +266,7 @@ export function describe(document) {
   const { job, upload } = document;
   if (upload?.state === "sending") return ["state.sending", { share: Math.floor(100 * upload.share) }];
   if (upload) return [upload.state === "failed" ? "state.unsent" : "state.waiting"];
-  if (!job) return ["state.unknown"];
+  if (!job) return [document.file ? "state.waiting" : "state.unknown"];
   const { pages, waitsFor } = job.docparser;
   const count = job.extractProgress?.totalPages;
   switch (stage(document)) {
@@ -286,9 +295,14 @@ export function duration({ job }, now = Date.now()) {
   return ["time.left", { time: inTime(((now - began) / read) * (totalPages - read)) }];
 }
 
-const MINUTE_MS = 60_000;
 const inTime = (ms) =>
   ms < MINUTE_MS ? ["time.seconds", { count: Math.ceil(ms / 1000) }] : ["time.minutes", { count: Math.round(ms / MINUTE_MS) }];
+
+/** When the service deletes a document that it keeps for so many hours after its end; null: not yet known. As `describe`. */
+export function deletion({ job }, keptHours) {
+  const end = job?.extractProgress?.endTime;
+  return end && keptHours ? ["time.deleted", { moment: new Date(Date.parse(end) + keptHours * HOUR_MS) }] : null;
+}
 
 export const ended = ({ job }) => ["done", "failed"].includes(job?.state);
 

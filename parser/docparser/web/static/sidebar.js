@@ -2,8 +2,8 @@
 // The list of documents: filtered, sorted, some of them picked. Rows out of sight are laid out only when they come into
 // sight (`content-visibility`), so that the list holds hundreds; a change draws its own row anew and no other.
 
-import { describe, ended, stage } from "./documents.js";
-import { say } from "./languages.js";
+import { describe, duration, ended, stage } from "./documents.js";
+import { hush, say } from "./languages.js";
 import { step, UP_AND_DOWN } from "./rove.js";
 
 const by = (id) => document.getElementById(id);
@@ -133,10 +133,13 @@ export class Sidebar extends EventTarget {
     const folder = make("span", { className: "folder", textContent: entry.folder, hidden: !entry.folder, lang: "" });
     const line = make("span", { className: "line" });
     const state = make("span", { className: "state" });
+    const time = make("span", { className: "further" });
     const about = make("time");
     const bar = make("progress");
     say(box, "list.pick", { name: entry.name }, "label");
-    line.append(state, about);
+    const progress = make("span");
+    progress.append(state, time);
+    line.append(progress, about);
     button.append(file, folder, line, bar);
     button.onclick = () => this.#choose(entry);
     box.onchange = () => {
@@ -144,7 +147,7 @@ export class Sidebar extends EventTarget {
       this.#pick();
     };
     item.append(box, button);
-    const row = { item, button, box, state, about, bar };
+    const row = { item, button, box, state, time, about, bar };
     this.#rows.set(entry, row);
     this.#fill(row, entry);
     return row;
@@ -154,6 +157,9 @@ export class Sidebar extends EventTarget {
     const { job, upload } = entry;
     row.item.dataset.stage = stage(entry);
     say(row.state, ...describe(entry));
+    const time = duration(entry);
+    if (time) say(row.time, ...time);
+    else hush(row.time);
     if (job) this.#date(row.about, job.createTime);
     else if (entry.file) say(row.about, "list.size", { size: { bytes: entry.file.size } });
     const progress = job?.extractProgress;

@@ -3,7 +3,7 @@
 
 import * as api from "./api.js";
 import * as blocks from "./blocks.js";
-import { describe, duration, ended, retriable, stage } from "./documents.js";
+import { deletion, describe, duration, ended, retriable, stage } from "./documents.js";
 import { failure, ofKind, showIn } from "./failures.js";
 import { hush, say } from "./languages.js";
 import { render } from "./markdown.js";
@@ -30,6 +30,7 @@ export class Viewer {
   #sheets = new Sheets((...page) => this.#fill(...page), (number) => this.#read(number));
   #reading = new Reading(() => this.#sheets.row);
   #originals = new Originals();
+  #keptHours = null;
   #sought = null; // `{number, block}` that was asked for before its page was there
 
   /** `onTurned(file)` hears of a page that was turned, to be read anew; `onTrouble(error)` of what does not work. */
@@ -44,6 +45,12 @@ export class Viewer {
 
   get entry() {
     return this.#entry;
+  }
+
+  /** The service keeps documents for `hours` after they are done. */
+  keep(hours) {
+    this.#keptHours = hours;
+    if (this.#entry) this.update();
   }
 
   /** Shows a document, from its first page; null: none. */
@@ -67,9 +74,10 @@ export class Viewer {
     by("name").title = name;
     by("state").dataset.stage = stage(this.#entry);
     say(by("state"), ...describe(this.#entry));
-    const time = duration(this.#entry);
-    if (time) say(by("time"), ...time);
-    else hush(by("time"));
+    for (const [id, words] of [["time", duration(this.#entry)], ["until", deletion(this.#entry, this.#keptHours)]]) {
+      if (words) say(by(id), ...words);
+      else hush(by(id));
+    }
     const unsent = upload?.state === "failed";
     this.#offer("cancel", !ended(this.#entry) && !unsent);
     this.#offer("retry", unsent || retriable(this.#entry));

@@ -7,7 +7,7 @@ import { say } from "./languages.js";
 const by = (id) => document.getElementById(id);
 const DOCUMENTS = ["PDF"];
 
-/** `take(files)` gets the sample. Shown once the service has answered. */
+/** `take(files)` gets the sample. Shown once the service has answered; returns its limits. */
 export async function connect(take, onTrouble) {
   by("sample").onclick = () => api.sample().then((file) => take([file])).catch(onTrouble);
   const { formats, limits } = await api.capabilities();
@@ -17,4 +17,5 @@ export async function connect(take, onTrouble) {
   say(by("limits"), "welcome.limits", { size: { bytes: limits.bodyMib * 1e6 }, count: limits.pages });
   say(by("kept"), "welcome.kept", { count: limits.jobKeepHours });
   by("welcome").hidden = false;
+  return limits;
 }

@@ -90,6 +90,7 @@ export default {
   "state.failed": "failed",
   "time.took": "{time}",
   "time.left": "about {time} left",
+  "time.deleted": "deleted by {moment}",
   "time.seconds": { one: "{count} s", other: "{count} s" },
   "time.minutes": { one: "{count} min", other: "{count} min" },
 
@@ -186,6 +187,7 @@ export default {
   "error.504": "This took too long.",
   "error.507": "The service's disk is full. Try again later.",
   "error.other": "The service answered {status}.",
+  gone: "No longer on the service, which keeps documents for some time only.",
   "error.page": "This page does not work as it should.",
 
   // Why a file is not taken, by what it is.

@@ -87,6 +87,7 @@ export default {
   "state.failed": "失败",
   "time.took": "{time}",
   "time.left": "约剩 {time}",
+  "time.deleted": "最晚 {moment} 删除",
   "time.seconds": { other: "{count} 秒" },
   "time.minutes": { other: "{count} 分钟" },
 
@@ -179,6 +180,7 @@ export default {
   "error.504": "处理时间过长。",
   "error.507": "服务的磁盘已满。请稍后再试。",
   "error.other": "服务返回 {status}。",
+  gone: "服务上已没有此文档：文档只保留一段时间。",
   "error.page": "本网页出现了问题。",
 
   "refused.document": "不支持 Word 等文字处理文档。请另存为 PDF 后发送。",
