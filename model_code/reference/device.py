@@ -74,7 +74,8 @@ class Device:
         except OSError:
             lines = []
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "processor")
-        return f"{model}, {self._torch.get_num_threads()} threads"
+        threads = self._torch.get_num_threads()
+        return f"{model}, {threads} thread" + ("" if threads == 1 else "s")
 
     def synchronize(self) -> None:
         """Wait until everything that was started on the device is done: without it, only the starting is timed."""

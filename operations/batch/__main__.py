@@ -31,6 +31,8 @@ async def parse_folder(options: argparse.Namespace) -> int:
 
     Raises ToolError.
     """
+    from bundle.progress import plural
+
     from . import report
     from .inputs import collect
     from .local_parsers import LocalParsers
@@ -48,7 +50,9 @@ async def parse_folder(options: argparse.Namespace) -> int:
         stack.callback(reader.close)
         works, states = await survey(options, documents, display, reader)
         counts = display.counts
-        display.say(f"{len(states)} documents, {counts.total} pages; {counts.left} pages to parse")
+        display.say(
+            f"{plural(len(states), 'document')}, {plural(counts.total, 'page')}; {plural(counts.left, 'page')} to parse"
+        )
         try:
             if works:
                 vlms = options.vlm if counts.left else []

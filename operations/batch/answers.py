@@ -9,6 +9,7 @@ from typing import Any
 
 from bundle import parser_client
 from bundle.errors import ParseError
+from bundle.progress import plural
 
 from . import files
 from .outputs.picture_pdf import as_jpeg
@@ -54,7 +55,7 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
     files.write_json(state.page_file(number), record)
     if not blocks:
         return None, found
-    reason = f"{len(blocks)} block{'s' if len(blocks) > 1 else ''} incomplete: {blocks[0].get('message', blocks[0])}"
+    reason = f"{plural(len(blocks), 'block')} incomplete: {blocks[0].get('message', blocks[0])}"
     return Trouble(number, reason, lost=False), found
 
 

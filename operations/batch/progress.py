@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from bundle.progress import plural
+
 from .files import printable
 from .inputs import LeftOut
 from .state import DocumentState, Doubt
@@ -138,11 +140,6 @@ def suffixes(left_out: Sequence[LeftOut]) -> str:
     kinds = sorted({printable(one.name.suffix.lower()) or "no ending" for one in left_out})
     shown = ", ".join(kinds[:MOST_KINDS]) + (", ..." if len(kinds) > MOST_KINDS else "")
     return f"{plural(len(left_out), 'file')} ({shown})"
-
-
-def plural(count: int, what: str) -> str:
-    """`1 document`, `2 documents`."""
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def told(doubt: Doubt) -> str:

@@ -21,6 +21,11 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def plural(count: int, what: str) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
 class Ticker:
     """A thread that repeats `waiting for ...` every few seconds until it is stopped.
 

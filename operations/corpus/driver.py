@@ -17,6 +17,7 @@ import ray
 import ray.exceptions
 
 from bundle.paths import RUN_DIR, VALUES, folder
+from bundle.progress import plural
 from declared_settings import refuse_mistakes
 from docparser.errors import ParserError, StorageUnavailable
 from docparser.models.readiness import Readiness
@@ -60,10 +61,10 @@ def drive(options: Options) -> int:
         if not documents and not earlier and not aside:
             raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
         progress.say(
-            f"{len(documents)} documents to parse, {earlier} done earlier"
+            f"{plural(len(documents), 'document')} to parse, {earlier} done earlier"
             + (f", {set_aside_earlier(aside)}" if aside else "")
-            + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {len(ray.nodes())} nodes, "
-            + f"{len(job.vlms)} VLM servers"
+            + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {plural(len(ray.nodes()), 'node')}, "
+            + plural(len(job.vlms), "VLM server")
         )
         if documents:
             run(job, documents, progress)

@@ -9,7 +9,8 @@ from typing import TextIO
 
 from rich.console import Console
 
-from batch.progress import MEANINGFUL, duration, plural
+from batch.progress import MEANINGFUL, duration
+from bundle.progress import plural
 
 from .records import ASIDE
 

@@ -370,7 +370,7 @@ def test_dies_that_are_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
     (tmp_path / "present.yaml").write_text(dies.fragment("0-1", "present", [0]))
     found = by_check(node)
-    assert found["devices"] == Finding("PASS", "devices", "1 dies, NPU_IDS=present")
+    assert found["devices"] == Finding("PASS", "devices", "1 die, NPU_IDS=present")
     # A container on the die that is there, and one on the die that is not ours.
     node.answers |= {("docker", "ps"): "1f\n", ("docker", "inspect"): "/a|x|/dev/davinci1\n/b|x|/dev/davinci0\n"}
     assert by_check(node)["other containers"].found == "the container a was given die 1"

@@ -110,6 +110,7 @@ def test_failed_pages_are_named_and_only_retried_when_asked(parse, archive, pars
     parser.notes = {1}
     done = parse("in/book.pdf")
     assert done.returncode == 1
+    assert "1 document, 3 pages; 3 pages to parse" in done.stderr
     assert "told to answer 422" in done.stdout and "3 tries" in done.stdout and "the VLM broke" in done.stdout
     assert "Pages: 1 parsed" in done.stdout and "2 missing, 1 incomplete" in done.stdout
     text = (archive.parent / "out/book.pdf/book.md").read_text()

@@ -8,6 +8,7 @@ from typing import Any
 
 from bundle.acceptance.node import Node, last_line
 from bundle.acceptance.steps import FAIL, PASS, SKIP, Outcome
+from bundle.progress import plural
 
 # 16 dies one after the other; the first one may compile operators.
 SECONDS = 3600
@@ -57,7 +58,7 @@ def alone(node: Node) -> Outcome:
     result = json.loads(lines[-1])
     node.dies = result["dies"]
     outcome = judge(node.dies)
-    where = f"{len(node.dies)} dies" if result["kind"] == "npu" else "CPU, PyTorch's kernels (no die)"
+    where = plural(len(node.dies), "die") if result["kind"] == "npu" else "CPU, PyTorch's kernels (no die)"
     # Whatever model is served: operators in the shapes of another family are not tried.
     return Outcome(outcome.verdict, f"{where}, in PaddleOCR-VL's shapes: {outcome.found}")
 

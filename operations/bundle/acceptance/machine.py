@@ -10,6 +10,7 @@ import npu_smi
 from bundle.acceptance.node import Node
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
 from bundle.compose import dies
+from bundle.progress import plural
 from bundle.support.sources import sources
 
 
@@ -40,7 +41,7 @@ def driver(node: Node) -> Outcome:
     lost = [str(number) for number in dies.unlisted(sorted(mine), report)]
     spared = [str(die.number) for die in report.dies if not die.healthy and die.number not in mine]
     wrong = sorted({die.generation for die in report.dies if die.generation != product.title})
-    said = f"npu-smi {report.version or 'of an unknown version'}, {len(report.dies)} dies"
+    said = f"npu-smi {report.version or 'of an unknown version'}, {plural(len(report.dies), 'die')}"
     said += f"; not healthy, and left out by NPU_IDS: die {', '.join(spared)}" if spared else ""
     if sick or lost or wrong:
         said += f"; not healthy: die {', '.join(sick)}" if sick else ""

@@ -16,7 +16,7 @@ from bundle.demo import arguments, inputs, interrupts, mode, outputs
 from bundle.demo.prepare import Prepared, exclusive, prepare_local
 from bundle.local_mode.services import Services
 from bundle.paths import RUN_DIR, shown
-from bundle.progress import say, step
+from bundle.progress import plural, say, step
 from bundle.settings import LocalSettings
 from tool_errors import ToolError
 
@@ -57,7 +57,7 @@ def run_demo(words: list[str]) -> None:
 
 def parse(document: inputs.Document, pages: int | None, url: str, out: Path, weights: dict[str, object]) -> None:
     """Parse one document: Markdown to stdout, files to `out`. `pages` is None if their number is not known."""
-    count = "" if pages is None else f" ({pages} page{'s' if pages != 1 else ''})"
+    count = "" if pages is None else f" ({plural(pages, 'page')})"
     with step(f"parsing {document.path}{count}"):
         timeout = PAGE_SECONDS * (pages or UNKNOWN_PAGES)
         result = parser_client.request(url, document.path, document.file_type, timeout, restructurePages=True)
@@ -65,7 +65,10 @@ def parse(document: inputs.Document, pages: int | None, url: str, out: Path, wei
     outputs.write(parsed, document.stem, out)
     for note in parsed.notes:
         say(f"note: {document.path}, {note}")
-    say(f"wrote {out / document.stem}.md and .json" + (f", {len(parsed.images)} images" if parsed.images else ""))
+    say(
+        f"wrote {out / document.stem}.md and .json"
+        + (f", {plural(len(parsed.images), 'image')}" if parsed.images else "")
+    )
     # Bytes, because a locale's encoding may lack what the page holds.
     sys.stdout.buffer.write(parsed.markdown.encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()

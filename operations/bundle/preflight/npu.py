@@ -12,6 +12,7 @@ import npu_smi
 from bundle.compose.dies import FOLDER, PRESENT, SHARE, SHARED, chosen, given, holders, ids, shared, unlisted
 from bundle.preflight.host import gibibytes
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
+from bundle.progress import plural
 from tool_errors import UsageError
 
 DRIVER = (25, 2, 3)
@@ -118,7 +119,7 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
             "scripts/select_npus.sh present, and NPU_IDS=present in .env: the other dies serve without it",
         )
     else:
-        yield passed("devices", f"{len(wanted)} dies, NPU_IDS={text}")
+        yield passed("devices", f"{plural(len(wanted), 'die')}, NPU_IDS={text}")
     answer = machine.npu_smi("info")
     if trouble := npu_smi.trouble(answer):
         yield Finding("FAIL", "npu-smi", trouble[0], "a list of dies", trouble[1])
