@@ -240,7 +240,8 @@ def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
     refuse = service.log.parent / "refuse"
     refuse.write_text("2")
     page = site.open()
-    page.set_input_files("#files", file(2))
+    page.set_input_files("#files", [file(2, f"{name}.pdf") for name in ("first", "second", "third")])
+    expect(page.locator('li[data-stage="partly"]')).to_have_count(3)
     expect(page.locator("#notice")).to_contain_text("1 page could not be parsed.")
     page.locator("#next").click()
     expect(page.locator(".row[aria-current] .prose")).to_contain_text("the VLM refused this page")
@@ -248,6 +249,9 @@ def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
     page.locator("#retry").click()
     expect(page.locator("#state")).to_have_text("done, 2 pages")
     expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
+    page.locator("#all").check()
+    page.locator("#many-retry").click()  # those that have failed pages
+    expect(page.locator('li[data-stage="done"]')).to_have_count(3)
 
 
 def test_download_reload_and_remove(site, file):
