@@ -72,11 +72,12 @@ def unknown(
 ) -> list[str]:
     """A line for each variable with one of ``prefixes`` that is neither in ``names`` nor in ``internal``.
 
-    It ends with the nearest of ``names``, if one is near. What a cluster sets for its services is nobody's setting.
+    It ends with the nearest of ``names``, if one is near. What a cluster sets for its services is nobody's setting. An
+    empty one is unset: a newer release's compose.yaml passes its new settings so to an image of the release before.
     """
     lines = []
     for name in sorted(env):
-        if not name.startswith(prefixes) or name in names or name in internal:
+        if not env[name] or not name.startswith(prefixes) or name in names or name in internal:
             continue
         if SERVICE_LINK.fullmatch(name) or is_link(name, env[name]):
             continue

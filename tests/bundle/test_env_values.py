@@ -62,7 +62,7 @@ PREFIXES = ("PARSER_", "VLM_", "LAYOUT_")
 
 
 def test_an_unknown_name_is_told_with_the_nearest_one():
-    env = {"PARSER_MAX_BODYMIB": "7", "VLM_MODELL": "", "LAYOUT_ZZZ": "1", "VLM_MODEL": "x", "PATH": "/bin"}
+    env = {"PARSER_MAX_BODYMIB": "7", "VLM_MODELL": "x", "LAYOUT_ZZZ": "1", "VLM_MODEL": "x", "PATH": "/bin"}
     assert env_values.unknown(env, PREFIXES, NAMES) == [
         "LAYOUT_ZZZ: unknown; docs/settings.md has all settings",
         "PARSER_MAX_BODYMIB: unknown; did you mean PARSER_MAX_BODY_MIB?",
@@ -79,3 +79,8 @@ def test_names_of_other_programs_and_of_a_clusters_services_are_nobodys_mistake(
     }
     assert env_values.unknown(links | {"VLLM_USE_V1": "1", "VLM_HANDED": "x"}, PREFIXES, NAMES, {"VLM_HANDED"}) == []
     assert env_values.unknown({"VLM_UI_PORT": "80"}, PREFIXES, NAMES) != []
+
+
+def test_what_a_newer_compose_file_passes_as_empty_is_unset():
+    """An image of the release before meets it, as scripts/upgrade.sh makes vlm anew or goes back."""
+    assert env_values.unknown({"VLM_OF_NEXT_YEAR": ""}, PREFIXES, NAMES) == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,21 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedDies:
     (tmp_path / "info").write_text(table(range(16)))
     found.build("sha256:new")
     return found
+
+
+def without(tmp_path: Path, gone: int) -> None:
+    """Let a die be gone: its device file, and its line in npu-smi."""
+    (tmp_path / f"dev/davinci{gone}").unlink()
+    (tmp_path / "info").write_text(table(number for number in range(16) if number != gone))
+
+
+@pytest.fixture
+def fragments() -> Iterator[None]:
+    """What a test wrote to the folder of the dies' files is removed."""
+    before = set(dies.FOLDER.iterdir())
+    yield
+    for path in set(dies.FOLDER.iterdir()) - before:
+        path.unlink()
 
 
 def test_nothing_is_changed_before_the_pause_was_agreed_to(node: SimulatedDies):
@@ -122,7 +137,7 @@ def test_it_says_whether_anything_serves(node: SimulatedDies, monkeypatch: pytes
         upgrade.main(["start", "--pause", "--timeout", "1"])
     assert "the other half goes on serving" in capsys.readouterr().err
     upgrade.back(5)
-    monkeypatch.setattr(upgrade, "own_image", lambda _: images.vlm("a3", "0.11.1"))
+    monkeypatch.setattr(upgrade, "as_it_is", lambda _: {"VLM_IMAGE": images.vlm("a3", "0.11.1")})
     with pytest.raises(ServiceError):
         upgrade.main(["start", "--pause", "--timeout", "1"])
     assert "nothing serves; scripts/upgrade.sh back" in capsys.readouterr().err
@@ -141,6 +156,7 @@ def test_back_makes_one_container_of_the_version_before(node: SimulatedDies):
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
 
 
+@pytest.mark.usefixtures("fragments")
 def test_back_leaves_out_a_die_that_is_gone(
     node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):
@@ -149,18 +165,61 @@ def test_back_leaves_out_a_die_that_is_gone(
     node.change(env=values)
     monkeypatch.setattr(upgrade, "VALUES", values)
     upgrade.start(5, pause=True)
-    (tmp_path / "dev/davinci12").unlink()
-    (tmp_path / "info").write_text(table(number for number in range(16) if number != 12))
-    fragments = set(dies.FOLDER.iterdir())
+    without(tmp_path, 12)
     upgrade.back(5)
-    try:
-        assert node.dies == {"vlm": [number for number in range(16) if number != 12]}
-        said = capsys.readouterr().err
-        assert "die 12 is left out: no device file" in said and "Set NPU_IDS=0,1,2,3" in said
-        assert node.containers["vlm"]["replicas"] == ""
-    finally:
-        for path in set(dies.FOLDER.iterdir()) - fragments:
-            path.unlink()
+    assert node.dies == {"vlm": [number for number in range(16) if number != 12]}
+    said = capsys.readouterr().err
+    assert "die 12 is left out: no device file" in said and "Set NPU_IDS=0,1,2,3" in said
+    assert node.containers["vlm"]["replicas"] == ""
+
+
+@pytest.mark.usefixtures("fragments")
+def test_start_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path, capsys):
+    """15 of 16 replicas serve. With all device files of its half the engine would make no vlm, and nothing served."""
+    without(tmp_path, 3)
+    upgrade.start(5, pause=True)
+    assert node.dies == {"vlm": [0, 1, 2, 4, 5, 6, 7, 8], "vlm-next": list(range(9, 16))}
+    assert "die 3 is left out: no device file" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("fragments")
+def test_a_pair_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path, capsys):
+    upgrade.start(5, pause=True)
+    upgrade.promote(5)
+    node.build("sha256:newer")
+    without(tmp_path, 12)
+    upgrade.start(5, pause=False)
+    assert node.dies == {"vlm": FIRST, "vlm-next": [8, 9, 10, 11, 13, 14, 15]}
+    (tmp_path / "dev/davinci5").unlink()
+    upgrade.promote(5)
+    assert node.dies["vlm"] == [0, 1, 2, 3, 4, 6, 7]
+    assert "NPU_IDS=0,1,2,3,4,6,7 stays in .env" in capsys.readouterr().err
+
+
+def test_the_version_before_keeps_its_settings(node: SimulatedDies):
+    """.env is of the new version by then, and the one before may refuse it: nothing would serve."""
+    node.change(env={"STACK": "0.13.0", "VLM_GRAPH_MODE": "full_decode_only"})
+    upgrade.start(5, pause=True)
+    assert {name: one["env"] for name, one in node.containers.items()} == {
+        "vlm": [""],
+        "vlm-next": ["full_decode_only"],
+    }
+    upgrade.back(5)
+    assert node.containers["vlm"]["env"] == [""]
+
+
+def test_a_version_that_did_not_pass_is_not_promoted(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch):
+    """It would take the place of the one that serves, while it serves nobody itself."""
+
+    def differs(_: str) -> None:
+        raise ServiceError("vlm-next does not compute what was recorded for its weights")
+
+    monkeypatch.setattr(upgrade, "judge", differs)
+    with pytest.raises(ServiceError):
+        upgrade.start(5, pause=True)
+    with pytest.raises(UsageError, match=r"did not pass scripts/upgrade.sh start .*upgrade.sh back"):
+        upgrade.promote(5)
+    assert node.containers["vlm"]["image"] == "sha256:old"
 
 
 def test_both_containers_must_serve_one_model(node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -217,6 +276,7 @@ def test_where_dies_are_shared_no_container_is_made_anew(node: SimulatedDies, tm
     assert list(node.containers) == ["vlm"] and node.containers["vlm"]["half"] == "all"
 
 
+@pytest.mark.usefixtures("node")
 def test_one_die_has_no_halves():
     with pytest.raises(UsageError, match="one die cannot be halved"):
         upgrade.halved([3])

@@ -28,7 +28,14 @@ class SimulatedDies:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
         self._file = folder / "engine.json"
-        vlm = {"image": "sha256:old", "dies": list(range(16)), "taken": "all", "aliases": ["vlm"], "half": "all"}
+        vlm = {
+            "image": "sha256:old",
+            "dies": list(range(16)),
+            "taken": "all",
+            "aliases": ["vlm"],
+            "half": "all",
+            "env": [""],
+        }
         state = {"tags": {image: "sha256:old"}, "name": image, "containers": {"vlm": vlm}, "shared": False, "calls": []}
         self.write({**state, "env": {}})
         (folder / "bin").mkdir()
@@ -78,6 +85,8 @@ def wrong(state: dict[str, Any], service: str) -> str:
     one = state["containers"][service]
     if conflicts(state, service):
         return "error: another container holds the dies (-8020); docker ps names it"
+    if one["image"] == "sha256:old" and "full_decode_only" in one.get("env", ()):
+        return "error: VLM_GRAPH_MODE asks for FULL_DECODE_ONLY, whose steps stack 0.11.1 fills up wrongly"
     if one["image"] == "sha256:broken":
         return "error: this version is broken"
     if one.get("replicas") and int(one["replicas"]) > len(one["dies"]):
@@ -93,7 +102,8 @@ def up(state: dict[str, Any], service: str) -> None:
     numbers = [int(number) for number in re.findall(r"/dev/davinci(\d+)$", text, re.MULTILINE)]
     half = values.get("VLM_NEXT_HALF", "second") if service == "vlm-next" else state["containers"]["vlm"]["half"]
     made = {"image": image, "dies": numbers, "aliases": [service], "half": half or "all"}
-    state["containers"][service] = {**made, "replicas": values.get("VLM_REPLICAS", "")}
+    own = {"replicas": values.get("VLM_REPLICAS", ""), "env": [values.get("VLM_GRAPH_MODE", "")]}
+    state["containers"][service] = {**made, **own}
 
 
 def answer(file: str, words: list[str]) -> int:
@@ -136,7 +146,8 @@ def answer(file: str, words: list[str]) -> int:
             found = {
                 "Image": one["image"],
                 "HostConfig": {"Devices": devices},
-                "NetworkSettings": {"Networks": {"n": {}}},
+                "Config": {"Env": [f"VLM_GRAPH_MODE={mode}" for mode in one.get("env", ())]},
+                "NetworkSettings": {"Networks": {"n": {"Aliases": one["aliases"]}}},
             }
             print(json.dumps([found]))
         case ["tag", old, new]:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import declared_settings
 from bundle import readiness
 from bundle.compose import dies, project, served_model
 from bundle.paths import VALUES
@@ -32,6 +33,8 @@ VOLUME = "vlm-next-state"
 OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 700.0, 900.0, 180.0
 PAUSE_SECONDS = 2
+# Settings that count the dies of a container, which `vlm` gets others of.
+COUNT_DIES = ("VLM_REPLICAS", "VLM_CORES", "LAYOUT_DEVICE")
 
 
 def must(*words: str, timeout: float = project.SECONDS, settings: Mapping[str, str] | None = None) -> str:
@@ -95,6 +98,12 @@ def join(container: str) -> None:
             raise ServiceError(f"docker network {words[0]}: {answer.stderr.strip()}")
 
 
+def has_joined(container: str) -> bool:
+    """Whether `join` gave it the name: it has passed the self-test, and calls go to it."""
+    networks = project.inspect(container)["NetworkSettings"]["Networks"].values()
+    return any(NOW in (network.get("Aliases") or ()) for network in networks)
+
+
 def remove_next() -> None:
     """End `vlm-next` after its requests, with its volume."""
     row = project.containers().get(NEXT)
@@ -124,13 +133,13 @@ def configured() -> list[int]:
     return dies.given(VALUES)
 
 
-def settings_of(now: Sequence[int], following: Sequence[int]) -> dict[str, dict[str, str]]:
-    """Service -> settings that give it the device files of these dies, all of which it uses."""
-    texts = {NOW: dies.ids(now), NEXT: dies.ids(following)}
-    for text in texts.values():
-        dies.write(text)
-    own = {service: {"NPU_IDS": text, "VLM_REPLICAS": ""} for service, text in texts.items()}
-    return {**own, NEXT: {**own[NEXT], "VLM_NEXT_HALF": ""}}
+def settings_of(service: str, numbers: Sequence[int]) -> dict[str, str]:
+    """Settings that give a service the device files of these dies, all of which it uses. Dies that are gone are left
+    out: the engine makes no container with their device files. Raises DeviceError where none is left."""
+    text = dies.ids(dies.usable(numbers))
+    dies.write(text)
+    own = {"NPU_IDS": text, "VLM_REPLICAS": ""}
+    return {**own, "VLM_NEXT_HALF": ""} if service == NEXT else own
 
 
 def for_env(settings: Mapping[str, str]) -> str:
@@ -140,11 +149,11 @@ def for_env(settings: Mapping[str, str]) -> str:
 
 def halved(numbers: Sequence[int]) -> dict[str, dict[str, str]]:
     """The same for two halves of the dies that are used: VLM_REPLICAS may be fewer. Raises UsageError for one."""
-    numbers = numbers[: int(VALUES.get("VLM_REPLICAS") or len(numbers))]
+    numbers = dies.usable(numbers[: int(VALUES.get("VLM_REPLICAS") or len(numbers))])
     if len(numbers) < 2:
         raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS, VLM_REPLICAS)")
     middle = (len(numbers) + 1) // 2
-    return settings_of(numbers[:middle], numbers[middle:])
+    return {NOW: settings_of(NOW, numbers[:middle]), NEXT: settings_of(NEXT, numbers[middle:])}
 
 
 def check_pause(pause: bool, numbers: Sequence[int]) -> None:
@@ -158,12 +167,16 @@ def check_pause(pause: bool, numbers: Sequence[int]) -> None:
     )
 
 
-def own_image(container: str) -> str:
-    """A name for the image that a container runs, which compose's own name may not be any more."""
-    answer = project.docker("tag", project.inspect(container)["Image"], OWN_IMAGE)
+def as_it_is(container: str) -> dict[str, str]:
+    """Settings that make `vlm` anew as its container is: of its own image, which compose's name may not be any more,
+    and by its own settings. What .env says now may be for the other version, and this one may refuse it."""
+    known = project.inspect(container)
+    answer = project.docker("tag", known["Image"], OWN_IMAGE)
     if answer.returncode:
         raise ServiceError(f"docker tag: {answer.stderr.strip()}")
-    return OWN_IMAGE
+    env = dict(line.split("=", 1) for line in known["Config"]["Env"] if "=" in line)
+    own = {name: env[name] for name in env if name.startswith(declared_settings.PREFIXES) and name not in COUNT_DIES}
+    return {**own, "VLM_IMAGE": OWN_IMAGE}
 
 
 def start(seconds: float, pause: bool) -> None:
@@ -185,10 +198,11 @@ def start(seconds: float, pause: bool) -> None:
         check_pause(pause, mine)
     settings: dict[str, dict[str, str]] = {}
     if apart or (mine and pause):
-        settings = settings_of(mine, held(rows, NEXT)) if apart else halved(mine)
+        both = {NOW: mine, NEXT: held(rows, NEXT)}
+        settings = {service: settings_of(service, both[service]) for service in both} if apart else halved(mine)
         if not apart:
             say(f"nobody answers until vlm has loaded on dies {settings[NOW]['NPU_IDS']}; jobs wait")
-            start_container(NOW, seconds, {**settings[NOW], "VLM_IMAGE": own_image(rows[NOW]["ID"])})
+            start_container(NOW, seconds, {**as_it_is(rows[NOW]["ID"]), **settings[NOW]})
         start_container(NEXT, seconds, settings[NEXT])
     else:
         take("first")
@@ -213,8 +227,10 @@ def promote(seconds: float) -> None:
     rows = project.containers()
     if NEXT not in rows:
         raise UsageError(f"there is no {NEXT}; scripts/upgrade.sh start comes first")
+    if not has_joined(rows[NEXT]["ID"]):
+        raise UsageError(f"{NEXT} did not pass scripts/upgrade.sh start and serves nobody; scripts/upgrade.sh back")
     if are_apart(rows):
-        mine = settings_of(held(rows, NOW), held(rows, NEXT))[NOW]
+        mine = settings_of(NOW, held(rows, NOW))
         start_container(NOW, seconds, mine)
         judge(NOW)
         say(
@@ -248,7 +264,7 @@ def back(seconds: float) -> None:
         if there != everything:
             env = f"Set NPU_IDS={text} and no VLM_REPLICAS in .env"
         say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. {env}")
-        own = {"NPU_IDS": text, "VLM_IMAGE": own_image(rows[NOW]["ID"])}
+        own = {**as_it_is(rows[NOW]["ID"]), "NPU_IDS": text}
         start_container(NOW, seconds, own if there == everything else {**own, "VLM_REPLICAS": ""})
         return
     take("all")
