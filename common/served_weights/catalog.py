@@ -16,7 +16,8 @@ from .identity import Signs
 from .question import Question
 
 DEFAULT_FILE = Path(__file__).resolve().parents[2] / "config" / "models.yaml"
-TEXTS = ("served_name", "path", "demo", "repository", "tasks", "layout", "layout_repository", "pipeline")
+WORDS = ("tasks", "stacks", "stacks_ascend")  # several in one text
+TEXTS = ("served_name", "path", "demo", "repository", "layout", "layout_repository", "pipeline", *WORDS)
 REQUIRED = ("served_name", "path")
 WEIGHTS = "weights"  # what tells the weights from those of other entries
 GOLDEN = "golden"  # what the self-test asks of its golden blocks
@@ -30,8 +31,9 @@ class Model:
 
     ``repository`` and ``layout_repository`` are where the hubs have the weights, the latter None where the former
     brings the layout model. ``tasks`` are the prompts that the model knows, None where nobody says it. ``layout`` is
-    the layout model that belongs to it, ``pipeline`` the parser's configuration, a file beside models.yaml. ``golden``
-    is what the self-test asks, None where nobody says it.
+    the layout model that belongs to it, ``pipeline`` the parser's configuration, a file beside models.yaml. ``stacks``
+    are the vLLM versions that can serve it, None for any, and ``stacks_ascend`` those on Ascend, where they are fewer.
+    ``golden`` is what the self-test asks, None where nobody says it.
     """
 
     name: str
@@ -43,8 +45,20 @@ class Model:
     layout: str | None = None
     layout_repository: str | None = None
     pipeline: str | None = None
+    stacks: tuple[str, ...] | None = None
+    stacks_ascend: tuple[str, ...] | None = None
     signs: Signs = Signs()
     golden: Question | None = None
+
+    def check_stack(self, running: str | None, hardware: str = "cpu") -> None:
+        """Raise UsageError where the stack cannot serve the model on this hardware. None: nobody knows it."""
+        fewer = self.stacks_ascend if hardware == "ascend" else None
+        stacks = fewer or self.stacks
+        if stacks and running and running not in stacks:
+            raise UsageError(
+                f"{self.name} needs stack {' or '.join(stacks)}{' on Ascend' if fewer else ''}, but this is {running}; "
+                f"set STACK={stacks[-1]} for the images, or install that environment"
+            )
 
 
 @dataclass(frozen=True)
@@ -132,11 +146,11 @@ def _model(file: str, name: Any, entry: Any) -> Model:
     for key, value in texts.items():
         if not isinstance(value, str):
             raise UsageError(f"{where}.{key} is {value!r}; expected a text")
-    tasks = tuple(texts.pop("tasks").split()) if "tasks" in texts else None
+    words = {key: tuple(texts.pop(key).split()) for key in WORDS if key in texts}
     mappings = {key: entry.get(key) or {} for key in MAPPINGS}
     for key, value in mappings.items():
         if not isinstance(value, dict):
             raise UsageError(f"{where}.{key} is {value!r}; expected a mapping")
     signs = Signs.from_entry(mappings[WEIGHTS], f"{where}.{WEIGHTS}")
     golden = Question.from_entry(mappings[GOLDEN], f"{where}.{GOLDEN}") if mappings[GOLDEN] else None
-    return Model(name=name, tasks=tasks, signs=signs, golden=golden, **texts)
+    return Model(name=name, signs=signs, golden=golden, **words, **texts)

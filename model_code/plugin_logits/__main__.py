@@ -17,15 +17,14 @@ from reference.cases import load_cases
 from served_weights.settings import WeightSettings
 from served_weights.vlm import recognised
 from tool_errors import EnvironmentSetupError, UsageError, run
-from vlm_server.serving import Serving, running_stack
+from vlm_server.serving import running_stack
 
 
 def check_stack(weights: Path) -> None:
     """Raise EnvironmentSetupError unless this environment's vLLM serves the model whose weights these are."""
     settings = WeightSettings.from_environment(os.environ)
-    name = recognised(weights, settings.catalog).name
     try:
-        Serving.load(settings.models_config).models[name].check_stack(name, running_stack())
+        recognised(weights, settings.catalog).check_stack(running_stack())
     except UsageError as error:
         raise EnvironmentSetupError(str(error)) from error
 

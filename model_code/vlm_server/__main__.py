@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
             print(json.dumps({"model": weights.model.served_name, "path": str(weights.path), "demo": weights.demo}))
             return 0
         stack = running_stack()
-        serving.models[weights.model.name].check_stack(weights.model.name, stack, settings.weights.hardware)
+        weights.model.check_stack(stack, settings.weights.hardware)
         check_graphs(settings, stack)
         command = build_command(settings, serving, weights, extra)
         if settings.product:

@@ -25,7 +25,7 @@ FILLED_WRONGLY = {"0.11.1": ("FULL", "FULL_DECODE_ONLY"), "0.13.0": ("FULL",)}
 # The same in VLM_ARGS: in the JSON of --compilation-config, or as --compilation-config.cudagraph_mode. vLLM takes small
 # letters too, and the enumeration's number, which is 2 for FULL.
 ASKED = re.compile(r"""\bcudagraph_mode["']?\s*[:= ]\s*["']?(\w+)""")
-OWN_KEYS = {"family", "chat_template", "stacks", "stacks_ascend", "sampling", "demo_environment", "arguments"}
+OWN_KEYS = {"family", "chat_template", "sampling", "demo_environment", "arguments"}
 REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 
 
@@ -33,14 +33,11 @@ REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 class ModelServing:
     """What one model adds.
 
-    `chat_template` is a file in the package `family` of vlm_models; `stacks` are the vLLM versions that can serve it,
-    none for any, and `stacks_ascend` those on Ascend, where they are fewer; `sampling` holds the values of requests
-    that name none; `demo_environment` holds environment variables for its demo weights."""
+    `chat_template` is a file in the package `family` of vlm_models; `sampling` holds the values of requests that name
+    none; `demo_environment` holds environment variables for its demo weights."""
 
     family: str
     chat_template: str
-    stacks: tuple[str, ...] = ()
-    stacks_ascend: tuple[str, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
     demo_environment: Mapping[str, Any] = field(default_factory=dict)
     arguments: Arguments = field(default_factory=dict)
@@ -52,16 +49,6 @@ class ModelServing:
         if not file.is_file():
             raise UsageError(f"models.yaml: family {self.family!r} has no chat_template {self.chat_template!r}: {file}")
         return file
-
-    def check_stack(self, name: str, running: str | None, hardware: str = "cpu") -> None:
-        """Raise UsageError where the running stack cannot serve the model `name` on this hardware."""
-        stacks = (self.stacks_ascend or self.stacks) if hardware == "ascend" else self.stacks
-        if stacks and running and running not in stacks:
-            where = " on Ascend" if stacks != self.stacks else ""
-            raise UsageError(
-                f"{name} needs stack {' or '.join(stacks)}{where}, but this is {running}; set STACK={stacks[-1]} "
-                "for the images, or install that environment"
-            )
 
 
 @dataclass(frozen=True)
@@ -138,15 +125,9 @@ def running_stack() -> str | None:
 def _own(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The keys of an entry that are the launcher's. Raises UsageError for one of another type."""
     own = {key: value for key, value in entry.items() if key in OWN_KEYS}
-    lists = {}
-    for key in ("stacks", "stacks_ascend"):
-        stacks = own.get(key) or []
-        if not isinstance(stacks, list) or not all(isinstance(stack, str) for stack in stacks):
-            raise UsageError(f"models.yaml: {where}.{key} is {stacks!r}; expected a list of texts like '0.13.0'")
-        lists[key] = tuple(stacks)
     for key in {"sampling", "demo_environment", "arguments"} & own.keys():
         section(own[key], f"{where}.{key}")
-    return {**own, **lists}
+    return own
 
 
 def section(

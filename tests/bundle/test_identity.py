@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from served_weights import identity
-from served_weights.catalog import Catalog
+from served_weights.catalog import Catalog, Model
 from served_weights.errors import WeightsError
 from served_weights.identity import Signs
 from served_weights.settings import WeightSettings
@@ -143,11 +143,11 @@ def test_one_line_and_status_2_for_another_version(tmp_path: Path):
 
 
 def test_a_stack_that_cannot_serve_the_model():
-    model = ModelServing("paddleocr_vl", "chat_template.jinja", ("0.13.0",))
-    model.check_stack("M", "0.13.0")
-    model.check_stack("M", None)
+    model = Model("M", "m", "M", stacks=("0.13.0",))
+    model.check_stack("0.13.0")
+    model.check_stack(None)
     with pytest.raises(UsageError, match=r"M needs stack 0.13.0, but this is 0.11.1; set STACK=0.13.0"):
-        model.check_stack("M", "0.11.1")
+        model.check_stack("0.11.1")
     with pytest.raises(UsageError, match="family 'paddleocr_vl' has no chat_template 'x.jinja'"):
         _ = ModelServing("paddleocr_vl", "x.jinja").chat_template_file
 

@@ -83,12 +83,12 @@ def test_the_width_may_lie_in_a_section_of_its_own(tmp_path: Path):
     ],
 )
 def test_a_stack_that_cannot_serve_it_is_told_which_can(name: str, hardware: str, stack: str, words: str | None):
-    entry = Serving.load(CONFIG).models[name]
+    model = Catalog.load(CONFIG).models[name]
     if words is None:
-        entry.check_stack(name, stack, hardware)
+        model.check_stack(stack, hardware)
         return
     with pytest.raises(UsageError, match=words):
-        entry.check_stack(name, stack, hardware)
+        model.check_stack(stack, hardware)
 
 
 @pytest.mark.parametrize("name", SIGNS)

@@ -129,6 +129,29 @@ def test_a_310p_is_named_whatever_is_set(tmp_path: Path):
         assert (found.level, found.found) == ("FAIL", atlas.WHY_UNSERVED)
 
 
+def test_a_stack_that_cannot_serve_the_model_is_told_before_it_is_built(tmp_path: Path):
+    node = Node(tmp_path, "a3", VLM_MODEL="Qwen2-VL-2B-Instruct")
+    found = by_check(node)["stack"]
+    assert (
+        found.level == "FAIL" and "Qwen2-VL-2B-Instruct needs stack 0.13.0 on Ascend, but this is 0.11.1" in found.found
+    )
+    node.values = {**node.values, "STACK": "0.13.0"}
+    assert "stack" not in by_check(node)
+
+
+def test_a_unit_that_starts_another_folder_at_boot(tmp_path: Path):
+    """After an upgrade by an archive, or a rollback: at the next boot it would make the containers of that folder."""
+    unit = (ROOT / "config/systemd/paddleocr-vl.service").read_text()
+    node = Node(tmp_path, "a3")
+    (tmp_path / "opt/paddleocr-vl").mkdir(parents=True)
+    node.put(engine.UNIT, unit)
+    (found,) = engine.check_boot(node)
+    assert (found.level, found.found) == ("WARN", f"{engine.UNIT} starts the bundle in /opt/paddleocr-vl")
+    assert found.remedy.startswith(f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload")
+    node.put(engine.UNIT, unit.replace("/opt/paddleocr-vl", str(ROOT)))
+    assert [one.level for one in engine.check_boot(node)] == ["PASS"]
+
+
 def test_a_kernel_without_landlock_is_a_warning(tmp_path: Path):
     node = Node(tmp_path, "a3")
     assert [finding.level for finding in host.check_isolation(node)] == ["PASS"]

@@ -60,7 +60,7 @@ def run(command: list[str]) -> None:
 
 def models_config(folder: Path, source: Path, version: str) -> Path:
     """A copy of config/models.yaml, and of what it names, by which this version may serve whatever any stack serves."""
-    text, count = re.subn(r"(?m)^( +stacks: .*)\]$", rf'\1, "{version}"]', source.read_text())
+    text, count = re.subn(r'(?m)^( +stacks: ".*)"$', rf'\1 {version}"', source.read_text())
     assert count, f"{source} names no stacks"
     (folder / "pipelines").symlink_to(source.parent / "pipelines")
     copy = folder / source.name

@@ -18,17 +18,21 @@ from safetensors.torch import load_file
 
 from reference.cases import save_cases
 from reference.families import FAMILIES
-from served_weights.catalog import DEFAULT_FILE
+from served_weights.catalog import DEFAULT_FILE, Catalog
 from tests.plugin.agreement import check_logits
 from tests.plugin.chat import send
 from tests.plugin.families import CONVERSATIONS, Conversation
 from tests.plugin.programs import run_python
 from tests.plugin.server_process import launched
-from vlm_server.serving import Serving, running_stack
+from vlm_server.serving import running_stack
 
 # Family -> the entry of config/models.yaml whose weights the checkpoint passes for.
 ENTRIES = {"qwen2_vl": "Qwen2-VL-2B-Instruct", "hunyuan_vl": "HunyuanOCR"}
-SERVED = [name for name, entry in ENTRIES.items() if running_stack() in Serving.load(DEFAULT_FILE).models[entry].stacks]
+SERVED = [
+    name
+    for name, entry in ENTRIES.items()
+    if running_stack() in (Catalog.load(DEFAULT_FILE).models[entry].stacks or ())
+]
 # Greedy tokens of each answer.
 NEW_TOKENS = 12
 

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import atlas
 from bundle.compose import images
+from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 
 GIB = 2**30
 ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
+UNIT = "/etc/systemd/system/paddleocr-vl.service"
 # Both images and what a build needs besides.
 DISK = {"ascend": 60, "cpu": 20}
 
@@ -123,4 +126,21 @@ def check_image(machine: Machine) -> Iterator[Finding]:
         yield passed("image", image + (f", built for {soc}" if soc else ""))
 
 
-CHECKS = (check_engine, check_compose, check_image, check_parser_image)
+def check_boot(machine: Machine) -> Iterator[Finding]:
+    """Compare the folder that config/systemd starts at boot, where it is used, with this one: after an upgrade in a
+    folder of its own it is the one before, whose images `docker compose up` would bring back."""
+    if match := re.search(r"^WorkingDirectory=(.+)$", machine.read(UNIT), re.MULTILINE):
+        folder = Path(match[1].strip())
+        if folder.resolve() == ROOT.resolve():
+            yield passed("boot", f"{UNIT} starts the bundle in this folder")
+        else:
+            yield Finding(
+                "WARN",
+                "boot",
+                f"{UNIT} starts the bundle in {folder}",
+                f"{ROOT}, or the next boot brings that folder's version back",
+                f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload, as soon as this version serves",
+            )
+
+
+CHECKS = (check_engine, check_compose, check_boot, check_image, check_parser_image)

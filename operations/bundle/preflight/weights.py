@@ -36,11 +36,28 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
             "make it and run scripts/fetch_weights.sh, or set MODELS_DIR in .env",
         )
         return
+    yield from stack(settings, machine)
     found = [vlm(settings)]
     if layout.has_one(named(settings)[0]):  # other VLMs read whole pages
         found.append(layout_model(settings, machine))
     yield from (finding for finding, _ in found)
     yield from check_permissions(settings.models_dir, [folder for _, folder in found if folder])
+
+
+def stack(settings: WeightSettings, machine: Machine) -> Iterator[Finding]:
+    """Whether the vLLM that STACK builds can serve the model: it is known before an hour of building."""
+    try:
+        named(settings)[0].check_stack(machine.setting("STACK", "0.11.1"), machine.hardware)
+    except WeightsError:
+        return  # `vlm` says it
+    except UsageError as error:
+        yield Finding(
+            "FAIL",
+            "stack",
+            str(error),
+            "a stack that can serve VLM_MODEL",
+            "set STACK in .env, then build or load that",
+        )
 
 
 def vlm(settings: WeightSettings) -> tuple[Finding, Path | None]:
