@@ -83,15 +83,16 @@ VLM_SERVER = (
     Whole(
         "VLM_REPLICAS",
         "",
-        "How many dies to use; empty: all of NPU_IDS. On CPU: how many sets of cores; empty: 1.",
+        "How many dies to use; empty: all of NPU_IDS. On CPU: how many sets of cores; empty: 1. Local mode has one "
+        "replica.",
         least=1,
         most=64,
     ),
     Whole(
         "VLM_REPLICAS_PER_DIE",
         "1",
-        "Replicas on each die (on CPU: on each set of cores); they divide its cache and its requests at once. "
-        "The launcher refuses more than the memory holds.",
+        "Replicas on each die (on CPU: on each set of cores); on a die they divide its cache and its requests at once, "
+        "those of VLM_ARGS too. The launcher refuses more than the memory holds.",
         least=1,
         most=8,
     ),

@@ -17,7 +17,7 @@ from tool_errors import UsageError, with_place
 
 from .banner import choice, demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
-from .die_memory import fit_to_die
+from .die_memory import check_graphs_of_a_die, fit_to_die
 from .serving import Serving, check_graphs, running_stack
 from .settings import Settings
 
@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
         check_graphs(settings, stack)
         command = build_command(settings, serving, weights, extra)
         if settings.product:
+            check_graphs_of_a_die(settings, command, weights)
             command = fit_to_die(settings, command, weights, npu_smi.least_memory())
         if options.print_command:
             print(shlex.join(command))

@@ -44,9 +44,7 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         merged["gpu-memory-utilization"] = settings.memory_utilization
     if settings.graph_mode is not None:
         merged["compilation-config"] = {**merged.get("compilation-config", {}), "cudagraph_mode": settings.graph_mode}
-    if settings.product:
-        merged = {**merged, **shares_of_a_die(merged, settings.replicas_per_die)}
-    return [
+    command = [
         str(Path(sys.executable).with_name("vllm")),
         "serve",
         str(weights.path),
@@ -67,16 +65,20 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         *settings.arguments,
         *extra,
     ]
+    return [*command, *shares_of_a_die(command, settings.replicas_per_die)] if settings.product else command
 
 
-def shares_of_a_die(arguments: Mapping[str, Any], replicas: int) -> dict[str, Any]:
-    """What several servers on one die divide: the blocks of the key-value cache, and the requests computed at once,
-    from which the number of captured graphs follows (a die has streams for about 1800 in all).
+def shares_of_a_die(command: Sequence[str], replicas: int) -> list[str]:
+    """Further words for several servers on one die, which divide what the command says of the die, whoever says it:
+    the blocks of the key-value cache, and the requests computed at once.
 
     gpu-memory-utilization stays whole: vllm-ascend takes all that is used on the die for its own, the neighbours' too.
     """
-    divided = ("num-gpu-blocks-override", "max-num-seqs") if replicas > 1 else ()
-    return {name: max(1, int(arguments[name]) // replicas) for name in divided if name in arguments}
+    words = []
+    for name in ("--num-gpu-blocks-override", "--max-num-seqs") if replicas > 1 else ():
+        if (found := last_value(command, name)) and found.isascii() and found.isdigit():
+            words += [name, str(max(1, int(found) // replicas))]
+    return words
 
 
 def served_names(command: Sequence[str]) -> list[str]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much key-value cache each replica of a die gets, and whether there is room for it, before any is started."""
+"""What the replicas of a die share, before any is started: how much key-value cache each gets, and whether there is
+room for it and for their graphs."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
-from .command import last_value
-from .settings import Settings
+from .command import last_value, max_num_seqs
+from .settings import GRAPH_WORDS, Settings
 
 GB = 1e9
 # Bytes of a replica besides weights and cache: CANN's context 0.4 GB, a profiling step's activations 1.0, and 1.3 by
@@ -21,13 +23,22 @@ GB = 1e9
 BESIDES = 2.7 * GB
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
 BLOCKS = "--num-gpu-blocks-override"
+# Graphs that all processes on a die can capture, one stream each, as vllm-ascend counts (update_aclgraph_sizes).
+GRAPHS = 1800
+# Starts of words of VLM_ARGS that choose the graphs otherwise.
+OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph", "--max-cudagraph")
+
+
+def described(config: Path) -> dict[str, Any]:
+    """config.json, with the language model's own section."""
+    said: dict[str, Any] = json.loads(config.read_text(encoding="utf-8"))
+    return {**said, **(said.get("text_config") or {})}
 
 
 def token_bytes(config: Path) -> int:
     """Bytes of a token in the key-value cache: two vectors a layer and key head, of two bytes each; 0 where config.json
     does not say its sizes."""
-    said = json.loads(config.read_text(encoding="utf-8"))
-    said = {**said, **(said.get("text_config") or {})}
+    said = described(config)
     try:
         width = said.get("head_dim") or said["hidden_size"] // said["num_attention_heads"]
         return int(said["num_hidden_layers"] * said["num_key_value_heads"] * width * 2 * 2)
@@ -82,3 +93,21 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
     wanted = int(number(command, BLOCKS, 0))
     fitting = int((room / replicas - own) // block) if block else wanted
     return [*command, BLOCKS, str(fitting)] if fitting < wanted else list(command)
+
+
+def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: VlmWeights) -> None:
+    """Raise UsageError where the replicas of a die capture more graphs than it has streams for. One replica bounds its
+    own number; several do not know of each other, and the later ones would fail at each capture."""
+    replicas, layers = settings.replicas_per_die, described(weights.path / "config.json").get("num_hidden_layers")
+    without = settings.enforce_eager or settings.graph_mode == "NONE"
+    if replicas == 1 or without or not layers or any(word.startswith(OTHER_GRAPHS) for word in settings.arguments):
+        return
+    pieces = 1 if settings.graph_mode == "FULL_DECODE_ONLY" else layers + 1
+    # vLLM captures sizes of 1, 2, 4 and each multiple of 8, up to twice the requests at once, and 512.
+    asked = max_num_seqs(command)
+    if replicas * (3 + min(2 * asked, 512) // 8) * pieces > GRAPHS:
+        most = replicas * max(0, 4 * (GRAPHS // (replicas * pieces) - 3))
+        raise UsageError(
+            f"VLM_REPLICAS_PER_DIE is {replicas}: with {asked} requests at once each, the graphs of all take more than "
+            f"the {GRAPHS} streams of a die; expected --max-num-seqs of at most {most} for the die (VLM_ARGS)"
+        )

@@ -41,9 +41,12 @@ class LocalSettings:
         vlm_host = merged.get("VLM_HOST") or "127.0.0.1"
         parser_host = merged.get("PARSER_BIND") or "127.0.0.1"
         timeout = declared_settings.whole(merged, "READY_TIMEOUT")
-        # The locks of local mode are those of the CPU build, whatever .env says for compose.
+        # The locks of local mode are those of the CPU build, whatever .env says for compose. What a CPU refuses is not
+        # passed on, as config/compose/cpu.yaml does not.
         own = {
             "HARDWARE": "cpu",
+            "VLM_GRAPH_MODE": "",
+            "VLM_MEMORY_UTILIZATION": "",
             "SETTINGS_PLACE": ".env of the checkout, or the environment of run_demo.sh",
             "VLM_HOST": vlm_host,
             "VLM_PORT": str(vlm_port),
@@ -104,13 +107,14 @@ class LocalSettings:
 
 
 def layout_server(values: Mapping[str, str], taken: set[int]) -> dict[str, dict[str, str]]:
-    """The program `layout` with what it and the parser get, where LAYOUT_SERVER asks for it. Raises UsageError."""
+    """The program `layout` with what it and the parser get, where LAYOUT_SERVER asks for it: the CPU and an address of
+    this machine, whatever .env says for compose. Raises UsageError."""
     if not declared_settings.flag(values, "LAYOUT_SERVER"):
         return {}
     if (number := declared_settings.port(values, "LAYOUT_PORT")) in taken:
         raise UsageError(f"LAYOUT_PORT is {number}, which VLM_PORT or PARSER_PORT is too; expected another one")
-    url = values.get("LAYOUT_URL") or f"http://127.0.0.1:{number}"
-    return {"layout": {"LAYOUT_HOST": "127.0.0.1", "LAYOUT_PORT": str(number), "LAYOUT_URL": url}}
+    own = {"LAYOUT_HOST": "127.0.0.1", "LAYOUT_PORT": str(number), "LAYOUT_DEVICE": "cpu"}
+    return {"layout": {**own, "LAYOUT_URL": f"http://127.0.0.1:{number}"}}
 
 
 def reachable(host: str) -> str:

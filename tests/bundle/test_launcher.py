@@ -21,7 +21,7 @@ from tool_errors import UsageError
 from vlm_server import mode_check
 from vlm_server.__main__ import main
 from vlm_server.command import build_command, build_environment, flags, last_value, max_num_seqs
-from vlm_server.die_memory import BESIDES, fit_to_die
+from vlm_server.die_memory import BESIDES, check_graphs_of_a_die, fit_to_die
 from vlm_server.host import Host
 from vlm_server.mode_check import modes
 from vlm_server.serving import Serving, check_graphs
@@ -159,6 +159,15 @@ def test_replicas_of_a_die_divide_cache_and_requests_and_not_the_memory(tmp_path
     command = build_command(chosen, SERVING, resolve(chosen), [])
     assert value(command, "--gpu-memory-utilization") == "0.8" and value(command, "--num-gpu-blocks-override") == "1024"
     assert max_num_seqs(command) == 32
+    # VLM_ARGS, too, speak of the die.
+    words = settings(
+        tmp_path,
+        HARDWARE="ascend",
+        VLM_REPLICAS_PER_DIE="2",
+        VLM_ARGS="--max_num_seqs=256 --num-gpu-blocks-override 900",
+    )
+    command = build_command(words, SERVING, resolve(words), [])
+    assert max_num_seqs(command) == 128 and last_value(command, "--num-gpu-blocks-override") == "450"
     on_cpu = settings(tmp_path, HARDWARE="cpu", VLM_REPLICAS_PER_DIE="4")
     assert max_num_seqs(build_command(on_cpu, SERVING, resolve(on_cpu), [])) == 16
 
@@ -245,6 +254,28 @@ def test_replicas_that_find_no_memory_on_a_die_are_refused_with_the_arithmetic(
         UsageError, match=rf"VLM_REPLICAS_PER_DIE is {most + 1}: each of {name} takes .* expected {wanted}"
     ):
         on_die(tmp_path, name, total, most + 1)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, name: str):
+    """The later ones would fail at each capture. What the message names as the most is taken."""
+    for replicas in (2, 8):
+
+        def check(words: str, replicas: int = replicas, **env: str) -> None:
+            on_die(tmp_path, name, None)
+            own = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words, **env}
+            chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL=name, **own)
+            check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen))
+
+        check("")
+        with pytest.raises(UsageError, match=r"the 1800 streams of a die; expected .* at most \d+ for the die") as told:
+            check("--max-num-seqs 512")
+        most = int(str(told.value).split("at most ")[1].split()[0])
+        check(f"--max-num-seqs {most}")
+        with pytest.raises(UsageError):
+            check(f"--max-num-seqs {most + 8 * replicas}")
+        check("--max-num-seqs 512", VLM_GRAPH_MODE="full_decode_only")
+        check("--max-num-seqs 512 --enforce-eager")
 
 
 @pytest.mark.parametrize("words", ["--max-model-len long", "--block-size 0", "--gpu-memory-utilization"])

@@ -16,6 +16,7 @@ from bundle.errors import ParseError
 from bundle.settings import LocalSettings, socket_path
 from tests.support.paths import ROOT
 from tool_errors import UsageError
+from vlm_server.settings import Settings
 
 
 def test_environment_wins_over_file(tmp_path: Path):
@@ -35,6 +36,18 @@ def test_malformed_env_file(tmp_path: Path):
 def test_a_service_bound_to_all_addresses_is_asked_on_loopback(tmp_path: Path):
     settings = LocalSettings.load({"PARSER_BIND": "0.0.0.0"}, tmp_path / ".env")
     assert settings.parser_url == "http://127.0.0.1:8080"
+
+
+def test_local_mode_starts_beside_a_file_for_containers_on_ascend(tmp_path: Path):
+    """It computes on the CPU whatever .env says for compose: the launcher would refuse graphs and a die's memory there,
+    and the parser would wait for a name of compose's network."""
+    lines = "HARDWARE=ascend VLM_GRAPH_MODE=full_decode_only VLM_MEMORY_UTILIZATION=0.7 LAYOUT_SERVER=1".split()
+    lines += "LAYOUT_DEVICE=npu:3 LAYOUT_URL=http://vlm:8001".split()
+    (tmp_path / ".env").write_text("\n".join(lines))
+    local = LocalSettings.load({}, tmp_path / ".env")
+    launched = Settings.from_environment(local.values)
+    assert launched.graph_mode is None and launched.memory_utilization is None
+    assert (local.values["LAYOUT_DEVICE"], local.layout_health) == ("cpu", "http://127.0.0.1:8001/health")
 
 
 def test_the_socket_path_is_short_in_a_deep_checkout():
