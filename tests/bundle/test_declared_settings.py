@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 import declared_settings
 from bundle.preflight import settings as preflight
@@ -32,6 +33,14 @@ def test_every_name_that_the_code_reads_is_known():
         name for folder in folders for path in (ROOT / folder).rglob("*.py") for name in read.findall(path.read_text())
     }
     assert len(found) > 30 and found - known == set()
+
+
+def test_compose_gives_the_vlm_no_default_of_a_setting():
+    """An image of the release before, which scripts/upgrade.sh starts by this file, takes unknown names only empty."""
+    vlm = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["vlm"]["environment"]
+    ascend = yaml.safe_load((ROOT / "config/compose/ascend.yaml").read_text())["services"]["vlm"]["environment"]
+    given = {name: text for name, text in {**vlm, **ascend}.items() if name.startswith(declared_settings.PREFIXES)}
+    assert len(given) > 20 and given == {name: f"${{{name}:-}}" for name in given}
 
 
 @pytest.mark.parametrize("setting", declared_settings.DECLARED.values(), ids=lambda setting: setting.name)
