@@ -42,6 +42,8 @@ IDEOGRAPHS = [
 SIMPLIFIED = {"Serif": 2, "Sans": 2}  # the face of Noto's collections: Japanese, Korean, simplified Chinese, ...
 # Of each set, the last code of the characters in common use; the ideographs after it are rare ones.
 COMMON = {"gb2312": b"\xff\xff", "big5": b"\xc6\x7e", "shift_jis": b"\x98\x72", "euc_kr": b"\xc8\xfe"}
+# Signs that both kinds of fonts have, and those of ideographs draw otherwise: an ellipsis in the middle of the line.
+SIGNS = [0xB7, *range(0x2013, 0x2016), *range(0x2018, 0x201E), 0x2025, 0x2026]
 MOST_OF_A_LETTER, MOST_OF_AN_IDEOGRAPH = 14, 2
 ALIKE = 0.06  # a shape as near to one that is kept tells nothing new
 
@@ -121,6 +123,7 @@ def main() -> None:
     rows = [
         *shapes_of(files, ALPHABETS, letters(), MOST_OF_A_LETTER),
         *shapes_of(files, IDEOGRAPHS, ideographs(), MOST_OF_AN_IDEOGRAPH),
+        *shapes_of(files, IDEOGRAPHS, SIGNS, MOST_OF_A_LETTER),
     ]
     table = np.concatenate(rows)
     table = table[np.argsort(table["code"], kind="stable")]
