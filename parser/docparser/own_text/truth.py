@@ -50,6 +50,7 @@ EXPLAINED = 0.01  # of a block's ink: less needs none
 MARGIN = 2  # pixels about a glyph that are its own
 SPECK = 3  # pixels
 RULE_THICKNESS, RULE_LENGTH = 0.15, 1.0  # ems
+LONG_RULE = 6.0  # ems: a rule even where others cross it, as those of tables and frames; no letter's stroke is as long
 LIGATURES = {"ff": 0xFB00, "fi": 0xFB01, "fl": 0xFB02, "ffi": 0xFB03, "ffl": 0xFB04}
 
 
@@ -139,6 +140,9 @@ class Judge:
         boxes = self._each["box"]
         near = (boxes[:, 2] > left) & (boxes[:, 0] < left + part.shape[1])
         near &= (boxes[:, 3] > top) & (boxes[:, 1] < top + part.shape[0])
+        em = float(np.median(self._em[inside]))
+        thickness = max(2.0, RULE_THICKNESS * em)
+        black[_long_rules(black, int(LONG_RULE * em), thickness)] = 0
         all_ink = int(cv2.countNonZero(black))
         lows = np.floor(boxes[near & ~self.hidden, :2]).astype(int) - MARGIN - (left, top)
         highs = np.ceil(boxes[near & ~self.hidden, 2:]).astype(int) + MARGIN - (left, top)
@@ -146,14 +150,27 @@ class Judge:
             black[y:y_end, x:x_end] = 0
         if cv2.countNonZero(black) <= EXPLAINED * all_ink:
             return False
-        em = float(np.median(self._em[inside]))
         _, _, found, _ = cv2.connectedComponentsWithStats(black, connectivity=8)
         width, height, area = (
             found[1:, column] for column in (cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT, cv2.CC_STAT_AREA)
         )
-        thin = np.minimum(width, height) <= max(2.0, RULE_THICKNESS * em)
+        thin = np.minimum(width, height) <= thickness
         rule = thin & (np.maximum(width, height) >= RULE_LENGTH * em)
         return bool(((area > SPECK) & ~rule).any())
+
+
+def _long_rules(black: np.ndarray, length: int, thickness: float) -> np.ndarray:
+    """Which of the ``black`` pixels are of straight lines at least as long, and no thicker; bool, as ``black``."""
+    found = np.zeros(black.shape, bool)
+    for side, kernel in ((cv2.CC_STAT_HEIGHT, (1, length)), (cv2.CC_STAT_WIDTH, (length, 1))):
+        if kernel[0] > black.shape[0] or kernel[1] > black.shape[1]:
+            continue
+        lines = cv2.morphologyEx(black, cv2.MORPH_OPEN, np.ones(kernel, np.uint8), borderValue=0)
+        _, which, sizes, _ = cv2.connectedComponentsWithStats(lines, connectivity=8)
+        thin = sizes[:, side] <= thickness
+        thin[0] = False  # what is no line
+        found |= thin[which]
+    return found
 
 
 def _wrong(codes: np.ndarray, own: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -60,6 +60,7 @@ def annotated(kind: str) -> bytes:
 
 
 OTHER = printed("Here stands something else, 17 words.")
+GRID = b".5 w 58.5 276 380 36 re 58.5 295.5 m 438.5 295.5 l S\n"  # rules that cross each other, about both lines
 COVER = b"q 300 0 0 24 55 194 cm /Other Do Q\n"
 # The file, and what must be among the doubts of the text that holds the lie.
 LIES: dict[str, tuple[bytes, Doubt]] = {
@@ -114,6 +115,14 @@ LIES: dict[str, tuple[bytes, Doubt]] = {
         pdf(text(SEEN, y=200) + b"q 100 0 0 14 90 180 cm /Other Do Q " + text(MORE, y=164), pictures={"Other": OTHER}),
         Doubt.OTHER_INK,
     ),
+    "print that the text lacks, in a grid": (
+        pdf(GRID + TRUE + b"q 40 0 0 9 390 285 cm /Other Do Q\n", pictures={"Other": printed("not")}),
+        Doubt.OTHER_INK,
+    ),
+    "a word of strokes, in a grid": (
+        pdf(GRID + TRUE + b".8 w 400 299 m 400 308 l 405 299 l 405 308 l 410 299 m 410 308 l 414 308 l 414 299 l S\n"),
+        Doubt.OTHER_INK,
+    ),
     "off the page": (pdf(TRUE + text(LIE, x=60, y=-100)), Doubt.NO_INK),
     "outside of the crop": (pdf(TRUE + text(LIE, y=20), CropBox=Array([0, 100, 500, 500])), Doubt.NO_INK),
     "moved off by a form": (
@@ -161,6 +170,7 @@ TRUTHS: dict[str, tuple[bytes, float]] = {
     "white on blue": (pdf(b".1 .2 .5 rg 40 270 440 60 re f 1 g " + TRUE), 2.0),
     "red": (pdf(b".8 0 0 rg " + TRUE), 2.0),
     "underlined": (pdf(TRUE + b".8 w 60 298 m 350 298 l S\n"), 2.0),
+    "in a grid": (pdf(GRID + TRUE), 2.0),
     "in a form": (pdf(b"/Moved Do\n", forms={"Moved": (TRUE, [1, 0, 0, 1, 0, 20])}), 2.0),
 }
 
