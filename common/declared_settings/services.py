@@ -124,6 +124,13 @@ VLM_SERVER = (
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="piecewise",
     ),
+    Choice(
+        "VLM_PRECISION",
+        "auto",
+        "CPU: `auto` is bfloat16 where the processor multiplies it, else float32; `int8` computes the linear layers of "
+        "PaddleOCR-VL in 8-bit integers, which are made as the weights load (docs/install.md#8-bit-integers-on-a-cpu).",
+        values=("auto", "bfloat16", "int8"),
+    ),
     Flag(
         "VLM_ENFORCE_EAGER",
         "",

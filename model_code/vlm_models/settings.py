@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import declared_settings
 from declared_settings.services import VLM_ATTENTION, VLM_MEGAPIXELS_IN_FLIGHT
 
 # Names in ``paddleocr_vl.attention.BACKENDS``, here for those who check settings without loading PyTorch.
@@ -45,6 +46,11 @@ class VisionSettings:
         if patches is not None and not (patches.isascii() and patches.isdigit() and int(patches) > 0):
             raise ValueError(f"VLM_PATCHES_PER_PASS is {patches!r}; expected a number of patches, 1 or more")
         return cls(attention, int(patches) if patches else None)
+
+
+def in_int8(env: Mapping[str, str]) -> bool:
+    """Whether VLM_PRECISION asks for products of 8-bit integers. Raises WrongValue."""
+    return declared_settings.choice(env, "VLM_PRECISION") == "int8"
 
 
 @dataclass(frozen=True)

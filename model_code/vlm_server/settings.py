@@ -33,9 +33,9 @@ class Settings:
     """`weights` says which model is wanted, from where and on what; `host` and `port` say where to listen.
 
     `product` is what the image was built for, None on CPU; `graph_mode` is a value of GRAPH_MODES, None for the stack's
-    own choice; `arguments` are further words for `vllm serve`; `replicas_per_die` is how many servers share a die's
-    memory, and `layout_share` the part of it that the layout server beside them may take; `traces_to` is the
-    collector's address for traces, empty without one.
+    own choice; `precision` is one of VLM_PRECISION, on Ascend "auto"; `arguments` are further words for `vllm serve`;
+    `replicas_per_die` is how many servers share a die's memory, and `layout_share` the part of it that the layout
+    server beside them may take; `traces_to` is the collector's address for traces, empty without one.
     """
 
     weights: WeightSettings
@@ -46,6 +46,7 @@ class Settings:
     enforce_eager: bool = False
     memory_utilization: float | None = None
     graph_mode: str | None = None
+    precision: str = "auto"
     replicas_per_die: int = 1
     layout_share: float = 0.0
     arguments: tuple[str, ...] = ()
@@ -54,8 +55,9 @@ class Settings:
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, SOC_VERSION (the image's), VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER,
-        VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_REPLICAS_PER_DIE, OTEL_EXPORTER_OTLP_ENDPOINT, VLM_ARGS and what
-        `layout_share` reads, and check the variables of the vision tower and of requests; empty means unset.
+        VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_PRECISION, VLM_REPLICAS_PER_DIE, OTEL_EXPORTER_OTLP_ENDPOINT,
+        VLM_ARGS and what `layout_share` reads, and check the variables of the vision tower and of requests; empty means
+        unset.
 
         Raises UsageError naming the variable, its value and what was expected.
         """
@@ -78,6 +80,12 @@ class Settings:
         graph_mode = declared_settings.choice(env, "VLM_GRAPH_MODE")
         if graph_mode and weights.hardware == "cpu":
             raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
+        precision = declared_settings.choice(env, "VLM_PRECISION")
+        if precision != "auto" and weights.hardware != "cpu":
+            raise UsageError(
+                f"VLM_PRECISION is {precision!r}, but HARDWARE is {weights.hardware}, which computes in bfloat16; "
+                "leave it empty"
+            )
         product = atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc) if weights.hardware == "ascend" else None
         if graph_mode not in ("", "none") and eager:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
@@ -109,6 +117,7 @@ class Settings:
             enforce_eager=eager,
             memory_utilization=utilization,
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
+            precision=precision,
             replicas_per_die=declared_settings.whole(env, "VLM_REPLICAS_PER_DIE"),
             layout_share=layout_share(env),
             arguments=arguments,

@@ -24,7 +24,7 @@ from vlm_server.command import build_command, build_environment, flags, last_val
 from vlm_server.die_memory import BESIDES, check_graphs_of_a_die, fit_to_die
 from vlm_server.host import Host
 from vlm_server.mode_check import modes
-from vlm_server.serving import Serving, check_graphs
+from vlm_server.serving import Serving, check_graphs, check_precision
 from vlm_server.settings import Settings
 
 SERVING = Serving.load(ROOT / "config/models.yaml")
@@ -56,6 +56,11 @@ def resolve(chosen: Settings) -> VlmWeights:
         (
             {"VLM_GRAPH_MODE": "full", "VLM_ARGS": "--seed 1 --enforce-eager", "HARDWARE": "ascend"},
             "VLM_ARGS has '--enforce-eager', which takes its place",
+        ),
+        ({"VLM_PRECISION": "int4", "HARDWARE": "cpu"}, "VLM_PRECISION is 'int4'; expected one of auto, bfloat16, int8"),
+        (
+            {"VLM_PRECISION": "int8", "HARDWARE": "ascend"},
+            "but HARDWARE is ascend, which computes in bfloat16; leave it",
         ),
         ({"VLM_REPLICAS_PER_DIE": "0"}, "VLM_REPLICAS_PER_DIE is '0'"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "jaeger:4318"}, "is 'jaeger:4318'; expected the collector's address, like"),
@@ -131,6 +136,25 @@ def test_graph_mode_is_turned_off_by_one_variable(tmp_path: Path):
     for text, expected in (("1", True), ("0", False), ("", False)):
         chosen = settings(tmp_path, HARDWARE="ascend", VLM_ENFORCE_EAGER=text)
         assert ("--enforce-eager" in build_command(chosen, SERVING, resolve(chosen), [])) is expected
+
+
+def test_precision_on_a_cpu(tmp_path: Path):
+    """bfloat16 is vLLM's own; int8 is the plugin's, which gets the variable, where model and processor can."""
+    make_weights(tmp_path / "PaddleOCR-VL")
+    derived = Host.measure().dtype
+    for text, dtype in (("", derived), ("auto", derived), ("bfloat16", "bfloat16"), ("int8", derived)):
+        chosen = settings(tmp_path, VLM_PRECISION=text)
+        assert value(build_command(chosen, SERVING, resolve(chosen), []), "--dtype") == dtype
+    asked, able = settings(tmp_path, VLM_PRECISION="int8"), Host(2, 1 << 34, "float32", int8=True)
+    for name, entry in SERVING.models.items():
+        check_precision(settings(tmp_path), name, entry, Host(2, 1 << 34, "float32"))
+        if name.startswith("PaddleOCR-VL"):
+            check_precision(asked, name, entry, able)
+            with pytest.raises(UsageError, match="'int8', but this processor has none of amx_int8, avx512_vnni, avx_v"):
+                check_precision(asked, name, entry, Host(2, 1 << 34, "float32"))
+        else:
+            with pytest.raises(UsageError, match=f"'int8', but nobody has judged {name} so; leave it empty"):
+                check_precision(asked, name, entry, able)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", "0.8"), ("0.65", "0.65")])
@@ -455,6 +479,7 @@ def test_what_follows_from_the_machine(tmp_path: Path, monkeypatch):
     assert boxed == Host(cores=2, memory=6 << 30, dtype="bfloat16")
     assert boxed.values() == {"dtype": "bfloat16", "VLLM_CPU_KVCACHE_SPACE": 1, "OMP_NUM_THREADS": 2}
     assert boxed.fill({"dtype": "derived", "a": 1}) == {"dtype": "bfloat16", "a": 1}
+    assert machine(tmp_path / "d", "avx512_vnni avx512_bf16", 16 << 20).int8 and not large.int8
     with pytest.raises(UsageError, match="max-num-seqs is 'derived'; that is known for dtype, "):
         boxed.fill({"max-num-seqs": "derived"})
 

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
-from vllm.distributed import init_distributed_environment, initialize_model_parallel
-from vllm.distributed.parallel_state import destroy_distributed_environment, destroy_model_parallel
 from vllm.model_executor.layers.linear import ColumnParallelLinear, LinearBase, RowParallelLinear
 
+from tests.plugin.layers import linear_layer, one_rank
 from tests.support.threads import torch_threads
 from vlm_models import settings
 from vlm_models.paddleocr_vl import attention, linear, passes
@@ -24,6 +22,8 @@ from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.projector import Projector
 from vlm_models.paddleocr_vl.vision import VisionModel
 from vlm_models.settings import VisionSettings
+
+__all__ = ["one_rank"]  # a fixture
 
 CPU = torch.device("cpu")
 HEADS, HEAD_DIM = 4, 72
@@ -180,18 +180,6 @@ def test_the_default_pass_follows_cache_and_memory(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def one_rank(tmp_path_factory):
-    """What vLLM's layers want to know when they are built."""
-    rendezvous = tmp_path_factory.mktemp("rank") / "rendezvous"
-    with set_current_vllm_config(VllmConfig(device_config=DeviceConfig(device="cpu"))):
-        init_distributed_environment(1, 0, f"file://{rendezvous}", 0, "gloo")
-        initialize_model_parallel(1, 1)
-        yield
-        destroy_model_parallel()
-        destroy_distributed_environment()
-
-
-@pytest.fixture(scope="module")
 def tower(one_rank):
     """A small tower and projector in float32, their weights as after loading."""
     vision = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2}
@@ -231,15 +219,6 @@ def test_any_bound_and_any_crowd_give_the_same_features(tower):
         patches.split(counts), GRIDS, together.split([n // 4 for n in counts]), strict=True
     ):
         torch.testing.assert_close(encode(tower, part, [grid], 1 << 20), expected, rtol=1e-4, atol=1e-5)
-
-
-def linear_layer(kind: type, dtype: torch.dtype) -> Any:
-    layer = kind(32, 48, bias=True, params_dtype=dtype, return_bias=False)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        layer.weight.copy_(torch.randn(48, 32, generator=generator))
-        layer.bias.copy_(torch.randn(48, generator=generator))
-    return layer
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])

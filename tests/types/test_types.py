@@ -90,6 +90,7 @@ ROOMS = (
         (
             "workshop/benchmarks/model_bench",
             "workshop/benchmarks/bench_confidence.py",
+            "workshop/benchmarks/bench_llama_cpp.py",
             "workshop/benchmarks/bench_model.py",
             "workshop/benchmarks/bench_serving.py",
         ),

@@ -105,6 +105,26 @@ def times_power_of_two(typing: Any, value: Any, power: Any) -> Any:
     return types.float32(types.float32, types.int32), instructions
 
 
+@intrinsic
+def magnitude(typing: Any, value: Any) -> Any:
+    """float32 -> int32 that compares like its absolute value. Integers' maxima vectorise."""
+
+    def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.and_(builder.bitcast(arguments[0], I32), I32(0x7FFFFFFF))
+
+    return types.int32(types.float32), instructions
+
+
+@intrinsic
+def of_magnitude(typing: Any, value: Any) -> Any:
+    """The inverse of :func:`magnitude` for numbers from 0 on."""
+
+    def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], F32)
+
+    return types.float32(types.int32), instructions
+
+
 def pointer(to: Any) -> Any:
     """address (int64) -> pointer to ``to``."""
 
@@ -120,4 +140,4 @@ def pointer(to: Any) -> Any:
     return cast
 
 
-bfloat16_at, float32_at = pointer(types.uint16), pointer(types.float32)
+bfloat16_at, float32_at, int8_at = pointer(types.uint16), pointer(types.float32), pointer(types.int8)

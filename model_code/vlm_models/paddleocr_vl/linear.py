@@ -9,13 +9,16 @@ path runs.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
 from vllm.platforms import current_platform
+
+if TYPE_CHECKING:  # it needs Numba
+    from ..int8 import Int8LinearMethod
 
 # Rows for which the layout is chosen. Products of 64 to 4096 rows were equally fast with it.
 _ROWS = 1024
@@ -49,6 +52,13 @@ class OneDnnLayer(Protocol):
     tp_size: int
 
 
+class Int8Layer(Protocol):
+    """What is read of one of vLLM's linear layers whose weights became integers."""
+
+    quant_method: Int8LinearMethod
+    tp_size: int
+
+
 def fused(layer: LinearBase) -> LinearBase:
     """``layer``, prepared for :func:`linear_gelu` and :func:`linear_add`."""
     available = (
@@ -73,6 +83,11 @@ def ready(layer: object) -> TypeGuard[OneDnnLayer]:
     return hasattr(layer, "onednn_weight")
 
 
+def in_integers(layer: object) -> TypeGuard[Int8Layer]:
+    """Whether ``layer`` holds weights in 8-bit integers (vlm_models.int8)."""
+    return hasattr(layer, "int8_product")
+
+
 def linear_gelu(layer: LinearBase, x: Tensor, approximate: str) -> Tensor:
     """GELU(layer(x)); ``approximate`` as in torch: "none" or "tanh". ``layer`` is column-parallel."""
     if ready(layer):
@@ -83,6 +98,13 @@ def linear_gelu(layer: LinearBase, x: Tensor, approximate: str) -> Tensor:
 def linear_add(layer: LinearBase, x: Tensor, residual: Tensor) -> Tensor:
     """layer(x) + residual, both [T, features]; ``layer`` is row-parallel."""
     # With several ranks the products must be summed first, and the residual added once.
-    if ready(layer) and layer.tp_size == 1:
+    if (ready(layer) or in_integers(layer)) and layer.tp_size == 1:
         return layer.quant_method.add(layer, x, residual)
     return residual + layer(x)
+
+
+def perceptron(first: LinearBase, second: LinearBase, x: Tensor, residual: Tensor) -> Tensor:
+    """second(GELU(first(x))) + residual, GELU by tanh, [T, features]; column-parallel, then row-parallel."""
+    if in_integers(first) and in_integers(second) and second.tp_size == 1:
+        return first.quant_method.perceptron(first, second, x, residual)
+    return linear_add(second, linear_gelu(first, x, "tanh"), residual)

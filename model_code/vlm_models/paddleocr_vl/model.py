@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.sequence import IntermediateTensors
 
+from ..settings import in_int8
 from ..vllm_names import keeps_on_host
 from .config import PaddleOCRVLConfig
 from .language import build_language_model
@@ -63,6 +65,11 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
         self.language_model = build_language_model(
             vllm_config, config.text_config, maybe_prefix(prefix, "language_model")
         )
+        if in_int8(os.environ):
+            from ..int8 import use_int8
+
+            # The projector, the embeddings and the choice of a token stay as they are.
+            use_int8(self.visual.vision_model.encoder, self.language_model.model)
 
     @classmethod
     def get_placeholder_str(cls, modality: str, i: int) -> str | None:

@@ -21,7 +21,7 @@ from vllm.model_executor.utils import set_weight_attrs
 from ..settings import VisionSettings
 from .attention import PackedAttention, packed_attention
 from .config import PaddleOCRVLVisionConfig
-from .linear import fused, linear_add, linear_gelu
+from .linear import fused, linear_add, perceptron
 from .passes import Grid, cut_into_passes, default_patches_per_pass
 from .positions import GridEmbeddingCache
 from .weights import load_stacked
@@ -80,7 +80,7 @@ class VisionMLP(nn.Module):
         return torch.cat([self.part(*part) for part in zip(x.split(self.rows), residual.split(self.rows), strict=True)])
 
     def part(self, x: Tensor, residual: Tensor) -> Tensor:
-        return linear_add(self.fc2, linear_gelu(self.fc1, x, "tanh"), residual)
+        return perceptron(self.fc1, self.fc2, x, residual)
 
 
 class VisionLayer(nn.Module):

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers in 8-bit integers on a CPU (VLM_PRECISION=int8): made from the checkpoint's own weights as they load.
+
+A row of weights has one scale (symmetric, by its largest number), a row of activations one that is found as it comes.
+The products are oneDNN's, by vLLM's own operator; what stands between them are kernels of ours, in one pass over the
+data (docs/decisions/0109).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from vllm import _custom_ops as ops
+from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
+from vllm.platforms import current_platform
+
+from .kernels import available
+from .kernels.int8 import finish, finish_add, gelu_quantise, quantise
+
+# Rows of one product: its sums, 4 bytes each, stay in the last-level cache until they are taken on.
+ROWS = 512
+# oneDNN makes a program for each number of rows. Beyond a step of decoding, numbers are filled up to multiples.
+FEW, MULTIPLE = 64, 32
+# Programs that are kept for a shape of weights.
+PROGRAMS = 128
+LARGEST = 127
+# The least that a row's largest weight counts as.
+LEAST = 1e-30
+
+
+class Product:
+    """x @ weight.T in integers, for one layer.
+
+    Args:
+        weight: [N, K] of any floating type.
+        bias: [N], or None.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        weight = weight.float()
+        # Kept here: the operator has only their address. A row of zeros has a scale too, so that nothing divides by 0.
+        self.scales = weight.abs().amax(1).clamp_(min=LEAST) / LARGEST
+        whole = (weight / self.scales[:, None]).round_().to(torch.int8)
+        self.features, self.inputs = whole.shape
+        self.nothing = torch.zeros(self.features)
+        self.bias = self.nothing if bias is None else bias.detach().float().contiguous()
+        # Sums come as float32 and get no scale of a row there: the kernels behind apply it with what else follows.
+        self.one = torch.ones(1)
+        self.handler = ops.create_onednn_scaled_mm(whole.t(), self.scales, torch.float32, False, False, PROGRAMS)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Sums [R, N] float32 of x [R, K] int8, with the weights' scales in them."""
+        out = torch.empty(len(x), self.features, dtype=torch.float32)
+        ops.onednn_scaled_mm(self.handler, x, out, self.one, None, None, None)
+        return out
+
+    def add(self, whole: Tensor, scales: Tensor, residual: Tensor, out: Tensor) -> None:
+        """out = product + bias + residual; out and residual [R, N], ``whole`` with what fills it up."""
+        step = finish_add(out.dtype)
+        step(self(whole), scales, self.bias, residual, out, len(out), self.features)
+
+
+class Int8LinearMethod(UnquantizedLinearMethod):
+    """Takes the place of the method of a layer whose weights come unquantised."""
+
+    def process_weights_after_loading(self, layer: nn.Module) -> None:
+        weight = layer.get_parameter("weight")
+        layer.int8_product = Product(weight.data, getattr(layer, "bias", None))
+        # The plain weights are not needed any more.
+        layer.weight = nn.Parameter(weight.new_empty(0), requires_grad=False)
+
+    def apply(self, layer: nn.Module, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        product = product_of(layer)
+        shape = (*x.shape[:-1], product.features)
+        x = x.reshape(-1, product.inputs).contiguous()
+        out = x.new_empty(len(x), product.features)
+        added = product.nothing if bias is None else product.bias
+        step = finish(x.dtype)
+        for some in parts(len(x)):
+            whole, scales = integers(x[some])
+            step(product(whole), scales, added, out[some], len(scales), product.features)
+        return out.view(shape)
+
+    def add(self, layer: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+        """layer(x) + residual, [R, K] and [R, N]."""
+        out = torch.empty_like(residual)
+        for some in parts(len(x)):
+            product_of(layer).add(*integers(x[some]), residual[some], out[some])
+        return out
+
+    def perceptron(self, first: nn.Module, second: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+        """second(GELU(first(x))) + residual, GELU by tanh; x and residual [R, K]. What lies between the products never
+        leaves the cache, and is rounded once."""
+        before, behind = product_of(first), product_of(second)
+        out = torch.empty_like(residual)
+        for some in parts(len(x)):
+            whole, scales = integers(x[some])
+            sums = before(whole)
+            inner, steps = torch.empty_like(sums, dtype=torch.int8), torch.empty_like(scales)
+            gelu_quantise()(sums, scales, before.bias, inner, steps, len(scales), before.features)
+            behind.add(inner, steps, residual[some], out[some])
+        return out
+
+
+def product_of(layer: nn.Module) -> Product:
+    product = layer.int8_product
+    assert isinstance(product, Product)
+    return product
+
+
+def parts(rows: int) -> Iterator[slice]:
+    for first in range(0, rows, ROWS):
+        yield slice(first, first + ROWS)
+
+
+def integers(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x [R, K] as integers [R or more, K] and scales [R]; rows that fill up hold anything."""
+    rows, inputs = x.shape
+    filled = rows if rows <= FEW else -(-rows // MULTIPLE) * MULTIPLE
+    whole, scales = x.new_empty(filled, inputs, dtype=torch.int8), x.new_empty(rows, dtype=torch.float32)
+    quantise(x.dtype)(x, whole, scales, rows, inputs)
+    return whole, scales
+
+
+def use_int8(*modules: nn.Module) -> None:
+    """Compute the linear layers of ``modules`` in integers; called before weights are loaded.
+
+    Raises ValueError where that cannot be.
+    """
+    if why := why_not():
+        raise ValueError(f"VLM_PRECISION is 'int8', but {why}; leave it empty")
+    for module in modules:
+        for name, layer in module.named_modules():
+            if isinstance(layer, LinearBase):
+                if not isinstance(layer.quant_method, UnquantizedLinearMethod):
+                    raise ValueError(
+                        f"VLM_PRECISION is 'int8', but the weights of {name} are quantised already; leave it empty"
+                    )
+                layer.quant_method = Int8LinearMethod()
+
+
+def why_not() -> str | None:
+    """Why this process cannot compute so, None if it can."""
+    if not current_platform.is_cpu():
+        return f"vLLM runs on {current_platform.device_type}; that is for CPUs"
+    if not hasattr(torch.ops._C, "create_onednn_scaled_mm_handler"):
+        return "this vLLM has no products of integers for this processor"
+    if not available():
+        return "Numba, or PyTorch's OpenMP runtime, is missing"
+    return None

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of 8-bit integers on a CPU: kernels against float64, layers against their weights, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from vllm.model_executor.layers.linear import ColumnParallelLinear, LinearBase, RowParallelLinear
+
+from tests.plugin.layers import linear_layer, one_rank
+from tests.support.threads import torch_threads
+from vlm_models import int8, settings
+from vlm_models.kernels.int8 import finish, finish_add, gelu_quantise, quantise
+from vlm_models.paddleocr_vl import linear
+from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
+from vlm_models.paddleocr_vl.vision import VisionModel
+
+__all__ = ["one_rank"]  # a fixture
+
+DTYPES = [torch.bfloat16, torch.float32]
+# Half a unit in the last place of a type's numbers, and what float32 adds to it.
+ROUNDING = {torch.bfloat16: 2**-8 * 1.01, torch.float32: 1e-6}
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request):
+    with torch_threads(request.param):
+        yield request.param
+
+
+def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (3, 31), (7, 64), (5, 1152)])
+def test_rows_become_integers(threads, dtype, rows, size):
+    x = (random(rows, size) * torch.tensor([1.0, 1e-6, 3e4, 1.0, 50.0, 2.0, 1e6])[:rows, None]).to(dtype)
+    x[-1, 0] = 0
+    if rows > 3:
+        x[3] = 0
+    whole, scales = torch.full((rows + 1, size), 99, dtype=torch.int8), torch.full((rows + 1,), -7.0)
+    quantise(dtype)(x, whole, scales, rows, size)
+    assert scales[rows] == -7 and (whole[rows] == 99).all()  # nothing behind
+    whole, scales = whole[:rows], scales[:rows]
+    torch.testing.assert_close(scales.double(), x.double().abs().amax(1) / 127, rtol=1e-6, atol=0)
+    assert ((whole.double() * scales.double()[:, None] - x.double()).abs() <= scales[:, None] * 0.5001).all()
+    assert (whole.abs().amax(1) == torch.where(scales > 0, 127, 0)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (7, 33), (40, 128)])
+def test_sums_become_numbers(threads, dtype, rows, size):
+    sums, scales, bias, residual = random(rows, size), random(rows).abs(), random(size), random(rows, size, dtype=dtype)
+    expected = sums.double() * scales.double()[:, None] + bias.double()
+    out, added = (torch.empty(rows, size, dtype=dtype) for _ in range(2))
+    finish(dtype)(sums, scales, bias, out, rows, size)
+    finish_add(dtype)(sums, scales, bias, residual, added, rows, size)
+    torch.testing.assert_close(out.double(), expected, rtol=ROUNDING[dtype], atol=1e-6)
+    torch.testing.assert_close(added.double(), expected + residual.double(), rtol=ROUNDING[dtype], atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 100.0, 1e18])
+def test_gelu_of_sums_becomes_integers(threads, spread):
+    rows, size = 9, 96
+    sums, scales, bias = random(rows, size) * spread, random(rows).abs() + 0.1, random(size, seed=1)
+    value = F.gelu(sums.double() * scales.double()[:, None] + bias.double(), approximate="tanh")
+    whole, steps = torch.empty(rows, size, dtype=torch.int8), torch.empty(rows)
+    gelu_quantise()(sums, scales, bias, whole, steps, rows, size)
+    torch.testing.assert_close(steps.double(), value.abs().amax(1) / 127, rtol=2e-4, atol=0)
+    # Half a step, and what the kernel's exponential is off by.
+    assert ((whole.double() * steps.double()[:, None] - value).abs() <= steps[:, None] * 0.53).all()
+
+
+def in_int8(kind: type, dtype: torch.dtype, inputs: int, outputs: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """A layer, with the weights and the bias that it was made from."""
+    layer = linear.fused(linear_layer(kind, dtype, inputs, outputs))
+    weight, bias = layer.weight.double(), layer.bias.double()
+    int8.use_int8(layer)
+    layer.quant_method.process_weights_after_loading(layer)
+    return layer, weight, bias
+
+
+def by_definition(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """x @ weight.T in float64, both rounded to 255 steps, row by row."""
+
+    def rounded(value: torch.Tensor) -> torch.Tensor:
+        step = value.abs().amax(1, keepdim=True).clamp(min=1e-30) / 127
+        return (value / step).round() * step
+
+    return rounded(x.double()) @ rounded(weight.double()).T
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("inputs", "outputs"), [(192, 448), (1152, 4304), (33, 7)])
+@pytest.mark.parametrize("rows", [1, 16, 70, 1100])
+def test_layers_are_what_their_integers_are(one_rank, dtype, inputs, outputs, rows):
+    """Any size: rows that are filled up, several products one after another, features that fit no register."""
+    column, weight, bias = in_int8(ColumnParallelLinear, dtype, inputs, outputs)
+    row, _, _ = in_int8(RowParallelLinear, dtype, inputs, outputs)
+    assert column.weight.numel() == 0, "the plain weights are to be given back"
+    x, residual = random(rows, inputs, seed=2, dtype=dtype), random(rows, outputs, seed=3, dtype=dtype)
+    expected = by_definition(x, weight) + bias
+    with torch.inference_mode():
+        out = column(x)
+        assert out.dtype == dtype and out.shape == (rows, outputs)
+        # A number that lies in the middle of two steps may go to either.
+        close = {"rtol": ROUNDING[dtype], "atol": float(expected.abs().mean()) * 5e-3}
+        torch.testing.assert_close(out.double(), expected, **close)
+        torch.testing.assert_close(linear.linear_add(row, x, residual).double(), expected + residual.double(), **close)
+        # Several ranks: the sum over ranks comes first, so nothing may be added inside.
+        row.tp_size, row.reduce_results, row.skip_bias_add = 2, False, False
+        again = linear.linear_add(row, x, residual).double()
+        torch.testing.assert_close(again, expected + residual.double(), rtol=2e-2, atol=6e-2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [3, 700])
+def test_a_perceptron_from_end_to_end(one_rank, dtype, rows):
+    first, before, low = in_int8(ColumnParallelLinear, dtype, 96, 256)
+    second, behind, high = in_int8(RowParallelLinear, dtype, 256, 96)
+    x, residual = random(rows, 96, seed=4, dtype=dtype), random(rows, 96, seed=5, dtype=dtype)
+    with torch.inference_mode():
+        out = linear.perceptron(first, second, x, residual).double()
+    inner = F.gelu(by_definition(x, before) + low, approximate="tanh")
+    expected = by_definition(inner, behind) + high + residual.double()
+    assert (out - expected).norm() / expected.norm() < (3e-3 if dtype == torch.bfloat16 else 1e-3)
+    exact = F.linear(F.gelu(F.linear(x.double(), before, low), approximate="tanh"), behind, high) + residual.double()
+    assert (out - exact).norm() / exact.norm() < 2e-2
+
+
+def test_a_row_of_weights_that_is_zero(one_rank):
+    layer = linear_layer(ColumnParallelLinear, torch.float32)
+    with torch.no_grad():
+        layer.weight[3] = 0
+    int8.use_int8(layer)
+    layer.quant_method.process_weights_after_loading(layer)
+    with torch.inference_mode():
+        out = layer(torch.cat((random(2, 32), torch.zeros(1, 32))))
+    assert torch.equal(out[:, 3], layer.bias[3].expand(3)) and torch.equal(out[2], layer.bias)
+
+
+def test_the_setting_reaches_all_linear_layers_of_the_tower(one_rank):
+    vision = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2}
+    tower = VisionModel(PaddleOCRVLConfig(vision_config=vision).vision_config)
+    int8.use_int8(tower.vision_model.encoder)
+    layers = [layer for layer in tower.modules() if isinstance(layer, LinearBase)]
+    assert len(layers) == 2 * 4 and all(type(layer.quant_method) is int8.Int8LinearMethod for layer in layers)
+    assert settings.in_int8({"VLM_PRECISION": "int8"}) and not settings.in_int8({"VLM_PRECISION": "auto"})
+
+
+def test_what_cannot_be(one_rank, monkeypatch):
+    layer = nn.Sequential(linear_layer(ColumnParallelLinear, torch.float32))
+    layer[0].quant_method = object()
+    with pytest.raises(ValueError, match="VLM_PRECISION is 'int8', but the weights of 0 are quantised already; leave"):
+        int8.use_int8(layer)
+    monkeypatch.setattr(int8, "available", lambda: False)
+    with pytest.raises(ValueError, match="VLM_PRECISION is 'int8', but Numba, or PyTorch's OpenMP runtime, is missing"):
+        int8.use_int8(layer)
