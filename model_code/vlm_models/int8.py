@@ -2,7 +2,7 @@
 """Linear layers in 8-bit integers on a CPU (VLM_PRECISION=int8): made from the checkpoint's own weights as they load.
 
 A row of weights has one scale (symmetric, by its largest number), a row of activations one that is found as it comes.
-The products are oneDNN's, by vLLM's own operator; what stands between them are kernels of ours, in one pass over the
+The products are oneDNN's, by PyTorch's operator; what stands between them are kernels of ours, in one pass over the
 data (docs/decisions/0109).
 """
 
@@ -12,19 +12,16 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from vllm import _custom_ops as ops
 from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
 from vllm.platforms import current_platform
 
 from .kernels import available
-from .kernels.int8 import finish, finish_add, gelu_quantise, quantise
+from .kernels.int8 import ZERO, finish, finish_add, gelu_quantise, quantise
 
 # Rows of one product: its sums, 4 bytes each, stay in the last-level cache until they are taken on.
 ROWS = 512
 # oneDNN makes a program for each number of rows. Beyond a step of decoding, numbers are filled up to multiples.
 FEW, MULTIPLE = 64, 32
-# Programs that are kept for a shape of weights.
-PROGRAMS = 128
 LARGEST = 127
 # The least that a row's largest weight counts as.
 LEAST = 1e-30
@@ -40,21 +37,22 @@ class Product:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         weight = weight.float()
-        # Kept here: the operator has only their address. A row of zeros has a scale too, so that nothing divides by 0.
+        # A row of zeros has a scale too, so that nothing divides by 0.
         self.scales = weight.abs().amax(1).clamp_(min=LEAST) / LARGEST
         whole = (weight / self.scales[:, None]).round_().to(torch.int8)
         self.features, self.inputs = whole.shape
+        self.zero_points = torch.zeros(self.features, dtype=torch.int32)
         self.nothing = torch.zeros(self.features)
         self.bias = self.nothing if bias is None else bias.detach().float().contiguous()
-        # Sums come as float32 and get no scale of a row there: the kernels behind apply it with what else follows.
-        self.one = torch.ones(1)
-        self.handler = ops.create_onednn_scaled_mm(whole.t(), self.scales, torch.float32, False, False, PROGRAMS)
+        # In oneDNN's layout, with each row's sum, which takes away what activations are moved by.
+        self.packed = torch.ops.onednn.qlinear_prepack(whole, None)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Sums [R, N] float32 of x [R, K] int8, with the weights' scales in them."""
-        out = torch.empty(len(x), self.features, dtype=torch.float32)
-        ops.onednn_scaled_mm(self.handler, x, out, self.one, None, None, None)
-        return out
+        """Sums [R, N] float32 of x [R, K] uint8, with the weights' scales in them."""
+        # A row of x has a scale of its own: the kernels behind apply it with what else follows, so it is 1 here.
+        return torch.ops.onednn.qlinear_pointwise(
+            x, 1.0, ZERO, self.packed, self.scales, self.zero_points, None, 1.0, 0, torch.float32, "none", [], ""
+        )
 
     def add(self, whole: Tensor, scales: Tensor, residual: Tensor, out: Tensor) -> None:
         """out = product + bias + residual; out and residual [R, N], ``whole`` with what fills it up."""
@@ -98,7 +96,7 @@ class Int8LinearMethod(UnquantizedLinearMethod):
         for some in parts(len(x)):
             whole, scales = integers(x[some])
             sums = before(whole)
-            inner, steps = torch.empty_like(sums, dtype=torch.int8), torch.empty_like(scales)
+            inner, steps = torch.empty_like(sums, dtype=torch.uint8), torch.empty_like(scales)
             gelu_quantise()(sums, scales, before.bias, inner, steps, len(scales), before.features)
             behind.add(inner, steps, residual[some], out[some])
         return out
@@ -119,7 +117,7 @@ def integers(x: Tensor) -> tuple[Tensor, Tensor]:
     """x [R, K] as integers [R or more, K] and scales [R]; rows that fill up hold anything."""
     rows, inputs = x.shape
     filled = rows if rows <= FEW else -(-rows // MULTIPLE) * MULTIPLE
-    whole, scales = x.new_empty(filled, inputs, dtype=torch.int8), x.new_empty(rows, dtype=torch.float32)
+    whole, scales = x.new_empty(filled, inputs, dtype=torch.uint8), x.new_empty(rows, dtype=torch.float32)
     quantise(x.dtype)(x, whole, scales, rows, inputs)
     return whole, scales
 
@@ -145,8 +143,8 @@ def why_not() -> str | None:
     """Why this process cannot compute so, None if it can."""
     if not current_platform.is_cpu():
         return f"vLLM runs on {current_platform.device_type}; that is for CPUs"
-    if not hasattr(torch.ops._C, "create_onednn_scaled_mm_handler"):
-        return "this vLLM has no products of integers for this processor"
+    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")):
+        return "this PyTorch has no oneDNN"
     if not available():
         return "Numba, or PyTorch's OpenMP runtime, is missing"
     return None

@@ -14,7 +14,7 @@ from vllm.model_executor.layers.linear import ColumnParallelLinear, LinearBase, 
 from tests.plugin.layers import linear_layer, one_rank
 from tests.support.threads import torch_threads
 from vlm_models import int8, settings
-from vlm_models.kernels.int8 import finish, finish_add, gelu_quantise, quantise
+from vlm_models.kernels.int8 import ZERO, finish, finish_add, gelu_quantise, quantise
 from vlm_models.paddleocr_vl import linear
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.vision import VisionModel
@@ -43,10 +43,10 @@ def test_rows_become_integers(threads, dtype, rows, size):
     x[-1, 0] = 0
     if rows > 3:
         x[3] = 0
-    whole, scales = torch.full((rows + 1, size), 99, dtype=torch.int8), torch.full((rows + 1,), -7.0)
+    whole, scales = torch.full((rows + 1, size), 99, dtype=torch.uint8), torch.full((rows + 1,), -7.0)
     quantise(dtype)(x, whole, scales, rows, size)
     assert scales[rows] == -7 and (whole[rows] == 99).all()  # nothing behind
-    whole, scales = whole[:rows], scales[:rows]
+    whole, scales = whole[:rows].int() - ZERO, scales[:rows]
     torch.testing.assert_close(scales.double(), x.double().abs().amax(1) / 127, rtol=1e-6, atol=0)
     assert ((whole.double() * scales.double()[:, None] - x.double()).abs() <= scales[:, None] * 0.5001).all()
     assert (whole.abs().amax(1) == torch.where(scales > 0, 127, 0)).all()
@@ -69,11 +69,11 @@ def test_gelu_of_sums_becomes_integers(threads, spread):
     rows, size = 9, 96
     sums, scales, bias = random(rows, size) * spread, random(rows).abs() + 0.1, random(size, seed=1)
     value = F.gelu(sums.double() * scales.double()[:, None] + bias.double(), approximate="tanh")
-    whole, steps = torch.empty(rows, size, dtype=torch.int8), torch.empty(rows)
+    whole, steps = torch.empty(rows, size, dtype=torch.uint8), torch.empty(rows)
     gelu_quantise()(sums, scales, bias, whole, steps, rows, size)
     torch.testing.assert_close(steps.double(), value.abs().amax(1) / 127, rtol=2e-4, atol=0)
     # Half a step, and what the kernel's exponential is off by.
-    assert ((whole.double() * steps.double()[:, None] - value).abs() <= steps[:, None] * 0.53).all()
+    assert (((whole.double() - ZERO) * steps.double()[:, None] - value).abs() <= steps[:, None] * 0.53).all()
 
 
 def in_int8(kind: type, dtype: torch.dtype, inputs: int, outputs: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
@@ -86,13 +86,14 @@ def in_int8(kind: type, dtype: torch.dtype, inputs: int, outputs: int) -> tuple[
 
 
 def by_definition(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """x @ weight.T in float64, both rounded to 255 steps, row by row."""
+    """x @ weight.T in float64, both rounded to 255 steps, row by row.
 
-    def rounded(value: torch.Tensor) -> torch.Tensor:
-        step = value.abs().amax(1, keepdim=True).clamp(min=1e-30) / 127
-        return (value / step).round() * step
-
-    return rounded(x.double()) @ rounded(weight.double()).T
+    The kernel rounds x, as the test above has proved it may: of bfloat16 numbers many lie in the middle of two steps.
+    """
+    whole, scales = int8.integers(x)
+    steps = weight.float().abs().amax(1, keepdim=True) / 127
+    rounded = (weight.float() / steps).round().double() * steps.double()
+    return (whole[: len(x)].double() - ZERO) * scales.double()[:, None] @ rounded.T
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -108,14 +109,13 @@ def test_layers_are_what_their_integers_are(one_rank, dtype, inputs, outputs, ro
     with torch.inference_mode():
         out = column(x)
         assert out.dtype == dtype and out.shape == (rows, outputs)
-        # A number that lies in the middle of two steps may go to either.
-        close = {"rtol": ROUNDING[dtype], "atol": float(expected.abs().mean()) * 5e-3}
+        close = {"rtol": ROUNDING[dtype], "atol": float(expected.abs().mean()) * 1e-4}
         torch.testing.assert_close(out.double(), expected, **close)
         torch.testing.assert_close(linear.linear_add(row, x, residual).double(), expected + residual.double(), **close)
         # Several ranks: the sum over ranks comes first, so nothing may be added inside.
         row.tp_size, row.reduce_results, row.skip_bias_add = 2, False, False
         again = linear.linear_add(row, x, residual).double()
-        torch.testing.assert_close(again, expected + residual.double(), rtol=2e-2, atol=6e-2)
+        torch.testing.assert_close(again, expected + residual.double(), rtol=3 * ROUNDING[dtype], atol=6e-2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -126,9 +126,9 @@ def test_a_perceptron_from_end_to_end(one_rank, dtype, rows):
     x, residual = random(rows, 96, seed=4, dtype=dtype), random(rows, 96, seed=5, dtype=dtype)
     with torch.inference_mode():
         out = linear.perceptron(first, second, x, residual).double()
-    inner = F.gelu(by_definition(x, before) + low, approximate="tanh")
+    inner = F.gelu(by_definition(x, before) + low, approximate="tanh").float()
     expected = by_definition(inner, behind) + high + residual.double()
-    assert (out - expected).norm() / expected.norm() < (3e-3 if dtype == torch.bfloat16 else 1e-3)
+    assert (out - expected).norm() / expected.norm() < (5e-3 if dtype == torch.bfloat16 else 1e-3)
     exact = F.linear(F.gelu(F.linear(x.double(), before, low), approximate="tanh"), behind, high) + residual.double()
     assert (out - exact).norm() / exact.norm() < 2e-2
 

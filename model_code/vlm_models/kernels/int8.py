@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands around products of 8-bit integers. R: rows, K: features before a product, N: behind it.
 
-A row of activations is its integers, -127 to 127, times its scale, a float32. A product's sums come as float32, the
-weights' scales already in them; here they get the rows' scales, the bias, and what follows, in one pass over the data.
+A row of activations is its integers, -127 to 127, times its scale, a float32. The integers are kept as bytes, moved by
+ZERO: processors multiply unsigned bytes by signed ones, and oneDNN has no fast program for others. A product's sums come
+as float32, the weights' scales already in them; here they get the rows' scales, the bias, and what follows, in one pass
+over the data.
 """
 
 from __future__ import annotations
@@ -18,18 +20,19 @@ from .attention import C0, C1, C2, C3, LEAST, LOG2_E, compiled
 from .numbers import (
     bfloat16_at,
     float32_at,
-    int8_at,
     magnitude,
     narrow,
     nearest,
     of_magnitude,
     real,
     times_power_of_two,
+    uint8_at,
     widen,
 )
 from .openmp import Kernel
 
 LARGEST = np.float32(127)
+ZERO = 128
 # A row of smaller numbers counts as zeros: its scale's inverse would not be finite.
 SMALLEST = np.float32(1e-30)
 # GELU(x) by tanh is x / (1 + exp(-2 z)) with z = sqrt(2 / pi) * (x + 0.044715 x^3).
@@ -67,7 +70,7 @@ def gelu_quantise_body(a: Any, thread: int, threads: int) -> None:
     rows, size = a[5], a[6]
     sums, scales = carray(float32_at(a[0]), (rows, size)), carray(float32_at(a[1]), (rows,))
     bias = carray(float32_at(a[2]), (size,))
-    out, steps = carray(int8_at(a[3]), (rows, size)), carray(float32_at(a[4]), (rows,))
+    out, steps = carray(uint8_at(a[3]), (rows, size)), carray(float32_at(a[4]), (rows,))
     for row in range(rows * thread // threads, rows * (thread + 1) // threads):
         scale, most = scales[row], np.int32(0)
         for i in range(size):
@@ -77,27 +80,27 @@ def gelu_quantise_body(a: Any, thread: int, threads: int) -> None:
             most = bits if bits > most else most
         steps[row], inverse = scale_and_inverse(most)
         for i in range(size):
-            out[row, i] = nearest(sums[row, i] * inverse)
+            out[row, i] = nearest(sums[row, i] * inverse) + ZERO
 
 
 @cache
 def gelu_quantise() -> Kernel:
     """(sums, scales, bias, out, out's scales, R, N): GELU (by tanh) of a product, as integers for the next one.
 
-    sums [R, N], both scales [R] and bias [N] float32; out [R, N] int8. The sums are overwritten.
+    sums [R, N], both scales [R] and bias [N] float32; out [R, N] uint8. The sums are overwritten.
     """
     return Kernel(gelu_quantise_body)
 
 
 @cache
 def quantise(dtype: torch.dtype) -> Kernel:
-    """(x, out, scales, R, K): x [R, K] of ``dtype``, bfloat16 or float32, as integers [R, K] int8 and scales [R]."""
+    """(x, out, scales, R, K): x [R, K] of ``dtype``, bfloat16 or float32, as integers [R, K] uint8 and scales [R]."""
     at, load, _ = element(dtype)
 
     @compiled
     def body(a: Any, thread: int, threads: int) -> None:
         rows, size = a[3], a[4]
-        x, out = carray(at(a[0]), (rows, size)), carray(int8_at(a[1]), (rows, size))
+        x, out = carray(at(a[0]), (rows, size)), carray(uint8_at(a[1]), (rows, size))
         scales = carray(float32_at(a[2]), (rows,))
         for row in range(rows * thread // threads, rows * (thread + 1) // threads):
             most = np.int32(0)
@@ -106,7 +109,7 @@ def quantise(dtype: torch.dtype) -> Kernel:
                 most = bits if bits > most else most
             scales[row], inverse = scale_and_inverse(most)
             for i in range(size):
-                out[row, i] = nearest(load(x[row, i]) * inverse)
+                out[row, i] = nearest(load(x[row, i]) * inverse) + ZERO
 
     return Kernel(body)
 

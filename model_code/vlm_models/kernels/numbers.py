@@ -140,4 +140,4 @@ def pointer(to: Any) -> Any:
     return cast
 
 
-bfloat16_at, float32_at, int8_at = pointer(types.uint16), pointer(types.float32), pointer(types.int8)
+bfloat16_at, float32_at, uint8_at = pointer(types.uint16), pointer(types.float32), pointer(types.uint8)
