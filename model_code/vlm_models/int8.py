@@ -42,7 +42,8 @@ class Product:
         whole = (weight / self.scales[:, None]).round_().to(torch.int8)
         self.features, self.inputs = whole.shape
         self.zero_points = torch.zeros(self.features, dtype=torch.int32)
-        self.nothing = torch.zeros(self.features)
+        # Said, because vLLM loads with the model's type as the default.
+        self.nothing = torch.zeros(self.features, dtype=torch.float32)
         self.bias = self.nothing if bias is None else bias.detach().float().contiguous()
         # In oneDNN's layout, with each row's sum, which takes away what activations are moved by.
         self.packed = torch.ops.onednn.qlinear_prepack(whole, None)

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from vllm.model_executor.layers.linear import ColumnParallelLinear, LinearBase, RowParallelLinear
+from vllm.utils.torch_utils import set_default_torch_dtype
 
 from tests.plugin.layers import linear_layer, one_rank
 from tests.support.threads import torch_threads
@@ -81,7 +82,8 @@ def in_int8(kind: type, dtype: torch.dtype, inputs: int, outputs: int) -> tuple[
     layer = linear.fused(linear_layer(kind, dtype, inputs, outputs))
     weight, bias = layer.weight.double(), layer.bias.double()
     int8.use_int8(layer)
-    layer.quant_method.process_weights_after_loading(layer)
+    with set_default_torch_dtype(dtype):  # as vLLM's loader does
+        layer.quant_method.process_weights_after_loading(layer)
     return layer, weight, bias
 
 
@@ -111,6 +113,8 @@ def test_layers_are_what_their_integers_are(one_rank, dtype, inputs, outputs, ro
         assert out.dtype == dtype and out.shape == (rows, outputs)
         close = {"rtol": ROUNDING[dtype], "atol": float(expected.abs().mean()) * 1e-4}
         torch.testing.assert_close(out.double(), expected, **close)
+        bare = column.quant_method.apply(column, x).double()
+        torch.testing.assert_close(bare, expected - bias, **close)
         torch.testing.assert_close(linear.linear_add(row, x, residual).double(), expected + residual.double(), **close)
         # Several ranks: the sum over ranks comes first, so nothing may be added inside.
         row.tp_size, row.reduce_results, row.skip_bias_add = 2, False, False

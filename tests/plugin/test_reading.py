@@ -21,7 +21,7 @@ IMAGE = "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
 PROMPT = f"<|begin_of_sentence|>User: {IMAGE}OCR:\nAssistant: "
 # Of positions whose text is given: how many must agree; how sure the reference may have been where another token is
 # chosen; and the cosine of the logits, on the mean.
-BARS = {"bfloat16": (0.995, 0.5, 0.9999), "int8": (0.99, 1.0, 0.999)}
+BARS = {"bfloat16": (0.995, 0.5, 0.9998), "int8": (0.995, 0.5, 0.9995)}
 
 pytestmark = pytest.mark.model
 
