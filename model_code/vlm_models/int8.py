@@ -13,13 +13,17 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
+from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, UnquantizedEmbeddingMethod
 from vllm.platforms import current_platform
 
 from .kernels import available
 from .kernels.int8 import ZERO, finish, finish_add, gelu_quantise, quantise
+from .kernels.openmp import Kernel
 
 # Rows of one product: its sums, 4 bytes each, stay in the last-level cache until they are taken on.
 ROWS = 512
+# Numbers up to which a kernel runs in the calling thread: a step of decoding has so few between its products.
+ALONE = 1 << 15
 # oneDNN makes a program for each number of rows. Beyond a step of decoding, numbers are filled up to multiples.
 FEW, MULTIPLE = 64, 32
 LARGEST = 127
@@ -57,12 +61,11 @@ class Product:
 
     def add(self, whole: Tensor, scales: Tensor, residual: Tensor, out: Tensor) -> None:
         """out = product + bias + residual; out and residual [R, N], ``whole`` with what fills it up."""
-        step = finish_add(out.dtype)
-        step(self(whole), scales, self.bias, residual, out, len(out), self.features)
+        run(finish_add(out.dtype), self(whole), scales, self.bias, residual, out, len(out), self.features)
 
 
 class Int8LinearMethod(UnquantizedLinearMethod):
-    """Takes the place of the method of a layer whose weights come unquantised."""
+    """Takes the place of the method of a layer whose weights come unquantised, the choice of a token among them."""
 
     def process_weights_after_loading(self, layer: nn.Module) -> None:
         weight = layer.get_parameter("weight")
@@ -79,7 +82,7 @@ class Int8LinearMethod(UnquantizedLinearMethod):
         step = finish(x.dtype)
         for some in parts(len(x)):
             whole, scales = integers(x[some])
-            step(product(whole), scales, added, out[some], len(scales), product.features)
+            run(step, product(whole), scales, added, out[some], len(scales), product.features)
         return out.view(shape)
 
     def add(self, layer: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
@@ -98,7 +101,7 @@ class Int8LinearMethod(UnquantizedLinearMethod):
             whole, scales = integers(x[some])
             sums = before(whole)
             inner, steps = torch.empty_like(sums, dtype=torch.uint8), torch.empty_like(scales)
-            gelu_quantise()(sums, scales, before.bias, inner, steps, len(scales), before.features)
+            run(gelu_quantise(), sums, scales, before.bias, inner, steps, len(scales), before.features)
             behind.add(inner, steps, residual[some], out[some])
         return out
 
@@ -119,8 +122,14 @@ def integers(x: Tensor) -> tuple[Tensor, Tensor]:
     rows, inputs = x.shape
     filled = rows if rows <= FEW else -(-rows // MULTIPLE) * MULTIPLE
     whole, scales = x.new_empty(filled, inputs, dtype=torch.uint8), x.new_empty(rows, dtype=torch.float32)
-    quantise(x.dtype)(x, whole, scales, rows, inputs)
+    run(quantise(x.dtype), x, whole, scales, rows, inputs)
     return whole, scales
+
+
+def run(kernel: Kernel, *arguments: Tensor | int) -> None:
+    """A kernel of vlm_models.kernels.int8, whose last two arguments are rows and features."""
+    rows, features = arguments[-2:]
+    kernel(*arguments, alone=rows * features <= ALONE)
 
 
 def use_int8(*modules: nn.Module) -> None:
@@ -132,8 +141,8 @@ def use_int8(*modules: nn.Module) -> None:
         raise ValueError(f"VLM_PRECISION is 'int8', but {why}; leave it empty")
     for module in modules:
         for name, layer in module.named_modules():
-            if isinstance(layer, LinearBase):
-                if not isinstance(layer.quant_method, UnquantizedLinearMethod):
+            if isinstance(layer, LinearBase | ParallelLMHead):
+                if not isinstance(layer.quant_method, UnquantizedLinearMethod | UnquantizedEmbeddingMethod):
                     raise ValueError(
                         f"VLM_PRECISION is 'int8', but the weights of {name} are quantised already; leave it empty"
                     )

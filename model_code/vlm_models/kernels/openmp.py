@@ -57,8 +57,14 @@ class Kernel:
         self.parallel, thread, threads = found.parallel, found.thread, found.threads
         self.compiled = cfunc(types.void(types.CPointer(types.int64)))(lambda a: body(a, thread(), threads()))
 
-    def __call__(self, *arguments: Tensor | int) -> None:
-        """Returns when all threads are through. Tensors are passed by address: the caller checks type and layout."""
+    def __call__(self, *arguments: Tensor | int, alone: bool = False) -> None:
+        """Returns when all threads are through. Tensors are passed by address: the caller checks type and layout.
+
+        alone: the calling thread does all of it, which is sooner where it is less than waking the others.
+        """
         numbers = [value.data_ptr() if isinstance(value, Tensor) else value for value in arguments]
         packed = (ctypes.c_int64 * len(numbers))(*numbers)
-        self.parallel(self.compiled.address, ctypes.addressof(packed), torch.get_num_threads(), 0)
+        if alone:
+            self.compiled.ctypes(packed)
+        else:
+            self.parallel(self.compiled.address, ctypes.addressof(packed), torch.get_num_threads(), 0)

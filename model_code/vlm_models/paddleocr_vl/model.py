@@ -68,8 +68,10 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
         if in_int8(os.environ):
             from ..int8 import use_int8
 
-            # The projector, the embeddings and the choice of a token stay as they are.
+            # The projector and the embeddings stay as they are, and with them a choice of a token that shares theirs.
             use_int8(self.visual.vision_model.encoder, self.language_model.model)
+            if not config.text_config.tie_word_embeddings:
+                use_int8(self.language_model.lm_head)
 
     @classmethod
     def get_placeholder_str(cls, modality: str, i: int) -> str | None:
