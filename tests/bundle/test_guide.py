@@ -17,6 +17,8 @@ GUIDES = (README, *guide())
 TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
 # First line of each block that no test runs, and what it needs.
 NOT_RUN = {
+    "scripts/eval_accuracy.py --candidate vllm:http://127.0.0.1:8000 --model_path models/PaddleOCR-VL-1.6 "
+    "--test_images crops/*.png": "published weights",
     "scripts/test.sh unit": "it runs the tests",
     "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
     r"sed -i 's|^STACK=.*|STACK=0.13.0\nVLLM_ASCEND_IMAGE=quay.io/ascend/vllm-ascend:v0.13.0rc1-a3|' .env": "a pull",

@@ -46,8 +46,8 @@ CONTEXT, TEXT, PAIRS = 4096, 360, 5
 START_SECONDS, ANSWER_SECONDS = 300.0, 1800.0
 # Ours, without what llama.cpp's reader of templates does not know; it puts the image into the content by itself.
 TEMPLATE = "<|begin_of_sentence|>{% for message in messages %}User: {{ message.content }}\nAssistant: {% endfor %}"
-# Of llama.cpp: nothing that an earlier request left, and no end before TOKENS. Ours refuses `ignore_eos`; random weights
-# say the end once in 100,000 tokens.
+# Of llama.cpp: nothing that an earlier request left, and no end before TOKENS. Ours refuses `ignore_eos`, but random
+# weights say the end once in 100,000 tokens.
 OUTSIDE = {"cache_prompt": False, "ignore_eos": True}
 
 
@@ -136,8 +136,12 @@ def prefill(name: str, url: urllib.parse.SplitResult, model: str) -> float:
     smallest = min(range(len(PAGE)), key=lambda number: PAGE[number][0] * PAGE[number][1])
     seconds = []
     for pair in range(PAIRS):
-        plain, longer = (json.loads(bench_serving.body(model, smallest + len(PAGE) * (2 * pair + n), 1)) for n in (1, 2))
-        longer["messages"][0]["content"][1]["text"] = "".join(chr(97 + (pair + at * (pair + 3)) % 26) for at in range(TEXT))
+        plain, longer = (
+            json.loads(bench_serving.body(model, smallest + len(PAGE) * (2 * pair + n), 1)) for n in (1, 2)
+        )
+        longer["messages"][0]["content"][1]["text"] = "".join(
+            chr(97 + (pair + at * (pair + 3)) % 26) for at in range(TEXT)
+        )
         before, behind = (ask(url, encoded(name, document), ANSWER_SECONDS) for document in (plain, longer))
         seconds.append((behind.first - before.first) / (behind.prompt_tokens - before.prompt_tokens))
     return statistics.median(seconds)

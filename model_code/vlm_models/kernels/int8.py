@@ -2,8 +2,8 @@
 """What stands around products of 8-bit integers. R: rows, K: features before a product, N: behind it.
 
 A row of activations is its integers, -127 to 127, times its scale, a float32. The integers are kept as bytes, moved by
-ZERO: processors multiply unsigned bytes by signed ones, and oneDNN has no fast program for others. A product's sums come
-as float32, the weights' scales already in them; here they get the rows' scales, the bias, and what follows, in one pass
+ZERO: oneDNN has a fast program for unsigned bytes times signed ones, and for no others. A product's sums come as
+float32, the weights' scales already in them; here they get the rows' scales, the bias, and what follows, in one pass
 over the data.
 """
 
