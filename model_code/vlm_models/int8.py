@@ -69,7 +69,7 @@ class Int8LinearMethod(UnquantizedLinearMethod):
 
     def process_weights_after_loading(self, layer: nn.Module) -> None:
         weight = layer.get_parameter("weight")
-        layer.int8_product = Product(weight.data, getattr(layer, "bias", None))
+        layer.int8_product = Product(weight.data, getattr(layer, "bias", None))  # type: ignore[assignment]
         # The plain weights are not needed any more.
         layer.weight = nn.Parameter(weight.new_empty(0), requires_grad=False)
 
@@ -85,14 +85,14 @@ class Int8LinearMethod(UnquantizedLinearMethod):
             run(step, product(whole), scales, added, out[some], len(scales), product.features)
         return out.view(shape)
 
-    def add(self, layer: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+    def add(self, layer: object, x: Tensor, residual: Tensor) -> Tensor:
         """layer(x) + residual, [R, K] and [R, N]."""
         out = torch.empty_like(residual)
         for some in parts(len(x)):
             product_of(layer).add(*integers(x[some]), residual[some], out[some])
         return out
 
-    def perceptron(self, first: nn.Module, second: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+    def perceptron(self, first: object, second: object, x: Tensor, residual: Tensor) -> Tensor:
         """second(GELU(first(x))) + residual, GELU by tanh; x and residual [R, K]. What lies between the products never
         leaves the cache, and is rounded once."""
         before, behind = product_of(first), product_of(second)
@@ -106,8 +106,8 @@ class Int8LinearMethod(UnquantizedLinearMethod):
         return out
 
 
-def product_of(layer: nn.Module) -> Product:
-    product = layer.int8_product
+def product_of(layer: object) -> Product:
+    product = getattr(layer, "int8_product", None)
     assert isinstance(product, Product)
     return product
 
@@ -129,7 +129,7 @@ def integers(x: Tensor) -> tuple[Tensor, Tensor]:
 def run(kernel: Kernel, *arguments: Tensor | int) -> None:
     """A kernel of vlm_models.kernels.int8, whose last two arguments are rows and features."""
     rows, features = arguments[-2:]
-    kernel(*arguments, alone=rows * features <= ALONE)
+    kernel(*arguments, alone=int(rows) * int(features) <= ALONE)
 
 
 def use_int8(*modules: nn.Module) -> None:
@@ -147,6 +147,25 @@ def use_int8(*modules: nn.Module) -> None:
                         f"VLM_PRECISION is 'int8', but the weights of {name} are quantised already; leave it empty"
                     )
                 layer.quant_method = Int8LinearMethod()
+
+
+@torch.no_grad()
+def balance(norm: nn.Module, layer: nn.Module) -> None:
+    """Share what the features of a norm differ by with the layer that alone reads them, before its integers are made.
+
+    A row of activations has one scale, so a feature that a norm makes large takes the steps of all others. It is
+    divided by a power of two, and the layer's column multiplied by it: their product stays what it was, to the bit. The
+    factor is SmoothQuant's, sqrt(feature / column) (Xiao et al. 2023, equation 4, with alpha a half), with the norm's
+    weight for the feature's size, so it needs no documents to look at.
+    """
+    weight = layer.get_parameter("weight").data
+    scale = norm.get_parameter("weight").data
+    features, columns = scale.float().abs().clamp_(min=LEAST), weight.float().abs().amax(0).clamp_(min=LEAST)
+    ratio = features / columns
+    factors = torch.exp2((ratio / ratio.median()).log2().div_(2).round_().clamp_(-8, 8))
+    for parameter in norm.parameters(recurse=False):
+        parameter.data.div_(factors.to(parameter.dtype))
+    weight.mul_(factors.to(weight.dtype))
 
 
 def why_not() -> str | None:

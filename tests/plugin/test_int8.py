@@ -79,7 +79,7 @@ def test_gelu_of_sums_becomes_integers(threads, spread):
 
 def in_int8(kind: type, dtype: torch.dtype, inputs: int, outputs: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
     """A layer, with the weights and the bias that it was made from."""
-    layer = linear.fused(linear_layer(kind, dtype, inputs, outputs))
+    layer: Any = linear.fused(linear_layer(kind, dtype, inputs, outputs))
     weight, bias = layer.weight.double(), layer.bias.double()
     int8.use_int8(layer)
     with set_default_torch_dtype(dtype):  # as vLLM's loader does
@@ -111,7 +111,7 @@ def test_layers_are_what_their_integers_are(one_rank, dtype, inputs, outputs, ro
     with torch.inference_mode():
         out = column(x)
         assert out.dtype == dtype and out.shape == (rows, outputs)
-        close = {"rtol": ROUNDING[dtype], "atol": float(expected.abs().mean()) * 1e-4}
+        close: Any = {"rtol": ROUNDING[dtype], "atol": float(expected.abs().mean()) * 1e-4}
         torch.testing.assert_close(out.double(), expected, **close)
         bare = column.quant_method.apply(column, x).double()
         torch.testing.assert_close(bare, expected - bias, **close)
@@ -148,6 +148,29 @@ def test_a_row_of_weights_that_is_zero(one_rank):
     assert torch.equal(out[:, 3], layer.bias[3].expand(3)) and torch.equal(out[2], layer.bias)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_norm_shares_its_large_features_with_the_layer_behind(one_rank, dtype):
+    """Two features a hundred times as large as others: the same product, and steps that are fine again."""
+    norm, layer = nn.LayerNorm(256).to(dtype), linear_layer(ColumnParallelLinear, dtype, 256, 64)
+    with torch.no_grad():
+        norm.weight.copy_(random(256, seed=7).abs() + 0.5)
+        norm.bias.copy_(random(256, seed=8))
+        norm.weight[[3, 200]] *= 100
+    x = random(50, 256, seed=9, dtype=dtype)
+    exact = F.layer_norm(x.double(), (256,), norm.weight.double(), norm.bias.double()) @ layer.weight.double().T
+
+    def error() -> float:
+        features = F.layer_norm(x.double(), (256,), norm.weight.double(), norm.bias.double())
+        return float((by_definition(features.float(), layer.weight) - exact).norm() / exact.norm())
+
+    with torch.inference_mode():
+        before = error()
+        int8.balance(norm, layer)
+        features = F.layer_norm(x.double(), (256,), norm.weight.double(), norm.bias.double())
+        torch.testing.assert_close(features @ layer.weight.double().T, exact, rtol=1e-12, atol=1e-9)
+        assert error() < before / 3
+
+
 def test_the_setting_reaches_all_linear_layers_of_the_tower(one_rank):
     vision = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2}
     tower = VisionModel(PaddleOCRVLConfig(vision_config=vision).vision_config)
@@ -158,8 +181,8 @@ def test_the_setting_reaches_all_linear_layers_of_the_tower(one_rank):
 
 
 def test_what_cannot_be(one_rank, monkeypatch):
-    layer = nn.Sequential(linear_layer(ColumnParallelLinear, torch.float32))
-    layer[0].quant_method = object()
+    inner = linear_layer(ColumnParallelLinear, torch.float32)
+    inner.quant_method, layer = object(), nn.Sequential(inner)
     with pytest.raises(ValueError, match="VLM_PRECISION is 'int8', but the weights of 0 are quantised already; leave"):
         int8.use_int8(layer)
     monkeypatch.setattr(int8, "available", lambda: False)

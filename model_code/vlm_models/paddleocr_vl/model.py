@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vllm.config import VllmConfig
 from vllm.model_executor.models.ernie45 import Ernie4_5ForCausalLM
 from vllm.model_executor.models.interfaces import SupportsMRoPE, SupportsMultiModal, SupportsPP
-from vllm.model_executor.models.utils import AutoWeightsLoader, WeightsMapper, maybe_prefix
+from vllm.model_executor.models.utils import AutoWeightsLoader, PPMissingLayer, WeightsMapper, maybe_prefix
 from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.sequence import IntermediateTensors
@@ -128,7 +128,24 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
         return self.language_model.compute_logits(hidden_states)
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
-        return AutoWeightsLoader(self).load_weights(weights, mapper=self.hf_to_vllm_mapper)
+        loaded = AutoWeightsLoader(self).load_weights(weights, mapper=self.hf_to_vllm_mapper)
+        if in_int8(os.environ):
+            from ..int8 import balance
+
+            for norm, layer in self.norms_with_readers():
+                balance(norm, layer)
+        return loaded
+
+    def norms_with_readers(self) -> Iterator[tuple[nn.Module, nn.Module]]:
+        """Each norm whose features one linear layer alone reads, with that layer."""
+        layer: Any
+        for layer in self.visual.vision_model.encoder.layers:
+            yield layer.layer_norm1, layer.self_attn.qkv_proj
+            yield layer.layer_norm2, layer.mlp.fc1
+        for layer in self.language_model.model.layers:
+            if not isinstance(layer, PPMissingLayer):
+                yield layer.input_layernorm, layer.self_attn.qkv_proj
+                yield layer.post_attention_layernorm, layer.mlp.gate_up_proj
 
 
 def as_grids(grids: Any) -> list[Grid]:
