@@ -166,7 +166,7 @@ class OwnTextStep:
         return reply if taken is None else dataclasses.replace(reply, text=taken)
 
     def _plain(self, own: OwnText, blocks: Blocks) -> dict[int, str]:
-        """The texts of blocks that are words and nothing else. Blocks that hold lines of each other are read as one:
+        """The texts of blocks that are words and nothing else. Blocks that hold words of each other are read as one:
         the first has the text of all, the others are empty."""
         words = [number for number in blocks.questions if self._is_words(number, blocks)]
         texts: dict[int, str] = {}
@@ -205,7 +205,7 @@ class OwnTextStep:
 
 
 def _clusters(words: Sequence[int], blocks: Blocks, said: dict[int, BlockText]) -> list[list[int]]:
-    """Blocks by whether they hold lines of each other; one that was joined from several stands alone."""
+    """Blocks by whether they hold words of each other; one that was joined from several stands alone."""
     clusters: list[list[int]] = []
     for number in words:
         near = [
@@ -215,9 +215,10 @@ def _clusters(words: Sequence[int], blocks: Blocks, said: dict[int, BlockText]) 
             and any(
                 len(blocks.joined(other)) == 1
                 and any(
-                    _holds(blocks.cut[at]["box"], _middle(line.box))
+                    _holds(blocks.cut[at]["box"], _middle(word.box))
                     for at, lines in ((number, said[other].lines), (other, said[number].lines))
                     for line in lines
+                    for word in line.words
                 )
                 for other in cluster
             )

@@ -191,6 +191,15 @@ def test_blocks_that_hold_lines_of_each_other_are_one_text():
     assert [block.get("group_id") for block in read.blocks.cut] == [0, 0, None]
 
 
+def test_blocks_that_share_words_are_one_text():
+    """One box ends within a line, and another begins there: neither holds the middle of the other's line."""
+    boxes: list[Boxed] = [("text", (0, 0, 150, 100)), ("text", (140, 0, 400, 100)), ("text", (0, 300, 400, 400))]
+    said = [line("one two three four five six", 0, 10), line("seven", 300, 60), line("apart", 0, 310)]
+    read = Read("prefer", SimulatedText(*said), boxes, {})
+    assert read.asked == [] and [text.split() for text in read.texts] == [
+        ["one", "two", "three", "four", "five", "six", "seven"], [], ["apart"]]  # fmt: skip
+
+
 @pytest.mark.parametrize("note", [BlockNote("failed", "broke"), BlockNote("length", "cut")])
 def test_where_the_vlm_has_failed_the_page_still_has_its_text(note: BlockNote):
     """The block keeps its note: whoever reads the answer is told."""
