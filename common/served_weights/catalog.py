@@ -146,7 +146,7 @@ def _model(file: str, name: Any, entry: Any) -> Model:
     for key, value in texts.items():
         if not isinstance(value, str):
             raise UsageError(f"{where}.{key} is {value!r}; expected a text")
-    words = {key: tuple(texts.pop(key).split()) for key in WORDS if key in texts}
+    words: dict[str, Any] = {key: tuple(texts.pop(key).split()) for key in WORDS if key in texts}
     mappings = {key: entry.get(key) or {} for key in MAPPINGS}
     for key, value in mappings.items():
         if not isinstance(value, dict):
