@@ -69,6 +69,7 @@ class Int8LinearMethod(UnquantizedLinearMethod):
 
     def process_weights_after_loading(self, layer: nn.Module) -> None:
         weight = layer.get_parameter("weight")
+        # To mypy a module has tensors and modules alone.
         layer.int8_product = Product(weight.data, getattr(layer, "bias", None))  # type: ignore[assignment]
         # The plain weights are not needed any more.
         layer.weight = nn.Parameter(weight.new_empty(0), requires_grad=False)

@@ -50,8 +50,8 @@ FIXED_IN_CLUSTER = {
     "vlm": FIXED["vlm"],
     "corpus": FIXED["corpus"] | {"HARDWARE"},
 }
-# One lock and one replica, whatever .env says for containers.
-FIXED_LOCALLY = {"HARDWARE", "VLM_REPLICAS", "VLM_REPLICAS_PER_DIE"}
+# One lock and one replica, and nothing that a CPU refuses, whatever .env says for containers.
+FIXED_LOCALLY = {"HARDWARE", "VLM_REPLICAS", "VLM_REPLICAS_PER_DIE", "VLM_GRAPH_MODE", "VLM_MEMORY_UTILIZATION"}
 
 
 def passed_by_compose(service: str) -> set[str]:

@@ -165,7 +165,7 @@ def _long_rules(black: np.ndarray, length: int, thickness: float) -> np.ndarray:
     for side, kernel in ((cv2.CC_STAT_HEIGHT, (1, length)), (cv2.CC_STAT_WIDTH, (length, 1))):
         if kernel[0] > black.shape[0] or kernel[1] > black.shape[1]:
             continue
-        lines = cv2.morphologyEx(black, cv2.MORPH_OPEN, np.ones(kernel, np.uint8), borderValue=0)
+        lines = cv2.morphologyEx(black, cv2.MORPH_OPEN, np.ones(kernel, np.uint8), borderValue=(0.0,))
         _, which, sizes, _ = cv2.connectedComponentsWithStats(lines, connectivity=8)
         thin = sizes[:, side] <= thickness
         thin[0] = False  # what is no line

@@ -23,7 +23,7 @@ TYPES = ("F16", "Q8_0", "Q4_K_M")
 def save_sentencepiece(folder: Path) -> None:
     """tokenizer.model, the only form that the converter reads, with the pieces of the folder's tokenizer.json: letters
     are bytes, words that no text holds fill it up."""
-    from sentencepiece import sentencepiece_model_pb2  # type: ignore[import-untyped]
+    from sentencepiece import sentencepiece_model_pb2  # type: ignore[import-untyped]  # it brings none
 
     kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
