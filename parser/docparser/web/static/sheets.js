@@ -7,7 +7,8 @@ import { say } from "./languages.js";
 const by = (id) => document.getElementById(id);
 const NEAR = "100% 0px"; // of the screen's height, above and below
 const SHAPE = "--shape"; // of the place of a page's picture, as long as it is empty
-const LINE = "-20% 0px -80% 0px"; // the page that lies on this line is the one that is read
+const LINE_SHARE = 0.2; // of the screen's height: the page that lies on this line is the one that is read
+const LINE = `-${100 * LINE_SHARE}% 0px -${100 * (1 - LINE_SHARE)}% 0px`;
 
 export class Sheets {
   #rows = new Map(); // number -> row
@@ -18,15 +19,13 @@ export class Sheets {
   #fill;
   #near;
   #line;
-  #heights = new Map(); // row -> its height
-  // Pages above the one that is read get another height when they are filled; the one that is read stays where it is.
-  #sizes = new ResizeObserver((changed) => {
-    let above = 0;
-    for (const { target, borderBoxSize: [{ blockSize }] } of changed) {
-      if (Number(target.dataset.page) < this.#current) above += blockSize - (this.#heights.get(target) ?? 0);
-      this.#heights.set(target, blockSize);
-    }
-    if (above) by("sheets").scrollTop += above;
+  #held = null; // {row, above}: the row on the line, and how much of it lies above the screen
+  // Rows get another height when they are filled, or when the shape of pages is known; the one that is read stays where
+  // it is. Where all of it has become too short for where it was, the browser has moved it by then: so it is put there.
+  #sizes = new ResizeObserver(() => {
+    if (!this.#held?.row.isConnected) return;
+    const { row, above } = this.#held;
+    by("sheets").scrollTop = row.offsetTop + above;
   });
 
   /** `fill(row, number, signal)` shows a page; `onPage(number)` hears which one is read. */
@@ -34,6 +33,7 @@ export class Sheets {
     this.#fill = fill;
     const root = by("sheets");
     const number = ({ target }) => Number(target.dataset.page);
+    root.addEventListener("scroll", () => this.#hold(), { passive: true });
     this.#near = new IntersectionObserver((seen) => {
       for (const one of seen) {
         one.target.dataset.near = one.isIntersecting;
@@ -55,7 +55,7 @@ export class Sheets {
   /** Of another document. */
   clear() {
     for (const number of this.#rows.keys()) this.#remove(number);
-    this.#current = null;
+    this.#current = this.#held = null;
     by("sheets").style.removeProperty(SHAPE);
     by("sheets").scrollTop = 0;
   }
@@ -81,7 +81,16 @@ export class Sheets {
   /** Brings a page to the top. */
   go(number) {
     const row = this.#rows.get(number);
-    if (row) by("sheets").scrollTop = row.offsetTop;
+    if (!row) return;
+    by("sheets").scrollTop = row.offsetTop;
+    this.#held = { row, above: 0 };
+  }
+
+  #hold() {
+    const sheets = by("sheets");
+    const line = sheets.scrollTop + LINE_SHARE * sheets.clientHeight;
+    const row = [...sheets.children].findLast(({ offsetTop }) => offsetTop <= line);
+    this.#held = row && { row, above: sheets.scrollTop - row.offsetTop };
   }
 
   /** Boxes of the page that is read are one stop of the Tab key, those of others none. */
@@ -155,6 +164,5 @@ export class Sheets {
     this.#loading.get(number)?.abort();
     row.remove();
     for (const one of [this.#rows, this.#filled, this.#loading]) one.delete(number);
-    this.#heights.delete(row);
   }
 }
