@@ -7,8 +7,8 @@ import { say } from "./languages.js";
 const by = (id) => document.getElementById(id);
 const NEAR = "100% 0px"; // of the screen's height, above and below
 const SHAPE = "--shape"; // of the place of a page's picture, as long as it is empty
-const LINE = "-20% 0px -80% 0px"; // the page that lies on this line is the one that is read
-const MOVED = ["wheel", "touchmove", "pointerdown", "keydown"]; // by the reader
+const LINE_SHARE = 0.2; // of the screen's height: the page that lies on this line is the one that is read
+const LINE = `-${100 * LINE_SHARE}% 0px -${100 * (1 - LINE_SHARE)}% 0px`;
 
 export class Sheets {
   #rows = new Map(); // number -> row
@@ -19,10 +19,14 @@ export class Sheets {
   #fill;
   #near;
   #line;
-  #held = null; // the row that was gone to, until the reader moves
-  // Rows above it get another height when they are filled, or when the shape of pages is known.
+  #held = null; // {row, above}: the row on the line, and how much of it lies above the screen
+  // Rows get another height when they are filled, or when the shape of pages is known; the one that is read stays where
+  // it is. Where all of it has become too short for where it was, the browser has moved it by then: so it is put there.
   #sizes = new ResizeObserver(() => {
-    if (this.#held?.isConnected) by("sheets").scrollTop = this.#held.offsetTop;
+    if (!this.#held?.row.isConnected) return;
+    const sheets = by("sheets");
+    const place = this.#held.row.offsetTop + this.#held.above;
+    if (Math.abs(sheets.scrollTop - place) > 1) sheets.scrollTop = place; // else a scroll that is under way would end
   });
 
   /** `fill(row, number, signal)` shows a page; `onPage(number)` hears which one is read. */
@@ -30,7 +34,7 @@ export class Sheets {
     this.#fill = fill;
     const root = by("sheets");
     const number = ({ target }) => Number(target.dataset.page);
-    for (const moved of MOVED) root.addEventListener(moved, () => (this.#held = null), { passive: true });
+    root.addEventListener("scroll", () => this.#hold(), { passive: true });
     this.#near = new IntersectionObserver((seen) => {
       for (const one of seen) {
         one.target.dataset.near = one.isIntersecting;
@@ -80,7 +84,14 @@ export class Sheets {
     const row = this.#rows.get(number);
     if (!row) return;
     by("sheets").scrollTop = row.offsetTop;
-    this.#held = row;
+    this.#held = { row, above: 0 };
+  }
+
+  #hold() {
+    const sheets = by("sheets");
+    const line = sheets.scrollTop + LINE_SHARE * sheets.clientHeight;
+    const row = [...sheets.children].findLast(({ offsetTop }) => offsetTop <= line);
+    this.#held = row && { row, above: sheets.scrollTop - row.offsetTop };
   }
 
   /** Boxes of the page that is read are one stop of the Tab key, those of others none. */
