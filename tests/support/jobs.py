@@ -103,6 +103,15 @@ class JobsParser(ParserProcess):
         """The state of a job that is done or has failed."""
         return self.wait_for(job_id, lambda state: state["state"] in ("done", "failed"))
 
+    def wait_until_idle(self) -> None:
+        """No page waits or is at work, of whatever test: a test that holds the VLM wants the first place."""
+
+        def idle() -> bool:
+            load = self.client.get("/capacity").json()["result"]
+            return not any(load[kind][state] for kind in ("pages", "jobs") for state in load[kind] if state != "most")
+
+        wait_for(idle, what="an idle parser")
+
     def lines(self, url: str) -> list[dict]:
         """The results behind an address of JSON lines."""
         answer = httpx.get(url, trust_env=False, timeout=120)

@@ -139,6 +139,7 @@ class Site:
 
 @pytest.fixture
 def site(browser, service, says):
+    service.wait_until_idle()
     site = Site(browser, service.url)
     yield site
     for context in browser.contexts:
