@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from docparser import server
+from docparser.contract.options import Tasks
 from docparser.contract.schemas import ParseOptions
-from docparser.contract.tasks import Tasks
 from docparser.errors import InvalidJob, NotReady
 from docparser.models.served_model import SDK_NAMES, ServedModel
 from docparser.settings import Settings

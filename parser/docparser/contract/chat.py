@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of the OpenAI API's chat completions, as far as reading a document goes (API reference, "Create chat
-completion", 2025).
+"""Requests and answers of the OpenAI API's chat completions, as far as reading a document goes (API reference, "Create
+chat completion", "The chat completion object", "The chat completion chunk object", "The model object", 2025).
 
 The document is that of the last turn: what stands before the last answer of the assistant is the past, which chat
 interfaces send again with each question. Fields that are not listed are ignored, as other servers of this API do.
@@ -11,8 +11,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictBool, StrictInt
+from typing_extensions import TypedDict
 
-from docparser.contract.schemas import MAX_FIELDS, MAX_TEXT, ParseOptions, Text
+from docparser.contract.answers import Report
+from docparser.contract.schemas import MAX_FIELDS, MAX_TEXT, Lenient, ParseOptions, Text
 
 MAX_VALUES = 50_000  # of a body: a chat that is sent again with each question has five of a message
 MAX_MESSAGES = 10_000
@@ -33,20 +35,16 @@ NO_EFFECT = (
 )
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class ImageUrl(_Part):
+class ImageUrl(Lenient):
     url: str = Field(description="`data:image/png;base64,...`, or a URL where the operator allows its host.")
 
 
-class FileData(_Part):
+class FileData(Lenient):
     file_data: str | None = Field(default=None, description="`data:application/pdf;base64,...`")
     file_id: Text | None = Field(default=None, description="Refused: this service keeps no files.")
 
 
-class ContentPart(_Part):
+class ContentPart(Lenient):
     type: str = Field(max_length=MAX_TEXT, description="`text`, `image_url` or `file`.")
     image_url: Annotated[ImageUrl | None, BeforeValidator(lambda v: {"url": v} if isinstance(v, str) else v)] = None
     file: FileData | None = None
@@ -57,7 +55,7 @@ def _parts(content: Any) -> Any:
     return [{"type": "text"}] if isinstance(content, str) else [] if content is None else content
 
 
-class Message(_Part):
+class Message(Lenient):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Annotated[
         list[ContentPart],
@@ -70,7 +68,7 @@ class Message(_Part):
 Tools = Annotated[list[Any], Field(max_length=MAX_TOOLS)]
 
 
-class StreamOptions(_Part):
+class StreamOptions(Lenient):
     include_usage: StrictBool | None = Field(default=None, description="A last chunk has the usage.")
 
 
@@ -146,3 +144,82 @@ def _what_is_wrong(part: ContentPart) -> str:
     if part.type in ("image_url", "file"):
         return f"{part.type}: missing; expected " + ("an object with url" if part.type == "image_url" else "file_data")
     return f"type: {part.type[:40]!r} is not known here; expected text, image_url or file"
+
+
+# ---- answers, built as ``answers`` says
+
+
+FinishReason = Literal["stop", "length"]
+
+
+class ModelEntry(TypedDict):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(TypedDict):
+    object: Literal["list"]
+    data: list[ModelEntry]
+
+
+class TokenUsage(TypedDict):
+    """The VLM's own tokens over all blocks."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class CompletionMessage(TypedDict):
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+
+
+class CompletionChoice(TypedDict):
+    """``finish_reason`` is ``length`` if the text of a block was cut."""
+
+    index: int
+    message: CompletionMessage
+    logprobs: None
+    finish_reason: FinishReason
+
+
+class CompletionHead(TypedDict):
+    id: str
+    created: int
+    model: str
+
+
+class ChatCompletion(CompletionHead):
+    object: Literal["chat.completion"]
+    choices: list[CompletionChoice]
+    usage: TokenUsage
+    docparser: Report
+
+
+class Delta(TypedDict, total=False):
+    role: Literal["assistant"]
+    content: str
+
+
+class ChunkChoice(TypedDict):
+    index: int
+    delta: Delta
+    logprobs: None
+    finish_reason: FinishReason | None
+
+
+class ChunkExtras(TypedDict, total=False):
+    docparser: Report
+    usage: TokenUsage
+
+
+class ChatCompletionChunk(CompletionHead, ChunkExtras):
+    """``data`` of an event. ``docparser`` stands in the chunk with the ``finish_reason``, ``usage`` in one without
+    choices."""
+
+    object: Literal["chat.completion.chunk"]
+    choices: list[ChunkChoice]

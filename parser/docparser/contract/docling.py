@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of docling-serve's API, as far as reading a document goes (docling-serve 1.38).
+"""Requests and answers of docling-serve's API, as far as reading a document goes (docling-serve 1.38, docling 2.143).
 
 Options that say how docling is to work (engines, models, backends) have no effect. Those that ask for what cannot be
 given are refused.
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NotRequired, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
 
-from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Text
+from docparser.contract.answers import Error
+from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Lenient, Text
 
 DoclingFormat = Literal["md", "json", "html", "text"]
 FORMATS: tuple[str, ...] = get_args(DoclingFormat)
@@ -29,15 +31,11 @@ NOT_HERE = {
 TASK = re.compile(rf"([0-9a-f]{{32}})-((?:{'|'.join(FORMATS)})(?:\.(?:{'|'.join(FORMATS)})){{0,3}})(-embedded)?")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class DoclingOptions(_Part):
+class DoclingOptions(Lenient):
     to_formats: Annotated[ListOfTexts, BeforeValidator(_as_list)] = Field(
         default=["md"], description="`md`, `json`, `html`, `text`."
     )
@@ -94,7 +92,7 @@ class DoclingOptions(_Part):
         return f"{job_id}-{'.'.join(self.formats)}{'-embedded' if self.embed else ''}"
 
 
-class DoclingSource(_Part):
+class DoclingSource(Lenient):
     kind: Literal["file", "http"] = Field(description="Other kinds are refused.")
     base64_string: str | None = Field(default=None, description="The document, of the kind `file`.")
     filename: Text | None = None
@@ -104,7 +102,7 @@ class DoclingSource(_Part):
     )
 
 
-class DoclingTarget(_Part):
+class DoclingTarget(Lenient):
     kind: Text = Field(default="inbody", description="`inbody`.")
 
 
@@ -116,7 +114,7 @@ def target_refusal(kind: str) -> str | None:
     return f"target: {kind[:MAX_PART]!r} cannot be had here; expected inbody"
 
 
-class DoclingRequest(_Part):
+class DoclingRequest(Lenient):
     """Body of ``POST /v1/convert/source`` and its ``/async``."""
 
     sources: Annotated[list[DoclingSource], Field(min_length=1, max_length=1)] = Field(description="One document.")
@@ -147,3 +145,52 @@ def options_of_form(fields: Mapping[str, list[str]]) -> DoclingOptions:
     return DoclingOptions.model_validate(
         {name: fields[name] if name in ("to_formats", "page_range") else fields[name][-1] for name in known}
     )
+
+
+# ---- answers, built as ``answers`` says
+
+
+class DoclingError(Error):
+    """Every error of this API, whose clients read ``detail``: the message again."""
+
+    detail: str
+
+
+class DoclingFile(TypedDict):
+    """Null for a format that was not asked for."""
+
+    filename: str
+    md_content: str | None
+    json_content: Annotated[dict[str, Any] | None, Field(description="A DoclingDocument (docling-core).")]
+    html_content: str | None
+    text_content: str | None
+
+
+class DoclingFailure(TypedDict):
+    component_type: Literal["pipeline"]
+    module_name: str
+    error_message: str
+
+
+class DoclingAnswer(TypedDict):
+    document: DoclingFile
+    status: Annotated[str, Field(description="`success`, or `partial_success` where something is missing.")]
+    errors: list[DoclingFailure]
+    processing_time: Annotated[float, Field(description="In seconds.")]
+    timings: dict[str, Any]
+
+
+class DoclingCounts(TypedDict):
+    num_docs: int
+    num_processed: int
+    num_succeeded: int
+    num_failed: int
+
+
+class DoclingTask(TypedDict):
+    task_id: str
+    task_type: Literal["convert"]
+    task_status: Annotated[str, Field(description="`pending`, `started`, `success` or `failure`.")]
+    task_position: None
+    task_meta: DoclingCounts
+    error_message: NotRequired[str]

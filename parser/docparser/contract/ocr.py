@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of Mistral's OCR API, as far as reading a document goes (API reference, "OCR", 2026). Fields that are not
-listed are ignored."""
+"""Requests and answers of Mistral's OCR API, as far as reading a document goes (API reference, "OCR" and
+"Files", 2026). Fields of requests that are not listed are ignored."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
+from typing_extensions import TypedDict
 
-from docparser.contract.schemas import MAX_FIELDS, MAX_PAGES, MAX_PICTURES, Text
+from docparser.contract.answers import Error, Report
+from docparser.contract.schemas import MAX_FIELDS, MAX_PAGES, MAX_PICTURES, Lenient, Text
 
 RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 MAX_RANGES = 10_000  # characters
@@ -24,15 +26,11 @@ NOT_HERE = {
 }
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class OcrImageUrl(_Part):
+class OcrImageUrl(Lenient):
     url: str
 
 
-class OcrDocument(_Part):
+class OcrDocument(Lenient):
     type: Literal["document_url", "image_url", "file"] = Field(description="Which of the fields holds the document.")
     document_url: str | None = Field(
         default=None, description="A data URL, an address of a file, or a URL where the operator allows its host."
@@ -42,10 +40,8 @@ class OcrDocument(_Part):
     file_id: Text | None = Field(default=None, description="The id of an uploaded file.")
 
 
-class OcrRequest(BaseModel):
+class OcrRequest(Lenient):
     """Body of ``POST /v1/ocr``."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     model: Text | None = Field(default=None, description="`mistral-ocr-latest`, or a name of GET /v1/models.")
     document: OcrDocument
@@ -112,3 +108,99 @@ class OcrRequest(BaseModel):
             if not match or (match[2] and int(match[2]) < int(match[1])):
                 raise ValueError(f"pages: {part.strip()[:40]!r} is neither a page nor a range; expected like 0,2-4")
             yield int(match[1]), int(match[2] or match[1])
+
+
+# ---- answers, built as ``answers`` says
+
+
+class OcrError(Error):
+    """Every error of this API, whose clients read ``message``."""
+
+    object: Literal["error"]
+    message: str
+    type: str
+    param: Annotated[str | None, Field(description="The field that is wrong.")]
+    code: str | None
+
+
+class OcrDimensions(TypedDict):
+    """Of the page as it was read, in pixels. ``dpi`` is what PARSER_PDF_SCALE makes of most PDFs, whatever the document
+    is."""
+
+    dpi: int
+    height: int
+    width: int
+
+
+class OcrCorners(TypedDict):
+    """In pixels of the page; null where the place is not known."""
+
+    top_left_x: int | None
+    top_left_y: int | None
+    bottom_right_x: int | None
+    bottom_right_y: int | None
+
+
+class OcrImage(OcrCorners):
+    """A picture; the page's Markdown has it as ``![id](id)``."""
+
+    id: str
+    image_base64: Annotated[str | None, Field(description="A data URL, with `include_image_base64`.")]
+
+
+class OcrBlock(OcrCorners):
+    type: Annotated[str, Field(description="`text`, `title`, `table`, `image`, `equation`, `header` ...")]
+    content: str
+    image_id: NotRequired[str]
+
+
+class OcrPage(TypedDict):
+    """``index`` counts from 0. A page that could not be read has no text and no dimensions; ``docparser`` says why."""
+
+    index: int
+    markdown: str
+    images: list[OcrImage]
+    dimensions: OcrDimensions | None
+    header: NotRequired[Annotated[str | None, Field(description="With `extract_header`.")]]
+    footer: NotRequired[Annotated[str | None, Field(description="With `extract_footer`.")]]
+    blocks: NotRequired[Annotated[list[OcrBlock], Field(description="With `include_blocks`.")]]
+
+
+class OcrUsage(TypedDict):
+    pages_processed: int
+    doc_size_bytes: int
+
+
+class OcrAnswer(TypedDict):
+    """``docparser`` is that of /layout-parsing."""
+
+    pages: list[OcrPage]
+    model: str
+    document_annotation: None
+    usage_info: OcrUsage
+    docparser: Report
+
+
+class OcrFile(TypedDict):
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    expires_at: Annotated[int, Field(description="When it is gone, in seconds since the epoch.")]
+    filename: str
+    purpose: Literal["ocr"]
+    sample_type: Literal["ocr_input"]
+    source: Literal["upload"]
+    deleted: Literal[False]
+
+
+class OcrFileUrl(TypedDict):
+    url: Annotated[
+        str, Field(description="For `document_url` of `POST /v1/ocr` of this service, and for nothing else.")
+    ]
+
+
+class OcrFileDeleted(TypedDict):
+    id: str
+    object: Literal["file"]
+    deleted: Literal[True]

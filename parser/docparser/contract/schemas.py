@@ -132,6 +132,12 @@ def _known_extra_args(value: dict[str, int] | None) -> dict[str, int] | None:
     return value
 
 
+class Lenient(BaseModel):
+    """Fields that are not listed are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
 class _LogId(BaseModel):
     logId: Text | None = Field(default=None, description="Comes back in the answer; null: the service makes one.")
 
@@ -141,10 +147,9 @@ class _File(_LogId):
     fileType: Literal[0, 1] | None = Field(default=None, description="0: PDF, 1: image; null: told from the content.")
 
 
-class OutputOptions(BaseModel):
+class OutputOptions(Lenient):
     """How the answer is written."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
     _unknown: tuple[str, ...] = ()
 
     outputFormats: Annotated[list[Literal["docx"]], Field(max_length=10)] | None = None
@@ -247,10 +252,8 @@ class FileOptions(ParseOptions):
     textLayer: TextLayer | None = "prefer"
 
 
-class Page(BaseModel):
+class Page(Lenient):
     """One page of an earlier answer: its ``prunedResult`` and its ``markdown.images``."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     prunedResult: Annotated[dict, Field(max_length=MAX_FIELDS)]
     markdownImages: Annotated[dict[str, str], Field(max_length=MAX_PICTURES)] | None = None

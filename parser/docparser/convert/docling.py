@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result as docling-serve answers it (``contract.docling_answers``): Markdown, HTML, text, and a DoclingDocument."""
+"""A result as docling-serve answers it (``contract.docling``): Markdown, HTML, text, and a DoclingDocument."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result as Mistral's OCR API answers it (``contract.ocr_answers``)."""
+"""A result as Mistral's OCR API answers it (``contract.ocr``)."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from starlette.types import Scope
 
 from docparser import errors
 from docparser.contract.answers import Error, JobError, OpenAiError, OpenAiReason
-from docparser.contract.docling_answers import DoclingError
-from docparser.contract.ocr_answers import OcrError
+from docparser.contract.docling import DoclingError
+from docparser.contract.ocr import OcrError
 from docparser.contract.schemas import describe_errors, log_id_of
 from tool_errors import with_place
 

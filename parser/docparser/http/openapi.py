@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from docparser.contract import answers, chat_answers, docling_answers, job_answers, ocr_answers
+from docparser.contract import answers, chat, docling, job_answers, ocr
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
 from docparser.http.admission import PROBES, needs_key
@@ -36,18 +36,18 @@ MODELS = (
     answers.RestructureAnswer,
     answers.HealthAnswer,
     answers.UsageAnswer,
-    chat_answers.ChatCompletion,
-    chat_answers.ChatCompletionChunk,
-    chat_answers.ModelEntry,
-    chat_answers.ModelList,
-    docling_answers.DoclingAnswer,
-    docling_answers.DoclingError,
-    docling_answers.DoclingTask,
-    ocr_answers.OcrAnswer,
-    ocr_answers.OcrError,
-    ocr_answers.OcrFile,
-    ocr_answers.OcrFileDeleted,
-    ocr_answers.OcrFileUrl,
+    chat.ChatCompletion,
+    chat.ChatCompletionChunk,
+    chat.ModelEntry,
+    chat.ModelList,
+    docling.DoclingAnswer,
+    docling.DoclingError,
+    docling.DoclingTask,
+    ocr.OcrAnswer,
+    ocr.OcrError,
+    ocr.OcrFile,
+    ocr.OcrFileDeleted,
+    ocr.OcrFileUrl,
     job_answers.BatchAnswer,
     job_answers.CallbackBody,
     job_answers.CancelledAnswer,

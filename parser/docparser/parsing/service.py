@@ -13,12 +13,12 @@ from docparser.contract.answers import NotedBlock
 from docparser.contract.options import (
     PageOptions,
     RestructureOptions,
+    Tasks,
     answer_options,
     page_options,
     restructure_options,
 )
 from docparser.contract.schemas import ParseOptions
-from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
 from docparser.parsing.document_pages import DocumentPages, Early, Knows

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from docparser.contract.answers import Report
-from docparser.contract.chat_answers import (
+from docparser.contract.chat import (
     ChatCompletion,
     ChatCompletionChunk,
     ChunkChoice,

@@ -13,8 +13,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from docparser.contract.answers import Report
-from docparser.contract.chat import MAX_VALUES, ChatRequest
-from docparser.contract.chat_answers import ChatCompletion, ChatCompletionChunk, ModelEntry, ModelList
+from docparser.contract.chat import MAX_VALUES, ChatCompletion, ChatCompletionChunk, ChatRequest, ModelEntry, ModelList
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidRequest, ModelNotFound, ParserError
 from docparser.http.answers import CLIENT_GONE, wait_for

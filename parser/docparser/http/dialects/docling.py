@@ -15,12 +15,13 @@ from starlette.datastructures import UploadFile
 from docparser.contract.docling import (
     FORMATS,
     TASK,
+    DoclingAnswer,
     DoclingOptions,
     DoclingRequest,
+    DoclingTask,
     options_of_form,
     target_refusal,
 )
-from docparser.contract.docling_answers import DoclingAnswer, DoclingTask
 from docparser.contract.schemas import describe_errors
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import Document

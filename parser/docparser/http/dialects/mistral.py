@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
-from docparser.contract.ocr import OcrRequest
-from docparser.contract.ocr_answers import OcrAnswer, OcrFile, OcrFileDeleted, OcrFileUrl
+from docparser.contract.ocr import OcrAnswer, OcrFile, OcrFileDeleted, OcrFileUrl, OcrRequest
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest, ModelNotFound
 from docparser.http.dialects.reading import read
