@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings", "traces"},
     "page": {
-        *("contract", "errors", "html_tables", "layout", "outline", "own_text", "places", "sandbox", "settings"),
+        *("contract", "errors", "html_tables", "layout", "own_text", "places", "sandbox", "settings"),
         *("traces", "vlm", "weights"),
     },
     "small_print": {"own_text", "page", "vlm"},
@@ -56,6 +56,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "layout",
         "logs",
+        "outline",
         "own_text",
         "page",
         "sandbox",

@@ -19,7 +19,7 @@ from docparser.errors import StorageDamaged
 from docparser.parsing.page_report import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
-FROZEN = "frozen"  # how the names of a page's files begin that wait for joining, see page.stored
+FROZEN = "frozen"  # how the names of a page's files begin that wait for joining, see page.frozen
 FROZEN_PAGE = "frozen.json"  # older releases kept a pickle, which nothing reads any more
 Address = Callable[[str], str]
 

@@ -18,9 +18,9 @@ from docparser.page.paddlex_private import (
     cut,
     filter_overlap_boxes,
     merged,
+    with_boxes_at_least,
 )
 from docparser.page.question import Question
-from docparser.page.shapes import with_boxes_at_least
 
 SPOTTING, TABLE = "spotting", "table"
 KINDS = ("ocr", "table", "chart", "formula", "seal")

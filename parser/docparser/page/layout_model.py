@@ -32,9 +32,9 @@ from docparser.page.paddlex_private import (
     boxes_in,
     create_predictor,
     labels_of,
+    with_boxes_at_least,
 )
 from docparser.page.run import PageRun
-from docparser.page.shapes import with_boxes_at_least
 from docparser.settings import Settings
 from docparser.weights import find_layout_model
 from layout_wire import STEP, full_image

@@ -28,7 +28,6 @@ from docparser.contract.answers import Note, NotedBlock
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page.answers import Answers
 from docparser.page.blocks import TABLE, Blocks, blocks_of
-from docparser.page.certainty import Certainty
 from docparser.page.early_text import FORMULAS
 from docparser.page.frozen import freeze
 from docparser.page.ground import Ground, ground_of
@@ -36,12 +35,10 @@ from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
 from docparser.page.own_text_step import OwnTextStep
 from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResult, gather_imgs
-from docparser.page.provenance import Provenance
-from docparser.page.question import Sampling
-from docparser.page.reading import PageReading, Picture
-from docparser.page.run import PageRun, Replies
+from docparser.page.provenance import Certainty, Provenance
+from docparser.page.question import Sampling, VlmCalls
+from docparser.page.run import PageReading, PageRun, Picture, Replies
 from docparser.page.table_heads import head_rows
-from docparser.page.vlm_calls import VlmCalls
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.weights import pipeline_file, served_model

@@ -16,13 +16,11 @@ from typing import Any
 from docparser.contract.answers import Note
 from docparser.own_text.doubts import Doubt
 from docparser.own_text.lines import Line
-from docparser.own_text.page_text import BlockText, OwnText
-from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment
+from docparser.own_text.page_text import BlockText, OwnText, paragraphs
+from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment, is_misread, repaired
 from docparser.page.blocks import Blocks
-from docparser.page.paragraphs import paragraphs
 from docparser.page.provenance import PAGE, VLM, Origin
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
-from docparser.page.repair import is_misread, repaired
 from docparser.page.run import OwnTable
 from docparser.vlm.client import Reply
 

@@ -8,8 +8,9 @@ page, and fails when the package changes. Loads PaddleX, and no Paddle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from paddlex.inference.common.result import BaseResult
@@ -28,6 +29,7 @@ from paddlex.inference.pipelines.paddleocr_vl.uilts import (
     merge_blocks,
     untokenize_figure_of_table,
 )
+from shapely.errors import ShapelyError  # type: ignore[import-untyped]  # it comes without types
 
 __all__ = [
     "CHECKED",
@@ -55,9 +57,14 @@ __all__ = [
     "merged",
     "restructured",
     "untokenize_figure_of_table",
+    "with_boxes_at_least",
 ]
 
+log = logging.getLogger(__name__)
+
 CHECKED = "3.7.2"
+BOXES_ONLY = "rect"  # of the shapes of blocks
+T = TypeVar("T")
 
 # PaddleX's pipeline as its own constructor makes it without models: some of its steps are methods that use none.
 _PIPELINE = _PaddleOCRVLPipeline({}, initial_predictor=False)
@@ -146,3 +153,19 @@ def markdown_of_blocks(
     handlers = page._build_handle_funcs_dict(pretty=pretty) | further
     written = MarkdownConverter.convert(list(blocks), handle_funcs_dict=handlers, show_formula_number=formula_numbers)
     return written["markdown_texts"]
+
+
+def with_boxes_at_least(work: Callable[[str], T], shape_mode: str) -> T:
+    """``work(shape_mode)``, PaddleX's work with outlines of blocks; with the boxes alone where an outline cannot be
+    computed with.
+
+    PP-DocLayoutV3's masks become outlines, and PaddleX divides by their areas (``calculate_polygon_overlap_ratio``). A
+    mask that is a line, there and back, has none, and one such block would cost the page.
+    """
+    try:
+        return work(shape_mode)
+    except (ZeroDivisionError, ShapelyError) as exc:
+        if shape_mode == BOXES_ONLY:
+            raise
+        log.warning("the blocks of a page are cut out as boxes: an outline has no area (%s)", exc)
+        return work(BOXES_ONLY)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page on its way: how it is read, whether somebody still waits for it, and what it has cost. Loads no PaddleX."""
+"""What reads pages, what it gives of one, and one page on its way: how it is read, whether somebody still waits for it,
+and what it has cost. Loads no PaddleX.
+
+There are two readers: the layout model with the VLM (``page.loop``), and the VLM alone (``whole_page.reader``). Nothing
+behind them asks which it was.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from docparser.contract.schemas import Places
-from docparser.page.vlm_calls import ReadBlock, read_block
+from docparser.page.question import ReadBlock, read_block
 from docparser.sandbox.pool import JobHandle
 from docparser.vlm.client import Reply
 
@@ -22,6 +27,15 @@ if TYPE_CHECKING:  # it loads PaddleX
     from docparser.page.blocks import Blocks
     from docparser.page.ground import FindGrid
     from docparser.page.question import Question
+
+import dataclasses
+
+import numpy as np
+from PIL import Image
+
+from docparser.contract.answers import Note, NotedBlock
+from docparser.layout.served import LayoutServer
+from docparser.page.question import VlmCalls
 
 Replies = Mapping[int, Reply]  # by the numbers of the blocks
 # Of a table's question, where its picture begins on the page, and what the page says there and in boxes: the table in
@@ -142,3 +156,36 @@ class PageRun:
             if self.listener is not None and not self.cancelled:
                 self.listener.answered(those_so_far())
         return None
+
+
+Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
+
+
+@dataclasses.dataclass(frozen=True)
+class PageReading:
+    """A page that was read. ``frozen`` is the page with its pictures as ``page.frozen`` has it, whose texts are put
+    together in a child process. ``page_notes``: see ``page.notes``. ``drawn`` draws the page with what was found on it,
+    by the pictures' names. ``spotted_on``: the page that spotted texts are drawn on, where PaddleX draws them.
+    """
+
+    frozen: dict[str, Any]
+    block_notes: list[NotedBlock]
+    page_notes: list[Note]
+    drawn: Callable[[], dict[str, Picture]]
+    spotted_on: np.ndarray | None = None
+
+
+class PageReader(Protocol):
+    """The caller of a method must have the CPU. ``layout_engine`` is openvino or paddle; empty where there is no layout
+    model."""
+
+    vlm: VlmCalls
+    layout_engine: str
+    layout_server: LayoutServer | None
+
+    def warm_up(self) -> None:
+        """What the first page would otherwise wait for."""
+
+    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
+        """One page, uint8 ``[height, width, 3]``, blue first, with the keywords of ``contract.options``. Leaves the
+        CPU to others while the VLM reads. Raises InvalidRequest, VlmUnavailable, PageCancelled."""

@@ -3,8 +3,8 @@
 (docs/decisions/0240).
 
 The print says which ends were meant: the first word of the next line would have stood in the room that the line leaves
-(``page.paragraphs`` has the same rule for a PDF's own text). Where they are in the text follows from how wide each line
-is and how wide its words would be.
+(``own_text.page_text`` has the same rule for a PDF's own text). Where they are in the text follows from how wide each
+line is and how wide its words would be.
 """
 
 from __future__ import annotations

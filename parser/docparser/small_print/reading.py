@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door of this room: a block read in small pieces, in the place of ``page.vlm_calls.read_block``
+"""The door of this room: a block read in small pieces, in the place of ``page.question.read_block``
 (docs/decisions/0304)."""
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, Question, Sampling
-from docparser.page.vlm_calls import BlockCalls, read_block
+from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
 from docparser.small_print import bands, cells, lines, second_look
 from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply

@@ -13,11 +13,10 @@ import numpy as np
 
 from docparser.contract.answers import NotedBlock
 from docparser.layout.served import LayoutServer
-from docparser.page.certainty import Certainty
 from docparser.page.notes import page_notes
-from docparser.page.reading import PageReading, Picture
-from docparser.page.run import PageRun
-from docparser.page.vlm_calls import VlmCalls
+from docparser.page.provenance import Certainty
+from docparser.page.question import VlmCalls
+from docparser.page.run import PageReading, PageRun, Picture
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE

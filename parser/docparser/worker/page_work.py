@@ -19,10 +19,8 @@ from docparser.layout.served import LayoutServer
 from docparser.own_text.page_text import OwnText
 from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
-from docparser.page.frozen import pictures_of, without_pictures
-from docparser.page.reading import PageReader, PageReading
-from docparser.page.run import PageCancelled, PageRun
-from docparser.page.stored import stored
+from docparser.page.frozen import pictures_of, stored, without_pictures
+from docparser.page.run import PageCancelled, PageReader, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings

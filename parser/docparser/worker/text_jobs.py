@@ -18,15 +18,14 @@ from docparser.contract.answers import PageEntry
 from docparser.contract.options import AnswerOptions, RestructureOptions, answer_options, restructure_options
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
+from docparser.outline import TITLES, Title, levels, side
 from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
-from docparser.page.frozen import Page, from_client, put_images_back, thaw, with_own_pictures
+from docparser.page.frozen import Page, from_client, put_images_back, restored, thaw, with_own_pictures
 from docparser.page.ground import Ground
-from docparser.page.headings import outlines
 from docparser.page.paddlex_private import restructured
 from docparser.page.provenance import Provenance
-from docparser.page.stored import restored
 from docparser.worker import sent_pages
 
 
@@ -164,6 +163,25 @@ def _join(
         rows = [heads[own] if block.content else 0 for own, block in zip(ids, result["parsing_res_list"], strict=True)]
         pages_joined.append(Page(result, [known[own] for own in ids], rows, outline, [grounds[own] for own in ids]))
     return pages_joined
+
+
+def outlines(results: Iterable[Any]) -> list[dict[int, int]]:
+    """Of each of PaddleX's results, all of one document in order: the levels of its headings by their places among its
+    blocks. ``relevel_titles`` has told the blocks which page they stand on. PaddleX's Markdown keeps PaddleX's levels
+    (docs/decisions/0238)."""
+    titles: list[Title] = []
+    places: list[tuple[int, int]] = []
+    found: list[dict[int, int]] = []
+    for page, result in enumerate(results):
+        found.append({})
+        for place, block in enumerate(result["parsing_res_list"]):
+            if block.label in TITLES and (block.content or "").strip():
+                size = side(result.get("width")), side(result.get("height"))
+                titles.append(Title.of(block.label, block.content, block.bbox, block.page_index, size))
+                places.append((page, place))
+    for (page, place), level in zip(places, levels(titles), strict=True):
+        found[page][place] = level
+    return found
 
 
 def _write(sink: BinaryIO, entries: Iterable[Mapping[str, Any]]) -> None:

@@ -11,8 +11,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from docparser.page.certainty import Certainty
-from docparser.page.provenance import Provenance, add_members
+from docparser.page.provenance import Certainty, Provenance, add_members
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote

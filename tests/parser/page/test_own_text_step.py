@@ -282,7 +282,7 @@ LINES: dict[str, tuple[list[Line], str]] = {
 
 @pytest.mark.parametrize("what", LINES)
 def test_lines_that_were_meant_stay_lines(what: str):
-    from docparser.page.paragraphs import paragraphs
+    from docparser.own_text.page_text import paragraphs
 
     lines, text = LINES[what]
     assert paragraphs(BlockText(Box(0, 0, 800, 100), tuple(lines), ())) == text

@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from docparser.errors import VlmUnavailable
+from docparser.page.question import VlmCalls
 from docparser.page.run import PageCancelled, PageRun, Replies
-from docparser.page.vlm_calls import VlmCalls
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
 from docparser.vlm.repetition import TEXT

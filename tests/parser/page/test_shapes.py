@@ -8,7 +8,7 @@ import pytest
 from paddlex.inference.models.layout_analysis.processors import extract_polygon_points_by_masks
 from paddlex.inference.pipelines.paddleocr_vl.uilts import filter_overlap_boxes
 
-from docparser.page.shapes import with_boxes_at_least
+from docparser.page.paddlex_private import with_boxes_at_least
 
 LINE = np.array([[0, 0], [100, 0], [100, 100], [100, 0]], np.float32)  # there and back
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from docparser.page.stored import restored, stored
+from docparser.page.frozen import restored, stored
 
 
 def same(one: Any, other: Any) -> bool:

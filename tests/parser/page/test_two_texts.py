@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment
-from docparser.page.repair import is_misread, repaired
+from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment, is_misread, repaired
 
 # the VLM's, the page's, agreement, differences, repaired
 TEXTS = [

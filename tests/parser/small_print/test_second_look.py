@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from docparser.page.question import Question, Sampling
-from docparser.page.vlm_calls import BlockCalls
+from docparser.page.question import BlockCalls, Question, Sampling
 from docparser.small_print import second_look
 from docparser.small_print.bands import bands_of
 from docparser.small_print.reading import read_small_print
