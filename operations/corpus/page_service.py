@@ -22,9 +22,8 @@ from docparser.errors import NotReady, VlmUnavailable
 from docparser.models.served_model import ServedModel
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
-from docparser.parsing.page_report import DocumentReport, PageOutcome
 from docparser.parsing.pool import WorkerPool
-from docparser.parsing.result import EMPTY_ENTRY
+from docparser.parsing.result import EMPTY_ENTRY, DocumentReport, PageOutcome
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.service import ParseService
 from docparser.settings import Settings

@@ -26,10 +26,9 @@ from docparser.http import answers, errors, openapi, parsing_routes, service_inf
 from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat
 from docparser.http.dialects import docling, mistral
-from docparser.http.dialects.uploads import UploadedFiles
-from docparser.http.gate import Gate
-from docparser.http.jobs import events, originals, results, routes
-from docparser.http.traced import TracedRequests
+from docparser.http.dialects.mistral import UploadedFiles
+from docparser.http.gate import Gate, TracedRequests
+from docparser.http.jobs import events, results, routes
 from docparser.jobs.service import JobService
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -115,7 +114,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for dialect in (mistral, docling):
         app.include_router(dialect.router)
         app.include_router(dialect.form_router)
-    for module in (routes, events, originals, results):
+    for module in (routes, events, results):
         app.include_router(module.router)
     app.include_router(routes.capacity_router)
     app.include_router(results.signed)

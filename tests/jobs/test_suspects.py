@@ -22,12 +22,12 @@ from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import VlmUnavailable
 from docparser.jobs import runner as runner_module
-from docparser.jobs.damage import Damage
+from docparser.jobs.result import Damage
 from docparser.jobs.runner import JobRunner
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.suspects import ABSENCES, SUSPECT
 from docparser.models.readiness import Readiness
-from docparser.parsing.page_report import PageOutcome
+from docparser.parsing.result import PageOutcome
 from docparser.parsing.scheduler import Flow
 from docparser.parsing.service import ParseService
 from docparser.settings import Settings

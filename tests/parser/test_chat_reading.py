@@ -12,8 +12,7 @@ import pytest
 from docparser.errors import InternalError, PageTimeout, ParserError
 from docparser.http.chat.reading import Arrived, ChatReading
 from docparser.parsing.document_pages import Early
-from docparser.parsing.page_report import PageOutcome
-from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult
+from docparser.parsing.result import EMPTY_ENTRY, EntryStore, PageOutcome, ParseResult
 from docparser.worker.messages import ParsedPage
 
 TOO_LONG = PageTimeout("The page took longer than 1 s (PARSER_PAGE_TIMEOUT_S).")

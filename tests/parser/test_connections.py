@@ -22,8 +22,7 @@ import pytest
 from pydantic import ValidationError
 
 from docparser.clients.shares import network_of
-from docparser.connections.protocol import error_answer
-from docparser.connections.transport import CountedTransport
+from docparser.connections.protocol import CountedTransport, error_answer
 from docparser.settings import Settings
 from tests.support import samples
 from tests.support.parser_process import ParserProcess

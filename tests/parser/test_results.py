@@ -15,8 +15,7 @@ from docparser.jobs.pages import pack
 from docparser.jobs.result import Results
 from docparser.jobs.storage.states import JobState, Step, StepState
 from docparser.parsing import result as results
-from docparser.parsing.page_report import DocumentReport, PageOutcome
-from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
+from docparser.parsing.result import EMPTY_ENTRY, DocumentReport, EntryStore, PageOutcome, ParseResult, merge_objects
 from docparser.worker.messages import ParsedPage
 
 

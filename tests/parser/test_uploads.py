@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from docparser.errors import FileNotFound, TooBusy
-from docparser.http.dialects import uploads
-from docparser.http.dialects.uploads import UploadedFile, UploadedFiles
+from docparser.http.dialects import mistral
+from docparser.http.dialects.mistral import UploadedFile, UploadedFiles
 from docparser.settings import Settings
 
 
@@ -55,7 +55,7 @@ def test_small_files_take_descriptors_so_they_count_as_larger_ones(tmp_path: Pat
 
 
 def test_a_file_is_gone_after_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(uploads, "KEPT_S", 0.01)
+    monkeypatch.setattr(mistral, "KEPT_S", 0.01)
 
     async def use() -> None:
         files = kept_in(tmp_path)

@@ -14,8 +14,7 @@ import pytest
 
 from docparser.documents.url_source import UrlSource
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
-from docparser.outbound.client import GuardedResolver
-from docparser.outbound.rules import is_public, public_or_in
+from docparser.outbound import GuardedResolver, is_public, public_or_in
 from docparser.settings import Settings
 
 

@@ -25,13 +25,10 @@ from declared_settings.deployment import BUCKET, BUILDS, CORPUS, LOCAL_MODE, PAR
 from declared_settings.kinds import Choice, Flag, Number, Port, Setting, Whole
 from declared_settings.services import ADDRESSES, HARDWARE_AND_WEIGHTS, LAYOUT, VLM_SERVER
 from docparser.settings import REPOSITORY, Settings, variable
-from docparser.settings.callbacks import CallbackSettings
-from docparser.settings.clients import ClientSettings
-from docparser.settings.jobs import JobSettings
+from docparser.settings.jobs import CallbackSettings, JobSettings
 from docparser.settings.models import ModelSettings
 from docparser.settings.pages import PageSettings
-from docparser.settings.requests import RequestSettings
-from docparser.settings.traces import TraceSettings
+from docparser.settings.requests import ClientSettings, RequestSettings, TraceSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"English": ROOT / "docs/settings.md", "Chinese": ROOT / "docs/zh-CN/settings.md"}

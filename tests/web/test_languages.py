@@ -34,7 +34,7 @@ from docparser.jobs.submission import check_submission
 from docparser.opening import CUT_SHORT
 from docparser.opening.pdfs import ATTACHMENTS
 from docparser.page.notes import BLANK, DARK, LONG, NONSENSE, SIDEWAYS, UNREAD
-from docparser.parsing.page_report import ERROR_KINDS, VLM_FAILED
+from docparser.parsing.result import ERROR_KINDS, VLM_FAILED
 from file_types import IN_ZIP, OTHERS
 answer = {
     "error": sorted({*map(str, STATUS.values()), "401", "403", "405", "421"}),

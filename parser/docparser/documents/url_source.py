@@ -13,8 +13,7 @@ from urllib.parse import urljoin
 import aiohttp
 
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
-from docparser.outbound.client import GuardedClient, NotPublic, Unreachable
-from docparser.outbound.rules import AddressRefused, Allowed, ListedHosts, is_public
+from docparser.outbound import AddressRefused, Allowed, GuardedClient, ListedHosts, NotPublic, Unreachable, is_public
 from docparser.settings import Settings
 
 REDIRECTS = (301, 302, 303, 307, 308)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from docparser.errors import StorageDamaged
-from docparser.parsing.page_report import PageOutcome
+from docparser.parsing.result import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 FROZEN = "frozen"  # how the names of a page's files begin that wait for joining, see page.frozen

@@ -8,22 +8,50 @@ A failed page keeps its place with an empty entry; the reason is under ``docpars
 from __future__ import annotations
 
 import json
+import logging
 import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import cast
 
+from prometheus_client import CollectorRegistry, Counter
+
 from docparser.contract import job_answers
 from docparser.contract.answers import DataInfo, ModelsInUse, PageEntry, PageError, PageReport, PageSize
 from docparser.contract.job_answers import CallbackBody, CallbackReport, JobDetails, JobPage, JobReport
 from docparser.errors import StorageDamaged
-from docparser.jobs.damage import Damage
 from docparser.jobs.pages import with_addresses
 from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.queue import Claim, StepQueue
 from docparser.jobs.storage.states import Counts, Job, JobState, Step, StepState
-from docparser.parsing.page_report import ERROR_KINDS
-from docparser.parsing.result import EMPTY_ENTRY
+from docparser.parsing.result import EMPTY_ENTRY, ERROR_KINDS, info_of
+
+log = logging.getLogger(__name__)
+
+
+class Damage:
+    def __init__(self, queue: StepQueue, registry: CollectorRegistry) -> None:
+        self._queue = queue
+        self._count = Counter(
+            "docparser_damaged_pages", "Stored pages that were found not to be what was written.", registry=registry
+        )
+
+    def found(self, job_id: str, number: int, words: str) -> None:
+        """While a result was read: the page fails, and can be retried."""
+        self._say(job_id, number, words)
+        self._queue.damaged(job_id, number, words)
+
+    def before_joining(self, claim: Claim, pages: dict[int, str]) -> None:
+        """Of these pages, by number, with the words: they are read again, and joined after that."""
+        for number, words in pages.items():
+            self._say(claim.job.id, number, words)
+        self._queue.read_again(claim, pages)
+
+    def _say(self, job_id: str, number: int, words: str) -> None:
+        log.error("job %s, page %d: %s", job_id, number, words)
+        self._count.inc()
+
 
 Path = Callable[[str, str], str]
 """Job id and name -> the address of a result below the service's root."""
@@ -168,12 +196,7 @@ def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str
 def data_info(job: Job, steps: list[Step]) -> DataInfo:
     """As ``dataInfo`` of ``/layout-parsing``, of the pages that the job is about; 0 where a size is not known."""
     sizes: list[PageSize] = [{"width": step.width or 0, "height": step.height or 0} for step in steps]
-    if job.format == "PDF":
-        return {"type": "pdf", "numPages": len(sizes), "pages": sizes}
-    if len(sizes) > 1 or (job.document_pages or 1) > 1:
-        return {"type": "tiff", "numPages": len(sizes), "pages": sizes}
-    size = sizes[0] if sizes else {"width": 0, "height": 0}
-    return {"type": "image", "width": size["width"], "height": size["height"]}
+    return info_of(job.format, sizes, job.document_pages or 1)
 
 
 def timestamp(moment: float) -> str:

@@ -33,7 +33,7 @@ from docparser.errors import (
     VlmUnavailable,
 )
 from docparser.jobs import pages
-from docparser.jobs.damage import Damage
+from docparser.jobs.result import Damage
 from docparser.jobs.storage.fair_order import Wanted
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
@@ -44,7 +44,7 @@ from docparser.jobs.submission import select_pages
 from docparser.jobs.suspects import ABSENCES, Suspects
 from docparser.models.readiness import Readiness
 from docparser.parsing.fair_queue import Flow
-from docparser.parsing.page_report import PageOutcome
+from docparser.parsing.result import PageOutcome
 from docparser.parsing.service import ParseService
 from docparser.settings import Settings
 

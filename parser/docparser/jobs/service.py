@@ -20,9 +20,8 @@ from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidJob, InvalidRequest, NotReady, OutcomeUnknown, StorageDamaged, StorageUnavailable
 from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
 from docparser.jobs.changes import Changes
-from docparser.jobs.damage import Damage
 from docparser.jobs.links import Links
-from docparser.jobs.result import Results, callback_body
+from docparser.jobs.result import Damage, Results, callback_body
 from docparser.jobs.runner import JobRunner
 from docparser.jobs.storage import backend
 from docparser.jobs.storage.backend import open_files

@@ -24,7 +24,7 @@ from docparser.errors import (
 )
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
-from docparser.parsing.page_report import PageOutcome
+from docparser.parsing.result import PageOutcome
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.slow_documents import OPENING, SlowDocuments, with_options
 from docparser.worker.messages import CountPages, ParsePage, PartOfPage

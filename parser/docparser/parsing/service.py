@@ -24,8 +24,7 @@ from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
 from docparser.parsing.document_pages import DocumentPages, Early, Knows
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
-from docparser.parsing.page_report import DocumentReport, PageOutcome
-from docparser.parsing.result import EMPTY_ENTRY, EntryStore, ParseResult, merge_objects
+from docparser.parsing.result import EMPTY_ENTRY, DocumentReport, EntryStore, PageOutcome, ParseResult, merge_objects
 from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
 from docparser.worker.messages import JoinClientPages, JoinPages, SentHead

@@ -6,13 +6,10 @@ from __future__ import annotations
 from pydantic import AliasChoices, Field
 
 from docparser.settings.base import REPOSITORY
-from docparser.settings.callbacks import CallbackSettings
-from docparser.settings.clients import ClientSettings
-from docparser.settings.jobs import JobSettings
+from docparser.settings.jobs import CallbackSettings, JobSettings
 from docparser.settings.models import ModelSettings
 from docparser.settings.pages import PageSettings, cores
-from docparser.settings.requests import RequestSettings
-from docparser.settings.traces import TraceSettings
+from docparser.settings.requests import ClientSettings, RequestSettings, TraceSettings
 
 __all__ = ["REPOSITORY", "Settings", "cores", "variable"]
 

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door of this room: a block read in small pieces, in the place of ``page.question.read_block``
-(docs/decisions/0304)."""
+"""The door of this room: what the demo weights need in the place of the usual steps of a page.
+
+``read_small_print`` reads a block in small pieces, in the place of ``page.question.read_block`` (docs/decisions/0304).
+``with_captions`` finds captions that the demo's layout model calls texts. ``own_table`` makes a table of the page's own
+text, with the grid that the cells are found by.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import numpy as np
+
+from docparser.own_text.doubts import Doubt
+from docparser.own_text.page_text import BlockText
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
-from docparser.small_print import bands, cells, lines, second_look
+from docparser.small_print import bands, cells, grid, lines, second_look
 from docparser.small_print.bands import Band
+from docparser.small_print.cells import otsl_of, plain
 from docparser.vlm.client import Reply
 from docparser.vlm.repetition import BAND, TEXT
 
@@ -56,3 +65,55 @@ def one(replies: list[Reply], join: Join = bands.joined) -> Reply:
         (sum(reply.tokens[0] for reply in replies), sum(reply.tokens[1] for reply in replies)),
         sum(confidence * letters for confidence, letters in known) / length if length else None,
     )
+
+
+ABOVE = ("image", "chart")
+NEAR = 0.04  # of the page's height: between a figure and its caption
+TALLEST = 0.045  # of the page's height: a caption has two lines at most
+BESIDE = 0.5  # of the narrower one's width, that both share
+
+
+def with_captions(boxes: list[dict[str, Any]], height: int) -> list[dict[str, Any]]:
+    """The boxes of a page ``height`` pixels high. A low text that stands right below a figure is its title."""
+    figures = [box["coordinate"] for box in boxes if box["label"] in ABOVE]
+    return [
+        box | {"label": "figure_title"}
+        if box["label"] == "text" and any(_is_caption(box["coordinate"], figure, height) for figure in figures)
+        else box
+        for box in boxes
+    ]
+
+
+def _is_caption(text: Sequence[float], figure: Sequence[float], height: int) -> bool:
+    shared = min(text[2], figure[2]) - max(text[0], figure[0])
+    narrower = min(text[2] - text[0], figure[2] - figure[0])
+    return (
+        text[3] - text[1] <= TALLEST * height
+        and -NEAR / 2 * height <= text[1] - figure[3] <= NEAR * height
+        and shared >= BESIDE * narrower
+    )
+
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the page
+Said = Callable[[Sequence[Box]], list[BlockText]]
+
+
+def own_table(question: Question, corner: tuple[int, int], whole: BlockText, said: Said) -> str | None:
+    """The table in OTSL. ``corner``: left and top of the question's picture on the page; ``whole``: what the page says
+    there; ``said``: what it says in boxes. None where no grid is found, where a cell's text is not true, and where the
+    cells have not all of the text."""
+    found = grid.find(np.asarray(bands.picture_of(question).convert("L")))
+    if found is None:
+        return None
+    left, top = corner
+    areas = [cell.area for cell in found.cells]
+    cells = said([(left + area.left, top + area.top, left + area.right, top + area.bottom) for area in areas])
+    if any(set(cell.doubts) - {Doubt.EMPTY} for cell in cells):
+        return None
+    if sum(map(_letters, cells)) != _letters(whole):
+        return None
+    return otsl_of(found, [plain(cell.text) for cell in cells])
+
+
+def _letters(said: BlockText) -> int:
+    return sum(len(word.text) for line in said.lines for word in line.words)

@@ -24,10 +24,8 @@ from docparser.page.run import PageCancelled, PageReader, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
-from docparser.small_print.captions import with_captions
 from docparser.small_print.grid import find as find_grid
-from docparser.small_print.own_cells import own_table
-from docparser.small_print.reading import read_small_print
+from docparser.small_print.reading import own_table, read_small_print, with_captions
 from docparser.vlm.client import VlmClient
 from docparser.weights import reads_whole_pages
 from docparser.worker.baton import Baton

@@ -20,8 +20,7 @@ from docparser.jobs.callbacks.webhook import Signer
 from docparser.jobs.links import Links
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.submission import select_pages
-from docparser.outbound.client import GuardedClient
-from docparser.outbound.rules import AddressRefused, ListedHosts, is_public
+from docparser.outbound import AddressRefused, GuardedClient, ListedHosts, is_public
 from docparser.settings import Settings
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken

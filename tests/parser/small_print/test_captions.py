@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from docparser.small_print.captions import with_captions
+from docparser.small_print.reading import with_captions
 
 FIGURE, HEIGHT = ("chart", 420, 90, 750, 300), 1000
 

@@ -10,7 +10,7 @@ import pypdfium2
 import pytest
 
 from docparser.page.question import TABLE_PROMPT, Question
-from docparser.small_print.own_cells import own_table
+from docparser.small_print.reading import own_table
 from tests.support.born_digital import SCALE, own_text, pdf, text
 
 CELLS = (("Name", "Pieces", "Colour"), ("Paper", "twelve", "white"), ("Stone", "seven", "grey"))

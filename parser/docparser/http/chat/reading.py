@@ -14,8 +14,7 @@ from docparser.convert.format_names import PAGE_BREAK
 from docparser.convert.safe_text import writable
 from docparser.errors import InternalError, ParserError, RequestTimeout
 from docparser.parsing.document_pages import Early
-from docparser.parsing.page_report import PageOutcome
-from docparser.parsing.result import EMPTY_ENTRY, ParseResult
+from docparser.parsing.result import EMPTY_ENTRY, PageOutcome, ParseResult
 
 
 class PageText:

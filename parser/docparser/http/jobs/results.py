@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results: by signed address without a key (JSONL, pictures), and by job id in other formats."""
+"""Results: by signed address without a key (JSONL, pictures), and by job id in other formats; and pages of a job's
+document as they came."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import mimetypes
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +19,7 @@ from fastapi.responses import StreamingResponse
 from docparser.contract.answers import ModelsInUse, PageReport, ParsedDocument, Report
 from docparser.contract.job_answers import JobLine
 from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
+from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
 from docparser.http.answers import CLIENT_GONE, SAFE, ChunkTokens, EscapeMarkdown, converted, in_formats, wait_for
@@ -29,6 +32,8 @@ from docparser.jobs.result import data_info
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.files import PAGE_FILE, Pictures
 from docparser.jobs.storage.states import Job, Step, StepState
+from docparser.sandbox.offload import Offload
+from docparser.sandbox.process import Bounds
 
 signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
@@ -43,9 +48,47 @@ CONVERTING: dict[int | str, dict[str, Any]] = {
 }
 LINES = as_text("A JobLine for each page that has ended.", JobLine)
 PICTURES = {"image/jpeg": BINARY, "image/png": BINARY}
-
-
 KEPT_S = 3600  # how long a browser may keep a picture, if its address lives that long
+PAGES = "Document-Pages"
+UNDRAWN: dict[int | str, dict[str, Any]] = {
+    404: NO_JOB,
+    413: {"description": "The page holds more than this service allows; msg names the bound."},
+    504: {"description": "Drawing the page took longer than this service allows."},
+}
+
+
+@router.get(
+    "/{job_id}/originals/{number}",
+    operation_id="getJobOriginal",
+    summary="A page as it came",
+    responses={200: shows("The page.", other={"image/jpeg": BINARY}, headers=(PAGES,)), **UNDRAWN},
+)
+async def original(job_id: str, number: int, request: Request) -> Response:
+    """Page `number` of the document (from 1) as a picture, also before it is read. The header `Document-Pages` has the
+    number of pages."""
+    jobs = jobs_of(request)
+    job = await asyncio.to_thread(jobs.store.job, job_id, identity(request)[0])
+    settings = request.app.state.settings
+
+    async def drawn() -> bytes:
+        with contextlib.ExitStack() as stack:
+            try:
+                path = await asyncio.to_thread(stack.enter_context, jobs.files.document(job.id))
+            except FileNotFoundError:
+                raise JobNotFound("the document is missing where jobs are kept; submit it again") from None
+            limits = dataclasses.asdict(DocumentLimits.of(settings))
+            args = {"path": str(path), "format": job.format, "number": number, "limits": limits}
+            offload: Offload = request.app.state.offload
+            bounds = Bounds.of(settings)
+            with await offload.run("draw", args, lambda _: [str(path)], bounds, f"page {number}") as output:
+                return await asyncio.to_thread(output.read)
+
+    content = await wait_for(request, drawn())
+    if content is None:
+        return Response(status_code=CLIENT_GONE)
+    head, _, picture = content.partition(b"\n")
+    headers = {PAGES: str(json.loads(head)["pages"]), "Cache-Control": f"private, max-age={KEPT_S}"}
+    return Response(picture, media_type="image/jpeg", headers=SAFE | headers)
 
 
 @signed.get(

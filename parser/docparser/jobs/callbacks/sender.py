@@ -23,8 +23,7 @@ from docparser.errors import DataDirFull, NotReady, StorageUnavailable
 from docparser.jobs.callbacks.webhook import Signer, check_url, client_of, refusal_words
 from docparser.jobs.storage.callbacks import CallbackQueue, CallbackState, Delivery
 from docparser.jobs.storage.files import JobFiles
-from docparser.outbound.client import Unreachable
-from docparser.outbound.rules import AddressRefused
+from docparser.outbound import AddressRefused, Unreachable
 from docparser.settings import Settings
 
 log = logging.getLogger(__name__)

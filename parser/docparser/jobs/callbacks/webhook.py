@@ -10,8 +10,7 @@ import hmac
 from pathlib import Path
 
 from docparser.errors import InvalidJob, NotReady
-from docparser.outbound.client import GuardedClient, NotPublic
-from docparser.outbound.rules import AddressRefused, ListedHosts, public_or_in
+from docparser.outbound import AddressRefused, GuardedClient, ListedHosts, NotPublic, public_or_in
 from docparser.settings import Settings
 from docparser.settings.base import listed
 
