@@ -19,9 +19,8 @@ from docparser.clients.key_ring import KeyRing
 from docparser.clients.origins import Origins
 from docparser.clients.shares import ConcurrencyLimit
 from docparser.clients.usage import ledger_of
-from docparser.documents.intake import DocumentIntake
+from docparser.documents.intake import DocumentIntake, UrlSource
 from docparser.documents.spool import remove_stale
-from docparser.documents.url_source import UrlSource
 from docparser.http import answers, errors, openapi, parsing_routes, service_info, web_pages
 from docparser.http.admission import Admission, cors
 from docparser.http.chat import routes as chat

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docparser.errors import InternalError, PageTimeout, ParserError
-from docparser.http.chat.reading import Arrived, ChatReading
+from docparser.http.chat.completion import Arrived, ChatReading
 from docparser.parsing.document_pages import Early
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, PageOutcome, ParseResult
 from docparser.worker.messages import ParsedPage

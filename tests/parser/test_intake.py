@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from docparser.documents.intake import DocumentIntake
+from docparser.documents.intake import DocumentIntake, UrlSource
 from docparser.documents.spool import remove_stale, spooled
-from docparser.documents.url_source import UrlSource
 from docparser.errors import InvalidDocument, InvalidRequest, SpoolFull
 from docparser.settings import Settings
 from tests.support.wait import wait_for

@@ -29,7 +29,7 @@ from docparser.documents.reader import DocumentReader, Reading
 from docparser.documents.renderer import LOWER_PRIORITY, Renderer
 from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InvalidDocument
-from docparser.opening import tones
+from docparser.opening import pictures
 from docparser.settings import Settings
 from file_types import format_of
 from tests.support import bombs, samples
@@ -190,7 +190,7 @@ def test_pixels_are_the_same_in_strips(make_reader, keep, monkeypatch):
         document = keep(samples.save(Image.fromarray(pixels), "PNG"))
         with document.opened() as opened:
             whole = images.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
-            monkeypatch.setattr(tones, "STRIP_PIXELS", 41 * 5)
+            monkeypatch.setattr(pictures, "STRIP_PIXELS", 41 * 5)
             strips = images.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
         monkeypatch.undo()
         assert (whole == strips).all(), channels
@@ -316,6 +316,7 @@ def test_renderers_end_with_a_worker_that_is_killed(tmp_path):
 import sys, docparser.documents.reader as reader
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
+from docparser.opening import pictures
 from docparser.settings import Settings
 class Shown(reader.Renderer):
     def __init__(self, limits):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from docparser.contract.answers import VlmState
-from docparser.models import selftest, vlm_probe
+from docparser.models import readiness, vlm_probe
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
 from docparser.parsing.pool import State, WorkerPool
@@ -145,7 +145,7 @@ def test_a_vlm_that_computes_something_else_is_not_ready_until_it_is_mended(reco
         await settled(found, "did not pass")
         assert recorded_vlm.asked == asked, "not at every probe"
         recorded_vlm.off_by = 0.0
-        monkeypatch.setattr(selftest, "RETRY_S", 0.0)
+        monkeypatch.setattr(readiness, "RETRY_S", 0.0)
         vlm, _ = await settled(found)
         assert vlm["selfTestPassed"]
         await found.close()

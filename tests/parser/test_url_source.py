@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from docparser.documents.url_source import UrlSource
+from docparser.documents.intake import UrlSource
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
 from docparser.outbound import GuardedResolver, is_public, public_or_in
 from docparser.settings import Settings

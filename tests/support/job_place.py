@@ -11,8 +11,8 @@ from typing import Any
 
 from docparser.jobs.storage import backend, repair
 from docparser.jobs.storage.backend import open_files
+from docparser.jobs.storage.data_folder import Processes
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import OPENING, Job, JobState
 from docparser.jobs.storage.store import JobStore, QueueLimits

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from docparser.convert.parts import NO_OUTLINE, Outline
-from docparser.convert.sections import Item, Place, items_of
-from docparser.convert.spots import Spot, Spotted, joined
+from docparser.convert.sections import Item, Place, Spot, Spotted, items_of, joined
 from docparser.html_tables import Cell, Table
 from docparser.places.box import Box
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 
-from docparser.places.widths import UNITS, width
+from docparser.places.atoms import UNITS, width
 
 NAME = "DocparserInvisible"
 MOST_CODES = 0xFFFE  # of two bytes; 0 stands for a character that has none

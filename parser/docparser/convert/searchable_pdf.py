@@ -26,8 +26,8 @@ from docparser.convert.glyphless_font import Codes
 from docparser.convert.picture_pages import add_picture
 from docparser.convert.text_layer import Line, lines_of
 from docparser.opening import Unreadable, pdfs
+from docparser.places.atoms import UNITS, text_width
 from docparser.places.box import Box
-from docparser.places.widths import UNITS, text_width
 
 FONT = Name("/DocparserText")
 SIDE = 1700  # pixels of a page in which its lines are looked for: letters of 10 points are 20 high on A4

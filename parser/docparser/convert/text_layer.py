@@ -20,11 +20,11 @@ from docparser.convert.blocks import Block, blocks_of
 from docparser.convert.parts import plain, tables_of
 from docparser.convert.safe_text import writable
 from docparser.html_tables import Table
+from docparser.places.atoms import text_width
 from docparser.places.box import Box
 from docparser.places.ink import Line as Printed
 from docparser.places.ink import lines_in
 from docparser.places.laying import Effort, Laid, is_broken, lay
-from docparser.places.widths import text_width
 
 LEADING = 1.3  # from line to line, in heights of the letters, where no ink tells
 LEAST_ROOM = 0.4  # ems of ink for an em of text: with less, what was found are no lines

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from docparser.contract.answers import Note
-from docparser.own_text.doubts import Doubt
 from docparser.own_text.lines import Line
 from docparser.own_text.page_text import BlockText, OwnText, paragraphs
+from docparser.own_text.truth import Doubt
 from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment, is_misread, repaired
 from docparser.page.blocks import Blocks
 from docparser.page.provenance import PAGE, VLM, Origin

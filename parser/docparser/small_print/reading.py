@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from docparser.own_text.doubts import Doubt
 from docparser.own_text.page_text import BlockText
+from docparser.own_text.truth import Doubt
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
 from docparser.small_print import bands, cells, grid, lines, second_look
 from docparser.small_print.bands import Band

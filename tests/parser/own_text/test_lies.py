@@ -13,9 +13,9 @@ from pikepdf import Array, Dictionary, Name
 from PIL import Image
 
 from docparser.own_text.characters import CHARACTER, STYLE, Characters
-from docparser.own_text.doubts import Doubt
 from docparser.own_text.page_text import OwnText
 from docparser.own_text.shapes import TABLE, UNITS, ZONES
+from docparser.own_text.truth import Doubt
 from tests.support.born_digital import own_text, pdf, printed, text
 
 SEEN = "The contract ends on 31 March 2026; the sum of 4,500 euros is due."

@@ -17,8 +17,7 @@ from docparser.contract.chat import MAX_VALUES, ChatCompletion, ChatCompletionCh
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidRequest, ModelNotFound, ParserError
 from docparser.http.answers import CLIENT_GONE, wait_for
-from docparser.http.chat.completion import Completion, event
-from docparser.http.chat.reading import Arrived, ChatReading
+from docparser.http.chat.completion import Arrived, ChatReading, Completion, event
 from docparser.http.errors import SafeJSON, openai_error, status_of
 from docparser.http.examples import CHAT_REQUEST
 from docparser.http.gate import client_of, pages_of

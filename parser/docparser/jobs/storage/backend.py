@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from docparser.errors import StorageAway
 from docparser.jobs.storage import repair
+from docparser.jobs.storage.data_folder import Processes
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.keeper import Keeper, SharedKeeper, Watcher
-from docparser.jobs.storage.processes import Processes
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
 from docparser.jobs.storage.transaction import Database, Membership
 
