@@ -39,9 +39,8 @@ async def parse_folder(options: argparse.Namespace) -> int:
     from .pages import PageCutter
     from .parsers import Parser
     from .progress import Counts, Display
-    from .run import Run
+    from .run import Run, survey
     from .state import DocumentState
-    from .survey import survey
 
     display, reader = Display(Counts()), PageCutter()
     states: list[DocumentState] = []

@@ -12,8 +12,8 @@ from bundle.errors import ParseError
 from bundle.progress import plural
 
 from . import files
-from .outputs.picture_pdf import as_jpeg
 from .pages import Page
+from .picture_pdf import as_jpeg
 from .state import DocumentState, Doubt, Note, Trouble
 
 DRAWING = "layout_det_res"  # PaddleX's name of the page with its layout boxes

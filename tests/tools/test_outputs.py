@@ -19,7 +19,7 @@ from PIL import Image, ImageChops
 
 import file_types
 from batch import arguments, outputs, pages
-from batch.outputs.picture_pdf import PicturePdf, as_jpeg
+from batch.picture_pdf import PicturePdf, as_jpeg
 from docparser.convert import workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that are written for a document when all its pages are there, as the service writes them
+(docparser.convert). Pages are read one by one; tables that go on on the next page are one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from docparser.convert import chunks, searchable_pdf, word, workbook
+from docparser.convert.document import ResultPage, Source
+from docparser.convert.format_names import DEFAULT_TOKENS, PAGE_BREAK
+from docparser.convert.parts import NO_OUTLINE, Outline, outline_of
+from docparser.convert.safe_text import writable
+from docparser.convert.table_joins import joined_pages
+
+from . import files
+from .pages import kind
+from .picture_pdf import PicturePdf
+from .state import DocumentState, Trouble
+
+
+def write_all(state: DocumentState, formats: Iterable[str]) -> list[Path]:
+    """Write each format and return the files.
+
+    A format that has no content, like a workbook without tables, is not written, and its earlier file is removed.
+    """
+    written = []
+    for name in formats:
+        _, write = FORMATS[name]
+        path = file(state, name)
+        if write(state, path):
+            written.append(path)
+        else:
+            path.unlink(missing_ok=True)
+    return written
+
+
+def file(state: DocumentState, name: str) -> Path:
+    """Where a format is written, if it has content."""
+    return state.folder / f"{state.document.stem}{FORMATS[name][0]}"
+
+
+def markdown(state: DocumentState, path: Path) -> bool:
+    """Page after page as PaddleOCR's `concatenate_markdown_pages` joins them: an empty line between two pages (PaddleX
+    3.7, pipelines/paddleocr_vl/pipeline.py)."""
+    with files.whole(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+        for number, page in enumerate(_pages(state, lost)):
+            stream.write((PAGE_BREAK if number else "") + page.text.strip())
+        stream.write("\n")
+    return True
+
+
+def lost(trouble: Trouble) -> str:
+    """Stands where a page is missing; an HTML comment, which no reader shows."""
+    return f"<!-- page {trouble.page} is missing: {trouble.reason.replace('--', '- -')} -->"
+
+
+def parsers_json(state: DocumentState, path: Path) -> bool:
+    """The parser's answers, written page by page, so that none but one is in memory."""
+    head = {"file": state.document.path.name, "numPages": state.count}
+    with files.whole(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+        stream.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "pages": [')
+        for number, record in enumerate(state.records()):
+            if isinstance(record, Trouble):
+                record = {"page": record.page, "error": record.reason}
+            stream.write((",\n" if number else "\n") + json.dumps(record, ensure_ascii=False))
+        stream.write("\n]}\n")
+    return True
+
+
+def spreadsheet(state: DocumentState, path: Path) -> bool:
+    """A sheet for each table. False where the document has none."""
+    book = workbook.empty_workbook()
+    for number, page in enumerate(_pages(state, lambda lost: ""), 1):
+        workbook.add_page(book, number, page)
+    if not book.sheetnames:
+        return False
+    with files.whole(path) as part:
+        book.save(part)
+    return True
+
+
+def word_file(state: DocumentState, path: Path) -> bool:
+    with files.whole(path) as part, part.open("wb") as stream:
+        word.render(_pages(state, lambda lost: f"> Page {lost.page} is missing: {lost.reason}"), stream)
+    return True
+
+
+def searchable(state: DocumentState, path: Path) -> bool:
+    """The document as a PDF that can be searched. A page that is missing in the results stays, without text. Raises
+    UneditablePdf."""
+    records = (
+        (record.page, {}) if isinstance(record, Trouble) else (record["page"], record["prunedResult"])
+        for record in state.records()
+    )
+    with files.whole(path) as part, part.open("wb") as stream:
+        searchable_pdf.write(Source(state.document.path, kind(state.document.path)), records, stream)
+    return True
+
+
+def chunk_lines(state: DocumentState, path: Path) -> bool:
+    """Chunks for retrieval."""
+    stem, outline = state.document.path.stem, _outline(state)
+    with files.whole(path) as part, part.open("wb") as stream:
+        chunks.write(stem, _entries(state), DEFAULT_TOKENS, state.joins_tables, stream, outline)
+    return True
+
+
+def drawing(state: DocumentState, path: Path) -> bool:
+    """The pages with their layout boxes drawn over them, as one PDF. False where no page was drawn."""
+    with files.whole(path) as part, part.open("wb") as stream:
+        drawn = PicturePdf(stream)
+        for number, record in _entries(state):
+            picture = state.drawing(number)
+            if picture.is_file():
+                drawn.add(picture.read_bytes(), record.get("points"))
+        drawn.close()
+    return bool(drawn.count)
+
+
+# Name on the command line -> (name of the file after the document's stem, who writes it).
+FORMATS: dict[str, tuple[str, Callable[[DocumentState, Path], bool]]] = {
+    "md": (".md", markdown),
+    "json": (".json", parsers_json),
+    "xlsx": (".xlsx", spreadsheet),
+    "docx": (".docx", word_file),
+    "pdf": (".pdf", searchable),
+    "chunks": (".chunks.jsonl", chunk_lines),
+    "layout": (".layout.pdf", drawing),
+}
+
+
+def _entries(state: DocumentState) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The pages that have a result, by their numbers."""
+    return ((record["page"], record) for record in state.records() if not isinstance(record, Trouble))
+
+
+def _outline(state: DocumentState) -> Outline:
+    """The levels of the document's headings; none where each page is to have its own."""
+    return outline_of(_entries(state)) if state.outlined else NO_OUTLINE
+
+
+def _pages(state: DocumentState, missing: Callable[[Trouble], str]) -> Iterator[ResultPage]:
+    """`missing` is the Markdown that stands for a page without a result."""
+    outline = _outline(state)
+    pages = (_page(record, state.folder, missing, outline) for record in state.records())
+    return joined_pages(pages) if state.joins_tables else pages
+
+
+def _page(
+    record: dict[str, Any] | Trouble, folder: Path, missing: Callable[[Trouble], str], outline: Outline
+) -> ResultPage:
+    if isinstance(record, Trouble):
+        return ResultPage(writable(missing(record)), {})
+    names = record["markdown"]["images"].values()
+    return ResultPage.from_entry(record, {name: folder / name for name in names}, outline.get(record["page"]))
