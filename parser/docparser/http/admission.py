@@ -21,7 +21,7 @@ from docparser.clients.keys import Key, shown_time
 from docparser.clients.origins import Origins
 from docparser.errors import QuotaExceeded
 from docparser.http.bodies import Arriving
-from docparser.http.errors import early_response
+from docparser.http.errors import early_error, early_response
 
 Headers = dict[bytes, bytes]
 HOW_TO_SEND = "send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
@@ -194,13 +194,13 @@ class Admission:
         try:
             allowance.enter(client)
         except QuotaExceeded as exc:
-            raise RequestRefused("quota", quota_response(scope, exc)) from None
+            raise RequestRefused("quota", early_error(scope, exc)) from None
         try:
             if counted:
                 try:
                     await asyncio.to_thread(self._check_quotas, scope, headers, client, visit.declared)
                 except QuotaExceeded as exc:
-                    raise RequestRefused("quota", quota_response(scope, exc)) from None
+                    raise RequestRefused("quota", early_error(scope, exc)) from None
                 allowance.arriving(client, visit.declared)
                 visit.arriving = lambda amount: allowance.arriving(client, amount)
             visit.admitted = True
@@ -259,16 +259,6 @@ class _Visit:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         await self._send(message)
-
-
-def quota_response(scope: Scope, exc: QuotaExceeded) -> JSONResponse:
-    return early_response(
-        scope,
-        429,
-        str(exc),
-        {"Retry-After": str(exc.retry_after_s)},
-        {"quota": {"name": exc.quota, "limit": exc.limit, "used": exc.used}},
-    )
 
 
 def shown_path(path: str) -> str:

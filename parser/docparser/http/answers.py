@@ -15,6 +15,7 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
 
 from docparser.contract.answers import Chunk, ModelsInUse
 from docparser.convert.document import disposition
@@ -46,6 +47,7 @@ JOBS = {
 # A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
 SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 CHUNK = 1 << 18
+EVENT_STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # headers: nobody on the way keeps it
 ChunkTokens = Annotated[
     int,
     Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
@@ -73,11 +75,11 @@ def in_formats(words: str, json: type) -> dict[str, Any]:
     return shows(words, other=content, headers=("Content-Disposition",))
 
 
-async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """The work's result, or None if the client has left.
+async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The work's result.
 
-    When the client leaves, and at the time limit, the work is cancelled with all its pages. Raises RequestTimeout, and
-    whatever the work raises.
+    When the client leaves, and at the time limit, the work is cancelled with all its pages. Raises RequestTimeout,
+    HTTPException (CLIENT_GONE), and whatever the work raises.
     """
     limit_s = request.app.state.settings.request_timeout_s
     deadline = time.monotonic() + limit_s
@@ -85,7 +87,7 @@ async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
     try:
         while not (await asyncio.wait([task], timeout=CHECK_S))[0]:
             if await request.is_disconnected():
-                return None
+                raise HTTPException(CLIENT_GONE, "The client has left.")
             if time.monotonic() > deadline:
                 raise RequestTimeout(f"The document was given up after {limit_s:.0f} s (PARSER_REQUEST_TIMEOUT_S).")
         return task.result()

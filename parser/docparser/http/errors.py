@@ -75,6 +75,10 @@ def new_log_id() -> str:
     return str(uuid.uuid4())
 
 
+def success(result: Any, words: str = "Success") -> dict[str, Any]:
+    return {"logId": new_log_id(), "errorCode": 0, "errorMsg": words, "result": result}
+
+
 def error_body(status: int, message: str, log_id: str | None = None) -> Error:
     return {"logId": log_id or new_log_id(), "errorCode": status, "errorMsg": message}
 
@@ -106,6 +110,12 @@ def early_response(
     message = with_place(message)
     more = fields_of(scope["path"], status, message) | (more or {})
     return error_response(status, message, None, {"Connection": "close", **(headers or {})}, more)
+
+
+def early_error(scope: Scope, exc: errors.ParserError) -> JSONResponse:
+    """The same for an error of ours."""
+    status = status_of(type(exc), scope["path"])
+    return early_response(scope, status, str(exc), *extras(exc, status))
 
 
 def openai_error(status: int, message: str) -> dict[str, OpenAiReason]:

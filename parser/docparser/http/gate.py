@@ -24,7 +24,7 @@ from docparser.contract.priority import with_priority
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
 from docparser.http.admission import READ, Admission, shown_path
 from docparser.http.bodies import Arriving, Bodies, Body
-from docparser.http.errors import early_response, extras, status_of
+from docparser.http.errors import early_error, early_response
 from docparser.logs import request_id
 from docparser.parsing.metrics import Metrics
 from docparser.settings import Settings
@@ -131,9 +131,7 @@ class Gate:
                 if costly:
                     held.enter_context(self._places.taken(client))
             except EARLY as exc:
-                status = status_of(type(exc), scope["path"])
-                refusal = early_response(scope, status, str(exc), *extras(exc, status))
-                return await arriving.refused(refusal, scope, send)
+                return await arriving.refused(early_error(scope, exc), scope, send)
             scope["state"]["body"] = body
             await self._app(scope, body.replay(receive), send)
 

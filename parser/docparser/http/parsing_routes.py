@@ -20,7 +20,6 @@ from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.answers import (
-    CLIENT_GONE,
     SAFE,
     ChunkTokens,
     EscapeMarkdown,
@@ -32,7 +31,7 @@ from docparser.http.answers import (
 from docparser.http.errors import new_log_id
 from docparser.http.examples import PARSE_REQUEST, PARSED, RESTRUCTURE_REQUEST
 from docparser.http.gate import client_of, pages_of
-from docparser.http.openapi import BINARY, form_content, ref, shows
+from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, ref, shows
 from docparser.http.strict_reading import LONGEST_TEXT, StrictRoute, body_of, field, form_of, says_json
 from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
@@ -40,15 +39,13 @@ from docparser.parsing.result import ParseResult
 router = APIRouter(tags=["parsing"], route_class=StrictRoute, default_response_class=Response)
 form_router = APIRouter(tags=["parsing"], default_response_class=Response)
 
-TOOK_TOO_LONG = {"description": "The document took longer than this service allows."}
-
 
 @router.post(
     "/layout-parsing",
     operation_id="parseDocument",
     summary="Parse a document",
     responses={200: shows("All pages.", ParseAnswer, PARSED), 504: TOOK_TOO_LONG},
-    openapi_extra={"requestBody": {"content": {"application/json": {"example": PARSE_REQUEST}}}},
+    openapi_extra=example_body(PARSE_REQUEST),
 )
 async def layout_parsing(body: ParseRequest, request: Request) -> Response:
     """Parses an image or a PDF, every page of it."""
@@ -99,8 +96,6 @@ def _name(request: Request, log_id: str) -> None:
 
 async def _answer(request: Request, work: Coroutine[Any, Any, ParseResult]) -> Response:
     result = await wait_for(request, work)
-    if result is None:
-        return Response(status_code=CLIENT_GONE)
     return json_answer(result, request.state.log_id, await request.app.state.readiness.models_in_use())
 
 
@@ -132,8 +127,6 @@ async def parse(
         parse = request.app.state.service.parse
         parsing = parse(document, options, request_id.get(), client_of(request), pages_of(request))
         result = await wait_for(request, parsing)
-        if result is None:
-            return Response(status_code=CLIENT_GONE)
         models = await request.app.state.readiness.models_in_use()
         if format == "json":
             return json_answer(result, request.state.log_id, models, SAFE)
@@ -141,10 +134,9 @@ async def parse(
             _, pieces = result.body(request.state.log_id, models)
             how = How(chunk_tokens, options.mergeTables, escape_markdown, options.relevelTitles)
             work = converted(request, pieces, result.pages, name, format, document, how, download=False)
-            answer = await wait_for(request, work)
+            return await wait_for(request, work)
         finally:
             result.close()
-    return answer or Response(status_code=CLIENT_GONE)
 
 
 @contextlib.asynccontextmanager

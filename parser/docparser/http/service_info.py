@@ -25,7 +25,7 @@ from docparser.contract.answers import (
     UsageAnswer,
 )
 from docparser.convert.format_names import FORMATS
-from docparser.http.errors import SafeJSON, error_body, new_log_id
+from docparser.http.errors import SafeJSON, error_body, success
 from docparser.http.openapi import as_text, shows
 from docparser.parsing.metrics import CONTENT_TYPE
 from file_types import FORMATS as READABLE
@@ -57,13 +57,7 @@ LIMITS = {
 )
 async def health() -> JSONResponse:
     """Whether the process answers; `/health/ready` says whether it can work."""
-    said: HealthAnswer = {
-        "logId": new_log_id(),
-        "errorCode": 0,
-        "errorMsg": "Healthy",
-        "result": {"version": VERSION},
-    }
-    return JSONResponse(said)
+    return JSONResponse(success({"version": VERSION}, "Healthy"))
 
 
 @router.head("/health/ready", include_in_schema=False)
@@ -82,7 +76,7 @@ async def ready(request: Request) -> JSONResponse:
     if problems:
         said: NotReadyAnswer = {**error_body(503, " ".join(problems)), "result": states}
         return JSONResponse(said, 503, {"Retry-After": "5"})
-    return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Ready", "result": states})
+    return JSONResponse(success(states, "Ready"))
 
 
 @router.get(
@@ -114,7 +108,7 @@ async def usage(request: Request) -> Response:
         result["name"] = key.name
         result["expires"] = shown_time(key.expires) if key.expires is not None else None
         result["quotas"] = await asyncio.to_thread(state.allowance.report, key)
-    return SafeJSON({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
+    return SafeJSON(success(result))
 
 
 @router.get(
@@ -148,7 +142,7 @@ async def capabilities(request: Request) -> JSONResponse:
         "confidence": {"doubtfulBelow": state.settings.doubtful_below if state.settings.confidence else None},
         "versions": {"bundle": VERSION, **_versions()},
     }
-    return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
+    return JSONResponse(success(result))
 
 
 @functools.cache

@@ -16,12 +16,12 @@ from docparser.contract.answers import Report
 from docparser.contract.chat import MAX_VALUES, ChatCompletion, ChatCompletionChunk, ChatRequest, ModelEntry, ModelList
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidRequest, ModelNotFound, ParserError
-from docparser.http.answers import CLIENT_GONE, wait_for
+from docparser.http.answers import EVENT_STREAM, wait_for
 from docparser.http.chat.completion import Arrived, ChatReading, Completion, event
 from docparser.http.errors import SafeJSON, openai_error, status_of
 from docparser.http.examples import CHAT_REQUEST
 from docparser.http.gate import client_of, pages_of
-from docparser.http.openapi import as_text, shows
+from docparser.http.openapi import TOOK_TOO_LONG, as_text, example_body, shows
 from docparser.http.strict_reading import StrictRoute, body_of, field, named
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
@@ -29,7 +29,6 @@ from docparser.parsing.document_pages import Early
 from docparser.parsing.result import ParseResult
 
 router = APIRouter(prefix="/v1", tags=["openai"], default_response_class=Response)
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 TEXT_ONLY = {"visualize": False, "returnMarkdownImages": False, "outputFormats": None}
 BEGAN = int(time.time())
 log = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ COMPLETION: dict[int | str, dict[str, Any]] = {
         },
     ),
     404: NO_MODEL,
-    504: {"description": "The document took longer than this service allows."},
+    504: TOOK_TOO_LONG,
 }
 
 
@@ -85,7 +84,7 @@ async def model(model: str, request: Request) -> JSONResponse:
     operation_id="completeChat",
     summary="Read a document by chat",
     responses=COMPLETION,
-    openapi_extra={"requestBody": {"content": {"application/json": {"example": CHAT_REQUEST}}}},
+    openapi_extra=example_body(CHAT_REQUEST),
 )
 async def chat_completions(body: ChatRequest, request: Request) -> Response:
     """Reads the image or file of the last turn. The answer is its Markdown, page after page; the texts of the messages
@@ -116,7 +115,7 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     finally:
         if not isinstance(answer, _Chunks):
             await document.close()
-    return answer or Response(status_code=CLIENT_GONE)
+    return answer
 
 
 async def _answer(body: ChatRequest, request: Request, document: ChatReading) -> Response:
@@ -162,7 +161,7 @@ class _Chunks(StreamingResponse):
     """Ends the work when it ends, also where the client leaves."""
 
     def __init__(self, document: ChatReading, chunks: AsyncIterator[bytes]) -> None:
-        super().__init__(chunks, media_type="text/event-stream", headers=HEADERS)
+        super().__init__(chunks, media_type="text/event-stream", headers=EVENT_STREAM)
         self._document = document
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

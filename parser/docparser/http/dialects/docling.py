@@ -26,14 +26,14 @@ from docparser.contract.schemas import describe_errors
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest, JobNotFound, NoResultYet
-from docparser.http.answers import CLIENT_GONE, from_child, wait_for
+from docparser.http.answers import from_child, wait_for
 from docparser.http.dialects.reading import TOO_LARGE, read
 from docparser.http.errors import SafeJSON
 from docparser.http.examples import DOCLING_REQUEST
 from docparser.http.jobs.openapi import QUEUE_FULL
 from docparser.http.jobs.requests import identity, jobs_of, keep
 from docparser.http.jobs.results import local_files, stored_answer
-from docparser.http.openapi import BINARY, form_content, shows
+from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, shows
 from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
 from docparser.jobs.storage.states import Counts, Job, JobState, Step
 from docparser.jobs.submission import check_submission
@@ -54,7 +54,7 @@ form_router = APIRouter(prefix="/v1", tags=["docling"], default_response_class=R
 
 READ: dict[int | str, dict[str, Any]] = {
     200: shows("The document.", DoclingAnswer),
-    504: {"description": "The document took longer than this service allows."},
+    504: TOOK_TOO_LONG,
 }
 KEPT: dict[int | str, dict[str, Any]] = {
     200: shows("The task.", DoclingTask),
@@ -62,7 +62,7 @@ KEPT: dict[int | str, dict[str, Any]] = {
     507: {"description": "There is no room for another task's files."},
 }
 TASKLESS = {"description": "There is no such task, or it is another key's."}
-JSON_EXAMPLE = {"requestBody": {"content": {"application/json": {"example": DOCLING_REQUEST}}}}
+JSON_EXAMPLE = example_body(DOCLING_REQUEST)
 FORM = {
     "requestBody": {
         "required": True,
@@ -183,7 +183,7 @@ async def result(task_id: str, request: Request) -> Response:
                 request, "docling", args, pieces, counts.ended, TOO_LARGE, "application/json", files=files.values()
             )
 
-    return await wait_for(request, convert()) or Response(status_code=CLIENT_GONE)
+    return await wait_for(request, convert())
 
 
 def _check(options: DoclingOptions, target: str) -> None:

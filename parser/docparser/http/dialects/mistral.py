@@ -26,7 +26,7 @@ from docparser.http.errors import SafeJSON
 from docparser.http.examples import OCR_REQUEST
 from docparser.http.gate import holder_of
 from docparser.http.jobs.requests import base_url
-from docparser.http.openapi import BINARY, form_content, shows
+from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, shows
 from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
 from docparser.models.served_model import ServedModel
 from docparser.settings import Settings
@@ -129,9 +129,9 @@ FORM = {
     responses={
         200: shows("The pages.", OcrAnswer),
         404: {"description": "No such model, or no such file."},
-        504: {"description": "The document took longer than this service allows."},
+        504: TOOK_TOO_LONG,
     },
-    openapi_extra={"requestBody": {"content": {"application/json": {"example": OCR_REQUEST}}}},
+    openapi_extra=example_body(OCR_REQUEST),
 )
 async def ocr(body: OcrRequest, request: Request) -> Response:
     """Reads an image or a PDF: for each page its Markdown, its pictures and its size."""

@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
-from docparser.http.answers import CLIENT_GONE, from_child, wait_for
+from docparser.http.answers import from_child, wait_for
 from docparser.http.gate import client_of, pages_of
 from docparser.logs import request_id
 
@@ -59,4 +59,4 @@ async def read(
         finally:
             result.close()
 
-    return await wait_for(request, work()) or Response(status_code=CLIENT_GONE)
+    return await wait_for(request, work())

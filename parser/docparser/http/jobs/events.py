@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from docparser.clients.shares import ConcurrencyLimit
 from docparser.contract.job_answers import Job, PageEvent, PageStateName
 from docparser.errors import InvalidJob, StorageUnavailable
+from docparser.http.answers import EVENT_STREAM
 from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import NO_JOB
 from docparser.http.jobs.requests import JobRoute, identity, jobs_of
@@ -33,7 +34,6 @@ router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRout
 HEARTBEAT_S = 10.0  # between two comments: proxies keep the connection, and a client that left is noticed
 AWAY_S = 1.0  # between two looks for a job store that cannot be used
 EVENT_ID = re.compile(r"-1|[0-9]{1,18}")  # what the database can compare: 64 bits
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 LAST_EVENT = {
@@ -75,7 +75,7 @@ class _Stream(StreamingResponse):
     """Has its place as long as it is sent, also where the client leaves before the first event."""
 
     def __init__(self, places: ConcurrencyLimit, events: AsyncIterator[bytes]) -> None:
-        super().__init__(events, media_type="text/event-stream", headers=HEADERS)
+        super().__init__(events, media_type="text/event-stream", headers=EVENT_STREAM)
         self._places = places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

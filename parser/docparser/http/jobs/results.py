@@ -22,7 +22,7 @@ from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
-from docparser.http.answers import CLIENT_GONE, SAFE, ChunkTokens, EscapeMarkdown, converted, in_formats, wait_for
+from docparser.http.answers import SAFE, ChunkTokens, EscapeMarkdown, converted, in_formats, wait_for
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.http.openapi import BINARY, as_text, shows
@@ -83,10 +83,7 @@ async def original(job_id: str, number: int, request: Request) -> Response:
             with await offload.run("draw", args, lambda _: [str(path)], bounds, f"page {number}") as output:
                 return await asyncio.to_thread(output.read)
 
-    content = await wait_for(request, drawn())
-    if content is None:
-        return Response(status_code=CLIENT_GONE)
-    head, _, picture = content.partition(b"\n")
+    head, _, picture = (await wait_for(request, drawn())).partition(b"\n")
     headers = {PAGES: str(json.loads(head)["pages"]), "Cache-Control": f"private, max-age={KEPT_S}"}
     return Response(picture, media_type="image/jpeg", headers=SAFE | headers)
 
@@ -184,8 +181,7 @@ async def result(
                 request, pieces, counts.ended, job.file_name, format, source, how, files=files.values()
             )
 
-    answer = await wait_for(request, convert())
-    return answer or Response(status_code=CLIENT_GONE)
+    return await wait_for(request, convert())
 
 
 @contextlib.asynccontextmanager

@@ -14,7 +14,7 @@ from docparser.contract import job_answers as answers
 from docparser.contract.answers import Capacity, CapacityAnswer
 from docparser.contract.job_answers import BatchAnswer, CancelledAnswer, JobAnswer, ListedAnswer, RetriedAnswer
 from docparser.errors import DataDirFull, NoOwner, StorageUnavailable
-from docparser.http.errors import new_log_id
+from docparser.http.errors import success
 from docparser.http.examples import RUNNING
 from docparser.http.jobs.openapi import ACCEPTED, BODY, DISK_FULL, KEY_REUSED, NO_JOB, NO_KEYS, QUEUE_FULL
 from docparser.http.jobs.requests import (
@@ -217,4 +217,4 @@ async def capacity(request: Request) -> Response:
         and not jobs.runner.paused_by,
         "waitsFor": jobs.runner.paused_by or None,
     }
-    return JSONResponse({"logId": new_log_id(), "errorCode": 0, "errorMsg": "Success", "result": result})
+    return JSONResponse(success(result))
