@@ -6,11 +6,13 @@ The imports are read from the source, also those inside functions and under TYPE
 
 from __future__ import annotations
 
+import functools
 import graphlib
 import re
-import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support.imports import imports, module_name, module_of
 
@@ -152,14 +154,20 @@ CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl"
 Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names
 
 
-def read_tree(package: Path) -> Tree:
-    """Modules of ``package`` keep their names below it; an import from outside keeps its full name with a "/"
-    before."""
+NOTHING_ELSE: Mapping[Path, Path] = MappingProxyType({})
+imports_of = functools.cache(imports)
+
+
+def read_tree(package: Path, instead: Mapping[Path, Path] = NOTHING_ELSE) -> Tree:
+    """Modules of ``package`` keep their names below it; an import from outside keeps its full name with a "/" before.
+    ``instead``: files that are read in the place of modules, which need not be there."""
     root = package.name
-    paths = {module_name(path.relative_to(package.parent)): path for path in sorted(package.rglob("*.py"))}
+    files = sorted({*package.rglob("*.py"), *instead})
+    paths = {module_name(path.relative_to(package.parent)): path for path in files}
     tree: Tree = {}
     for name, path in paths.items():
-        found = {module_of(dotted, paths) or f"/{dotted}" for dotted in imports(path, name)} - {name}
+        found = {module_of(dotted, paths) or f"/{dotted}" for dotted in imports_of(instead.get(path, path), name)}
+        found -= {name}
         tree[name.removeprefix(f"{root}.")] = {target.removeprefix(f"{root}.") for target in found}
     return tree
 
@@ -246,11 +254,10 @@ def wrong_rows(rows: list[list[str]]) -> list[str]:
 
 def planted(folder: Path, module: str, line: str) -> Tree:
     """The tree with one more line in one module."""
-    copy = folder / "docparser"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("static", "__pycache__"))
-    with (copy / module).open("a", encoding="utf-8") as file:
-        file.write(f"\n{line}\n")
-    return read_tree(copy)
+    path, changed = PACKAGE / module, folder / "changed.py"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    changed.write_text(f"{text}\n{line}\n", encoding="utf-8")
+    return read_tree(PACKAGE, {path: changed})
 
 
 def test_packages_import_only_what_their_line_allows():
