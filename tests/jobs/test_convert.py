@@ -13,7 +13,8 @@ import pytest
 from docparser.convert import to_html, workbook
 from docparser.convert.document import ResultDocument, ResultPage, disposition, stem
 from docparser.convert.formats import convert
-from docparser.convert.workbook import MAX_TEXT, NOT_IN_XML, write_cell
+from docparser.convert.safe_text import FORBIDDEN
+from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.html_tables import read_tables
 
 HOSTILE = """<script>alert(1)</script>
@@ -88,7 +89,7 @@ def saved_cells(*texts: str) -> list:
 def test_cells_never_become_formulas(text):
     """Each cell is a text, shows what was printed, and keeps being a text when somebody edits it."""
     (cell,) = saved_cells(text)
-    shown = NOT_IN_XML.sub("", text)[:MAX_TEXT]
+    shown = FORBIDDEN.sub("", text)[:MAX_TEXT]
     assert cell.data_type == "s" and cell.quotePrefix == (text != "#N/A")
     assert str(cell.value).replace("\r", "\n").replace("_x000D_", "\n") == shown.replace("\r", "\n")
     table = f"<table><tr><td>{text}</td></tr></table>"

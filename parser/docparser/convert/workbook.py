@@ -15,14 +15,13 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.parts import plain_tables
+from docparser.convert.safe_text import FORBIDDEN
 from docparser.html_tables import Table
 
 # Digits, in groups of three or not, and a decimal point. "007" and "+5" are texts: a number would not show them.
 NUMBER = re.compile(r"-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(,[0-9]{3})+)(\.[0-9]+)?")
 MAX_DIGITS = 15  # Excel keeps no more of a number
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
-# XML 1.0 allows no other control characters, and a workbook is XML.
-NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 LIKE_ESCAPES = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")  # programs read _x0041_ as "A" (ECMA-376 part 1, 22.9.2.19)
 MAX_TEXT = 32_767  # characters of a cell, by Excel's limits
 MAX_ROWS, MAX_COLUMNS = 1_048_576, 16_384
@@ -66,7 +65,7 @@ def write_cell(target: SheetCell, text: str) -> None:
     the cell shows the text unchanged, and stays a text when someone edits it. An apostrophe written into the text would
     be seen in the cell and in everything that reads the file.
     """
-    text = NOT_IN_XML.sub("", text)[:MAX_TEXT]
+    text = FORBIDDEN.sub("", text)[:MAX_TEXT]
     match = NUMBER.fullmatch(text)
     if match and sum(map(str.isdigit, text)) <= MAX_DIGITS and (not text.startswith("-") or re.search("[1-9]", text)):
         decimals = len(match[3] or ".") - 1

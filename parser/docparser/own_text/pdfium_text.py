@@ -27,7 +27,6 @@ from docparser.own_text.characters import (
 
 LINE_HYPHEN = 2  # the code that PDFium gives a hyphen at the end of a line
 BLANKS = frozenset(b" \t\r\n\f\v\0") | {0xA0, 0x3000, *range(0x2000, 0x200C)}
-OPAQUE = 255
 Affine = tuple[float, float, float, float, float, float]  # x' = a x + c y + e, y' = b x + d y + f
 
 

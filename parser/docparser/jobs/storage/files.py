@@ -27,6 +27,7 @@ FILES = "files"  # in page.json: the page's further files and their SHA-256; of 
 CANCELLED = "cancelled"
 TOLD = "told-"
 UNSURE = "unsure"
+PLACE = "place.id"
 
 # Page folder of a job -> its files besides page.json, by name, as files of the local disk.
 Pictures = Callable[[str, str], dict[str, Path]]
@@ -58,9 +59,11 @@ class JobFiles(abc.ABC):
     def probe(self) -> None:
         """Use the place, to see whether it can be used."""
 
-    @abc.abstractmethod
     def place_id(self) -> str:
         """Tells the place from others, for every machine alike; made by whichever process comes first."""
+        while (found := self.small.read(PLACE)) is None:
+            self.small.create(PLACE, secrets.token_hex(16).encode())
+        return found.decode().strip()
 
     @abc.abstractmethod
     def close(self) -> None: ...

@@ -26,7 +26,6 @@ from docparser.jobs.storage.data_folder import DataFolder, FolderFiles
 from docparser.jobs.storage.files import JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
 
 REMOVED = ".removed-"
-PLACE = "place.id"
 CHUNK = 1 << 20
 
 
@@ -57,11 +56,6 @@ class JobFolders(JobFiles):
 
     def probe(self) -> None:
         self.data.probe()
-
-    def place_id(self) -> str:
-        while (found := self.small.read(PLACE)) is None:
-            self.small.create(PLACE, secrets.token_hex(16).encode())
-        return found.decode().strip()
 
     def close(self) -> None:
         pass

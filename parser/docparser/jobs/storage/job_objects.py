@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,7 +27,6 @@ from docparser.jobs.storage.files import FILES, JOB_ID, PAGE_FILE, JobFiles, Pic
 from docparser.s3.bucket import SETTING, Bucket, Entry
 from docparser.s3.local_copies import NO_ROOM, BucketFiles, Copies
 
-PLACE = "place.id"
 SUBMISSIONS, REMOVED, JOBS = "submissions/", "removed/", "jobs/"
 NEVER = float("inf")
 
@@ -54,11 +52,6 @@ class JobObjects(JobFiles):
 
     def probe(self) -> None:
         self._bucket.probe()
-
-    def place_id(self) -> str:
-        while (found := self._bucket.get(PLACE)) is None:
-            self._bucket.put_new(PLACE, secrets.token_hex(16).encode())
-        return found.decode().strip()
 
     def close(self) -> None:
         self._copies.close()

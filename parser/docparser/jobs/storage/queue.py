@@ -9,55 +9,13 @@ from collections.abc import Collection
 
 from docparser.jobs.storage import fair_order
 from docparser.jobs.storage.states import JOINING, Job, JobState, to_job
-from docparser.jobs.storage.store import end_if_finished, fail_step, tick
+from docparser.jobs.storage.store import end_if_finished, fail_step
 from docparser.jobs.storage.transaction import Database, Membership, Transaction
 
 # The limit ends a page that kills the whole service each time. The scheduler counts the worker processes that a page
 # kills.
 MAX_ATTEMPTS = 30
 LOST = f"the service ended {MAX_ATTEMPTS} times while it had this page"
-
-
-def reclaim_steps(database: Database, processes: Membership) -> int:
-    """Put the steps of dead processes back into the queue; returns how many.
-
-    A step fails when it was begun MAX_ATTEMPTS times. A step of a cancelled job is deleted.
-    """
-    with database.reading() as connection:
-        names = [
-            row[0]
-            for row in connection.execute(
-                "SELECT DISTINCT process FROM steps WHERE state = 'running' AND process IS NOT NULL"
-            )
-        ]
-    dead = processes.dead(names)
-    if not dead:
-        return 0
-    with database.writing() as connection:
-        marks = ", ".join("?" * len(dead))
-        jobs = connection.execute(
-            f"SELECT DISTINCT job_id FROM steps WHERE state = 'running' AND process IN ({marks}) ORDER BY job_id", dead
-        ).fetchall()
-        for job in jobs:
-            connection.lock_job(job["job_id"])
-        rows = connection.execute(
-            "SELECT s.job_id, s.number, s.attempts, j.state FROM steps s JOIN jobs j ON j.id = s.job_id "
-            f"WHERE s.state = 'running' AND s.process IN ({marks})",
-            dead,
-        ).fetchall()
-        for row in rows:
-            step = (row["job_id"], row["number"])
-            if row["state"] == JobState.CANCELLED:
-                connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", step)
-            elif row["attempts"] >= MAX_ATTEMPTS:
-                fail_step(connection, *step, "ServiceLost", LOST)
-                end_if_finished(connection, row["job_id"])
-            else:
-                connection.execute(
-                    "UPDATE steps SET state = 'queued', process = NULL, changed = ? WHERE job_id = ? AND number = ?",
-                    (tick(connection), *step),
-                )
-    return len(rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +64,7 @@ class StepQueue:
             connection.execute(
                 "UPDATE steps SET state = 'running', process = ?, attempts = attempts + 1, changed = ? "
                 "WHERE job_id = ? AND number = ?",
-                (self._processes.name, tick(connection), row["id"], number),
+                (self._processes.name, connection.tick(), row["id"], number),
             )
             fair_order.take(connection, row["id"], row["flow"], now, is_page=number > 0)
         return Claim(to_job(row), number, attempts + 1)
@@ -116,7 +74,7 @@ class StepQueue:
         with self._database.writing() as connection:
             if not self._delete_finished_step(connection, claim):
                 return
-            changed = tick(connection)
+            changed = connection.tick()
             connection.executemany(
                 "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) ON CONFLICT DO NOTHING",
                 [(claim.job.id, number, changed) for number in numbers],  # a rebuilt job has finished ones already
@@ -144,7 +102,7 @@ class StepQueue:
                     record.folder,
                     record.sha256,
                     time.time(),
-                    tick(connection),
+                    connection.tick(),
                     claim.job.id,
                     claim.number,
                 ),
@@ -158,7 +116,7 @@ class StepQueue:
         with self._database.writing() as connection:
             if not self._delete_finished_step(connection, claim):
                 return
-            changed = tick(connection)
+            changed = connection.tick()
             for number, record in records.items():
                 connection.execute(
                     "UPDATE steps SET folder = ?, sha256 = ?, changed = ? WHERE job_id = ? AND number = ?",
@@ -182,7 +140,7 @@ class StepQueue:
                 connection.execute(
                     "UPDATE steps SET state = 'queued', process = NULL, attempts = attempts - ?, not_before = ?, "
                     "changed = ? WHERE job_id = ? AND number = ?",
-                    (0 if count else 1, time.time() + delay_s, tick(connection), claim.job.id, claim.number),
+                    (0 if count else 1, time.time() + delay_s, connection.tick(), claim.job.id, claim.number),
                 )
 
     def damaged(self, job_id: str, number: int, error: str) -> None:
@@ -212,7 +170,7 @@ class StepQueue:
                     connection.execute(
                         "UPDATE steps SET state = 'queued', process = NULL, folder = NULL, sha256 = NULL, "
                         "finished = NULL, not_before = 0, changed = ? WHERE job_id = ? AND number = ?",
-                        (tick(connection), *step),
+                        (connection.tick(), *step),
                     )
             _advance_job(connection, claim, join=True)
 
@@ -222,8 +180,47 @@ class StepQueue:
             return [claim for claim in claims if not self._owns(connection, claim)]
 
     def reclaim(self) -> int:
-        """Put the steps of dead processes back into the queue; returns how many."""
-        return reclaim_steps(self._database, self._processes)
+        """Put the steps of dead processes back into the queue; returns how many.
+
+        A step fails when it was begun MAX_ATTEMPTS times. A step of a cancelled job is deleted.
+        """
+        with self._database.reading() as connection:
+            names = [
+                row[0]
+                for row in connection.execute(
+                    "SELECT DISTINCT process FROM steps WHERE state = 'running' AND process IS NOT NULL"
+                )
+            ]
+        dead = self._processes.dead(names)
+        if not dead:
+            return 0
+        with self._database.writing() as connection:
+            marks = ", ".join("?" * len(dead))
+            jobs = connection.execute(
+                f"SELECT DISTINCT job_id FROM steps WHERE state = 'running' AND process IN ({marks}) ORDER BY job_id",
+                dead,
+            ).fetchall()
+            for job in jobs:
+                connection.lock_job(job["job_id"])
+            rows = connection.execute(
+                "SELECT s.job_id, s.number, s.attempts, j.state FROM steps s JOIN jobs j ON j.id = s.job_id "
+                f"WHERE s.state = 'running' AND s.process IN ({marks})",
+                dead,
+            ).fetchall()
+            for row in rows:
+                step = (row["job_id"], row["number"])
+                if row["state"] == JobState.CANCELLED:
+                    connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", step)
+                elif row["attempts"] >= MAX_ATTEMPTS:
+                    fail_step(connection, *step, "ServiceLost", LOST)
+                    end_if_finished(connection, row["job_id"])
+                else:
+                    connection.execute(
+                        "UPDATE steps SET state = 'queued', process = NULL, changed = ? "
+                        "WHERE job_id = ? AND number = ?",
+                        (connection.tick(), *step),
+                    )
+        return len(rows)
 
     def keep_only(self, claims: Collection[Claim]) -> int:
         """Put this process's steps other than ``claims`` back into the queue; returns how many.
@@ -242,7 +239,7 @@ class StepQueue:
                 connection.execute(
                     "UPDATE steps SET state = 'queued', process = NULL, attempts = attempts - 1, changed = ? "
                     "WHERE job_id = ? AND number = ? AND state = 'running' AND process = ?",
-                    (tick(connection), job_id, number, self._processes.name),
+                    (connection.tick(), job_id, number, self._processes.name),
                 )
         return len(lost)
 
@@ -296,7 +293,7 @@ def _advance_job(connection: Transaction, claim: Claim, join: bool) -> None:
                 "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) "
                 "ON CONFLICT (job_id, number) DO UPDATE SET state = 'queued', process = NULL, attempts = 0, "
                 "not_before = 0, error = NULL, kind = NULL, finished = NULL, changed = excluded.changed",
-                (claim.job.id, JOINING, tick(connection)),
+                (claim.job.id, JOINING, connection.tick()),
             )
             return
     end_if_finished(connection, claim.job.id)

@@ -16,10 +16,10 @@ from collections import defaultdict
 from typing import Any
 
 from docparser.errors import StorageDamaged
-from docparser.jobs.storage import callbacks, fair_order
+from docparser.jobs.storage import callbacks
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.states import JOB_FIELDS, OPENING, Job, JobState, StepState, to_row
-from docparser.jobs.storage.store import CANCELLED, end, tick
+from docparser.jobs.storage.store import CANCELLED, cancel, end, insert_row
 from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
@@ -110,12 +110,10 @@ def _restore(database: Database, files: JobFiles, job_id: str) -> bool:
 
 
 def _insert(connection: Transaction, values: dict[str, Any]) -> None:
-    values["turns"] = fair_order.initial(connection, values["flow"])
     key = (values["owner"], values["idempotency_key"])
     if connection.execute("SELECT 1 FROM jobs WHERE owner = ? AND idempotency_key = ?", key).fetchone():
         values["idempotency_key"] = None
-    names = ", ".join(values)
-    connection.execute(f"INSERT INTO jobs ({names}) VALUES ({', '.join(f':{name}' for name in values)})", values)
+    insert_row(connection, values)
 
 
 def _exists(connection: Transaction, job_id: str) -> bool:
@@ -166,8 +164,7 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
         if not _exists(connection, job_id):
             return 0
         if cancelled:
-            connection.execute("DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,))
-            end(connection, job_id, JobState.CANCELLED, CANCELLED)
+            cancel(connection, job_id)
             return 0
         for number, page in found.items():
             _take(connection, job_id, number, page)
@@ -175,7 +172,7 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
             connection.execute(
                 "UPDATE steps SET state = 'queued', folder = NULL, sha256 = NULL, attempts = 0, not_before = 0, "
                 "changed = ? WHERE job_id = ? AND number = ?",
-                (tick(connection), job_id, number),
+                (connection.tick(), job_id, number),
             )
         _open_again(connection, job_id)
     return len(found) + len(lost)
@@ -203,7 +200,7 @@ def _take(connection: Transaction, job_id: str, number: int, page: Found) -> Non
         "process = NULL, error = NULL, kind = NULL, folder = excluded.folder, sha256 = excluded.sha256, "
         "width = excluded.width, height = excluded.height, finished = excluded.finished, changed = excluded.changed "
         "WHERE steps.state != 'running'",
-        (job_id, number, page.folder, page.sha256, page.width, page.height, time.time(), tick(connection)),
+        (job_id, number, page.folder, page.sha256, page.width, page.height, time.time(), connection.tick()),
     )
 
 
@@ -211,7 +208,7 @@ def _open_again(connection: Transaction, job_id: str) -> None:
     """Opening a document makes the steps that are missing, and ends the job, or joins its pages, if none waits."""
     connection.execute(
         "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) ON CONFLICT DO NOTHING",
-        (job_id, OPENING, tick(connection)),
+        (job_id, OPENING, connection.tick()),
     )
     connection.execute(
         "UPDATE jobs SET state = CASE WHEN started IS NULL THEN 'pending' ELSE 'running' END, error = NULL, "

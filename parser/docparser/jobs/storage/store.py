@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
 from docparser.jobs.storage import callbacks, fair_order
@@ -72,13 +73,10 @@ class JobStore:
             if earlier:
                 return earlier
             self._check_room(connection)
-            values["turns"] = fair_order.initial(connection, job.flow)
-            names = ", ".join(values)
-            marks = ", ".join(f":{name}" for name in values)
-            connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", values)
+            insert_row(connection, values)
             connection.execute(
                 "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, ?, ?)",
-                (job.id, OPENING, StepState.QUEUED, tick(connection)),
+                (job.id, OPENING, StepState.QUEUED, connection.tick()),
             )
         return job.id
 
@@ -156,8 +154,7 @@ class JobStore:
             job = _job(connection, job_id, owner)
             if job.state.ended:
                 return job
-            connection.execute("DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,))
-            end(connection, job_id, JobState.CANCELLED, CANCELLED)
+            cancel(connection, job_id)
             return _job(connection, job_id, owner)
 
     def retry(self, job_id: str, owner: str) -> int:
@@ -172,7 +169,7 @@ class JobStore:
             if not job.state.ended or job.state is JobState.CANCELLED:
                 raise InvalidJob(f"the job is {job.state}; pages can be tried again when it is done or failed")
             self._check_room(connection)
-            changed = tick(connection)
+            changed = connection.tick()
             again = connection.execute(
                 "UPDATE steps SET state = 'queued', attempts = 0, not_before = 0, error = NULL, kind = NULL, "
                 "changed = ? WHERE job_id = ? AND state = 'failed' "
@@ -228,9 +225,17 @@ class JobStore:
         return row["id"]
 
 
-def tick(connection: Transaction) -> int:
-    """The number of the next change. Watchers ask for what changed after the last number they saw."""
-    return connection.tick()
+def insert_row(connection: Transaction, values: dict[str, Any]) -> None:
+    """A row of ``jobs``, which takes turns from now on. The queue is locked."""
+    values["turns"] = fair_order.initial(connection, values["flow"])
+    names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+    connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", values)
+
+
+def cancel(connection: Transaction, job_id: str) -> None:
+    """End a job that has not ended; its waiting pages leave the queue at once. The job is locked."""
+    connection.execute("DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,))
+    end(connection, job_id, JobState.CANCELLED, CANCELLED)
 
 
 def end_if_finished(connection: Transaction, job_id: str) -> None:
@@ -261,7 +266,7 @@ def end(connection: Transaction, job_id: str, state: JobState, error: str | None
         (state, error, time.time(), job_id),
     ).rowcount
     if ended:
-        callbacks.enqueue(connection, job_id, state, tick(connection))
+        callbacks.enqueue(connection, job_id, state, connection.tick())
 
 
 def _counted(connection: Transaction, rows: Sequence[Row]) -> list[tuple[Job, Counts]]:
@@ -280,5 +285,5 @@ def fail_step(connection: Transaction, job_id: str, number: int, kind: str, erro
     connection.execute(
         "UPDATE steps SET state = 'failed', process = NULL, kind = ?, error = ?, finished = ?, changed = ? "
         "WHERE job_id = ? AND number = ?",
-        (kind, error, time.time(), tick(connection), job_id, number),
+        (kind, error, time.time(), connection.tick(), job_id, number),
     )

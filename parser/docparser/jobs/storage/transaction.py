@@ -50,7 +50,8 @@ class Transaction(Protocol):
         """Nobody else lets a job into the queue. Comes before locks of jobs."""
 
     def tick(self) -> int:
-        """The number of the next change; within one job, numbers rise in the order of commits."""
+        """The number of the next change; within one job, numbers rise in the order of commits. Watchers ask for what
+        changed after the last number they saw."""
 
 
 class Database(Protocol):
