@@ -10,14 +10,17 @@ import asyncio
 import dataclasses
 import os
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 
-from fastapi import Query, Request
+from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
 from docparser.contract.answers import Chunk, ModelsInUse
+from docparser.contract.schemas import ParseOptions
 from docparser.convert.document import disposition
 from docparser.convert.format_names import (
     FORMATS,
@@ -29,8 +32,10 @@ from docparser.convert.format_names import (
     How,
 )
 from docparser.documents.spool import Document
-from docparser.errors import RequestTimeout
+from docparser.errors import InvalidRequest, RequestTimeout
+from docparser.http.gate import client_of, pages_of
 from docparser.http.openapi import BINARY, as_text, ref, shows
+from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
 from docparser.sandbox.offload import Offload
 from docparser.sandbox.process import Bounds
@@ -179,3 +184,46 @@ async def from_child(
     return StreamingResponse(
         send(), media_type=media_type, headers={"Content-Length": str(length), **SAFE, **(headers or {})}
     )
+
+
+TOO_LARGE = "document: its pages cannot be answered in one piece"
+
+
+async def read_as(
+    request: Request,
+    document: AbstractAsyncContextManager[Document],
+    options: dict[str, Any],
+    job: str,
+    args: dict[str, Any],
+    select: Callable[[int], Sequence[int]] = range,
+) -> Response:
+    """The document is read as for /layout-parsing, and the answer is what ``job`` of JOBS makes of the result with
+    ``args``; added are ``numbers`` of the pages, ``size`` of the document in bytes, and ``seconds``. ``select`` may
+    raise ValueError. Raises ParserError."""
+
+    def selected(count: int) -> Sequence[int]:
+        try:
+            return select(count)
+        except ValueError as exc:
+            raise InvalidRequest(str(exc)) from None
+
+    async def work() -> StreamingResponse:
+        state, began = request.app.state, time.monotonic()
+        async with document as found:
+            size = Path(found.path).stat().st_size
+            result = await state.service.parse(
+                found,
+                ParseOptions.model_validate(options),
+                request_id.get(),
+                client_of(request),
+                pages_of(request),
+                select=selected,
+            )
+        try:
+            told = {"numbers": result.numbers, "size": size, "seconds": round(time.monotonic() - began, 3), **args}
+            _, pieces = result.body("", await state.readiness.models_in_use())
+            return await from_child(request, job, told, pieces, result.pages, TOO_LARGE, "application/json")
+        finally:
+            result.close()
+
+    return await wait_for(request, work())

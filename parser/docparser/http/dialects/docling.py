@@ -26,8 +26,7 @@ from docparser.contract.schemas import describe_errors
 from docparser.documents.intake import DocumentIntake
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest, JobNotFound, NoResultYet
-from docparser.http.answers import from_child, wait_for
-from docparser.http.dialects.reading import TOO_LARGE, read
+from docparser.http.answers import TOO_LARGE, from_child, read_as, wait_for
 from docparser.http.errors import SafeJSON
 from docparser.http.examples import DOCLING_REQUEST
 from docparser.http.jobs.openapi import QUEUE_FULL
@@ -240,7 +239,7 @@ async def _read(
             raise ValueError(f"page_range: {first} is none of the document's pages, which are 1 to {count}")
         return range(first - 1, min(last, count))
 
-    return await read(request, document, options.reading(), "docling", args, select)
+    return await read_as(request, document, options.reading(), "docling", args, select)
 
 
 async def _submitted(request: Request, content: BinaryIO, options: DoclingOptions, name: str) -> Response:

@@ -21,7 +21,7 @@ from docparser.clients.shares import Shares
 from docparser.contract.ocr import OcrAnswer, OcrFile, OcrFileDeleted, OcrFileUrl, OcrRequest
 from docparser.documents.spool import CHUNK, Document, filled
 from docparser.errors import FileNotFound, InvalidRequest, ModelNotFound, TooBusy
-from docparser.http.dialects.reading import read
+from docparser.http.answers import read_as
 from docparser.http.errors import SafeJSON
 from docparser.http.examples import OCR_REQUEST
 from docparser.http.gate import holder_of
@@ -146,7 +146,7 @@ async def ocr(body: OcrRequest, request: Request) -> Response:
         "dpi": round(POINTS_PER_INCH * request.app.state.settings.pdf_scale),
         "wanted": body.model_dump(exclude={"model", "document", "pages"}, exclude_none=True),
     }
-    return await read(request, _document(body, request), OPTIONS, "mistral", args, body.selected)
+    return await read_as(request, _document(body, request), OPTIONS, "mistral", args, body.selected)
 
 
 def _check_model(asked: str | None, served: ServedModel) -> None:
