@@ -15,7 +15,7 @@ from starlette.datastructures import UploadFile
 
 from docparser.clients.shares import ConcurrencyLimit, Shares
 from docparser.connections.protocol import Pace
-from docparser.contract import long_member
+from docparser.contract import strict_json
 from docparser.documents.intake import decode, decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
 from docparser.http.bodies import Bodies, Body
@@ -116,9 +116,9 @@ class TestBodies:
     def test_json_counts_as_much_as_its_values_take(self, tmp_path):
         pool = bodies(tmp_path, max_body_mib=4, max_bodies_mib=64)
         with Body(pool, "a") as body:
-            body.charge(long_member.memory(b'{"file": "x"}'))
+            body.charge(strict_json.memory_of(b'{"file": "x"}'))
             with pytest.raises(DocumentTooLarge, match="MiB of memory"):
-                body.charge(long_member.memory(b"[[]" + b",[]" * MIB + b"]"))
+                body.charge(strict_json.memory_of(b"[[]" + b",[]" * MIB + b"]"))
 
     def test_a_client_that_leaves(self, tmp_path):
         async def scenario():
@@ -140,11 +140,11 @@ TEXT = base64.b64encode(DOCUMENT).decode()
 
 
 def taken_out(body: bytes) -> bytes | None:
-    place = long_member.find(body, "file")
+    place = strict_json.find_long(body, "file")
     if place is None:
         return None
     with io.BytesIO() as file:
-        decode_into(file, long_member.pieces(body, *place))
+        decode_into(file, strict_json.pieces(body, *place))
         rest = json.loads(body[: place[0]] + body[place[1] :])
         assert rest["file"] == "" and rest.get("logId", "1") == "1"
         return file.getvalue()
@@ -167,7 +167,7 @@ class TestLongMember:
 
     @pytest.mark.parametrize("chunk", [997, 1000, 1003])
     def test_escapes_at_the_edge_of_a_piece(self, monkeypatch, chunk):
-        monkeypatch.setattr(long_member, "CHUNK", chunk)
+        monkeypatch.setattr(strict_json, "CHUNK", chunk)
         lines = "\\r\\n".join(TEXT[at : at + 76] for at in range(0, len(TEXT), 76))
         text = lines.replace("/", "\\/").replace("+", "\\u002b")
         assert taken_out(b'{"file": "%s"}' % text.encode()) == DOCUMENT
@@ -184,7 +184,7 @@ class TestLongMember:
         ],
     )
     def test_anything_else_is_left_to_the_reader(self, body):
-        assert long_member.find(body, "file") is None
+        assert strict_json.find_long(body, "file") is None
 
     @pytest.mark.parametrize(
         ("before", "after"),
@@ -197,7 +197,7 @@ class TestLongMember:
     )
     def test_the_last_one_is_found_wherever_it_stands(self, before, after):
         data = f"{before}{TEXT}{after}".encode()
-        assert long_member.last(data) == (len(before), len(before) + len(TEXT))
+        assert strict_json.last_long(data) == (len(before), len(before) + len(TEXT))
 
     @pytest.mark.parametrize(
         "body",
@@ -209,11 +209,11 @@ class TestLongMember:
         ],
     )
     def test_no_last_one_where_nobody_writes_it_so(self, body):
-        assert long_member.last(body) is None
+        assert strict_json.last_long(body) is None
 
     def test_twice_is_an_error(self):
         with pytest.raises(ValueError, match="twice"):
-            long_member.find(b'{"file": "%s", "file": "%s"}' % ((TEXT.encode(),) * 2), "file")
+            strict_json.find_long(b'{"file": "%s", "file": "%s"}' % ((TEXT.encode(),) * 2), "file")
 
     @pytest.mark.parametrize("text", ["%%%%", "QUI=QUI=", "QUJ", "QUI=" + "QUJD", "", "data:x,QUJD", "é"])
     def test_what_is_no_base64_is_none_in_pieces_either(self, text):

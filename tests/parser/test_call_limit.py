@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
-from docparser.vlm import call_limit
-from docparser.vlm.call_limit import CallLimit
+from docparser.vlm import endpoints
+from docparser.vlm.endpoints import CallLimit
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def clock(monkeypatch):
     class Clock:
         now = 100.0
 
-    monkeypatch.setattr(call_limit.time, "monotonic", lambda: Clock.now)
+    monkeypatch.setattr(endpoints.time, "monotonic", lambda: Clock.now)
     return Clock
 
 

@@ -24,7 +24,7 @@ from PIL import Image, ImageCms
 
 import isolation
 from bounded_child import environment
-from docparser.documents.images import read_frame
+from docparser.documents.decoder import read_frame
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.pdf import PdfReader
 from docparser.documents.reader import DocumentReader

@@ -15,9 +15,9 @@ import pytest
 from PIL import Image, ImageDraw
 from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
 
+from docparser.documents.decoder import DocumentDecoder
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.page import Page
-from docparser.documents.render_main import DocumentDecoder
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument
 from docparser.settings import Settings

@@ -22,7 +22,7 @@ import pikepdf
 import pytest
 from PIL import Image
 
-from docparser.documents import images
+from docparser.documents import decoder
 from docparser.documents import reader as reader_module
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader, Reading
@@ -189,9 +189,9 @@ def test_pixels_are_the_same_in_strips(make_reader, keep, monkeypatch):
         pixels = np.squeeze(chance.integers(0, np.iinfo(kind).max, (57, 41, channels), kind))
         document = keep(samples.save(Image.fromarray(pixels), "PNG"))
         with document.opened() as opened:
-            whole = images.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
+            whole = decoder.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
             monkeypatch.setattr(pictures, "STRIP_PIXELS", 41 * 5)
-            strips = images.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
+            strips = decoder.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
         monkeypatch.undo()
         assert (whole == strips).all(), channels
         assert (make_reader().read_page(document, 0).pixels == whole).all(), channels
@@ -203,7 +203,7 @@ def test_a_chunk_that_claims_a_gigabyte_takes_no_memory(keep):
     tracemalloc.start()
     try:
         with contextlib.suppress(InvalidDocument), document.opened() as opened:
-            images.read_frame(opened, 0, DocumentLimits.of(Settings()))
+            decoder.read_frame(opened, 0, DocumentLimits.of(Settings()))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()

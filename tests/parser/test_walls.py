@@ -329,8 +329,8 @@ def test_a_permission_without_use_is_found(tmp_path, monkeypatch):
 
 
 def test_paddle_outside_the_worker_is_found(tmp_path):
-    tree = planted(tmp_path, "documents/images.py", "def late():\n    import paddlex.inference")
-    assert wrong_libraries(tree) == ["documents.images imports paddlex: documents may not"]
+    tree = planted(tmp_path, "documents/decoder.py", "def late():\n    import paddlex.inference")
+    assert wrong_libraries(tree) == ["documents.decoder imports paddlex: documents may not"]
 
 
 def test_fastapi_below_http_is_found(tmp_path):

@@ -12,9 +12,8 @@ from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import PooledWorker, State, WorkerPool
 from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
-from docparser.worker.baton import HolderSlot
 from docparser.worker.messages import Answer, CountPages, ParsePage, ReadingIsSlow, RequestTask, RunTask
-from docparser.worker.process import WorkerProcess
+from docparser.worker.process import HolderSlot, WorkerProcess
 
 
 class Process(WorkerProcess):

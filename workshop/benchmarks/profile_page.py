@@ -76,8 +76,8 @@ class Page:
 
     def __init__(self, folder: Path, layout: Path, vlm_url: str, stages: Stages) -> None:
         from docparser.contract.options import AnswerOptions
+        from docparser.documents.decoder import DocumentDecoder
         from docparser.documents.limits import DocumentLimits
-        from docparser.documents.render_main import DocumentDecoder
         from docparser.documents.spool import Document
         from docparser.settings import Settings
         from docparser.worker import offline

@@ -24,12 +24,11 @@ import traceback
 from pathlib import Path
 
 from bounded_child import bound, bound_cpu, confine, end_with_parent
-from docparser.documents.images import count_frames, read_frame
+from docparser.documents.decoder import DocumentDecoder
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.page import Page
-from docparser.documents.pdf import PdfReader
 from docparser.documents.spool import OpenDocument
-from docparser.errors import DocumentTooLarge, ParserError
+from docparser.errors import ParserError
 from isolation import isolate
 
 PACKAGE = Path(__file__).parents[1]
@@ -38,29 +37,6 @@ FAILED = "The parser failed on this page; the operator finds the details in its 
 GRACE_S = (
     5  # the service ends a renderer at the limit; this process itself only later, when the service is stuck or gone
 )
-
-
-class DocumentDecoder:
-    def __init__(self, limits: DocumentLimits) -> None:
-        self._limits = limits
-        self._pdf = PdfReader()
-
-    def count_pages(self, document: OpenDocument) -> int:
-        """Raises InvalidDocument; DocumentTooLarge, also for a document with too many pages."""
-        is_pdf = document.format == "PDF"
-        count = self._pdf.count_pages(document) if is_pdf else count_frames(document, self._limits)
-        if count > self._limits.max_pages:
-            raise DocumentTooLarge(
-                f"file: the document has {count} pages or more; at most {self._limits.max_pages} are allowed "
-                "(PARSER_MAX_PAGES)"
-            )
-        return count
-
-    def read_page(self, document: OpenDocument, index: int, *, own_text: bool = False) -> Page:
-        """Page ``index`` (from 0). Raises as above."""
-        if document.format == "PDF":
-            return self._pdf.read_page(document, index, self._limits, own_text=own_text)
-        return read_frame(document, index, self._limits)
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ CHECK_S = 0.25  # between two checks whether the client is still connected
 CLIENT_GONE = 499
 JOBS = {
     "convert": "docparser.convert.formats:convert_answer",
-    "draw": "docparser.documents.drawing:draw",
+    "draw": "docparser.documents.decoder:draw",
     "docling": "docparser.convert.docling:convert_answer",
     "mistral": "docparser.convert.mistral:convert_answer",
 }

@@ -21,7 +21,7 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from docparser.contract import long_member, strict_json
+from docparser.contract import strict_json
 from docparser.documents.intake import DocumentIntake, Field
 from docparser.errors import InvalidDocument, InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
@@ -134,7 +134,7 @@ class StrictRequest(Request):
             self._body = await self._read_long(body, member)
         else:
             self._body = await body.read()
-        body.charge(await self._soon(long_member.memory))
+        body.charge(await self._soon(strict_json.memory_of))
 
     async def _soon(self, work: Callable[..., T], *arguments: Any) -> T:
         """``work`` over the JSON, in a thread where it is not short."""
@@ -160,7 +160,7 @@ class StrictRequest(Request):
         with mmap.mmap(body.file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             rest = data[:start] + data[end:]
             try:
-                return rest, body.keep(intake.decoded(long_member.pieces(data, start, end)))
+                return rest, body.keep(intake.decoded(strict_json.pieces(data, start, end)))
             except (InvalidRequest, SpoolFull) as exc:
                 return rest, exc  # what is wrong with other fields is said first
 
@@ -173,7 +173,7 @@ class StrictRequest(Request):
 
 def _find(body: Body, member: str | None) -> tuple[int, int] | None:
     with mmap.mmap(body.file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return long_member.last(data) if member is None else long_member.find(data, member)
+        return strict_json.last_long(data) if member is None else strict_json.find_long(data, member)
 
 
 def field(request: Request, text: str) -> Field:

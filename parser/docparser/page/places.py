@@ -19,8 +19,8 @@ from docparser.page.alignment import letters_of
 from docparser.page.ground import Ground, lines_of
 from docparser.places.atoms import FORMULA, IDEOGRAPH, SPACED, Atom, atoms_of, text_width
 from docparser.places.box import Box, around
+from docparser.places.ink import cut
 from docparser.places.laying import Effort, Laid, lay
-from docparser.places.rows import cut
 
 # What a text may have that is not printed: PaddleX's marks of titles, pictures and places, and the VLM's of emphasis.
 MARKUP = re.compile(r"\A#{1,7}\s|!\[\]\([^)\n]*\)|</?[A-Za-z][^<>]{0,300}>|\*\*")

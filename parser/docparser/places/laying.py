@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from docparser.places.atoms import Atom, atoms_of, is_right_to_left, part_of, text_width
 from docparser.places.box import Box, around
-from docparser.places.ink import Line
-from docparser.places.rows import Row, cut, length, row_of
+from docparser.places.ink import Line, Row, cut, length, row_of
 
 # What is unlikely, in squares of how far a width is off.
 SKIPPED_RUN, MOST_SKIPPED = 7.0, 2  # ink at an end of a line without a word: a mark before an item, dirt

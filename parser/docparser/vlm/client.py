@@ -17,8 +17,7 @@ import aiohttp
 from docparser import traces
 from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
-from docparser.vlm.call_limit import CallLimit
-from docparser.vlm.endpoints import Endpoint, Endpoints, Reachability
+from docparser.vlm.endpoints import CallLimit, Endpoint, Endpoints, Reachability
 from docparser.vlm.failures import (
     FIRST_PAUSE_S,
     MISCONFIGURED,

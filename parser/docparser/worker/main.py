@@ -28,8 +28,8 @@ from docparser.logs import configure_logging
 from docparser.sandbox.process import Bounds
 from docparser.settings import Settings
 from docparser.worker import offline
-from docparser.worker.baton import HolderSlot
 from docparser.worker.messages import Answer
+from docparser.worker.process import HolderSlot
 from docparser.worker.task_runner import TaskRunner
 from isolation import hide
 

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import logging
+import os
+import pickle
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -22,17 +27,52 @@ from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, stored, without_pictures
 from docparser.page.run import PageCancelled, PageReader, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
-from docparser.sandbox.pool import JobHandle
+from docparser.sandbox.pool import ChildPool, JobHandle
+from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.settings import Settings
 from docparser.small_print.grid import find as find_grid
 from docparser.small_print.reading import own_table, read_small_print, with_captions
 from docparser.vlm.client import VlmClient
 from docparser.weights import reads_whole_pages
-from docparser.worker.baton import Baton
-from docparser.worker.hold import Hold
+from docparser.worker.baton import Baton, Hold
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, PartOfPage, RunTask
-from docparser.worker.text_children import TextChildren
-from docparser.worker.text_jobs import JoinFrozen, JoinSent, ReadPage, to_json
+from docparser.worker.text_jobs import JOBS, JoinFrozen, JoinSent, ReadPage, to_json
+
+log = logging.getLogger(__name__)
+
+WRITERS = ("word", "join", "join_sent")  # jobs that may make a Word file, for which PaddleX wants a folder
+QUICK, MOST = 2, 6  # tasks at a time; see ChildPool
+
+
+class TextChildren:
+    """Make it while the process has one thread, and no secret yet. Threads may share it."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._forked: Zygote | None = Zygote.fork(JOBS)
+        self._pool = ChildPool(self._zygote, quick=QUICK, most=MOST)
+        self._pool.prepare()
+
+    def _zygote(self) -> Zygote:
+        if self._forked is None:
+            log.error("the process that makes children ended; the worker ends too, for only a new one can fork it")
+            os._exit(1)
+        zygote, self._forked = self._forked, None
+        return zygote
+
+    def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: JobHandle | None = None) -> bytes:
+        """The output of a job of ``text_jobs``. Raises what ``ChildPool.run`` raises."""
+        with contextlib.ExitStack() as stack:
+            source, sink = (stack.enter_context(open(os.memfd_create(job), "w+b")) for _ in range(2))
+            pickle.dump(task, source, protocol=pickle.HIGHEST_PROTOCOL)
+            source.seek(0)
+            reach = None
+            if job in WRITERS:
+                reach = Reach(folder=stack.enter_context(tempfile.TemporaryDirectory(prefix="docparser-")))
+            bounds = self._bounds.for_pages(pages)
+            self._pool.run(job, {}, (source.fileno(), sink.fileno()), bounds, what, call, reach)
+            sink.seek(0)
+            return sink.read()
 
 
 def page_reader(settings: Settings) -> PageReader:

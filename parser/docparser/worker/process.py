@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service's end of a worker process: the child and the pipe to it. Loads no Paddle."""
+"""The service's end of a worker process: the child, the pipe to it, and which of its tasks has the CPU. Loads no
+Paddle."""
 
 from __future__ import annotations
 
@@ -14,15 +15,42 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from bounded_child import environment
 from docparser.sandbox.process import Bounds
 from docparser.settings import Settings
-from docparser.worker.baton import HolderSlot
 
 MODULE = "docparser.worker.main"
+
+
+class HolderSlot:
+    """The baton's holder, in shared memory, so that the service sees which page a worker died on.
+
+    ``array`` is two doubles shared by both processes: the holder's task number (0: nobody), and since when it holds the
+    baton, in seconds of the system's monotonic clock.
+    """
+
+    def __init__(self, array: ctypes.Array[ctypes.c_double]) -> None:
+        self._array = array
+
+    def set(self, task: int) -> None:
+        self._array[1] = time.monotonic()
+        self._array[0] = float(task)
+
+    def clear(self) -> None:
+        self._array[0] = 0.0
+
+    @property
+    def task(self) -> int:
+        return int(self._array[0])
+
+    @property
+    def held_s(self) -> float:
+        """Seconds since the present holder got the baton; 0 if nobody has it."""
+        return time.monotonic() - self._array[1] if self._array[0] else 0.0
 
 
 class ProcessEnded(Exception):

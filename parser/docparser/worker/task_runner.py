@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from docparser.errors import InternalError, ParserError
 from docparser.logs import request_id
 from docparser.settings import Settings
-from docparser.worker.baton import Baton, HolderSlot
+from docparser.worker.baton import Baton
 from docparser.worker.messages import (
     Answer,
     CancelTask,
@@ -31,9 +31,10 @@ from docparser.worker.messages import (
     RunTask,
     ServersState,
 )
+from docparser.worker.process import HolderSlot
 
 if TYPE_CHECKING:  # it loads PaddleX
-    from docparser.worker.text_children import TextChildren
+    from docparser.worker.page_work import TextChildren
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class TaskRunner:
         self._settings = settings
         self._baton = Baton(slot)
         self._work = PageWork(settings, self._baton, children)
-        apart = 4 * max(2, settings.workers)  # the service's bounds on all workers, twice (parsing/turns)
+        apart = 4 * max(2, settings.workers)  # the service's bounds on all workers, twice (parsing/fair_queue)
         self._threads = ThreadPoolExecutor(settings.pages_in_flight + 1 + apart, thread_name_prefix="page")
         self._sending = threading.Lock()
         self._lock = threading.Lock()

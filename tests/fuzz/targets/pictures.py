@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 from PIL import Image
 
-from docparser.documents.images import count_frames, read_frame
+from docparser.documents.decoder import count_frames, read_frame
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.pdf import PdfReader
 from docparser.documents.spool import spooled

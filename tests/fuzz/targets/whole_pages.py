@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from docparser.whole_page.blocks import WholePageBlock, blocks_of, formula_of, texts_of
+from docparser.whole_page.reader import WholePageBlock, blocks_of, formula_of, texts_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 

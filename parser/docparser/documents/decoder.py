@@ -1,20 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading images: every mode of every supported format becomes a BGR array on a legible ground."""
+"""What decodes documents, in processes of their own: pages are counted, read, and drawn for people who look at one
+before it is read. Every mode of every supported image becomes a BGR array on a legible ground."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import Image
 
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.page import Page, note
-from docparser.documents.spool import OpenDocument
-from docparser.errors import DocumentTooLarge, InvalidDocument
+from docparser.documents.pdf import PdfReader
+from docparser.documents.spool import Document, OpenDocument
+from docparser.errors import DocumentTooLarge, InvalidDocument, JobNotFound
 from docparser.opening import CUT_SHORT, Unreadable, pictures
+
+
+class DocumentDecoder:
+    def __init__(self, limits: DocumentLimits) -> None:
+        self._limits = limits
+        self._pdf = PdfReader()
+
+    def count_pages(self, document: OpenDocument) -> int:
+        """Raises InvalidDocument; DocumentTooLarge, also for a document with too many pages."""
+        is_pdf = document.format == "PDF"
+        count = self._pdf.count_pages(document) if is_pdf else count_frames(document, self._limits)
+        if count > self._limits.max_pages:
+            raise DocumentTooLarge(
+                f"file: the document has {count} pages or more; at most {self._limits.max_pages} are allowed "
+                "(PARSER_MAX_PAGES)"
+            )
+        return count
+
+    def read_page(self, document: OpenDocument, index: int, *, own_text: bool = False) -> Page:
+        """Page ``index`` (from 0). Raises as above."""
+        if document.format == "PDF":
+            return self._pdf.read_page(document, index, self._limits, own_text=own_text)
+        return read_frame(document, index, self._limits)
 
 
 def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:
@@ -70,3 +97,22 @@ def _check_size(image: Image.Image, index: int, limits: DocumentLimits) -> None:
         raise DocumentTooLarge(
             f"file: page {index + 1} is {width} x {height} pixels; no side may have more than {LONGEST_SIDE}"
         )
+
+
+JPEG_QUALITY = 85
+
+
+def draw(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """A job of a child process: writes a line of JSON with the document's ``pages``, then the page as JPEG.
+
+    ``args``: ``path`` and ``format`` of the document, ``number`` of the page (from 1), ``limits`` (DocumentLimits).
+    ``source`` is empty. Raises InvalidDocument, DocumentTooLarge; JobNotFound for a number beyond the last page.
+    """
+    decoder = DocumentDecoder(DocumentLimits(**args["limits"]))
+    with Document(args["path"], args["format"]).opened() as document:
+        count = decoder.count_pages(document)
+        if not 1 <= args["number"] <= count:
+            raise JobNotFound(f"page {args['number']}: the document has the pages 1 to {count}")
+        pixels = decoder.read_page(document, args["number"] - 1).pixels
+    sink.write(json.dumps({"pages": count}).encode() + b"\n")
+    Image.fromarray(pixels[:, :, ::-1]).save(sink, "JPEG", quality=JPEG_QUALITY)
