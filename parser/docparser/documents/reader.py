@@ -92,10 +92,10 @@ class DocumentReader:
                 characters = self._ask(renderer, document, index, reading, own_text)
         except RendererEnded as exc:
             renderer.kill()
-            if exc.cause == "SIGXCPU":
+            if str(exc) == "SIGXCPU":
                 raise self._too_slow(what) from None
             raise InvalidDocument(
-                f"file: {what} ended the process that read it ({exc.cause}); the document is damaged, or it needs more "
+                f"file: {what} ended the process that read it ({exc}); the document is damaged, or it needs more "
                 f"than {self._limits.render_memory_mib} MiB of memory (PARSER_RENDER_MEMORY_MIB)"
             ) from None
         except BaseException:

@@ -31,11 +31,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class RendererEnded(Exception):
-    """The process ended before its answer was complete; ``cause`` says how."""
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(cause)
-        self.cause = cause
+    """The process ended before its answer was complete; the message says how."""
 
 
 class Renderer:

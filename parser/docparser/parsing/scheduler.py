@@ -13,7 +13,7 @@ import collections
 import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from docparser import traces
@@ -51,38 +51,6 @@ CHECK_S = 0.5
 CANCEL_GRACE_S = 20.0  # a worker that has not ended a cancelled task by then is stuck
 
 
-class TimeLimits:
-    """What takes too long is ended: pages, steps, and workers that are stuck."""
-
-    def __init__(self, settings: Settings, pool: WorkerPool, cancel: Callable[[QueuedTask], None]) -> None:
-        self._settings, self._pool, self._cancel = settings, pool, cancel
-
-    def check(self, assigned: Mapping[int, QueuedTask]) -> None:
-        """``assigned``: the tasks that workers have, by number."""
-        now, limit_s = time.monotonic(), self._settings.page_timeout_s
-        for item in list(assigned.values()):
-            if item.cancelled_at is None and now - item.assigned_at > limit_s:
-                item.resolve(PageTimeout(f"The page was given up after {limit_s:.0f} s (PARSER_PAGE_TIMEOUT_S)."))
-                self._cancel(item)
-        for worker in self._pool.workers:
-            self._check_worker(worker, assigned, now)
-
-    def _check_worker(self, worker: PooledWorker, assigned: Mapping[int, QueuedTask], now: float) -> None:
-        if worker.process is None:
-            return
-        slot, limit_s = worker.process.slot, self._settings.step_timeout_s
-        computing = assigned.get(slot.task)
-        cancelled = [item.cancelled_at for item in assigned.values() if item.worker is worker]
-        if computing is not None and slot.held_s > limit_s:
-            words = f"file: one step of the page took more than {limit_s:.0f} s (PARSER_STEP_TIMEOUT_S)"
-            computing.resolve(StepTooSlow(words))
-            log.error("worker-%d: stuck in a step of task %d; it is replaced", worker.number, computing.number)
-            worker.kill()
-        elif any(since is not None and now - since > CANCEL_GRACE_S for since in cancelled) and not slot.task:
-            log.error("worker-%d: does not end a cancelled task; it is replaced", worker.number)
-            worker.kill()
-
-
 class PageScheduler:
     """The pool's listener. Call all methods in the service's event loop."""
 
@@ -93,7 +61,6 @@ class PageScheduler:
         self._queue = FairQueue(settings.workers, settings.places, settings.bulk_share)
         self._assigned: dict[int, QueuedTask] = {}
         self._requesting: dict[PooledWorker, None] = {}
-        self._limits = TimeLimits(settings, pool, self._cancel)
         self._checker: asyncio.Task | None = None
         self.page_retries = 0
 
@@ -268,5 +235,26 @@ class PageScheduler:
                 log.exception("checking the workers' time limits failed")
 
     def check(self) -> None:
-        """End what takes too long."""
-        self._limits.check(self._assigned)
+        """End what takes too long: pages, steps, and workers that are stuck."""
+        now, limit_s = time.monotonic(), self._settings.page_timeout_s
+        for item in list(self._assigned.values()):
+            if item.cancelled_at is None and now - item.assigned_at > limit_s:
+                item.resolve(PageTimeout(f"The page was given up after {limit_s:.0f} s (PARSER_PAGE_TIMEOUT_S)."))
+                self._cancel(item)
+        for worker in self._pool.workers:
+            self._check_worker(worker, now)
+
+    def _check_worker(self, worker: PooledWorker, now: float) -> None:
+        if worker.process is None:
+            return
+        slot, limit_s = worker.process.slot, self._settings.step_timeout_s
+        computing = self._assigned.get(slot.task)
+        cancelled = [item.cancelled_at for item in self._assigned.values() if item.worker is worker]
+        if computing is not None and slot.held_s > limit_s:
+            words = f"file: one step of the page took more than {limit_s:.0f} s (PARSER_STEP_TIMEOUT_S)"
+            computing.resolve(StepTooSlow(words))
+            log.error("worker-%d: stuck in a step of task %d; it is replaced", worker.number, computing.number)
+            worker.kill()
+        elif any(since is not None and now - since > CANCEL_GRACE_S for since in cancelled) and not slot.task:
+            log.error("worker-%d: does not end a cancelled task; it is replaced", worker.number)
+            worker.kill()
