@@ -24,6 +24,8 @@ from yarl import URL
 
 Allowed = Callable[[str], bool]
 PORTS = {"http": 80, "https": 443}
+THREADS = 32  # names that are looked up at once
+RESOLVE_S = 5.0  # for a look at a name ahead of its first request
 
 
 def is_public(address: str) -> bool:
@@ -99,10 +101,6 @@ def _matches(name: str, wanted: int, host: str, port: int) -> bool:
     if port != wanted:
         return False
     return host.endswith(name[1:]) and host != name[2:] if name.startswith("*.") else host == name
-
-
-THREADS = 32  # names that are looked up at once
-RESOLVE_S = 5.0  # for a look at a name ahead of its first request
 
 
 class NotPublic(AddressRefused):

@@ -102,7 +102,6 @@ ALLOWED: dict[str, set[str]] = {
         "http.jobs",
         "jobs",
         "jobs.storage",
-        "logs",
         "models",
         "settings",
     },

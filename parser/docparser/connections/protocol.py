@@ -23,6 +23,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from docparser.connections.registry import ConnectionRegistry
 from docparser.settings import Settings
 
+RETRY_S = 10
+LINGER_S = 30.0  # how long a refused client may go on sending
+SILENCE_S = 2.0  # after so long without a byte it has seen the answer, or never will
+
 
 class CountedTransport:
     """Around asyncio's transport. ``keeps_open`` is asked by ``close``: if it says so, the connection stays for now."""
@@ -82,9 +86,6 @@ class CountedTransport:
         return getattr(self._transport, name)
 
 
-RETRY_S = 10
-
-
 def error_answer(status: int, words: str) -> bytes:
     """A whole HTTP answer to what never became a request; the connection closes after it.
 
@@ -124,10 +125,6 @@ class Pace:
         slow = moved - self._moved < self._least
         self.restart(now, moved)
         return slow
-
-
-LINGER_S = 30.0  # how long a refused client may go on sending
-SILENCE_S = 2.0  # after so long without a byte it has seen the answer, or never will
 
 
 def bounded_protocol(settings: Settings) -> type[BoundedProtocol]:

@@ -38,6 +38,25 @@ PREDICT_KEYWORDS = {
     "markdownIgnoreLabels": "markdown_ignore_labels",
     "vlmExtraArgs": "vlm_extra_args",
 }
+# What clients set for every document, whether it has such blocks or not (paddleocr-mcp and WeKnora the seals).
+SWITCHES = {"useChartRecognition": "chart", "useSealRecognition": "seal"}
+DOCUMENT = "document"  # a whole page as Markdown, which models with a layout model do not know as a task
+# What takes a model that is not there. Clients do not set these for every document.
+PREPROCESSING = ("useDocOrientationClassify", "useDocUnwarping")
+# What says how blocks are found, cut out and asked for.
+OF_LAYOUT = (
+    "useChartRecognition",
+    "useSealRecognition",
+    "useOcrForImageBlock",
+    "layoutThreshold",
+    "layoutNms",
+    "layoutUnclipRatio",
+    "layoutMergeBboxesMode",
+    "mergeLayoutBlocks",
+    "vlmExtraArgs",
+    "textLayer",
+    "places",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,27 +115,6 @@ def restructure_options(options: ParseOptions | RestructureRequest) -> Restructu
         relevel_titles=options.relevelTitles,
         concatenate_pages=options.concatenatePages if isinstance(options, RestructureRequest) else False,
     )
-
-
-# What clients set for every document, whether it has such blocks or not (paddleocr-mcp and WeKnora the seals).
-SWITCHES = {"useChartRecognition": "chart", "useSealRecognition": "seal"}
-DOCUMENT = "document"  # a whole page as Markdown, which models with a layout model do not know as a task
-# What takes a model that is not there. Clients do not set these for every document.
-PREPROCESSING = ("useDocOrientationClassify", "useDocUnwarping")
-# What says how blocks are found, cut out and asked for.
-OF_LAYOUT = (
-    "useChartRecognition",
-    "useSealRecognition",
-    "useOcrForImageBlock",
-    "layoutThreshold",
-    "layoutNms",
-    "layoutUnclipRatio",
-    "layoutMergeBboxesMode",
-    "mergeLayoutBlocks",
-    "vlmExtraArgs",
-    "textLayer",
-    "places",
-)
 
 
 class Tasks:

@@ -24,6 +24,12 @@ ESCAPED_SURROGATE = re.compile(r"\\u[dD][89abAB-Fc-f]")
 # A string, also one that does not end: so each character is looked at once.
 STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 SIGNS = ",[{"  # each value but the outermost follows one of them, or is a member whose key does
+LONG = 1 << 16  # bytes; a shorter string is left where it is
+MOST_SIGNS = 100_000  # brackets and strings that are looked at; JSON of a document in base64 has a hundred
+MOST_BACKSLASHES = 64  # in a row
+STRUCTURE = re.compile(rb'["\[\]{}]')
+COLON = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
+CHUNK = 1 << 20
 
 
 class BeyondBounds(ValueError):
@@ -118,14 +124,6 @@ def _check_texts(value: Any) -> None:
             rest += item.values()
         elif isinstance(item, list):
             rest += item
-
-
-LONG = 1 << 16  # bytes; a shorter string is left where it is
-MOST_SIGNS = 100_000  # brackets and strings that are looked at; JSON of a document in base64 has a hundred
-MOST_BACKSLASHES = 64  # in a row
-STRUCTURE = re.compile(rb'["\[\]{}]')
-COLON = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
-CHUNK = 1 << 20
 
 
 class Buffer(Protocol):

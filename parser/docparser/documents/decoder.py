@@ -20,6 +20,8 @@ from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument, JobNotFound
 from docparser.opening import CUT_SHORT, Unreadable, pictures
 
+JPEG_QUALITY = 85
+
 
 class DocumentDecoder:
     def __init__(self, limits: DocumentLimits) -> None:
@@ -97,9 +99,6 @@ def _check_size(image: Image.Image, index: int, limits: DocumentLimits) -> None:
         raise DocumentTooLarge(
             f"file: page {index + 1} is {width} x {height} pixels; no side may have more than {LONGEST_SIDE}"
         )
-
-
-JPEG_QUALITY = 85
 
 
 def draw(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:

@@ -29,6 +29,9 @@ from file_types import HEAD_BYTES, SUPPORTED, format_of, other_format
 FILE_TYPES = {0: "PDF", 1: "image"}
 Field = str | BinaryIO  # the text of a request's ``file``; or what was decoded of it already, because it was long
 Charge = Callable[[int], None]  # counts so many bytes for the client, where they are more than before
+REDIRECTS = (301, 302, 303, 307, 308)
+MAX_REDIRECTS = 5
+Write = Callable[[bytes], Awaitable[object]]
 
 
 def is_url(file: str) -> bool:
@@ -165,11 +168,6 @@ class DocumentIntake:
 
     async def close(self) -> None:
         await self._urls.close()
-
-
-REDIRECTS = (301, 302, 303, 307, 308)
-MAX_REDIRECTS = 5
-Write = Callable[[bytes], Awaitable[object]]
 
 
 class UrlSource:

@@ -65,6 +65,7 @@ EscapeMarkdown = Annotated[
         "and zip). PaddleOCR's own Markdown escapes nothing.",
     ),
 ]
+TOO_LARGE = "document: its pages cannot be answered in one piece"
 
 
 def in_formats(words: str, json: type) -> dict[str, Any]:
@@ -184,9 +185,6 @@ async def from_child(
     return StreamingResponse(
         send(), media_type=media_type, headers={"Content-Length": str(length), **SAFE, **(headers or {})}
     )
-
-
-TOO_LARGE = "document: its pages cannot be answered in one piece"
 
 
 async def read_as(

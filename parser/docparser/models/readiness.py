@@ -28,6 +28,7 @@ from isolation import lacking
 TIMEOUT_S = 900.0  # a few lines of text, but the server may be busy, and gigabytes of weights are hashed
 RETRY_S = 60.0  # an operator may have recorded values, or mended the device, meanwhile
 log = logging.getLogger(__name__)
+ASK_AGAIN_S = 1.0  # between two questions to a VLM that has not said yet which weights it has
 
 
 class SelfTest:
@@ -105,9 +106,6 @@ class SelfTest:
         lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
         said = [line for line in lines if line.startswith(("FAIL", "error:"))]
         return (said or lines[-1:] or [f"exit status {process.returncode}"])[0]
-
-
-ASK_AGAIN_S = 1.0  # between two questions to a VLM that has not said yet which weights it has
 
 
 class Readiness:

@@ -22,6 +22,9 @@ LATIN, CYRILLIC_OR_GREEK = re.compile(r"[A-Za-z\u00c0-\u024f]"), re.compile(r"[\
 # Letters of Cyrillic and Greek that are drawn as Latin ones are.
 DISGUISED = re.compile(r"[асеорхуіјѕһԁАВСЕНІЈКМОРЅТХУΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρ]+")
 UNITS = re.compile(r"[μΩ]")  # beside Latin letters: micrometres, kiloohms
+BLANK = 0.35  # of a line's height: a wide blank between two words
+MARKER = re.compile(r"[-\u2022\u2023\u2013\u25aa\u25cf\u25e6*\u00b7]|\(?(?:\d{1,3}|[A-Za-z])[.)]")  # of an item
+WITHOUT_BLANKS = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,11 +162,6 @@ def _mixed(words: list[str]) -> bool:
         or (len(word) > 1 and latin > len(words) / 2 and DISGUISED.fullmatch(word))
         for word in foreign
     )
-
-
-BLANK = 0.35  # of a line's height: a wide blank between two words
-MARKER = re.compile(r"[-\u2022\u2023\u2013\u25aa\u25cf\u25e6*\u00b7]|\(?(?:\d{1,3}|[A-Za-z])[.)]")  # of an item
-WITHOUT_BLANKS = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
 
 def paragraphs(said: BlockText) -> str:

@@ -34,6 +34,9 @@ DIGITS = 4
 LEAST_RUN = 2  # letters; a single equal one between others that differ is equal by chance
 
 Op = tuple[str, int, int, int, int]  # equal, replace, delete or insert; letters of the VLM's text, and of the page's
+MARKS = re.compile(f"{TABLE_MARKS.pattern}|{TEXT_MARKS.pattern}")
+AT_MARK = re.compile(f" *({TABLE_MARKS.pattern}) *")
+LEAST = 0.5  # agreement: below it the two are not the same text, in this order
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,11 +190,6 @@ def _aligned(some: Sequence[object], others: Sequence[object], least: int = 1) -
             found.append(("equal", low, high, first, last))
         begin, other = high, last
     return found
-
-
-MARKS = re.compile(f"{TABLE_MARKS.pattern}|{TEXT_MARKS.pattern}")
-AT_MARK = re.compile(f" *({TABLE_MARKS.pattern}) *")
-LEAST = 0.5  # agreement: below it the two are not the same text, in this order
 
 
 def repaired(both: Alignment, *, whole: bool) -> str | None:

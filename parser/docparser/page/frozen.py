@@ -21,6 +21,9 @@ from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleO
 from docparser.page.provenance import Provenance
 
 BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")
+NAME = "frozen.json"
+PICTURE = "frozen-{:04d}.png"
+NUMBERS = "biuf"  # kinds of dtypes (numpy.dtype.kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,10 +158,6 @@ def put_images_back(result: Any, images: dict[str, str]) -> None:
 
 
 # ---- as files
-
-NAME = "frozen.json"
-PICTURE = "frozen-{:04d}.png"
-NUMBERS = "biuf"  # kinds of dtypes (numpy.dtype.kind)
 
 
 def stored(frozen: dict[str, Any]) -> dict[str, bytes]:

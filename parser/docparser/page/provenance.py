@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 DIGITS = 4
+VLM, PAGE = "vlm", "page"  # whose letters a text has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +52,6 @@ class Certainty:
         """Of a text that was joined from two."""
         known = [one.confidence for one in (self, other) if one.confidence is not None]
         return Certainty(min(known, default=None), self.doubtful or other.doubtful)
-
-
-VLM, PAGE = "vlm", "page"  # whose letters a text has
 
 
 @dataclasses.dataclass(frozen=True)

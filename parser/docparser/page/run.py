@@ -43,6 +43,7 @@ Replies = Mapping[int, Reply]  # by the numbers of the blocks
 OwnTable = Callable[["Question", tuple[int, int], "BlockText", Callable[..., list["BlockText"]]], str | None]
 # The boxes of a page so many pixels high, with labels that the layout model should have given.
 Label = Callable[[list[dict[str, Any]], int], list[dict[str, Any]]]
+Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
 
 
 class PageCancelled(Exception):
@@ -156,9 +157,6 @@ class PageRun:
             if self.listener is not None and not self.cancelled:
                 self.listener.answered(those_so_far())
         return None
-
-
-Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
 
 
 @dataclasses.dataclass(frozen=True)

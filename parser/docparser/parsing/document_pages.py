@@ -43,6 +43,20 @@ GIVE_UP_AFTER = 3  # pages of one document; then none of its other pages is begu
 OPENING = "opening"
 Part = int | str  # a page, from 0; or OPENING; or what `with_options` returns
 Given = dict[Part, str]  # the error's message
+# These concern one page; the other pages of its document are parsed all the same.
+PAGE_ERRORS = (
+    InvalidDocument,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    BoundExceeded,
+    UnreadableText,
+    PageTimeout,
+    WorkerLost,
+    InternalError,
+)
+# Gets the page's index, from 0; where the part begins in the page's Markdown, in characters; its text.
+Early = Callable[[int, int, str], None]
+Knows = Callable[[], Awaitable[bool]]
 
 
 def with_options(index: int, options: PageOptions) -> Part:
@@ -110,23 +124,6 @@ def _digest(path: str, stamp: tuple[int, ...]) -> bytes:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError:
         return b""
-
-
-# These concern one page; the other pages of its document are parsed all the same.
-PAGE_ERRORS = (
-    InvalidDocument,
-    DocumentTooLarge,
-    DocumentTooSlow,
-    BoundExceeded,
-    UnreadableText,
-    PageTimeout,
-    WorkerLost,
-    InternalError,
-)
-# Gets the page's index, from 0; where the part begins in the page's Markdown, in characters; its text.
-Early = Callable[[int, int, str], None]
-
-Knows = Callable[[], Awaitable[bool]]
 
 
 class DocumentPages:

@@ -24,6 +24,21 @@ GROUPS = {
 }
 KNOWN = {character: units for group, units in GROUPS.items() for character in group}
 NOTHING, CAPITAL, OTHER, BROAD = 50, 680, 530, 1000
+# Of scripts without blanks, each character is one; a line may end beside it.
+IDEOGRAPH = re.compile("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
+                       "\U00020000-\U0003ffff]")  # fmt: skip
+SPACED = re.compile("[\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff]")  # Hangul, which has blanks between its words
+FORMULA = re.compile(
+    r"\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|\$\$.{1,2000}?\$\$|(?<![\\\w$])\$(?=[^$\n]{0,400}[\\^_{}=])[^$\n]{1,400}\$",
+    re.DOTALL,
+)
+PIECES = re.compile(r"\S+")
+BEARINGS = 0.1  # ems: the white at both ends of a word's advance
+LEAST, SIGN = 0.1, 0.3  # ems of ink; of a sign that is as broad as an ideograph
+UNSURE, UNSURE_EACH = 0.2, 0.07  # ems: how far a width may be off, of a word, and more for each of its letters
+LONGEST = 300  # characters; more are several atoms
+COMMAND = re.compile(r"\\[A-Za-z]+")
+MARKUP = re.compile(r"[\\{}$^_&\s]")
 
 
 def width(character: str) -> int:
@@ -40,23 +55,6 @@ def width(character: str) -> int:
 def text_width(text: str) -> float:
     """In ems."""
     return sum(map(width, text)) / UNITS
-
-
-# Of scripts without blanks, each character is one; a line may end beside it.
-IDEOGRAPH = re.compile("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
-                       "\U00020000-\U0003ffff]")  # fmt: skip
-SPACED = re.compile("[\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff]")  # Hangul, which has blanks between its words
-FORMULA = re.compile(
-    r"\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|\$\$.{1,2000}?\$\$|(?<![\\\w$])\$(?=[^$\n]{0,400}[\\^_{}=])[^$\n]{1,400}\$",
-    re.DOTALL,
-)
-PIECES = re.compile(r"\S+")
-BEARINGS = 0.1  # ems: the white at both ends of a word's advance
-LEAST, SIGN = 0.1, 0.3  # ems of ink; of a sign that is as broad as an ideograph
-UNSURE, UNSURE_EACH = 0.2, 0.07  # ems: how far a width may be off, of a word, and more for each of its letters
-LONGEST = 300  # characters; more are several atoms
-COMMAND = re.compile(r"\\[A-Za-z]+")
-MARKUP = re.compile(r"[\\{}$^_&\s]")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,9 @@ INK = 0.004  # a row with less of it is empty
 THIN, TALL = 0.35, 1.7  # of the usual height: below it are dots and rules, above it lines that touch
 SPECK = 1  # px of the picture; a run that is no larger is dirt
 MOST_RUNS = 1000  # of a line; more is a pattern
+BLANK, SLOPE, STEEPEST = 0.19, 0.05, 6.0  # ems: white that may be both; how fast another is unlikely; and at most
+TOUCHING = 1.3  # ems of ink: more is several ideographs
+HYPHEN_HEIGHT, HYPHEN_WIDTH = 0.25, 0.15  # of a line's height
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,11 +129,6 @@ def _bodies(inked: list[bool]) -> list[tuple[int, int]]:
             for part in range(parts)
         ]
     return lines
-
-
-BLANK, SLOPE, STEEPEST = 0.19, 0.05, 6.0  # ems: white that may be both; how fast another is unlikely; and at most
-TOUCHING = 1.3  # ems of ink: more is several ideographs
-HYPHEN_HEIGHT, HYPHEN_WIDTH = 0.25, 0.15  # of a line's height
 
 
 @dataclasses.dataclass(frozen=True)

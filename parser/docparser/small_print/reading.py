@@ -26,6 +26,12 @@ from docparser.vlm.repetition import BAND, TEXT
 
 Request = dict[str, Any]
 Join = Callable[[list[str]], str]  # of the texts of a block's parts
+ABOVE = ("image", "chart")
+NEAR = 0.04  # of the page's height: between a figure and its caption
+TALLEST = 0.045  # of the page's height: a caption has two lines at most
+BESIDE = 0.5  # of the narrower one's width, that both share
+Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the page
+Said = Callable[[Sequence[Box]], list[BlockText]]
 
 
 def read_small_print(question: Question, sampling: Sampling, calls: BlockCalls) -> Coroutine[Any, Any, Reply]:
@@ -67,12 +73,6 @@ def one(replies: list[Reply], join: Join = bands.joined) -> Reply:
     )
 
 
-ABOVE = ("image", "chart")
-NEAR = 0.04  # of the page's height: between a figure and its caption
-TALLEST = 0.045  # of the page's height: a caption has two lines at most
-BESIDE = 0.5  # of the narrower one's width, that both share
-
-
 def with_captions(boxes: list[dict[str, Any]], height: int) -> list[dict[str, Any]]:
     """The boxes of a page ``height`` pixels high. A low text that stands right below a figure is its title."""
     figures = [box["coordinate"] for box in boxes if box["label"] in ABOVE]
@@ -92,10 +92,6 @@ def _is_caption(text: Sequence[float], figure: Sequence[float], height: int) -> 
         and -NEAR / 2 * height <= text[1] - figure[3] <= NEAR * height
         and shared >= BESIDE * narrower
     )
-
-
-Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the page
-Said = Callable[[Sequence[Box]], list[BlockText]]
 
 
 def own_table(question: Question, corner: tuple[int, int], whole: BlockText, said: Said) -> str | None:

@@ -17,6 +17,8 @@ from docparser.errors import VlmUnavailable
 FORGET_S = 10.0  # failures that lie further apart than this and the patience belong to two absences
 FIRST_REST_S = 1.0  # of a server that failed
 LONGEST_REST_S = 30.0
+DECREASE_WAIT, DECREASE_REFUSED = 0.85, 0.5
+PAUSE_S = 1.0  # between two decreases, because calls of one moment fail for one reason
 
 
 class Reachability:
@@ -119,10 +121,6 @@ class Endpoints:
 
     def __str__(self) -> str:
         return ", ".join(endpoint.url for endpoint in self.all)
-
-
-DECREASE_WAIT, DECREASE_REFUSED = 0.85, 0.5
-PAUSE_S = 1.0  # between two decreases, because calls of one moment fail for one reason
 
 
 class CallLimit:

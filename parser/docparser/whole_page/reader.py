@@ -40,6 +40,11 @@ OUTER = re.compile(r"```(?:markdown|md|html|latex)[ \t]*\n(.*?)\n?```", re.DOTAL
 SIGNS = ("$", "\\[", "\\(", "\\begin")
 NUMBER = r"[ ]{0,3}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)[ ]{0,3}"
 PLACE = re.compile(rf"\({NUMBER},{NUMBER}\)[ ]{{0,3}},[ ]{{0,3}}\({NUMBER},{NUMBER}\)")
+QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
+# Keywords of the pipeline -> fields of a chat completion. What nobody asks for is as models.yaml has it at the server.
+FIELDS = {"temperature": "temperature", "top_p": "top_p", "repetition_penalty": "repetition_penalty"}
+LIMITS = ("min_pixels", "max_pixels")
+COLOR = (0, 96, 255)  # of the boxes, blue first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,13 +151,6 @@ def _box_of(corners: list[float], ends: int, size: tuple[int, int]) -> Box | Non
 
 def _pixel(corner: float, ends: int, pixels: int) -> int:
     return round(min(max(corner / ends, 0.0), 1.0) * pixels)
-
-
-QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
-# Keywords of the pipeline -> fields of a chat completion. What nobody asks for is as models.yaml has it at the server.
-FIELDS = {"temperature": "temperature", "top_p": "top_p", "repetition_penalty": "repetition_penalty"}
-LIMITS = ("min_pixels", "max_pixels")
-COLOR = (0, 96, 255)  # of the boxes, blue first
 
 
 class WholePageReader:

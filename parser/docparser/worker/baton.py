@@ -22,6 +22,7 @@ from docparser.worker.messages import ReadingEnded, ReadingIsSlow, RunTask
 from docparser.worker.process import HolderSlot
 
 FINISHING, STARTING = 0, 1
+T = TypeVar("T")
 
 
 class Baton:
@@ -67,9 +68,6 @@ class Baton:
         """Nobody holds it and nobody waits for it."""
         with self._condition:
             return not self._held and not self._queue
-
-
-T = TypeVar("T")
 
 
 class Hold:

@@ -33,6 +33,13 @@ from docparser.errors import InternalError, ParserError, RequestTimeout
 from docparser.parsing.document_pages import Early
 from docparser.parsing.result import EMPTY_ENTRY, PageOutcome, ParseResult
 
+HEARTBEAT_S = 10.0
+Arrived = Callable[[PageOutcome], None]
+Part = tuple[int, str]  # where it begins in its page's Markdown, in characters, and its text
+Work = Callable[[Arrived, Early], Coroutine[Any, Any, ParseResult]]
+STILL_READING = b": still reading\n\n"  # a comment: proxies keep the connection, and a client that left is noticed
+DONE = b"data: [DONE]\n\n"
+
 
 class PageText:
     """Its parts, joined, are the text of the whole page, as ``convert.formats`` writes it: without what is white at
@@ -64,14 +71,6 @@ class PageText:
         rest = whole[len(self.given) :]
         self.given = whole
         return rest
-
-
-HEARTBEAT_S = 10.0
-Arrived = Callable[[PageOutcome], None]
-
-
-Part = tuple[int, str]  # where it begins in its page's Markdown, in characters, and its text
-Work = Callable[[Arrived, Early], Coroutine[Any, Any, ParseResult]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,10 +175,6 @@ class ChatReading:
 def _markdown(entry: bytes) -> str:
     """As ``convert.formats`` writes it."""
     return writable(json.loads(entry)["markdown"]["text"]).strip()
-
-
-STILL_READING = b": still reading\n\n"  # a comment: proxies keep the connection, and a client that left is noticed
-DONE = b"data: [DONE]\n\n"
 
 
 def event(content: Mapping[str, Any]) -> bytes:
