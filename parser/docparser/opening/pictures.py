@@ -21,9 +21,17 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from docparser.opening import File, Unreadable
 
-# Tags of TIFF 6.0.
-BITS, PHOTOMETRIC, COLOUR_MAP, SAMPLE_FORMAT = 258, 262, 320, 339
+# Those who open a picture hold their own limit, with a message that names the setting.
+Image.MAX_IMAGE_PIXELS = None
+
+# Tags of TIFF 6.0, and values of theirs.
+NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, ORIENTATION, X_RESOLUTION, Y_RESOLUTION = 254, 255, 258, 262, 274, 282, 283
+COLOUR_MAP, SAMPLE_FORMAT = 320, 339
 WHITE_IS_ZERO, UNSIGNED = 0, 1
+REDUCED, MASK = 1, 4  # bits of NewSubfileType
+OLD_REDUCED = 2  # a SubfileType
+TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
+ON_ITS_SIDE = (5, 6, 7, 8)  # orientations
 
 STRIP_PIXELS = 4 << 20
 LIGHT = 160  # of 255; text that is lighter stands on a dark ground
@@ -31,12 +39,6 @@ GREY = 24  # of 255; colours whose parts differ by less are none
 SEEN = 32  # of 255; what is more transparent is a shadow
 # Pillow and its decoders raise these for damaged files; most of them are not documented.
 DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError)
-# Tags of TIFF 6.0.
-NEW_SUBFILE, SUBFILE, PHOTOMETRIC, ORIENTATION, X_RESOLUTION, Y_RESOLUTION = 254, 255, 262, 274, 282, 283
-REDUCED, MASK = 1, 4  # bits of NewSubfileType
-OLD_REDUCED = 2  # a SubfileType
-TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
-ON_ITS_SIDE = (5, 6, 7, 8)  # orientations
 UNKNOWN_KIND = "is of a kind that is not read here; save it as {} in 8-bit grey or RGB, or as PNG"
 NOT_SQUARE = 1.1  # resolutions that differ by less make no letter unlike itself; 204 x 196 dpi is a usual fax
 MOST_STRETCHED = 5.0  # beyond, the numbers are no resolutions
@@ -133,10 +135,6 @@ def _ground(image: Image.Image) -> tuple[str, bool]:
             most = max(most, *(value for value, count in enumerate(counts) if count))
     dark = 0 < 2 * drawn <= image.width * image.height and light > LIGHT * drawn
     return ("black" if dark else "white"), most >= GREY
-
-
-# Those who open a picture hold their own limit, with a message that names the setting.
-Image.MAX_IMAGE_PIXELS = None
 
 
 class _File(io.BufferedReader):
