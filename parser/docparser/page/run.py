@@ -74,12 +74,11 @@ class PageRun:
         self,
         request_id: str,
         without_cpu: Callable[[], AbstractContextManager[None]],
-        read_block: ReadBlock = read_block,
-        listener: PageListener | None = None,
     ) -> None:
         """``request_id`` goes to the VLM with each call."""
         self.request_id, self.without_cpu = request_id, without_cpu
-        self.read_block, self.listener = read_block, listener
+        self.read_block: ReadBlock = read_block
+        self.listener: PageListener | None = None
         self.label: Label = lambda boxes, height: boxes
         self.own_text: OwnText | None = None
         self.text_layer = "off"

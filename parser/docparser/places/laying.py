@@ -69,8 +69,8 @@ class TooMuch(Exception):
 class Effort:
     """What may be spent on the texts of one page: texts that fit their ink nowhere would take minutes."""
 
-    def __init__(self, steps: int = MOST_STEPS) -> None:
-        self._left = steps
+    def __init__(self) -> None:
+        self._left = MOST_STEPS
 
     def spend(self, steps: int) -> None:
         """Raises TooMuch."""

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 MAX_JOBS = 500  # of one child; then a new one takes its place, whatever the libraries have kept
 MAX_GROWTH = 64 << 20  # bytes: a child that has needed more ends, for it keeps them
 QUICK_S = 1.0  # a job that takes longer gives its place among the quick ones away, and lowers its priority
+IDLE = 1  # children that wait for work
 TRIES = 2  # a child that ends by itself may have been damaged by an earlier job
 
 
@@ -63,9 +64,8 @@ class ChildPool:
     ``start`` makes the zygote; where it cannot be made again, it raises.
     """
 
-    def __init__(self, start: Callable[[], Zygote], *, quick: int, most: int, idle: int = 1) -> None:
+    def __init__(self, start: Callable[[], Zygote], *, quick: int, most: int) -> None:
         self._start = start
-        self._idle = idle
         self._quick = threading.Semaphore(quick)
         self._places = threading.Semaphore(max(quick, most))
         self._lock = threading.Lock()
@@ -75,9 +75,8 @@ class ChildPool:
         self.counts: collections.Counter[str] = collections.Counter()
 
     def prepare(self) -> None:
-        """Make the children that wait for work, so that the first jobs need not wait for them."""
-        for child in [self._take() for _ in range(self._idle)]:
-            self._put_back(child)
+        """Make the child that waits for work, so that the first job need not wait for it."""
+        self._put_back(self._take())
 
     def close(self) -> None:
         """End all children; their jobs end with Cancelled or InternalError."""
@@ -192,7 +191,7 @@ class ChildPool:
     def _put_back(self, child: Child, grown: int = 0) -> None:
         """Keep the child for the next job, unless it has grown old or big, or enough are waiting."""
         with self._lock:
-            if not self._closed and child.jobs < MAX_JOBS and grown < MAX_GROWTH and len(self._waiting) < self._idle:
+            if not self._closed and child.jobs < MAX_JOBS and grown < MAX_GROWTH and len(self._waiting) < IDLE:
                 return self._waiting.append(child)
         self._end(child)
 

@@ -50,14 +50,14 @@ def _opened(files: JobFolders) -> SqliteDatabase:
     return SqliteDatabase(files.data.database)
 
 
-def make_if_missing(files: JobFolders) -> bool:
+def make_if_missing(files: JobFolders) -> None:
     """Build the database from the folders if there is none. It appears as a whole, and only one process makes it."""
     path = files.data.database
     if path.exists():
-        return False
+        return
     with _lock(files.root / "repair.lock", fcntl.LOCK_EX):
         if path.exists():  # another process was here first
-            return False
+            return
         files.data.check()
         new = path.with_name(f".{path.name}-new")
         _remove(new)  # of a process that ended here
@@ -76,7 +76,6 @@ def make_if_missing(files: JobFolders) -> bool:
             _remove(new)
     if mended:
         log.error("there was no job database; %d jobs were rebuilt from their folders", mended.jobs)
-    return True
 
 
 def _remove(path: Path) -> None:
