@@ -97,7 +97,7 @@ class TestReport:
 def test_a_stored_page_of_a_job_says_its_notes(kept, said):
     files: Any = SimpleNamespace(page=lambda *place: {"entry": {}, "models": {}, **kept})
     job: Any = SimpleNamespace(id="j", state=JobState.DONE)
-    step = Step("j", 7, StepState.DONE, 1, None, None, 100, 200, folder="f", sha256="", changed=1)
+    step = Step(7, StepState.DONE, 1, None, None, 100, 200, folder="f", sha256="", changed=1)
     damage: Any = None
     models: Any = {}
     report = Results(files, damage).page(job, step, str, models)["docparser"]

@@ -68,10 +68,6 @@ class OwnTextStep:
         self._outside: list[BlockText] = []
         self._places: dict[int, int | None] = {}
 
-    @property
-    def used(self) -> bool:
-        return self._own is not None
-
     def layout(self) -> list[dict[str, Any]]:
         """The boxes, of which those of words hold their lines to the end: a layout model may cut a word, or leave the
         mark of an item out."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import logging
 import os
@@ -72,7 +71,6 @@ class ChildPool:
         self._zygote: Zygote | None = None
         self._waiting: list[Child] = []
         self._closed = False
-        self.counts: collections.Counter[str] = collections.Counter()
 
     def prepare(self) -> None:
         """Make the child that waits for work, so that the first job need not wait for it."""
@@ -120,7 +118,6 @@ class ChildPool:
                             answer = child.run(job, args, files, bounds, QUICK_S, on_slow, reach or Reach())
                     except ChildSlow:
                         self._end(child)
-                        self.counts["wall"] += 1
                         raise BoundExceeded(f"{what}: {bounds.exceeded('wall')}") from None
                     except ChildEnded:
                         used = child.jobs > 1
@@ -128,9 +125,7 @@ class ChildPool:
                         if call.cancelled:
                             raise Cancelled from None
                         if ended_by == signal.SIGXCPU:
-                            self.counts["cpu"] += 1
                             raise BoundExceeded(f"{what}: {bounds.exceeded('cpu')}") from None
-                        self.counts["crashed"] += 1
                         if left and used:
                             os.lseek(files[0], 0, os.SEEK_SET)
                             os.ftruncate(files[1], 0)
@@ -153,16 +148,13 @@ class ChildPool:
         else:
             self._put_back(child, answer["grown"])
         if bound := answer.get("bound"):
-            self.counts[bound] += 1
             raise BoundExceeded(f"{what}: {bounds.exceeded(bound)}")
         if name := answer.get("error"):
             kind = getattr(errors, name, InternalError)
             raise (kind if issubclass(kind, ParserError) else InternalError)(answer["message"])
         if failure := answer.get("failed"):
-            self.counts["failed"] += 1
             log.error("%s: %s", what, failure)
             raise UnreadableText(f"{what}: its text cannot be read ({failure.partition(':')[0]})")
-        self.counts["ok"] += 1
 
     def _take(self, unused: bool = False) -> Child:
         with self._lock:
@@ -185,7 +177,6 @@ class ChildPool:
                     self._zygote = None
                     zygote.close()
             return self._take(unused)
-        self.counts["started"] += 1
         return child
 
     def _put_back(self, child: Child, grown: int = 0) -> None:

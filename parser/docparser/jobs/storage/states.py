@@ -69,7 +69,6 @@ class Job:
 class Step:
     """One row of ``steps``. ``folder`` is where a finished page lies, relative to its job's folder."""
 
-    job_id: str
     number: int
     state: StepState
     attempts: int
