@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from docparser.contract.answers import Block
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from docparser.vlm.client import Reply
-
 
 DIGITS = 4
 VLM, PAGE = "vlm", "page"  # whose letters a text has

@@ -9,6 +9,7 @@ behind them asks which it was.
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,30 +18,25 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from docparser.contract.schemas import Places
-from docparser.page.question import ReadBlock, read_block
-from docparser.sandbox.pool import JobHandle
-from docparser.vlm.client import Reply
-
-if TYPE_CHECKING:  # it loads PaddleX
-    from docparser.own_text.page_text import BlockText, OwnText
-    from docparser.page.blocks import Blocks
-    from docparser.page.ground import FindGrid
-    from docparser.page.question import Question
-
-import dataclasses
-
 import numpy as np
 from PIL import Image
 
 from docparser.contract.answers import Note, NotedBlock
+from docparser.contract.schemas import Places
 from docparser.layout.served import LayoutServer
-from docparser.page.question import VlmCalls
+from docparser.own_text.page_text import BlockText, OwnText
+from docparser.page.ground import FindGrid
+from docparser.page.question import Question, ReadBlock, VlmCalls, read_block
+from docparser.sandbox.pool import JobHandle
+from docparser.vlm.client import Reply
+
+if TYPE_CHECKING:  # it loads PaddleX
+    from docparser.page.blocks import Blocks
 
 Replies = Mapping[int, Reply]  # by the numbers of the blocks
 # Of a table's question, where its picture begins on the page, and what the page says there and in boxes: the table in
 # OTSL; None where its cells cannot be told.
-OwnTable = Callable[["Question", tuple[int, int], "BlockText", Callable[..., list["BlockText"]]], str | None]
+OwnTable = Callable[[Question, tuple[int, int], BlockText, Callable[..., list[BlockText]]], str | None]
 # The boxes of a page so many pixels high, with labels that the layout model should have given.
 Label = Callable[[list[dict[str, Any]], int], list[dict[str, Any]]]
 Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first

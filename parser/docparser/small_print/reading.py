@@ -20,18 +20,18 @@ from docparser.own_text.truth import Doubt
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
 from docparser.small_print import bands, cells, grid, lines, second_look
 from docparser.small_print.bands import Band
-from docparser.small_print.cells import otsl_of, plain
 from docparser.vlm.client import Reply
 from docparser.vlm.repetition import BAND, TEXT
 
 Request = dict[str, Any]
 Join = Callable[[list[str]], str]  # of the texts of a block's parts
+Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the page
+Said = Callable[[Sequence[Box]], list[BlockText]]
+# Of captions.
 ABOVE = ("image", "chart")
 NEAR = 0.04  # of the page's height: between a figure and its caption
 TALLEST = 0.045  # of the page's height: a caption has two lines at most
 BESIDE = 0.5  # of the narrower one's width, that both share
-Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the page
-Said = Callable[[Sequence[Box]], list[BlockText]]
 
 
 def read_small_print(question: Question, sampling: Sampling, calls: BlockCalls) -> Coroutine[Any, Any, Reply]:
@@ -103,12 +103,12 @@ def own_table(question: Question, corner: tuple[int, int], whole: BlockText, sai
         return None
     left, top = corner
     areas = [cell.area for cell in found.cells]
-    cells = said([(left + area.left, top + area.top, left + area.right, top + area.bottom) for area in areas])
-    if any(set(cell.doubts) - {Doubt.EMPTY} for cell in cells):
+    texts = said([(left + area.left, top + area.top, left + area.right, top + area.bottom) for area in areas])
+    if any(set(text.doubts) - {Doubt.EMPTY} for text in texts):
         return None
-    if sum(map(_letters, cells)) != _letters(whole):
+    if sum(map(_letters, texts)) != _letters(whole):
         return None
-    return otsl_of(found, [plain(cell.text) for cell in cells])
+    return cells.otsl_of(found, [cells.plain(text.text) for text in texts])
 
 
 def _letters(said: BlockText) -> int:
