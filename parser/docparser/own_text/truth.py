@@ -15,8 +15,7 @@ import cv2
 import numpy as np
 
 from docparser.own_text.characters import PIECE, UNMAPPED, Characters
-from docparser.own_text.ink import Ink
-from docparser.own_text.shapes import IDEOGRAPHS, Shapes, pairwise, table
+from docparser.own_text.shapes import IDEOGRAPHS, Ink, Shapes, pairwise, table
 
 
 class Doubt(enum.StrEnum):
