@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import mimetypes
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -74,11 +73,7 @@ def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> No
 
 
 def _markdown(page: ResultPage, embed: bool) -> str:
-    return with_pictures(page, lambda path: f"![Image]({_data_url(page, path)})" if embed else PLACEHOLDER)
-
-
-def _data_url(page: ResultPage, path: str) -> str:
-    return f"data:{mimetypes.guess_type(path)[0] or 'image/jpeg'};base64,{page.picture_base64(path)}"
+    return with_pictures(page, lambda path: f"![Image]({page.data_url(path)})" if embed else PLACEHOLDER)
 
 
 def _text(entry: dict[str, Any]) -> str:
@@ -170,7 +165,7 @@ class _Document:
     def _picture(self, page: ResultPage, path: str, box: Box) -> dict[str, Any]:
         more: dict[str, Any] = {"label": "picture", "annotations": [], **FLOATING}
         if self._embed:
-            url = _data_url(page, path)
+            url = page.data_url(path)
             kind = url.removeprefix("data:").partition(";")[0]
             size = {"width": box.width, "height": box.height}
             more["image"] = {"mimetype": kind, "dpi": PAGE_DPI, "size": size, "uri": url}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import mimetypes
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -48,9 +49,11 @@ class ResultPage:
         content = self.pictures[path]
         return content.read_bytes() if isinstance(content, Path) else base64.b64decode(content)
 
-    def picture_base64(self, path: str) -> str:
+    def data_url(self, path: str) -> str:
+        """The picture itself as a URL."""
         content = self.pictures[path]
-        return base64.b64encode(content.read_bytes()).decode() if isinstance(content, Path) else content
+        base64_text = base64.b64encode(content.read_bytes()).decode() if isinstance(content, Path) else content
+        return f"data:{mimetypes.guess_type(path)[0] or 'image/jpeg'};base64,{base64_text}"
 
 
 @dataclasses.dataclass(frozen=True)

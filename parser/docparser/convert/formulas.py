@@ -118,21 +118,11 @@ class Formulas:
 
     def put_back_signs(self, text: str) -> str:
         """With each formula between signs that no text has by accident."""
-
-        def signed(match: re.Match[str]) -> str:
-            latex, display = self._of(match)
-            return f"\\[{latex}\\]" if display else f"\\({latex}\\)"
-
-        return MARK.sub(signed, text)
+        return self._between(text, (r"\(", r"\)"), (r"\[", r"\]"))
 
     def put_back_markdown(self, text: str) -> str:
         """With each formula between the dollars that readers of Markdown take for its signs."""
-
-        def signed(match: re.Match[str]) -> str:
-            latex, display = self._of(match)
-            return f"$${latex}$$" if display else f"${latex}$"
-
-        return MARK.sub(signed, text)
+        return self._between(text, ("$", "$"), ("$$", "$$"))
 
     def find(self, number: str) -> tuple[str, bool]:
         """The LaTeX of the formula with this number in its mark, and whether it stands on a line of its own."""
@@ -140,6 +130,14 @@ class Formulas:
 
     def _of(self, match: re.Match[str]) -> tuple[str, bool]:
         return self.find(match[1])
+
+    def _between(self, text: str, inline: tuple[str, str], own_line: tuple[str, str]) -> str:
+        def signed(match: re.Match[str]) -> str:
+            latex, display = self._of(match)
+            before, after = own_line if display else inline
+            return before + latex + after
+
+        return MARK.sub(signed, text)
 
 
 def to_mathml(latex: str, display: bool) -> str:

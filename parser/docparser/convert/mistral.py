@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import mimetypes
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -77,7 +76,7 @@ def _page(
         {
             "id": name,
             **(dict(zip(CORNERS, corners, strict=True)) if (corners := _corners(path)) else dict.fromkeys(CORNERS)),
-            "image_base64": _data_url(page, path) if wanted.get("include_image_base64") else None,
+            "image_base64": page.data_url(path) if wanted.get("include_image_base64") else None,
         }
         for path, name in named.items()
     ]
@@ -93,10 +92,6 @@ def _page(
     if wanted.get("include_blocks"):
         said["blocks"] = list(_blocks(pruned, named))
     return said
-
-
-def _data_url(page: ResultPage, path: str) -> str:
-    return f"data:{mimetypes.guess_type(path)[0] or 'image/jpeg'};base64,{page.picture_base64(path)}"
 
 
 def _blocks(pruned: dict[str, Any], named: dict[str, str]) -> Iterator[dict[str, Any]]:

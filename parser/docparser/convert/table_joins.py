@@ -13,12 +13,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from docparser.convert.document import ResultPage
-from docparser.convert.parts import AROUND, Part
+from docparser.convert.parts import AROUND, BEGINS_TABLE, Part
 from docparser.html_tables import Cell, Table, read_tables
 
 MOST_HEADERS = 5  # rows that are compared
 ENDS = re.compile(rf"</table>{AROUND}\Z", re.IGNORECASE)
-BEGINS = re.compile(rf"\A{AROUND}<table\b", re.IGNORECASE)
 TABLE = re.compile(r"<table\b[^<>]*>(.*?)</table>", re.IGNORECASE | re.DOTALL)
 ROW = re.compile(r"<tr\b[^<>]*>.*?</tr>", re.IGNORECASE | re.DOTALL)
 
@@ -87,7 +86,7 @@ def _joined_parts(
 
 def _joined(first: str, second: str) -> tuple[str, str] | None:
     """Both texts once the rows have moved; None where no table goes on."""
-    ends, begins = ENDS.search(first[-2000:]), BEGINS.search(second[:2000])
+    ends, begins = ENDS.search(first[-2000:]), BEGINS_TABLE.match(second[:2000])
     if not ends or not begins:
         return None
     end = len(first) - len(first[-2000:]) + ends.start()

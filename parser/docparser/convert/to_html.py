@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import html
-import mimetypes
 import re
 from collections.abc import Iterator
 
@@ -100,8 +99,7 @@ def _inside(match: re.Match, page: ResultPage) -> str:
     path = html.unescape(match[2])
     if path not in page.pictures:
         return match[1] + match[3]
-    kind = mimetypes.guess_type(path)[0] or "image/jpeg"
-    return f"{match[1]}data:{kind};base64,{page.picture_base64(path)}{match[3]}"
+    return match[1] + page.data_url(path) + match[3]
 
 
 def body(page: ResultPage, formulas: Formulas) -> str:
