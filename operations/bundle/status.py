@@ -42,11 +42,12 @@ COMMIT, SHORT = re.compile(r"^([0-9a-f]{12})[0-9a-f]{28}"), r"\1"
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the answer. `well` is None where it is no verdict."""
+    """One line of the answer. `well` is None where it is no verdict; `lasting` says that no waiting changes it."""
 
     name: str
     text: str
     well: bool | None = None
+    lasting: bool = False
 
 
 def get(url: str) -> tuple[int, str]:
@@ -118,7 +119,7 @@ def replicas(name: str, other: str, found: dict[str, Any]) -> Line:
     if found.get("half"):
         text += f"; the {found['half']} half of the dies, the other one is {other}'s (scripts/upgrade.sh)"
     text += f"; left out at the last start: die {found['missing']}" if found["missing"] else ""
-    return Line(name, text, not down and not found["missing"])
+    return Line(name, text, not down and not found["missing"], lasting=bool(found["missing"]) and not down)
 
 
 def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
@@ -204,12 +205,12 @@ def look() -> list[Line]:
 
 
 def wait_for_all(seconds: float) -> list[Line]:
-    """Look until all is well or the time is over; returns the last look."""
+    """Look until all is well that waiting can mend, or the time is over; returns the last look."""
     deadline = time.monotonic() + seconds
     with step("waiting for every replica and the parser") as ticker:
         while True:
             lines = look()
-            bad = [line for line in lines if line.well is False]
+            bad = [line for line in lines if line.well is False and not line.lasting]
             if not bad or time.monotonic() >= deadline:
                 return lines
             ticker.detail = f"{bad[0].name}: {bad[0].text}"[:120]

@@ -105,9 +105,25 @@ def line(lines: list[dict], name: str) -> dict:
 
 
 @pytest.mark.server
+def test_what_no_waiting_changes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    """A die that was left out on purpose costs the upgrade of a node no half hour."""
+    found = {"configured": 1, "replicas": [{"number": 0, "die": 0, "up": False}], "missing": "5"}
+    looks = []
+
+    def look() -> list[bundle_status.Line]:
+        looks.append(bundle_status.replicas("replicas", "vlm-next", found))
+        found["replicas"][0]["up"] = len(looks) > 1
+        return looks[-1:]
+
+    monkeypatch.setattr(bundle_status, "look", look)
+    monkeypatch.setattr(bundle_status, "PAUSE_SECONDS", 0.01)
+    (line,) = bundle_status.wait_for_all(60)
+    assert len(looks) == 3 and line.well is False and "1 of 1 up; left out at the last start: die 5" in line.text
+
+
 def test_status_counts_the_replicas(node: Path):
     code, lines = status()
-    assert line(lines, "replicas") == {"name": "replicas", "text": "16 of 16 up", "well": True}
+    assert line(lines, "replicas") == {"name": "replicas", "text": "16 of 16 up", "well": True, "lasting": False}
     assert VERSIONS in line(lines, "vlm")["text"] and line(lines, "vlm")["well"]
     assert line(lines, "disk")["text"] == "50 of 100 GiB free for jobs and results"
     # The parser's port is closed: that is what is wrong, and it is said.
@@ -115,7 +131,7 @@ def test_status_counts_the_replicas(node: Path):
     assert "layout" not in {entry["name"] for entry in lines}
     write_replicas(node, down=1, missing="7", layout=LAYOUT)
     code, lines = status()
-    assert line(lines, "layout") == {"name": "layout", "text": LAYOUT_UP, "well": True}
+    assert line(lines, "layout") == {"name": "layout", "text": LAYOUT_UP, "well": True, "lasting": False}
     said = line(lines, "replicas")
     assert not said["well"]
     assert said["text"] == "15 of 16 up; down or loading: 0 (die 0); left out at the last start: die 7"
