@@ -64,8 +64,17 @@ def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[i
     return share(usable, len(same), same.index(die)) if usable else None
 
 
+def list_of(env: Mapping[str, str], place: int, devices: Path) -> int:
+    """Which list of VLM_CORES is that of a die (on CPU: of a core set), from 0: a die that was left out (NPU_MISSING)
+    has one too, so that those behind it keep theirs."""
+    if env.get("HARDWARE") != "ascend":
+        return place
+    there = replicas.dies(devices)
+    return sorted({*there, *numbers(env["NPU_MISSING"])} if env.get("NPU_MISSING") else there).index(there[place])
+
+
 def chosen(text: str, place: int, available: Sequence[int]) -> list[int]:
-    """The cores that VLM_CORES gives to the replicas of a die (on CPU: of a core set).
+    """The cores of a list of VLM_CORES.
 
     `text` holds one list a die, with semicolons between them: `0-39;40-79`. Raises UsageError.
     """
@@ -77,17 +86,17 @@ def chosen(text: str, place: int, available: Sequence[int]) -> list[int]:
     if not wanted or not set(wanted) <= set(available):
         raise UsageError(
             f"VLM_CORES is {text!r}; expected `auto`, `none`, or one list of cores for each die, with semicolons "
-            f"between them, like 0-39;40-79, of cores that the container may use (die {place} has none such)"
+            f"between them, like 0-39;40-79, of cores that the container may use (list {place + 1} is none such)"
         )
     return wanted
 
 
-def check(env: Mapping[str, str], available: Sequence[int]) -> None:
+def check(env: Mapping[str, str], available: Sequence[int], devices: Path = Path("/dev")) -> None:
     """Raises UsageError for lists in VLM_CORES that lack a die, or name cores that the container may not use. Here
     VLM_REPLICAS is what `replicas.count` has found."""
     if (mode := env.get("VLM_CORES") or "auto") not in ("auto", "none"):
         for place in range(replicas.places(env)):
-            chosen(mode, place, available)
+            chosen(mode, list_of(env, place, devices), available)
 
 
 def of_replica(
@@ -102,7 +111,7 @@ def of_replica(
     if mode == "none":
         return sorted(available), "VLM_CORES=none"
     if mode != "auto":
-        return chosen(mode, place, available), "VLM_CORES"
+        return chosen(mode, list_of(env, place, devices), available), "VLM_CORES"
     if env.get("HARDWARE") != "ascend":
         return (share(available, total, place), "a share") if total > 1 else (sorted(available), "the only core set")
     dies = replicas.dies(devices)

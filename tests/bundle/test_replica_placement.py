@@ -95,6 +95,13 @@ def test_an_operators_choice_of_cores(tmp_path: Path, topology):
     assert cores.of_replica({**env, "VLM_CORES": "none"}, 0, range(16), dev) == (list(range(16)), "VLM_CORES=none")
 
 
+def test_a_die_that_was_left_out_keeps_its_list_of_cores(tmp_path: Path):
+    dev = devices(tmp_path, 4, 6, 7)
+    env = {"HARDWARE": "ascend", "VLM_REPLICAS": "3", "VLM_CORES": "0;1;2;3", "NPU_MISSING": "5"}
+    cores.check(env, range(4), dev)
+    assert [cores.of_replica(env, index, range(4), dev)[0] for index in range(3)] == [[0], [2], [3]]
+
+
 @pytest.mark.parametrize("text", ["0-3", "0-3;x", "0-3;", "0-3;99", "a;b"])
 def test_a_choice_of_cores_that_cannot_be(tmp_path: Path, text: str, topology):
     env = {"HARDWARE": "ascend", "VLM_REPLICAS": "2", "VLM_CORES": text}
