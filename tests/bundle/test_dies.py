@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import npu_smi
 from bundle.compose import dies
 from tests.support.paths import ROOT
 from tool_errors import DeviceError, UsageError
@@ -34,13 +35,19 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def written(node: Path, text: str = "0-2") -> Path:
+    """The file that `present` is written to, for these dies."""
+    dies.write_present(text, root=node)
+    return dies.FOLDER / "present.yaml"
+
+
 def service(path: Path) -> dict:
     return yaml.safe_load(path.read_text())["services"]["vlm"]
 
 
 def test_tracked_fragments_are_what_the_script_writes():
     for path in dies.FOLDER.glob("*.yaml"):
-        if path.stem != dies.PRESENT:
+        if path.stem not in (dies.PRESENT, dies.PRESENT_NEXT):
             assert path.read_text() == dies.fragment(path.stem)
 
 
@@ -52,17 +59,17 @@ def test_numbers_that_make_no_sense(text: str):
 
 def test_a_missing_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFixture[str]):
     (node / "dev/davinci1").unlink()
-    found = service(dies.write_present("0-2", node))
+    found = service(written(node))
     assert [device for device in found["devices"] if device[-1].isdigit()] == ["/dev/davinci0", "/dev/davinci2"]
     assert found["devices"][-3:] == [f"/dev/{name}" for name in dies.SHARED]
     assert found["environment"] == {"NPU_WANTED": "0-2", "NPU_MISSING": "1"}
     said = capsys.readouterr().err
-    assert "die 1 is left out: no device file" in said and "2 of 3 dies" in said
+    assert "die 1 is left out: no device file" in said
 
 
 def test_a_sick_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFixture[str]):
     (node / "report.txt").write_text(SAMPLE.read_text().replace("| OK ", "| Alarm ", 1))
-    path = dies.write_present("0-2", node)
+    path = written(node)
     assert dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: not healthy" in capsys.readouterr().err
 
 
@@ -70,31 +77,63 @@ def test_a_die_that_npu_smi_does_not_list_is_left_out(node: Path, capsys: pytest
     """It fell off the bus, and its device file is still there."""
     lines = SAMPLE.read_text().splitlines(keepends=True)
     (node / "report.txt").write_text("".join(lines[:6] + lines[9:]))  # without the first die
-    path = dies.write_present("0-2", node)
+    path = written(node)
     assert (
         dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: no line in npu-smi" in capsys.readouterr().err
     )
     # Cards that npu-smi numbers by their slots say nothing of device files.
     (node / "report.txt").write_text("".join(lines[:6] + lines[9:]).replace("| 0     2  ", "| 0     7  "))
-    assert dies.dies_of(dies.write_present("0-2", node).read_text()) == [0, 1, 2]
+    assert dies.dies_of(written(node).read_text()) == [0, 1, 2]
 
 
-def test_without_numbers_the_dies_of_npu_ids_are_looked_at(node: Path, monkeypatch: pytest.MonkeyPatch):
+FAILURES = [
+    npu_smi.Answer(None, "npu-smi cannot be run (No such file or directory)", missing=True),
+    npu_smi.Answer(1, SAMPLE.with_name("fails-8005-user.txt").read_text()),
+    npu_smi.Answer(None, "npu-smi info gave no answer within 60 s"),
+]
+
+
+@pytest.mark.parametrize("answer", FAILURES, ids=["missing", "-8005", "no answer"])
+def test_where_npu_smi_does_not_answer_the_device_files_count(
+    node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: npu_smi.Answer
+):
+    """A boot before the driver answers, a user of another group: no die is unusable for that."""
+    monkeypatch.setattr(npu_smi, "ask", lambda *_: answer)
+    (node / "dev/davinci1").unlink()
+    assert dies.write_present("0-2", root=node) == [0, 2]
+    assert "the dies' health is not known" in capsys.readouterr().err
+
+
+def test_without_numbers_the_dies_of_the_last_time_are_looked_at(node: Path):
     """The others may be somebody else's, or those of vlm-next."""
     assert dies.looked_at({}) == "a3" and dies.looked_at({"ATLAS": "a2", "NPU_IDS": ""}) == "a2"
-    assert dies.looked_at({"NPU_IDS": "0-7"}) == "0-7"
     assert dies.looked_at({"NPU_IDS": "present"}) == "a3"
-    dies.write_present("0-2", node)
+    dies.write_present("0-2", root=node)
     assert dies.looked_at({"NPU_IDS": "present"}) == "0-2", "as it was last written, at the next boot too"
     (node / "dies/present.yaml").write_text(dies.fragment("a3", "present", [5]))
     assert dies.looked_at({"NPU_IDS": "present", "ATLAS": "a2"}) == "a2"
 
 
+def test_a_boot_with_numbers_in_npu_ids_leaves_the_file_as_it_is(
+    node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The unit runs the script whatever NPU_IDS is. What that was for a while, `present` would be for good."""
+    path = written(node)
+    before = path.read_text()
+    monkeypatch.setattr(dies, "VALUES", {"NPU_IDS": "0-1"})
+    assert dies.main(["present"]) == 0 and path.read_text() == before
+    said = (
+        "nothing was written, as NPU_IDS=0-1 in .env; scripts/select_npus.sh present 0-1, and NPU_IDS=present in .env"
+    )
+    assert said in capsys.readouterr().err
+    assert dies.leaving_out({}).startswith("scripts/select_npus.sh present, and NPU_IDS=present in .env")
+
+
 def test_with_all_dies_nothing_is_said_to_be_missing(node: Path):
-    path = dies.write_present("0-2", node)
+    path = written(node)
     assert "environment" not in service(path) and dies.dies_of(path.read_text()) == [0, 1, 2]
     os.utime(path, (1, 1))
-    dies.write_present("0-2", node)
+    dies.write_present("0-2", root=node)
     assert path.stat().st_mtime == 1, "an unchanged fragment is not written again"
 
 
@@ -102,7 +141,7 @@ def test_a_node_without_any_die(node: Path):
     for path in (node / "dev").iterdir():
         path.unlink()
     with pytest.raises(DeviceError, match="none of the dies 0-2 can be used: die 0 has no device file"):
-        dies.write_present("0-2", node)
+        dies.write_present("0-2", root=node)
     assert not (node / "dies/present.yaml").exists()
 
 

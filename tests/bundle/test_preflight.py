@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import atlas
-from bundle.compose import dies, images
+from bundle.compose import dies, images, project
 from bundle.preflight import engine, host, npu, reach, settings, weights
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
@@ -35,6 +35,12 @@ FILES = {
 }
 
 
+def built_for(**labels: str) -> str:
+    """What Docker says of the labels of an image, by default the one of an A3 and the first stack."""
+    known = {"hardware": "ascend", "stack": "0.11.1", "soc": "ascend910_9391", **labels}
+    return json.dumps({f"paddleocr-vl.{name}": value for name, value in known.items()})
+
+
 class Node(Machine):
     """A node of recorded outputs below a scratch folder; `answers` maps the begin of a command to its output."""
 
@@ -49,7 +55,9 @@ class Node(Machine):
             ("docker", "version"): "26.1.5\n",
             ("docker", "compose"): "2.26.1\n",
             ("docker", "info"): f"{folder}\n",
-            ("docker", "image"): '{"paddleocr-vl.soc": "ascend910_9391"}\n',
+            ("docker", "image"): built_for(
+                hardware=values.get("HARDWARE", "ascend"), stack=values.get("STACK", "0.11.1")
+            ),
         }
         self.npu: dict[tuple[str, ...], Answer]
         self.npu = {("info",): Answer(0, (SAMPLES / f"{sample}.txt").read_text())} if sample else {}
@@ -115,7 +123,7 @@ def test_an_a2_node_passes_with_one_setting(tmp_path: Path):
     assert found.level == "FAIL" and "910B4 (A2)" in found.found and found.remedy.startswith("ATLAS=a2 in .env")
     node = Node(tmp_path / "after", "a2", ATLAS="a2", NPU_IDS="0")
     node.change(" 9030 /", " 2859 /")  # an idle die's
-    node.answers["docker", "image"] = json.dumps({"paddleocr-vl.soc": "ascend910b3"})
+    node.answers["docker", "image"] = built_for(soc="ascend910b3")
     after = by_check(node)
     assert {finding.level for finding in after.values()} == {"PASS"}, [show(finding) for finding in after.values()]
     assert images.vlm("a2", "0.11.1") in after["image"].found
@@ -144,11 +152,11 @@ def test_a_unit_that_starts_another_folder_at_boot(tmp_path: Path):
     unit = (ROOT / "config/systemd/paddleocr-vl.service").read_text()
     node = Node(tmp_path, "a3")
     (tmp_path / "opt/paddleocr-vl").mkdir(parents=True)
-    node.put(engine.UNIT, unit)
+    node.put(project.UNIT, unit)
     (found,) = engine.check_boot(node)
-    assert (found.level, found.found) == ("WARN", f"{engine.UNIT} starts the bundle in /opt/paddleocr-vl")
+    assert (found.level, found.found) == ("WARN", f"{project.UNIT} starts the bundle in /opt/paddleocr-vl")
     assert found.remedy.startswith(f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload")
-    node.put(engine.UNIT, unit.replace("/opt/paddleocr-vl", str(ROOT)))
+    node.put(project.UNIT, unit.replace("/opt/paddleocr-vl", str(ROOT)))
     assert [one.level for one in engine.check_boot(node)] == ["PASS"]
 
 
@@ -318,6 +326,24 @@ def test_a_machine_without_npu(tmp_path: Path):
             "replicas",
             "WARN",
             "2 replicas, VLM_MEM_LIMIT 11g",
+        ),
+        (
+            lambda node: node.values.update({"LAYOUT_SERVER": "1", "LAYOUT_DEVICE": "npu:2"}),
+            "layout device",
+            "FAIL",
+            "LAYOUT_DEVICE is npu:2, and NPU_IDS gives 2 dies",
+        ),
+        (
+            lambda node: node.values.update({"STACK": "0.13.0"}),
+            "image",
+            "FAIL",
+            "vllm0.13.0 was built for STACK 0.11.1",
+        ),
+        (
+            lambda node: node.answers.update({("docker", "image"): built_for(hardware="cpu")}),
+            "image",
+            "FAIL",
+            "was built for HARDWARE cpu",
         ),
         (lambda node: node.values.update({"VLM_PIDS_LIMIT": "400"}), "replicas", "WARN", "VLM_PIDS_LIMIT 400"),
         (lambda node: node.occupy(0, 0), "free dies", "WARN", "a process runs on NPU 0 chip 0"),

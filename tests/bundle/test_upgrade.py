@@ -7,19 +7,19 @@ engine, where both containers see the same core sets.
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from bundle.compose import dies, images, upgrade
+from container import cores
 from tests.support.paths import ROOT
 from tests.support.simulated_dies import SimulatedDies
 from tests.support.weights import make_weights
-from tool_errors import ServiceError, UsageError
+from tool_errors import DeviceError, ServiceError, UsageError
 
 SAMPLES = ROOT / "tests/data/npu-smi"
 IMAGE = images.vlm("a3", "0.11.1")
@@ -49,7 +49,9 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedDies:
     (tmp_path / "dev").mkdir()
     for number in range(16):
         (tmp_path / f"dev/davinci{number}").touch()
-    monkeypatch.setattr(dies, "usable", functools.partial(dies.usable, root=tmp_path))
+    unusable = dies.unusable
+    monkeypatch.setattr(dies, "unusable", lambda wanted, _=None: unusable(wanted, tmp_path))
+    monkeypatch.setattr(upgrade.project, "boot_folder", lambda: None)
     (tmp_path / "info").write_text(table(range(16)))
     found.build("sha256:new")
     return found
@@ -61,13 +63,10 @@ def without(tmp_path: Path, gone: int) -> None:
     (tmp_path / "info").write_text(table(number for number in range(16) if number != gone))
 
 
-@pytest.fixture
-def fragments() -> Iterator[None]:
-    """What a test wrote to the folder of the dies' files is removed."""
-    before = set(dies.FOLDER.iterdir())
-    yield
-    for path in set(dies.FOLDER.iterdir()) - before:
-        path.unlink()
+def settings(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    """What .env says from now on."""
+    node.change(env=values)
+    monkeypatch.setattr(upgrade, "VALUES", values)
 
 
 def test_nothing_is_changed_before_the_pause_was_agreed_to(node: SimulatedDies):
@@ -109,14 +108,16 @@ def test_each_container_gets_its_half_and_the_pair_stays(node: SimulatedDies):
 
 def test_the_dies_of_fewer_replicas_are_halved(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch, capsys):
     """VLM_REPLICAS leaves dies out. As many as before do not fit into a half, and vlm would be gone."""
-    values = {"VLM_REPLICAS": "12"}
-    node.change(env=values)
-    monkeypatch.setattr(upgrade, "VALUES", values)
+    settings(node, monkeypatch, VLM_REPLICAS="12")
     upgrade.start(5, pause=True)
     assert node.dies == {"vlm": list(range(6)), "vlm-next": list(range(6, 12))}
-    assert "set NPU_IDS=0-5 and no VLM_REPLICAS in .env now" in capsys.readouterr().err
+    assert "set NPU_IDS=present and VLM_REPLICAS= in .env now" in capsys.readouterr().err
+    settings(node, monkeypatch, NPU_IDS="present")
     upgrade.back(5)
-    assert node.dies == {"vlm": list(range(12))} and node.containers["vlm"]["replicas"] == "12"
+    assert node.dies == {"vlm": list(range(12))}
+    assert "in .env" not in capsys.readouterr().err
+    upgrade.must("up", "--detach", "vlm")
+    assert node.dies == {"vlm": list(range(12))}, ".env is what the container was made by"
 
 
 def test_while_both_run_compose_may_be_told_to_bring_vlm_up(node: SimulatedDies, capsys):
@@ -156,24 +157,16 @@ def test_back_makes_one_container_of_the_version_before(node: SimulatedDies):
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
 
 
-@pytest.mark.usefixtures("fragments")
-def test_back_leaves_out_a_die_that_is_gone(
-    node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-):
+def test_back_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path, capsys):
     """The engine makes no container with its device file, and vlm-next is removed by then: nothing would serve."""
-    values = {"VLM_REPLICAS": "16"}
-    node.change(env=values)
-    monkeypatch.setattr(upgrade, "VALUES", values)
     upgrade.start(5, pause=True)
     without(tmp_path, 12)
     upgrade.back(5)
     assert node.dies == {"vlm": [number for number in range(16) if number != 12]}
-    said = capsys.readouterr().err
-    assert "die 12 is left out: no device file" in said and "Set NPU_IDS=0,1,2,3" in said
-    assert node.containers["vlm"]["replicas"] == ""
+    assert "die 12 is left out: no device file" in capsys.readouterr().err
+    assert not dies.written_for(dies.PRESENT_NEXT)
 
 
-@pytest.mark.usefixtures("fragments")
 def test_start_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path, capsys):
     """15 of 16 replicas serve. With all device files of its half the engine would make no vlm, and nothing served."""
     without(tmp_path, 3)
@@ -182,7 +175,6 @@ def test_start_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path
     assert "die 3 is left out: no device file" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("fragments")
 def test_a_pair_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path, capsys):
     upgrade.start(5, pause=True)
     upgrade.promote(5)
@@ -193,19 +185,22 @@ def test_a_pair_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Pat
     (tmp_path / "dev/davinci5").unlink()
     upgrade.promote(5)
     assert node.dies["vlm"] == [0, 1, 2, 3, 4, 6, 7]
-    assert "NPU_IDS=0,1,2,3,4,6,7 stays in .env" in capsys.readouterr().err
+    assert "die 5 is left out" in capsys.readouterr().err
+    (tmp_path / "dev/davinci5").touch()
+    (tmp_path / "dev/davinci12").touch()
+    (tmp_path / "info").write_text(table(range(16)))
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))}, "dies that came back belong to it again"
 
 
 def test_the_version_before_keeps_its_settings(node: SimulatedDies):
     """.env is of the new version by then, and the one before may refuse it: nothing would serve."""
     node.change(env={"STACK": "0.13.0", "VLM_GRAPH_MODE": "full_decode_only"})
     upgrade.start(5, pause=True)
-    assert {name: one["env"] for name, one in node.containers.items()} == {
-        "vlm": [""],
-        "vlm-next": ["full_decode_only"],
-    }
+    modes = {name: one["env"].get("VLM_GRAPH_MODE") for name, one in node.containers.items()}
+    assert modes == {"vlm": "", "vlm-next": "full_decode_only"}
     upgrade.back(5)
-    assert node.containers["vlm"]["env"] == [""]
+    assert node.containers["vlm"]["env"]["VLM_GRAPH_MODE"] == ""
 
 
 def test_a_version_that_did_not_pass_is_not_promoted(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch):
@@ -238,9 +233,20 @@ def test_both_containers_must_serve_one_model(node: SimulatedDies, tmp_path: Pat
     ):
         upgrade.start(5, pause=True)
     assert node.containers == running
-    monkeypatch.setattr(upgrade, "VALUES", {**values, "VLM_MODEL": "PaddleOCR-VL"})
+    settings(node, monkeypatch, **{**values, "VLM_MODEL": "PaddleOCR-VL"})
     upgrade.start(5, pause=True)
-    assert set(node.dies) == {"vlm", "vlm-next"}
+    # Neither container finds its model anew: the version before had none named, and newer weights are there.
+    assert {name: one["env"]["VLM_MODEL"] for name, one in node.containers.items()} == dict.fromkeys(
+        ("vlm", "vlm-next"), "PaddleOCR-VL"
+    )
+    made = node.containers
+    made["vlm"] |= {"root": "/models/PaddleOCR-VL", "env": {**made["vlm"]["env"], "VLM_MODEL": ""}}
+    node.change(containers=made)
+    monkeypatch.setattr(upgrade, "VALUES", values)
+    with pytest.raises(UsageError, match=r"Set VLM_MODEL=PaddleOCR-VL "):
+        upgrade.promote(5)
+    upgrade.back(5)
+    assert node.containers["vlm"]["env"]["VLM_MODEL"] == "PaddleOCR-VL"
 
 
 def test_a_broken_version_leaves_the_first_half_serving(node: SimulatedDies):
@@ -264,6 +270,12 @@ def test_back_after_a_start_that_broke_off_early(node: SimulatedDies, monkeypatc
     assert node.dies == {"vlm": FIRST}
     upgrade.back(5)
     assert node.dies == {"vlm": list(range(16))}
+    monkeypatch.setattr(upgrade, "start_container", lambda *words: fails() if words[0] == "vlm-next" else real(*words))
+    with pytest.raises(ServiceError):
+        upgrade.start(5, pause=True)
+    monkeypatch.setattr(upgrade, "start_container", real)
+    upgrade.start(5, pause=True)
+    assert node.dies == {"vlm": FIRST, "vlm-next": SECOND}, "halves of all, not of what vlm has since"
 
 
 def test_where_dies_are_shared_no_container_is_made_anew(node: SimulatedDies, tmp_path: Path):
@@ -274,6 +286,120 @@ def test_where_dies_are_shared_no_container_is_made_anew(node: SimulatedDies, tm
     assert set(map(len, node.dies.values())) == {16}
     upgrade.promote(5)
     assert list(node.containers) == ["vlm"] and node.containers["vlm"]["half"] == "all"
+
+
+def test_where_nothing_serves_back_makes_one_container_again(node: SimulatedDies, tmp_path: Path):
+    """device-share is off again after a boot: both containers have all device files, and neither can open them."""
+    node.change(shared=True)
+    (tmp_path / "share").write_text((SAMPLES / "share-on.txt").read_text())
+    upgrade.start(5, pause=False)
+    node.change(shared=False)
+    assert {row["Health"] for row in upgrade.project.containers().values()} == {"starting"}
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["half"] == "all"
+    assert node.containers["vlm"]["image"] == "sha256:old"
+    assert upgrade.project.containers()["vlm"]["Health"] == "healthy"
+
+
+def test_while_vlm_next_alone_serves_back_keeps_it(node: SimulatedDies):
+    upgrade.start(5, pause=True)
+    node.change(containers={**node.containers, "vlm": {**node.containers["vlm"], "image": "sha256:broken"}})
+    before = node.containers
+    with pytest.raises(UsageError, match="vlm does not serve, vlm-next does"):
+        upgrade.back(5)
+    assert node.containers == before
+
+
+def test_present_dies_are_divided_and_made_one_again_without_a_change_of_env(
+    node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    """The boot unit looks at the dies of `vlm` meanwhile, and at all of them after `back`, those that were gone too."""
+    settings(node, monkeypatch, NPU_IDS="present")
+    monkeypatch.setattr(dies, "VALUES", upgrade.VALUES)
+    without(tmp_path, 3)
+    assert dies.main(["present"]) == 0
+    node.build("sha256:old")
+    upgrade.must("up", "--detach", "vlm")
+    node.build("sha256:new")
+    upgrade.start(5, pause=True)
+    assert node.dies == {"vlm": [0, 1, 2, 4, 5, 6, 7, 8], "vlm-next": list(range(9, 16))}
+    assert "in .env now" not in capsys.readouterr().err
+    (tmp_path / "dev/davinci3").touch()
+    (tmp_path / "info").write_text(table(range(16)))
+    assert dies.main(["present"]) == 0
+    upgrade.must("up", "--detach", "vlm")
+    assert node.dies["vlm"] == list(range(9)), "its own die came back, and vlm-next keeps its dies"
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))}
+    assert dies.looked_at(upgrade.VALUES) == "0-15" and dies.main(["present"]) == 0
+    assert dies.given(upgrade.VALUES) == list(range(16))
+
+
+def test_back_looks_at_the_dies_before_it_removes_anything(node: SimulatedDies, tmp_path: Path):
+    upgrade.start(5, pause=True)
+    before = node.containers
+    for number in range(16):
+        (tmp_path / f"dev/davinci{number}").rename(tmp_path / f"dev/gone{number}")
+    with pytest.raises(DeviceError, match="none of the dies 0-15 can be used: die 0 has no device file"):
+        upgrade.back(5)
+    assert node.containers == before
+    for number in range(16):
+        (tmp_path / f"dev/gone{number}").rename(tmp_path / f"dev/davinci{number}")
+    # A user whom the driver does not let in learns nothing of the dies, which is no reason to have none.
+    (tmp_path / "info").write_text((SAMPLES / "fails-8005-user.txt").read_text())
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))}
+
+
+def test_lists_of_cores_are_divided_like_the_dies(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch):
+    lists = [f"{40 * die}-{40 * die + 39}" for die in range(16)]
+    settings(node, monkeypatch, VLM_CORES=";".join(lists[:8]))
+    before = node.containers
+    with pytest.raises(UsageError, match="a list for each of the 16 dies of vlm and vlm-next. Nothing was changed"):
+        upgrade.start(5, pause=True)
+    assert node.containers == before and not dies.written_for(dies.PRESENT)
+    settings(node, monkeypatch, VLM_CORES=";".join(lists))
+    upgrade.start(5, pause=True)
+    found = []
+    for name, own in node.dies.items():
+        devices = devices_of(node, name)
+        env = {"HARDWARE": "ascend", "VLM_REPLICAS": "8", "VLM_CORES": node.containers[name]["env"]["VLM_CORES"]}
+        found += [cores.of_replica(env, index, range(640), devices)[0] for index in range(len(own))]
+    assert [f"{one[0]}-{one[-1]}" for one in found] == lists
+
+
+def devices_of(node: SimulatedDies, name: str) -> Path:
+    """The device files that a container has."""
+    folder = dies.FOLDER / f"devices-of-{name}"
+    folder.mkdir()
+    for number in node.dies[name]:
+        (folder / f"davinci{number}").touch()
+    return folder
+
+
+@pytest.mark.parametrize(("device", "fits"), [("npu:15", False), ("npu:7", False), ("npu:6", True), ("npu", True)])
+def test_a_layout_server_needs_a_die_of_both_halves(
+    node: SimulatedDies, monkeypatch: pytest.MonkeyPatch, device: str, fits: bool
+):
+    settings(node, monkeypatch, VLM_REPLICAS="15", LAYOUT_SERVER="1", LAYOUT_DEVICE=device)
+    before = node.containers
+    if fits:
+        upgrade.start(5, pause=True)
+        return
+    with pytest.raises(UsageError, match=f"LAYOUT_DEVICE is {device}; expected a die of both halves.*npu in .env"):
+        upgrade.start(5, pause=True)
+    assert node.containers == before
+
+
+def test_a_unit_that_starts_another_folder_at_boot(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch):
+    """It would give vlm all dies, by that folder's .env, while vlm-next holds half of them."""
+    monkeypatch.setattr(upgrade.project, "boot_folder", lambda: Path("/opt/before"))
+    before = node.containers
+    with pytest.raises(UsageError, match=rf"starts the bundle in /opt/before at boot.*WorkingDirectory={ROOT} in it"):
+        upgrade.start(5, pause=True)
+    assert node.containers == before
+    monkeypatch.setattr(upgrade.project, "boot_folder", lambda: ROOT)
+    upgrade.start(5, pause=True)
 
 
 @pytest.mark.usefixtures("node")

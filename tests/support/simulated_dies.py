@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program `docker` for two containers on dies that belong to one container, as Ascend's driver has it as shipped.
+"""Calls of `docker`, and a program `npu-smi`, for containers on dies that belong to one, as Ascend's driver has it as
+shipped.
 
 Simulated, because no die and no engine is here: a container whose dies another one holds starts again and again, as the
 device check makes it. Dies are shared only where the test says so.
@@ -7,52 +8,64 @@ device check makes it. Dies are shared only where the test says so.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
-import sys
+import shutil
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest  # each call of the program would load it
+import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = """#!/bin/sh
-PYTHONPATH={root} exec {python} -S -m tests.support.simulated_dies {folder} "$@"
-"""
+from bundle.compose import dies, project
 
 
 class SimulatedDies:
-    """`tags` are images by name, `env` is .env. The bundle's `vlm` runs on all 16 dies of an A3 at first."""
+    """`tags` are images by name, `env` is .env. The bundle's `vlm` runs on all 16 dies of an A3 at first. The files of
+    the dies lie in `folder`/dies; what npu-smi prints stands in `folder`/info and `folder`/share."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
-        self._file = folder / "engine.json"
         vlm = {
             "image": "sha256:old",
             "dies": list(range(16)),
-            "taken": "all",
             "aliases": ["vlm"],
             "half": "all",
-            "env": [""],
+            "env": dict.fromkeys(PASSED, ""),
         }
         state = {"tags": {image: "sha256:old"}, "name": image, "containers": {"vlm": vlm}, "shared": False, "calls": []}
         self.write({**state, "env": {}})
-        (folder / "bin").mkdir()
-        for name, text in {
-            "docker": PROGRAM.format(python=sys.executable, root=str(ROOT), folder=str(self._file)),
-            "npu-smi": f'#!/bin/sh\ncase "$*" in *device-share*) cat {folder}/share;; *) cat {folder}/info;; esac\n',
-        }.items():
-            (folder / "bin" / name).write_text(text)
-            (folder / "bin" / name).chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+        shutil.copytree(dies.FOLDER, folder / "dies", ignore=shutil.ignore_patterns("present*"))
+        monkeypatch.setattr(dies, "FOLDER", folder / "dies")
+        monkeypatch.setattr(project, "call", self.call)
+        program = folder / "bin/npu-smi"
+        program.parent.mkdir()
+        program.write_text(
+            f'#!/bin/sh\ncase "$*" in *device-share*) cat {folder}/share;; *) cat {folder}/info;; esac\n'
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    def call(
+        self, *words: str, timeout: float, settings: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """What takes the place of bundle.compose.project.call."""
+        state = self.state
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            status = answer(state, list(words[1:]), {**state["env"], **os.environ, **(settings or {})}, dies.FOLDER)
+        self.write(state)
+        return subprocess.CompletedProcess(words, status, printed.getvalue(), "")
 
     def write(self, state: dict[str, Any]) -> None:
-        self._file.write_text(json.dumps(state))
+        self._text = json.dumps(state)
 
     @property
     def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._file.read_text())
+        found: dict[str, Any] = json.loads(self._text)
         return found
 
     def change(self, **values: Any) -> None:
@@ -85,7 +98,7 @@ def wrong(state: dict[str, Any], service: str) -> str:
     one = state["containers"][service]
     if conflicts(state, service):
         return "error: another container holds the dies (-8020); docker ps names it"
-    if one["image"] == "sha256:old" and "full_decode_only" in one.get("env", ()):
+    if one["image"] == "sha256:old" and one["env"].get("VLM_GRAPH_MODE") == "full_decode_only":
         return "error: VLM_GRAPH_MODE asks for FULL_DECODE_ONLY, whose steps stack 0.11.1 fills up wrongly"
     if one["image"] == "sha256:broken":
         return "error: this version is broken"
@@ -94,21 +107,23 @@ def wrong(state: dict[str, Any], service: str) -> str:
     return ""
 
 
-def up(state: dict[str, Any], service: str) -> None:
-    values = {**state["env"], **os.environ}
+# What the file of the VLM's service gives to its container, empty where .env has none.
+PASSED = ("VLM_MODEL", "VLM_GRAPH_MODE", "VLM_CORES", "LAYOUT_DEVICE")
+
+
+def up(state: dict[str, Any], service: str, values: Mapping[str, str], folder: Path) -> None:
     name = values.get("NPU_IDS") or "a3"
     image = state["tags"][values.get("VLM_IMAGE") or state["name"]]
-    text = (ROOT / f"config/compose/dies/{name}.yaml").read_text()
+    text = (folder / f"{name}.yaml").read_text()
     numbers = [int(number) for number in re.findall(r"/dev/davinci(\d+)$", text, re.MULTILINE)]
     half = values.get("VLM_NEXT_HALF", "second") if service == "vlm-next" else state["containers"]["vlm"]["half"]
     made = {"image": image, "dies": numbers, "aliases": [service], "half": half or "all"}
-    own = {"replicas": values.get("VLM_REPLICAS", ""), "env": [values.get("VLM_GRAPH_MODE", "")]}
+    own = {"replicas": values.get("VLM_REPLICAS", ""), "env": {name: values.get(name, "") for name in PASSED}}
     state["containers"][service] = {**made, **own}
 
 
-def answer(file: str, words: list[str]) -> int:
-    """Do what a call asks; returns the exit status."""
-    state: dict[str, Any] = json.loads(Path(file).read_text())
+def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], folder: Path) -> int:
+    """Do what a call of docker with these variables asks, and print what it prints; returns the exit status."""
     state["calls"].append(" ".join(words))
     containers = state["containers"]
     words = [word for word in words if word not in ("--profile", "upgrade")]
@@ -121,7 +136,7 @@ def answer(file: str, words: list[str]) -> int:
         case ["compose", "config", "--images", _]:
             print(state["name"])
         case ["compose", "up", *_, service]:
-            up(state, service)
+            up(state, service, values, folder)
         case ["compose", "logs", *_, service]:
             print(wrong(state, service))
         case ["compose", "exec", "-T", service, *_, "container.take_half", half]:
@@ -129,7 +144,8 @@ def answer(file: str, words: list[str]) -> int:
         case ["compose", "exec", "-T", _, *_, "container.status"]:
             print(json.dumps({"configured": 1, "replicas": [{"up": True}]}))
         case ["compose", "exec", "-T", service, _, "-c", asked] if "/v1/models" in asked:
-            print(json.dumps({"data": [{"root": state["containers"][service].get("root", "/models/demo")}]}))
+            if not wrong(state, service):
+                print(json.dumps({"data": [{"root": containers[service].get("root", "/opt/demo")}]}))
         case ["compose", "exec", *_]:
             pass  # the self-test passes
         case ["compose", "rm", *_, service]:
@@ -146,7 +162,7 @@ def answer(file: str, words: list[str]) -> int:
             found = {
                 "Image": one["image"],
                 "HostConfig": {"Devices": devices},
-                "Config": {"Env": [f"VLM_GRAPH_MODE={mode}" for mode in one.get("env", ())]},
+                "Config": {"Env": [f"{name}={value}" for name, value in one["env"].items()]},
                 "NetworkSettings": {"Networks": {"n": {"Aliases": one["aliases"]}}},
             }
             print(json.dumps([found]))
@@ -156,9 +172,4 @@ def answer(file: str, words: list[str]) -> int:
             containers[rest[-1]]["aliases"] = rest[1:4:2]
         case _:
             pass
-    Path(file).write_text(json.dumps(state))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(answer(sys.argv[1], sys.argv[2:]))

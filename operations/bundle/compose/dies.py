@@ -19,8 +19,9 @@ from tool_errors import DeviceError, ToolError, UsageError
 
 FOLDER = CONFIG / "compose" / "dies"
 DIES = 16
-# NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance.
-PRESENT = "present"
+# NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance. The other one
+# is the same for `vlm-next`, while an upgrade by halves divides the dies; scripts/upgrade.sh alone sets it.
+PRESENT, PRESENT_NEXT = "present", "present-next"
 PROJECT = "paddleocr-vl"
 HOLDER = (
     '{{.Name}}|{{index .Config.Labels "com.docker.compose.project"}}'
@@ -92,6 +93,14 @@ def given(values: Mapping[str, str]) -> list[int]:
     return dies_of(path.read_text()) if path.is_file() else []
 
 
+def written_for(name: str = PRESENT) -> str:
+    """The dies that NPU_IDS=`name` was last written for, those that were left out too; "" where it never was."""
+    path = FOLDER / f"{name}.yaml"
+    head = path.read_text().partition("\n")[0] if path.is_file() else ""
+    written = re.search(rf"NPU_IDS={name}, of (\S+);", head)
+    return written[1] if written else ""
+
+
 def ids(numbers: Sequence[int]) -> str:
     """The text that `parse_ids` reads as these ascending numbers: `0-7`, or `0,2,5` where some are left out."""
     if len(numbers) > 1 and list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
@@ -159,9 +168,10 @@ def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
 
 def unlisted(wanted: Sequence[int], report: npu_smi.Report, root: Path = Path("/")) -> list[int]:
     """Dies of `wanted` with a device file that npu-smi does not list, as when they fell off the bus. None where it
-    lists dies without a device file: its numbers of cards may be those of their slots."""
+    lists no die at all, and so says nothing of these; or dies without a device file: its numbers of cards may be those
+    of their slots."""
     there = {number for die in report.dies if (root / f"dev/davinci{(number := die.number)}").exists()}
-    if len(there) < len(report.dies):
+    if not there or len(there) < len(report.dies):
         return []
     return [number for number in wanted if number not in there and (root / f"dev/davinci{number}").exists()]
 
@@ -177,31 +187,42 @@ def usable(wanted: Sequence[int], root: Path = Path("/")) -> list[int]:
 
 
 def looked_at(values: Mapping[str, str]) -> str:
-    """The dies that `present` is about where nobody names them: those of NPU_IDS, or those that it was last written
-    for; all of the server's otherwise. The others may be somebody else's."""
+    """The dies that `present` is about where nobody names them: those that it was last written for, the others may be
+    somebody else's; all of the server's where it never was, or NPU_IDS is empty. An empty text where NPU_IDS is a list
+    of numbers: it needs no such file, and what that was written for may be more."""
     text = values.get("NPU_IDS") or ""
-    if text == PRESENT:
-        path = FOLDER / f"{PRESENT}.yaml"
-        head = path.read_text().partition("\n")[0] if path.is_file() else ""
-        written = re.search(rf"NPU_IDS={PRESENT}, of (\S+);", head)
-        text = written[1] if written and written[1] not in atlas.KEYS else ""
-    return text or chosen({**values, "NPU_IDS": ""})
+    if text not in ("", PRESENT):
+        return ""
+    written = written_for() if text else ""
+    return written if written and written not in atlas.KEYS else chosen({**values, "NPU_IDS": ""})
 
 
-def write_present(text: str, root: Path = Path("/")) -> Path:
-    """Write the fragment of NPU_IDS=present: the dies of `text` that can be used now. Says which ones are left out.
+def write_present(text: str, name: str = PRESENT, root: Path = Path("/")) -> list[int]:
+    """Write the fragment of NPU_IDS=`name`: the dies of `text` that can be used now. Returns these, and says which ones
+    are left out.
 
     The file changes only where its content does, so that compose recreates no container without a reason. Raises
     DeviceError where no die can be used.
     """
-    wanted = parse_ids(text)
-    there = usable(wanted, root)
-    missing = [number for number in wanted if number not in there]
-    path, content = FOLDER / f"{PRESENT}.yaml", fragment(text, PRESENT, missing)
+    asked = parse_ids(text)
+    there = usable(asked, root)
+    path, content = FOLDER / f"{name}.yaml", fragment(text, name, [die for die in asked if die not in there])
     if not path.is_file() or path.read_text() != content:
         path.write_text(content)
-    say(f"{len(there)} of {len(wanted)} dies in {shown(path)}; NPU_IDS={PRESENT} in .env uses them")
-    return path
+    return there
+
+
+def select(text: str) -> None:
+    """Write the file of NPU_IDS=present for the dies of `text`, and say so."""
+    there = write_present(text)
+    path = shown(FOLDER / f"{PRESENT}.yaml")
+    say(f"{len(there)} of {len(parse_ids(text))} dies in {path}; NPU_IDS={PRESENT} in .env uses them")
+
+
+def leaving_out(values: Mapping[str, str]) -> str:
+    """What an operator does so that the other dies serve without one that is gone or sick."""
+    own = "" if looked_at(values) else f" {values['NPU_IDS']}"
+    return f"scripts/select_npus.sh {PRESENT}{own}, and NPU_IDS={PRESENT} in .env: the other dies serve without it"
 
 
 def main(words: list[str]) -> int:
@@ -210,7 +231,12 @@ def main(words: list[str]) -> int:
         return 2
     try:
         if words[0] == PRESENT:
-            write_present(words[1] if words[1:] else looked_at(VALUES))
+            text = words[1] if words[1:] else looked_at(VALUES)
+            if text:
+                select(text)
+            else:
+                own = VALUES["NPU_IDS"]
+                say(f"nothing was written, as NPU_IDS={own} in .env; {leaving_out(VALUES)}")
         else:
             say(f"{shown(write(words[0]))} is there; set NPU_IDS={words[0]} in .env")
     except ToolError as error:

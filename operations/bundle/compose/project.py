@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from bundle.paths import ROOT
 from tool_errors import ServiceError
 
 SECONDS = 60
+# What starts the bundle at boot, where config/systemd is used.
+UNIT = "/etc/systemd/system/paddleocr-vl.service"
 
 
 def compose(
@@ -69,6 +73,15 @@ def inspect(name: str) -> dict[str, Any]:
         raise ServiceError(f"docker inspect {name}: {answer.stderr.strip()}")
     found: dict[str, Any] = json.loads(answer.stdout)[0]
     return found
+
+
+def boot_folder(unit: Path = Path(UNIT)) -> Path | None:
+    """The folder in which the bundle is started at boot; None where no unit does it."""
+    try:
+        found = re.search(r"^WorkingDirectory=(.+)$", unit.read_text(errors="replace"), re.MULTILINE)
+    except OSError:
+        return None
+    return Path(found[1].strip()).resolve() if found else None
 
 
 def labels(image: str) -> dict[str, str]:

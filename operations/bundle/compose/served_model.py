@@ -17,23 +17,32 @@ MODELS = PurePath("/models")  # MODELS_DIR inside the containers
 ASK = "from health_probe import probe; print(probe('http://127.0.0.1:8000/v1/models', 10).detail)"
 
 
+def served(service: str, python: str) -> str:
+    """What VLM_MODEL must be for the model that `service` serves; "" where it does not answer, or serves another
+    folder. `python` runs inside the container."""
+    answer = project.compose("exec", "-T", service, python, "-c", ASK)
+    try:
+        root = PurePath(json.loads(answer.stdout)["data"][0]["root"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return str(root.relative_to(MODELS)) if root.is_relative_to(MODELS) else ""
+
+
 def check(service: str, python: str, values: Mapping[str, str]) -> None:
     """Raise UsageError where a new container would serve another model than `service` does: the parser asks for one by
     name, and its calls go to both. Where VLM_MODEL is unset, weights that were fetched since are newer.
 
     `python` runs inside the container, `values` are the settings of the new one.
     """
-    answer = project.compose("exec", "-T", service, python, "-c", ASK)
+    now = served(service, python)
     try:
-        served = PurePath(json.loads(answer.stdout)["data"][0]["root"])
         settings = WeightSettings.from_environment({**values, "HARDWARE": values.get("HARDWARE") or "ascend"})
-        wanted = find_vlm(settings).path.relative_to(settings.models_dir)
-    except (ValueError, LookupError, TypeError, WeightsError):
-        return  # one of them cannot be known here; preflight and the new container's start say why
-    if served.is_relative_to(MODELS) and served.relative_to(MODELS) != wanted:
+        wanted = str(find_vlm(settings).path.relative_to(settings.models_dir))
+    except (ValueError, WeightsError):
+        return  # it cannot be known here; preflight and the new container's start say why
+    if now and now != wanted:
         raise UsageError(
-            f"{service} serves {served.relative_to(MODELS)}, and with these settings a second container would serve "
-            f"{wanted}, while the parser asks both for one model. Nothing was changed. Set "
-            f"VLM_MODEL={served.relative_to(MODELS)} in .env for this upgrade; another model is a matter of docker "
-            "compose up"
+            f"{service} serves {now}, and with these settings a new container would serve {wanted}, while the parser "
+            f"asks for one model. Nothing was changed. Set VLM_MODEL={now} in .env for this upgrade; another model is "
+            "a matter of docker compose up"
         )

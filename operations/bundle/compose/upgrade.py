@@ -7,7 +7,8 @@ calls go to both (decision 0415).
 
 Where the dies may be shared (on CPU; on Ascend with device-share on), both containers see all dies, and `vlm` gives up
 a half without being made anew. Where a die belongs to one container, each gets the device files of its half only, and
-the two stay, so that `vlm` is made anew once and not for every upgrade.
+the two stay, so that `vlm` is made anew once and not for every upgrade. Then NPU_IDS=present names the dies of `vlm`,
+from `start` on and also after `back`, so that compose and a boot make `vlm` as this script does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import declared_settings
 from bundle import readiness
 from bundle.compose import dies, project, served_model
-from bundle.paths import VALUES
+from bundle.paths import ROOT, VALUES
 from bundle.progress import say, step
 from tool_errors import FAILED, ServiceError, UsageError, run
 
@@ -33,6 +34,8 @@ VOLUME = "vlm-next-state"
 OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 700.0, 900.0, 180.0
 PAUSE_SECONDS = 2
+# The names under which the dies of each stand, where these are divided.
+CHOICE = {NOW: dies.PRESENT, NEXT: dies.PRESENT_NEXT}
 # Settings that count the dies of a container, which `vlm` gets others of.
 COUNT_DIES = ("VLM_REPLICAS", "VLM_CORES", "LAYOUT_DEVICE")
 
@@ -128,32 +131,97 @@ def are_apart(rows: Mapping[str, dict[str, Any]]) -> bool:
     return bool(held(rows, NEXT)) and not set(held(rows, NEXT)) & set(held(rows, NOW))
 
 
-def configured() -> list[int]:
-    """The dies that compose gives to `vlm`, by .env."""
-    return dies.given(VALUES)
+def share(rows: Mapping[str, dict[str, Any]], service: str) -> list[int]:
+    """The dies of one container of the pair: those that it holds, and those that its file was written for, of which
+    some may have been gone."""
+    other = NEXT if service == NOW else NOW
+    return sorted({*held(rows, service), *known(service)} - set(held(rows, other)))
 
 
-def settings_of(service: str, numbers: Sequence[int]) -> dict[str, str]:
-    """Settings that give a service the device files of these dies, all of which it uses. Dies that are gone are left
+def shares(rows: Mapping[str, dict[str, Any]]) -> dict[str, list[int]]:
+    return {service: share(rows, service) for service in CHOICE}
+
+
+def known(service: str) -> list[int]:
+    """The dies that a service's file was written for, where .env or a pair of containers uses it."""
+    text = dies.written_for(CHOICE[service])
+    used = VALUES.get("NPU_IDS") == dies.PRESENT or dies.written_for(dies.PRESENT_NEXT)
+    return dies.parse_ids(text) if text and used else []
+
+
+def divided(rows: Mapping[str, dict[str, Any]]) -> list[int]:
+    """All dies that `start` has divided, also where it broke off before vlm-next was there; none where it did not."""
+    mine, others = held(rows, NOW), held(rows, NEXT)
+    if not mine or set(mine) & set(others) or not (others or known(NEXT)):
+        return []
+    return sorted({*mine, *others, *known(NOW), *known(NEXT)})
+
+
+def halved(numbers: Sequence[int]) -> dict[str, list[int]]:
+    """Two halves of the dies that are used: VLM_REPLICAS may be fewer, and dies may be gone, which count for neither
+    and belong to one all the same. Raises UsageError for one die."""
+    gone = dies.unusable(numbers)
+    there = [number for number in numbers if number not in gone]
+    if used := int(VALUES.get("VLM_REPLICAS") or 0):
+        numbers = [number for number in numbers if number <= there[:used][-1]] if there else []
+        there = there[:used]
+    if len(there) < 2:
+        raise UsageError("one die cannot be halved; expected two dies or more that can be used (NPU_IDS, VLM_REPLICAS)")
+    first = there[(len(there) + 1) // 2]
+    return {NOW: [number for number in numbers if number < first], NEXT: [n for n in numbers if n >= first]}
+
+
+def check_divided(halves: Mapping[str, Sequence[int]]) -> None:
+    """Raise UsageError for what cannot hold for both containers, before anything is changed."""
+    device = VALUES.get("LAYOUT_DEVICE") or ""
+    number = device.partition(":")[2]
+    least = min(map(len, halves.values()))
+    if declared_settings.flag(VALUES, "LAYOUT_SERVER") and number.isdigit() and int(number) >= least:
+        raise UsageError(
+            f"LAYOUT_DEVICE is {device}; expected a die of both halves, which are counted from 0 to {least - 1}: else "
+            "a layout server ends. Nothing was changed. Set LAYOUT_DEVICE=npu in .env, the first die of each half"
+        )
+    if cores_of_next(halves) == "":
+        raise UsageError(
+            f"VLM_CORES is {VALUES['VLM_CORES']!r}; expected `auto`, `none`, or a list for each of the "
+            f"{sum(map(len, halves.values()))} dies of vlm and vlm-next. Nothing was changed"
+        )
+    folder = project.boot_folder()
+    if folder and folder != ROOT.resolve():
+        raise UsageError(
+            f"{project.UNIT} starts the bundle in {folder} at boot, and would give vlm the dies that vlm-next holds. "
+            f"Nothing was changed. Set WorkingDirectory={ROOT} in it, then systemctl daemon-reload"
+        )
+
+
+def cores_of_next(halves: Mapping[str, Sequence[int]]) -> str | None:
+    """VLM_CORES of vlm-next: .env has a list for each die of both containers, and `vlm` reads the first ones. An empty
+    text where lists lack, None where .env has no lists."""
+    lists = (VALUES.get("VLM_CORES") or "auto").split(";")
+    if lists[0] in ("auto", "none"):
+        return None
+    begin = len(halves[NOW])
+    own = lists[begin : begin + len(halves[NEXT])]
+    return ";".join(own) if len(own) == len(halves[NEXT]) else ""
+
+
+def settings_of(service: str, halves: Mapping[str, Sequence[int]]) -> dict[str, str]:
+    """Settings that give a service the device files of its dies, all of which it uses. Dies that are gone are left
     out: the engine makes no container with their device files. Raises DeviceError where none is left."""
-    text = dies.ids(dies.usable(numbers))
-    dies.write(text)
-    own = {"NPU_IDS": text, "VLM_REPLICAS": ""}
-    return {**own, "VLM_NEXT_HALF": ""} if service == NEXT else own
+    dies.write_present(dies.ids(halves[service]), CHOICE[service])
+    own = {"NPU_IDS": CHOICE[service], "VLM_REPLICAS": ""}
+    if service == NOW:
+        return own
+    cores = cores_of_next(halves)
+    return {**own, "VLM_NEXT_HALF": "", **({"VLM_CORES": cores} if cores else {})}
 
 
-def for_env(settings: Mapping[str, str]) -> str:
-    """What .env must say while `vlm` has these dies only."""
-    return f"NPU_IDS={settings['NPU_IDS']}" + (" and no VLM_REPLICAS" if VALUES.get("VLM_REPLICAS") else "")
-
-
-def halved(numbers: Sequence[int]) -> dict[str, dict[str, str]]:
-    """The same for two halves of the dies that are used: VLM_REPLICAS may be fewer. Raises UsageError for one."""
-    numbers = dies.usable(numbers[: int(VALUES.get("VLM_REPLICAS") or len(numbers))])
-    if len(numbers) < 2:
-        raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS, VLM_REPLICAS)")
-    middle = (len(numbers) + 1) // 2
-    return {NOW: settings_of(NOW, numbers[:middle]), NEXT: settings_of(NEXT, numbers[middle:])}
+def say_env() -> None:
+    """Say what .env must be from now on; a boot with config/systemd makes containers by it too."""
+    wrong = [f"NPU_IDS={dies.PRESENT}"] if VALUES.get("NPU_IDS") != dies.PRESENT else []
+    wrong += ["VLM_REPLICAS="] if VALUES.get("VLM_REPLICAS") else []
+    if wrong:
+        say(f"set {' and '.join(wrong)} in .env now: `docker compose up` would else give vlm other dies than it has")
 
 
 def check_pause(pause: bool, numbers: Sequence[int]) -> None:
@@ -170,12 +238,14 @@ def check_pause(pause: bool, numbers: Sequence[int]) -> None:
 def as_it_is(container: str) -> dict[str, str]:
     """Settings that make `vlm` anew as its container is: of its own image, which compose's name may not be any more,
     and by its own settings. What .env says now may be for the other version, and this one may refuse it."""
-    known = project.inspect(container)
-    answer = project.docker("tag", known["Image"], OWN_IMAGE)
+    found = project.inspect(container)
+    answer = project.docker("tag", found["Image"], OWN_IMAGE)
     if answer.returncode:
         raise ServiceError(f"docker tag: {answer.stderr.strip()}")
-    env = dict(line.split("=", 1) for line in known["Config"]["Env"] if "=" in line)
+    env = dict(line.split("=", 1) for line in found["Config"]["Env"] if "=" in line)
     own = {name: env[name] for name in env if name.startswith(declared_settings.PREFIXES) and name not in COUNT_DIES}
+    # Where it is unset, the container took the newest weights of then; newer ones may be there by now.
+    own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW, PYTHON)
     return {**own, "VLM_IMAGE": OWN_IMAGE}
 
 
@@ -196,25 +266,20 @@ def start(seconds: float, pause: bool) -> None:
     mine = held(rows, NOW)
     if mine and not apart:
         check_pause(pause, mine)
-    settings: dict[str, dict[str, str]] = {}
     if apart or (mine and pause):
-        both = {NOW: mine, NEXT: held(rows, NEXT)}
-        settings = {service: settings_of(service, both[service]) for service in both} if apart else halved(mine)
+        halves = shares(rows) if apart else halved(divided(rows) or share(rows, NOW))
+        check_divided(halves)
+        settings = {service: settings_of(service, halves) for service in CHOICE}
         if not apart:
-            say(f"nobody answers until vlm has loaded on dies {settings[NOW]['NPU_IDS']}; jobs wait")
+            say(f"nobody answers until vlm has loaded on dies {dies.ids(halves[NOW])}; jobs wait")
             start_container(NOW, seconds, {**as_it_is(rows[NOW]["ID"]), **settings[NOW]})
+        say_env()
         start_container(NEXT, seconds, settings[NEXT])
     else:
         take("first")
         start_container(NEXT, seconds)
     judge(NEXT)
     join(project.containers()[NEXT]["ID"])
-    if settings:
-        # A boot with config/systemd does the same.
-        say(
-            f"set {for_env(settings[NOW])} in .env now: `docker compose up` would else give vlm dies that vlm-next "
-            "holds, and it would not start"
-        )
     say(f"both versions serve, {image} on the second half of the dies. Next: scripts/upgrade.sh promote, or back")
 
 
@@ -229,14 +294,16 @@ def promote(seconds: float) -> None:
         raise UsageError(f"there is no {NEXT}; scripts/upgrade.sh start comes first")
     if not has_joined(rows[NEXT]["ID"]):
         raise UsageError(f"{NEXT} did not pass scripts/upgrade.sh start and serves nobody; scripts/upgrade.sh back")
+    served_model.check(NOW, PYTHON, VALUES)
     if are_apart(rows):
-        mine = settings_of(NOW, held(rows, NOW))
-        start_container(NOW, seconds, mine)
+        start_container(NOW, seconds, settings_of(NOW, shares(rows)))
         judge(NOW)
         say(
-            f"both containers are the new version, and stay two, each with its dies: {for_env(mine)} stays in .env. "
-            "The next start needs no pause; scripts/upgrade.sh back makes them one again"
+            "both containers are the new version, and stay two, each with its dies. The next start needs no pause; "
+            "scripts/upgrade.sh back makes them one again. Where nobody will go back to the version before: docker "
+            f"image rm {OWN_IMAGE}"
         )
+        say_env()
         return
     start_container(NOW, seconds)
     judge(NOW)
@@ -247,25 +314,27 @@ def promote(seconds: float) -> None:
 
 def back(seconds: float) -> None:
     rows = project.containers()
-    if NEXT in rows and rows.get(NOW, {}).get("Health") != "healthy":
+    serve = [service for service in (NOW, NEXT) if rows.get(service, {}).get("Health") == "healthy"]
+    if serve == [NEXT]:
         raise UsageError(
             f"vlm does not serve, {NEXT} does; first bring the version before: tag its image back, then "
             "docker compose up -d --no-build --no-deps --wait vlm"
         )
-    mine = held(rows, NOW)
-    # What was taken from it for vlm-next; or, where a start broke off before, what .env names.
-    everything = sorted({*mine, *held(rows, NEXT)}) if NEXT in rows else configured() if mine else []
-    remove_next()
-    if everything != mine:
-        there = dies.usable(everything)
-        text = dies.ids(there)
-        dies.write(text)
-        env = "Make .env again as it was before start"
-        if there != everything:
-            env = f"Set NPU_IDS={text} and no VLM_REPLICAS in .env"
-        say(f"nobody answers until vlm has loaded on dies {text}; jobs wait. {env}")
-        own = {**as_it_is(rows[NOW]["ID"]), "NPU_IDS": text}
-        start_container(NOW, seconds, own if there == everything else {**own, "VLM_REPLICAS": ""})
+    everything = divided(rows)
+    # Before anything is removed: where no die can be used, both stay as they are.
+    settings = settings_of(NOW, {NOW: everything}) if everything else {}
+    if everything or (NOW in rows and NEXT in rows and not serve):
+        # Where nothing serves, vlm could not open dies that vlm-next has, as when device-share went off with a boot.
+        own = as_it_is(rows[NOW]["ID"])
+        remove_next()
+        if everything:
+            say(f"nobody answers until vlm has loaded on dies {dies.ids(everything)}; jobs wait")
+        start_container(NOW, seconds, {**own, **settings})
+    else:
+        remove_next()
+    if everything:
+        (dies.FOLDER / f"{dies.PRESENT_NEXT}.yaml").unlink(missing_ok=True)
+        say_env()
         return
     take("all")
     say("vlm has all dies; those of the second half load (scripts/status.sh --wait-all)")

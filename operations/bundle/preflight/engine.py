@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import atlas
-from bundle.compose import images
+from bundle.compose import images, project
 from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 
 GIB = 2**30
 ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
-UNIT = "/etc/systemd/system/paddleocr-vl.service"
 # Both images and what a build needs besides.
 DISK = {"ascend": 60, "cpu": 20}
 
@@ -99,7 +97,7 @@ def check_parser_image(machine: Machine) -> Iterator[Finding]:
 
 
 def check_image(machine: Machine) -> Iterator[Finding]:
-    """Check whether the VLM image is there, and on Ascend whether it was built for what ATLAS says.
+    """Check whether the VLM image is there, and was built for what HARDWARE, STACK and on Ascend ATLAS say.
 
     What ATLAS says is compared with the dies in `npu.check_dies`, which also names a setting that is none.
     """
@@ -113,8 +111,23 @@ def check_image(machine: Machine) -> Iterator[Finding]:
     if labels is None:
         yield missing("image", image)
         return
-    soc = (json.loads(labels) or {}).get("paddleocr-vl.soc", "")
-    if machine.hardware == "ascend" and soc not in atlas.named(key).socs:
+    found = {name: (json.loads(labels) or {}).get(f"paddleocr-vl.{name}", "") for name in ("hardware", "stack", "soc")}
+    wrong = [
+        f"{name.upper()} {found[name] or 'that it does not name'}"
+        for name, value in {"hardware": machine.hardware, "stack": stack}.items()
+        if found[name] != value
+    ]
+    soc = found["soc"]
+    if wrong:
+        # The name says otherwise, as after a rollback that left .env as it was.
+        yield Finding(
+            "FAIL",
+            "image",
+            f"{image} was built for {' and '.join(wrong)}",
+            f"HARDWARE {machine.hardware} and STACK {stack}, as .env says",
+            "make .env again as it was for that image, or docker compose build vlm",
+        )
+    elif machine.hardware == "ascend" and soc not in atlas.named(key).socs:
         yield Finding(
             "FAIL",
             "image",
@@ -129,18 +142,18 @@ def check_image(machine: Machine) -> Iterator[Finding]:
 def check_boot(machine: Machine) -> Iterator[Finding]:
     """Compare the folder that config/systemd starts at boot, where it is used, with this one: after an upgrade in a
     folder of its own it is the one before, whose images `docker compose up` would bring back."""
-    if match := re.search(r"^WorkingDirectory=(.+)$", machine.read(UNIT), re.MULTILINE):
-        folder = Path(match[1].strip())
-        if folder.resolve() == ROOT.resolve():
-            yield passed("boot", f"{UNIT} starts the bundle in this folder")
-        else:
-            yield Finding(
-                "WARN",
-                "boot",
-                f"{UNIT} starts the bundle in {folder}",
-                f"{ROOT}, or the next boot brings that folder's version back",
-                f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload, as soon as this version serves",
-            )
+    folder = project.boot_folder(machine.path(project.UNIT))
+    if folder == ROOT.resolve():
+        yield passed("boot", f"{project.UNIT} starts the bundle in this folder")
+    elif folder:
+        yield Finding(
+            "WARN",
+            "boot",
+            f"{project.UNIT} starts the bundle in {folder}",
+            f"{ROOT}, or the next boot brings that folder's version back",
+            f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload, as soon as this version serves; before "
+            "scripts/upgrade.sh start --pause",
+        )
 
 
 CHECKS = (check_engine, check_compose, check_boot, check_image, check_parser_image)

@@ -9,7 +9,21 @@ from collections.abc import Iterator
 import atlas
 import declared_settings
 import npu_smi
-from bundle.compose.dies import FOLDER, PRESENT, SHARE, SHARED, chosen, given, holders, ids, shared, unlisted
+from bundle.compose.dies import (
+    FOLDER,
+    PRESENT,
+    PRESENT_NEXT,
+    SHARE,
+    SHARED,
+    chosen,
+    given,
+    holders,
+    ids,
+    leaving_out,
+    shared,
+    unlisted,
+    written_for,
+)
 from bundle.preflight.host import gibibytes
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from bundle.progress import plural
@@ -116,10 +130,12 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
             "devices",
             f"/dev/{lacking[0]} is missing" + (f" and {len(lacking) - 1} more" if lacking[1:] else ""),
             f"the devices of NPU_IDS={text}",
-            "scripts/select_npus.sh present, and NPU_IDS=present in .env: the other dies serve without it",
+            leaving_out(machine.values),
         )
     else:
-        yield passed("devices", f"{plural(len(wanted), 'die')}, NPU_IDS={text}")
+        others = written_for(PRESENT_NEXT) if text == PRESENT else ""
+        said = f"; {others} are those of vlm-next, until scripts/upgrade.sh back" if others else ""
+        yield passed("devices", f"{plural(len(wanted), 'die')}, NPU_IDS={text}{said}")
     answer = machine.npu_smi("info")
     if trouble := npu_smi.trouble(answer):
         yield Finding("FAIL", "npu-smi", trouble[0], "a list of dies", trouble[1])
@@ -131,9 +147,9 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
             "dies",
             f"npu-smi info does not list die {ids(lost)}, whose device file is there",
             "every die of NPU_IDS in its table",
-            "dmesg says what became of it; scripts/select_npus.sh present and NPU_IDS=present leave it out",
+            f"dmesg says what became of it; {leaving_out(machine.values)}",
         )
-    yield from check_report(report, set(wanted), product)
+    yield from check_report(machine, report, set(wanted), product)
     yield from check_sharing(machine, wanted)
 
 
@@ -170,7 +186,28 @@ def check_replicas(machine: Machine) -> Iterator[Finding]:
         yield passed("replicas", f"{number}, within VLM_MEM_LIMIT and VLM_PIDS_LIMIT")
 
 
-def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Product) -> Iterator[Finding]:
+def check_layout_device(machine: Machine) -> Iterator[Finding]:
+    """Compare the layout server's die with those of its container, which it counts from 0."""
+    try:
+        dies = len(given(machine.values))
+        device = declared_settings.text(machine.values, "LAYOUT_DEVICE")
+        asked = declared_settings.flag(machine.values, "LAYOUT_SERVER")
+    except UsageError:
+        return  # `check_dies` and settings.check_settings say so
+    number = device.partition(":")[2]
+    if asked and dies and number and int(number) >= dies:
+        yield Finding(
+            "FAIL",
+            "layout device",
+            f"LAYOUT_DEVICE is {device}, and NPU_IDS gives {plural(dies, 'die')}",
+            f"npu, or a number from npu:0 to npu:{dies - 1}: the dies of NPU_IDS are counted from 0",
+            "set LAYOUT_DEVICE in .env",
+        )
+
+
+def check_report(
+    machine: Machine, report: npu_smi.Report, wanted: set[int], product: atlas.Product
+) -> Iterator[Finding]:
     """Check what npu-smi says of the dies: their kind, their health, and whether they are free."""
     kinds = {die.generation for die in report.dies}
     if kinds != {product.title}:
@@ -194,7 +231,7 @@ def check_report(report: npu_smi.Report, wanted: set[int], product: atlas.Produc
             "dies",
             f"die {sick[0]} is not healthy",
             "Health OK",
-            "npu-smi info -t health -i NPU; scripts/select_npus.sh present and NPU_IDS=present leave it out",
+            f"npu-smi info -t health -i NPU; {leaving_out(machine.values)}",
         )
     chip = {
         (die.npu, index)
@@ -272,4 +309,4 @@ def check_group(machine: Machine) -> Iterator[Finding]:
         yield passed("group", f"HwHiAiUser is {wanted}")
 
 
-CHECKS = (check_driver, check_dies, check_replicas, check_holders, check_group)
+CHECKS = (check_driver, check_dies, check_replicas, check_layout_device, check_holders, check_group)
