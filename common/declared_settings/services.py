@@ -100,7 +100,7 @@ VLM_SERVER = (
         "VLM_CORES",
         "auto",
         "Cores of the replicas: `auto` (near the die where `npu-smi info -t topo` names them, else equal "
-        "shares), `none`, or a list for each die, like `0-39;40-79`.",
+        "shares), `none`, or a list for each die of `NPU_IDS`, like `0-39;40-79`.",
         form="cores",
     ),
     Whole(
@@ -118,8 +118,8 @@ VLM_SERVER = (
     Choice(
         "VLM_GRAPH_MODE",
         "",
-        "Ascend: `none`, `piecewise`, or with `STACK=0.13.0` `full_decode_only`; both stacks take `full_and_piecewise` "
-        "for `piecewise`, and refuse `full`. Acceptance measures which is fastest "
+        "Ascend: `none`, `piecewise`, or with `STACK=0.13.0` `full_decode_only` (experimental upstream); both stacks "
+        "take `full_and_piecewise` for `piecewise`, and refuse `full`. Acceptance measures which is fastest "
         "(docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="piecewise",

@@ -73,20 +73,20 @@ def list_of(env: Mapping[str, str], place: int, devices: Path) -> int:
     return sorted({*there, *numbers(env["NPU_MISSING"])} if env.get("NPU_MISSING") else there).index(there[place])
 
 
-def chosen(text: str, place: int, available: Sequence[int]) -> list[int]:
-    """The cores of a list of VLM_CORES.
+def chosen(text: str, which: int, available: Sequence[int]) -> list[int]:
+    """The cores of one list of VLM_CORES; `which` counts from 0.
 
     `text` holds one list a die, with semicolons between them: `0-39;40-79`. Raises UsageError.
     """
     lists = text.split(";")
     try:
-        wanted = numbers(lists[place])
+        wanted = numbers(lists[which])
     except (ValueError, IndexError):
         wanted = []
     if not wanted or not set(wanted) <= set(available):
         raise UsageError(
             f"VLM_CORES is {text!r}; expected `auto`, `none`, or one list of cores for each die, with semicolons "
-            f"between them, like 0-39;40-79, of cores that the container may use (list {place + 1} is none such)"
+            f"between them, like 0-39;40-79, of cores that the container may use (list {which + 1} is wrong)"
         )
     return wanted
 

@@ -122,7 +122,13 @@ def test_a_container_with_a_mistake_ends_before_anything_starts(module: str):
 
 @pytest.mark.parametrize(
     ("cores", "message"),
-    [("auto", None), ("none", None), ("0;1", None), ("0", "die 1 has none such"), ("0;99", "die 1 has none such")],
+    [
+        ("auto", None),
+        ("none", None),
+        ("0;1", None),
+        ("0", "list 2 is wrong"),
+        ("0;99", "list 2 is wrong"),
+    ],
 )
 def test_lists_of_cores_are_checked_before_a_replica_starts(cores: str, message: str | None):
     env = {"VLM_CORES": cores, "VLM_REPLICAS": "2"}

@@ -24,7 +24,7 @@ NOT_RUN = {
     r"sed -i 's|^STACK=.*|STACK=0.13.0\nVLLM_ASCEND_IMAGE=quay.io/ascend/vllm-ascend:v0.13.0rc1-a3|' .env": "a pull",
     "git fetch && git checkout NEW": "no other version",
     "PARSER_DATABASE_URL=postgresql://user:password@host/database": "other machines",
-    "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL --candidate npu --test_images a.png b.png": "a die",
+    "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL-1.6 --candidate npu --test_images a.png b.png": "a die",
     "scripts/select_npus.sh present": "a node with dies",
     "scripts/offline_bundle.sh save paddleocr-vl.tar --to-build aarch64": "registries",
     "scripts/release.sh make release --sign KEY": "an engine and a key",

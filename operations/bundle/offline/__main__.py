@@ -23,7 +23,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     verbs = parser.add_subparsers(dest="verb", required=True)
     saving = verbs.add_parser("save", help="write an archive")
     saving.add_argument("archive", type=Path)
-    saving.add_argument("--weights", action="store_true", help="with MODELS_DIR/PaddleOCR-VL")
+    saving.add_argument("--weights", action="store_true", help="with the weights of VLM_MODEL in MODELS_DIR")
     saving.add_argument("--corpus", action="store_true", help="with the image of scripts/parse_corpus.py")
     saving.add_argument(
         "--to-build",

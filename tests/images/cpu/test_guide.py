@@ -138,7 +138,7 @@ def reader(build_environment: dict[str, str], cpu_images: dict[str, str], tmp_pa
         for image, name in kept.items():
             project.docker("tag", name, image)
             project.docker("rmi", name)
-            project.docker("rmi", f"{image.rpartition(':')[0]}:before", check=False)
+            project.docker("rmi", f"{image}-before", check=False)
 
 
 def check_page(said: str) -> None:
