@@ -21,6 +21,7 @@ from bundle.acceptance.__main__ import STEPS
 from bundle.acceptance.node import Node, Options
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, Step, take
 from bundle.compose import dies as compose_dies
+from bundle.compose import project
 from bundle.offline import contents
 from bundle.support.redact import MARK
 from tests.support.paths import ROOT
@@ -204,7 +205,10 @@ def test_the_attention_that_is_right_is_named():
 def test_the_dies_are_checked_before_anything_runs(docker: SimulatedDocker, parser: DrawnPages):
     docker.say("ps", "")
     assert dies.alone(node_at(parser)).verdict == PASS
-    assert docker.calls[-1] == "compose run --rm --no-deps -T vlm python -m vlm_server.die_check"
+    assert (
+        docker.calls[-1]
+        == "compose run --rm --name paddleocr-vl-acceptance --no-deps -T vlm python -m vlm_server.die_check"
+    )
     docker.say("dies", "", status=125, err="docker: no such device /dev/davinci5\n")
     assert dies.alone(node_at(parser)) == Outcome(FAIL, "the check did not run: docker: no such device /dev/davinci5")
 
@@ -337,7 +341,7 @@ def test_no_second_container_is_opened_on_dies_that_are_held(docker: SimulatedDo
     states(docker, vlm="restarting")
     dies.alone(node)
     assert docker.calls[-4:-2] == ["compose ps --all --format json", "compose stop vlm"]
-    assert docker.calls[-1].startswith("compose run --rm --no-deps -T vlm")
+    assert docker.calls[-1].startswith("compose run --rm --name paddleocr-vl-acceptance --no-deps -T vlm")
     for rows, inspected, words in (
         ({"vlm": "exited", "vlm-next": "running"}, "", "vlm-next holds dies"),
         ({"vlm": "exited"}, "/stranger||/dev/davinci3\n", "the container stranger holds dies of this bundle"),
@@ -349,6 +353,24 @@ def test_no_second_container_is_opened_on_dies_that_are_held(docker: SimulatedDo
         with pytest.raises(ServiceError, match=words):
             dies.alone(node)
         assert not any(" run " in call for call in docker.calls[before:])
+
+
+@pytest.mark.server
+def test_a_check_that_takes_too_long_leaves_no_container_on_the_dies(
+    docker: SimulatedDocker, parser: DrawnPages, monkeypatch: pytest.MonkeyPatch
+):
+    states(docker, vlm="exited")
+    call = project.call
+
+    def slow(*words: str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+        if "run" in words:
+            raise ServiceError("docker compose run gave no answer in time")
+        return call(*words, timeout=timeout, **options)
+
+    monkeypatch.setattr(project, "call", slow)
+    with pytest.raises(ServiceError):
+        dies.alone(node_at(parser))
+    assert docker.calls[-1] == "rm --force paddleocr-vl-acceptance"
 
 
 @pytest.mark.server

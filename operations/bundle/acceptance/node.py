@@ -14,6 +14,9 @@ from tool_errors import ServiceError
 
 # Of one output; the end of a longer one is kept.
 MOST_CHARACTERS = 20 << 20
+COMPOSE = ("docker", "compose")
+# Of commands that need the dies while no `vlm` runs.
+CONTAINER = f"{dies.PROJECT}-acceptance"
 ENTRY_POINT = "/opt/paddleocr-vl/operations/container/entrypoint.sh"
 
 
@@ -65,11 +68,16 @@ class Node:
         A `vlm` that starts again and again is stopped for it; the step that starts the bundle starts it, too. Raises
         ServiceError where another container holds the dies.
         """
-        where: tuple[str, ...] = ("exec", "-T", "vlm", ENTRY_POINT)
-        if not self.running("vlm"):
-            self.free_the_dies()
-            where = ("run", "--rm", "--no-deps", "-T", "vlm")
-        return self.command(name, "docker", "compose", *where, *words, timeout=timeout)
+        if self.running("vlm"):
+            return self.command(name, *COMPOSE, "exec", "-T", "vlm", ENTRY_POINT, *words, timeout=timeout)
+        self.free_the_dies()
+        try:
+            where = ("run", "--rm", "--name", CONTAINER, "--no-deps", "-T", "vlm")
+            return self.command(name, *COMPOSE, *where, *words, timeout=timeout)
+        except ServiceError:
+            # The client was ended; its container goes on, and holds the dies of all further steps.
+            project.docker("rm", "--force", CONTAINER)
+            raise
 
     def free_the_dies(self) -> None:
         """Stop a `vlm` that starts again and again. Raises ServiceError where another container holds dies: a second
