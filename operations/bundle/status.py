@@ -133,7 +133,8 @@ def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
         waiting = "" if own["waiting"] is None else f"{own['waiting']} pages wait, "
         said.append(f"up on {own['device']}: {waiting}{own['batch']} at once")
     elif own is not None:
-        said.append(f"down or loading, for {own['device']}: {own['detail']}")
+        stands = "ended, and is not started again" if own.get("ended") else "down or loading"
+        said.append(f"{stands}, for {own['device']}: {own['detail']}")
     if used is not None:
         said.append(
             f"the parser uses {used['url']}" if used["used"] else f"the parser's CPU stands in: {used['because']}"
@@ -141,7 +142,7 @@ def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
     elif known is not None:
         said.append("the parser does not ask it: LAYOUT_URL is not set")
     well = (own is None or own["up"]) and (known is None or bool(used and used["used"]))
-    return Line("layout", "; ".join(said), well)
+    return Line("layout", "; ".join(said), well, lasting=bool(own and own.get("ended")))
 
 
 def weights(result: dict[str, Any]) -> Line:

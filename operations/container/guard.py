@@ -59,10 +59,13 @@ def main() -> None:
             return
         header = pairs(line)
         payload = pairs(sys.stdin.read(int(header["len"])).splitlines()[0])
-        status = guard.status(header["eventname"], payload, time.monotonic())
+        event, name = header["eventname"], payload.get("processname", "")
+        if name in OPTIONAL and (event == "PROCESS_STATE_FATAL" or payload.get("expected") == "1"):
+            supervisord.stays_away(os.environ, name).touch()
+        status = guard.status(event, payload, time.monotonic())
         if status is not None:
             print(
-                f"{payload.get('processname')} has given up: ending the container with status {status}",
+                f"{name} has given up: ending the container with status {status}",
                 file=sys.stderr,
                 flush=True,
             )

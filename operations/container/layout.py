@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from container import supervisord
 from declared_settings import flag
 from health_probe import probe
 
@@ -26,7 +27,8 @@ def url(env: Mapping[str, str]) -> str:
 
 
 def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
-    """{"up", "device", "batch", "waiting", "detail"}, None where there is none. `device` is what it was asked for while
+    """{"up", "ended", "device", "batch", "waiting", "detail"}, None where there is none. `ended` says that supervisord
+    starts it no more. `device` is what it was asked for while
     it does not answer; `batch` (most pages of a call) and `waiting` (pages in its queue) are null then, and `detail`
     says why."""
     if not (own := url(env)):
@@ -39,6 +41,7 @@ def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
     waiting = WAITING.search(metrics.detail) if metrics.healthy else None
     return {
         "up": bool(told),
+        "ended": not told and supervisord.stays_away(env, "layout").exists(),
         "device": told.get("device") or env.get("LAYOUT_DEVICE") or "cpu",
         "batch": told.get("batch"),
         "waiting": int(float(waiting[1])) if waiting else None,

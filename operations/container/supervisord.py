@@ -48,12 +48,18 @@ def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[
 def become(env: Mapping[str, str]) -> NoReturn:
     """Replace this process by `main`."""
     exit_status(env).unlink(missing_ok=True)
+    stays_away(env, "layout").unlink(missing_ok=True)
     os.execve(sys.executable, [sys.executable, "-m", "container.supervisord"], dict(env))
 
 
 def exit_status(env: Mapping[str, str]) -> Path:
     """The file in which the guard leaves the container's exit status before it ends supervisord."""
     return Path(env["RUN_DIR"]) / "exit-status"
+
+
+def stays_away(env: Mapping[str, str], name: str) -> Path:
+    """The file that the guard leaves for a program without which the container goes on, once it has given up."""
+    return Path(env["RUN_DIR"]) / f"{name}.given-up"
 
 
 def main() -> int:

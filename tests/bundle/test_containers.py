@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import cgroup
 import npu_smi
-from container import balancer, layout, metrics, replica, replicas, watchdog
+from container import balancer, layout, metrics, replica, replicas, supervisord, watchdog
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tests.support.simulated_http import JsonHandler, SimulatedServer
@@ -235,17 +235,20 @@ class SimulatedLayout(SimulatedServer):
 
 
 @pytest.mark.server
-def test_the_layout_server_of_a_container():
+def test_the_layout_server_of_a_container(tmp_path: Path):
     server = SimulatedLayout()
-    env = {"LAYOUT_SERVER": "1", "LAYOUT_PORT": str(server.port), "LAYOUT_DEVICE": "npu:3"}
-    up = {"up": True, "device": "npu:3", "batch": 4, "waiting": 3, "detail": ""}
+    own = {"LAYOUT_SERVER": "1", "LAYOUT_PORT": str(server.port), "LAYOUT_DEVICE": "npu:3"}
+    env = {**own, "RUN_DIR": str(tmp_path)}
+    up = {"up": True, "ended": False, "device": "npu:3", "batch": 4, "waiting": 3, "detail": ""}
     assert layout.describe(env) == up
     assert "GET http://127.0.0.1" in (told := layout.pages(env)) and '"device": "npu:3"' in told and "3.0" in told
     server.failed = True
     assert layout.describe(env) == up | {"up": False, "batch": None, "detail": "HTTP 503: the device failed"}
     server.close()
     down = layout.describe(env)
-    assert down and not down["up"] and down["waiting"] is None and "refused" in down["detail"]
+    assert down and not down["up"] and down["waiting"] is None and "refused" in down["detail"] and not down["ended"]
+    supervisord.stays_away(env, "layout").touch()
+    assert (layout.describe(env) or {})["ended"]
     for absent in ({}, {"LAYOUT_SERVER": "0"}, {"LAYOUT_SERVER": ""}):
         assert layout.describe(absent) is None and "LAYOUT_SERVER is not 1" in layout.pages(absent)
 

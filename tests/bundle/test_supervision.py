@@ -131,6 +131,14 @@ def test_the_guard_answers_each_event_and_ends_who_started_it(tmp_path: Path):
         try:
             for expected in (0, 1):
                 hear(b"READY\n")
+                events.write(
+                    event(f"processname:layout groupname:layout from_state:RUNNING expected:{expected} pid:8\n")
+                )
+                events.flush()
+                hear(b"RESULT 2\nOK")
+                # The container goes on without the layout server; status.sh waits for one that is started again alone.
+                assert supervisord.stays_away({"RUN_DIR": str(tmp_path)}, "layout").exists() == bool(expected)
+                hear(b"READY\n")
                 assert starter.poll() is None
                 events.write(event(f"processname:vlm-0 groupname:vlm from_state:RUNNING expected:{expected} pid:7\n"))
                 events.flush()

@@ -164,7 +164,7 @@ def test_what_a_container_went_through(
     assert bundle_status.container(name, row).text.endswith(said)
 
 
-LAYOUT = {"up": True, "device": "npu:3", "batch": 4, "waiting": 2, "detail": ""}
+LAYOUT = {"up": True, "ended": False, "device": "npu:3", "batch": 4, "waiting": 2, "detail": ""}
 LAYOUT_UP, URL = "up on npu:3: 2 pages wait, 4 at once", "http://vlm:8001"
 
 
@@ -187,11 +187,19 @@ LAYOUT_UP, URL = "up on npu:3: 2 pages wait, 4 at once", "http://vlm:8001"
             "down or loading, for npu:3: Connection refused",
             False,
         ),
+        (
+            LAYOUT | {"up": False, "ended": True, "batch": None, "waiting": None, "detail": "Connection refused"},
+            {},
+            "ended, and is not started again, for npu:3: Connection refused",
+            False,
+        ),
         (None, {"layout": {"server": {"url": URL, "used": True}}}, f"the parser uses {URL}", True),
     ],
 )
 def test_the_layout_server_as_both_sides_see_it(own: dict | None, ready: dict, text: str | None, well: bool | None):
-    assert bundle_status.layout(own, ready) == (None if text is None else bundle_status.Line("layout", text, well))
+    lasting = "not started again" in (text or "")
+    expected = None if text is None else bundle_status.Line("layout", text, well, lasting)
+    assert bundle_status.layout(own, ready) == expected
 
 
 @pytest.mark.server
