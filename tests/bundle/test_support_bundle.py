@@ -107,12 +107,13 @@ def line(lines: list[dict], name: str) -> dict:
 @pytest.mark.server
 def test_what_no_waiting_changes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     """A die that was left out on purpose costs the upgrade of a node no half hour."""
-    found = {"configured": 1, "replicas": [{"number": 0, "die": 0, "up": False}], "missing": "5"}
-    looks = []
+    replica = {"number": 0, "die": 0, "up": False}
+    found = {"configured": 1, "replicas": [replica], "missing": "5"}
+    looks: list[bundle_status.Line] = []
 
     def look() -> list[bundle_status.Line]:
         looks.append(bundle_status.replicas("replicas", "vlm-next", found))
-        found["replicas"][0]["up"] = len(looks) > 1
+        replica["up"] = len(looks) > 1
         return looks[-1:]
 
     monkeypatch.setattr(bundle_status, "look", look)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bundle.compose import dies, images, upgrade
+from bundle.compose import dies, division, images, upgrade
 from container import cores
 from tests.support.paths import ROOT
 from tests.support.simulated_dies import SimulatedDies
@@ -405,7 +405,15 @@ def test_a_unit_that_starts_another_folder_at_boot(node: SimulatedDies, monkeypa
 @pytest.mark.usefixtures("node")
 def test_one_die_has_no_halves():
     with pytest.raises(UsageError, match="one die cannot be halved"):
-        upgrade.halved([3])
+        division.halved([3], {})
+
+
+@pytest.mark.usefixtures("node")
+def test_a_die_that_is_gone_belongs_to_a_half_all_the_same(tmp_path: Path):
+    """It may come back; only dies that VLM_REPLICAS leaves out belong to neither."""
+    without(tmp_path, 15)
+    assert division.halved(range(16), {"VLM_REPLICAS": "16"}) == {"vlm": FIRST, "vlm-next": SECOND}
+    assert division.halved(range(16), {"VLM_REPLICAS": "4"}) == {"vlm": [0, 1], "vlm-next": [2, 3]}
 
 
 @pytest.mark.parametrize("text", ["0", "0-7", "0,2,5", "4,5"])

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -23,19 +22,17 @@ from typing import Any
 
 import declared_settings
 from bundle import readiness
-from bundle.compose import dies, project, served_model
-from bundle.paths import ROOT, VALUES
+from bundle.compose import dies, division, project, served_model
+from bundle.compose.division import NEXT, NOW
+from bundle.paths import VALUES
 from bundle.progress import say, step
 from tool_errors import FAILED, ServiceError, UsageError, run
 
-NOW, NEXT = "vlm", "vlm-next"
 PYTHON = "/opt/venv/supervisor/bin/python"
 VOLUME = "vlm-next-state"
 OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 700.0, 900.0, 180.0
 PAUSE_SECONDS = 2
-# The names under which the dies of each stand, where these are divided.
-CHOICE = {NOW: dies.PRESENT, NEXT: dies.PRESENT_NEXT}
 # Settings that count the dies of a container, which `vlm` gets others of.
 COUNT_DIES = ("VLM_REPLICAS", "VLM_CORES", "LAYOUT_DEVICE")
 
@@ -117,105 +114,6 @@ def remove_next() -> None:
         project.docker("volume", "rm", f"{row['Project']}_{VOLUME}")
 
 
-def held(rows: Mapping[str, dict[str, Any]], service: str) -> list[int]:
-    """The dies whose device files a service's container was given; none where it is not there, and on CPU."""
-    if service not in rows:
-        return []
-    devices = project.inspect(rows[service]["ID"])["HostConfig"].get("Devices") or []
-    found = (re.fullmatch(r"/dev/davinci(\d+)", one["PathOnHost"]) for one in devices)
-    return sorted(int(match[1]) for match in found if match)
-
-
-def are_apart(rows: Mapping[str, dict[str, Any]]) -> bool:
-    """Whether both containers are there, and each has dies of its own."""
-    return bool(held(rows, NEXT)) and not set(held(rows, NEXT)) & set(held(rows, NOW))
-
-
-def share(rows: Mapping[str, dict[str, Any]], service: str) -> list[int]:
-    """The dies of one container of the pair: those that it holds, and those that its file was written for, of which
-    some may have been gone."""
-    other = NEXT if service == NOW else NOW
-    return sorted({*held(rows, service), *known(service)} - set(held(rows, other)))
-
-
-def shares(rows: Mapping[str, dict[str, Any]]) -> dict[str, list[int]]:
-    return {service: share(rows, service) for service in CHOICE}
-
-
-def known(service: str) -> list[int]:
-    """The dies that a service's file was written for, where .env or a pair of containers uses it."""
-    text = dies.written_for(CHOICE[service])
-    used = VALUES.get("NPU_IDS") == dies.PRESENT or dies.written_for(dies.PRESENT_NEXT)
-    return dies.parse_ids(text) if text and used else []
-
-
-def divided(rows: Mapping[str, dict[str, Any]]) -> list[int]:
-    """All dies that `start` has divided, also where it broke off before vlm-next was there; none where it did not."""
-    mine, others = held(rows, NOW), held(rows, NEXT)
-    if not mine or set(mine) & set(others) or not (others or known(NEXT)):
-        return []
-    return sorted({*mine, *others, *known(NOW), *known(NEXT)})
-
-
-def halved(numbers: Sequence[int]) -> dict[str, list[int]]:
-    """Two halves of the dies that are used: VLM_REPLICAS may be fewer, and dies may be gone, which count for neither
-    and belong to one all the same. Raises UsageError for one die."""
-    gone = dies.unusable(numbers)
-    there = [number for number in numbers if number not in gone]
-    if used := int(VALUES.get("VLM_REPLICAS") or 0):
-        numbers = [number for number in numbers if number <= there[:used][-1]] if there else []
-        there = there[:used]
-    if len(there) < 2:
-        raise UsageError("one die cannot be halved; expected two dies or more that can be used (NPU_IDS, VLM_REPLICAS)")
-    first = there[(len(there) + 1) // 2]
-    return {NOW: [number for number in numbers if number < first], NEXT: [n for n in numbers if n >= first]}
-
-
-def check_divided(halves: Mapping[str, Sequence[int]]) -> None:
-    """Raise UsageError for what cannot hold for both containers, before anything is changed."""
-    device = VALUES.get("LAYOUT_DEVICE") or ""
-    number = device.partition(":")[2]
-    least = min(map(len, halves.values()))
-    if declared_settings.flag(VALUES, "LAYOUT_SERVER") and number.isdigit() and int(number) >= least:
-        raise UsageError(
-            f"LAYOUT_DEVICE is {device}; expected a die of both halves, which are counted from 0 to {least - 1}: else "
-            "a layout server ends. Nothing was changed. Set LAYOUT_DEVICE=npu in .env, the first die of each half"
-        )
-    if cores_of_next(halves) == "":
-        raise UsageError(
-            f"VLM_CORES is {VALUES['VLM_CORES']!r}; expected `auto`, `none`, or a list for each of the "
-            f"{sum(map(len, halves.values()))} dies of vlm and vlm-next. Nothing was changed"
-        )
-    folder = project.boot_folder()
-    if folder and folder != ROOT.resolve():
-        raise UsageError(
-            f"{project.UNIT} starts the bundle in {folder} at boot, and would give vlm the dies that vlm-next holds. "
-            f"Nothing was changed. Set WorkingDirectory={ROOT} in it, then systemctl daemon-reload"
-        )
-
-
-def cores_of_next(halves: Mapping[str, Sequence[int]]) -> str | None:
-    """VLM_CORES of vlm-next: .env has a list for each die of both containers, and `vlm` reads the first ones. An empty
-    text where lists lack, None where .env has no lists."""
-    lists = (VALUES.get("VLM_CORES") or "auto").split(";")
-    if lists[0] in ("auto", "none"):
-        return None
-    begin = len(halves[NOW])
-    own = lists[begin : begin + len(halves[NEXT])]
-    return ";".join(own) if len(own) == len(halves[NEXT]) else ""
-
-
-def settings_of(service: str, halves: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """Settings that give a service the device files of its dies, all of which it uses. Dies that are gone are left
-    out: the engine makes no container with their device files. Raises DeviceError where none is left."""
-    dies.write_present(dies.ids(halves[service]), CHOICE[service])
-    own = {"NPU_IDS": CHOICE[service], "VLM_REPLICAS": ""}
-    if service == NOW:
-        return own
-    cores = cores_of_next(halves)
-    return {**own, "VLM_NEXT_HALF": "", **({"VLM_CORES": cores} if cores else {})}
-
-
 def say_env() -> None:
     """Say what .env must be from now on; a boot with config/systemd makes containers by it too."""
     wrong = [f"NPU_IDS={dies.PRESENT}"] if VALUES.get("NPU_IDS") != dies.PRESENT else []
@@ -251,7 +149,7 @@ def as_it_is(container: str) -> dict[str, str]:
 
 def start(seconds: float, pause: bool) -> None:
     rows = project.containers()
-    apart = are_apart(rows)
+    apart = division.are_apart(rows)
     if NEXT in rows and not (apart and project.inspect(rows[NEXT]["ID"])["Image"] == image_of(rows)):
         raise UsageError(f"{NEXT} is there already; scripts/upgrade.sh promote, or back")
     if rows.get(NOW, {}).get("Health") != "healthy":
@@ -263,13 +161,13 @@ def start(seconds: float, pause: bool) -> None:
     if image_of(rows) == answer.stdout.strip():
         raise UsageError(f"vlm runs {image} already; build or load another version first")
     served_model.check(NOW, PYTHON, VALUES)
-    mine = held(rows, NOW)
+    mine = division.held(rows, NOW)
     if mine and not apart:
         check_pause(pause, mine)
     if apart or (mine and pause):
-        halves = shares(rows) if apart else halved(divided(rows) or share(rows, NOW))
-        check_divided(halves)
-        settings = {service: settings_of(service, halves) for service in CHOICE}
+        halves = division.of_pair(rows, VALUES) if apart else division.halved(division.whole(rows, VALUES), VALUES)
+        division.check(halves, VALUES)
+        settings = {service: division.settings(service, halves, VALUES) for service in halves}
         if not apart:
             say(f"nobody answers until vlm has loaded on dies {dies.ids(halves[NOW])}; jobs wait")
             start_container(NOW, seconds, {**as_it_is(rows[NOW]["ID"]), **settings[NOW]})
@@ -295,8 +193,8 @@ def promote(seconds: float) -> None:
     if not has_joined(rows[NEXT]["ID"]):
         raise UsageError(f"{NEXT} did not pass scripts/upgrade.sh start and serves nobody; scripts/upgrade.sh back")
     served_model.check(NOW, PYTHON, VALUES)
-    if are_apart(rows):
-        start_container(NOW, seconds, settings_of(NOW, shares(rows)))
+    if division.are_apart(rows):
+        start_container(NOW, seconds, division.settings(NOW, division.of_pair(rows, VALUES), VALUES))
         judge(NOW)
         say(
             "both containers are the new version, and stay two, each with its dies. The next start needs no pause; "
@@ -320,9 +218,9 @@ def back(seconds: float) -> None:
             f"vlm does not serve, {NEXT} does; first bring the version before: tag its image back, then "
             "docker compose up -d --no-build --no-deps --wait vlm"
         )
-    everything = divided(rows)
+    everything = division.whole(rows, VALUES) if division.divides(rows) else []
     # Before anything is removed: where no die can be used, both stay as they are.
-    settings = settings_of(NOW, {NOW: everything}) if everything else {}
+    settings = division.settings(NOW, {NOW: everything}, VALUES) if everything else {}
     if everything or (NOW in rows and NEXT in rows and not serve):
         # Where nothing serves, vlm could not open dies that vlm-next has, as when device-share went off with a boot.
         own = as_it_is(rows[NOW]["ID"])
