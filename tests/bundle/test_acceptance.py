@@ -409,7 +409,7 @@ def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") 
         (
             [("piecewise", 800), ("full_decode_only", 1500), ("none", 300)],
             PASS,
-            ".env: VLM_GRAPH_MODE=full_decode_only",
+            ".env: VLM_GRAPH_MODE=full_decode_only (vllm-ascend calls graphs of whole steps experimental",
         ),
         ([("piecewise", 800), ("none", 300)], PASS, "piecewise 800, none 300; VLM_GRAPH_MODE stays empty"),
         # The fastest one reads something else: it is not taken, and said.
