@@ -36,7 +36,7 @@ HARDWARE_AND_WEIGHTS = (
         "0.11.1",
         "Pinned versions, a file of `config/stacks`; with `HARDWARE=cpu` on aarch64 only 0.13.0 runs, since "
         "vLLM's CPU wheel of 0.11.1 needs glibc 2.38 there.",
-        values=("0.11.1", "0.13.0"),
+        values=("0.11.1", "0.13.0", "0.23.0"),
     ),
     Choice(
         "ATLAS",

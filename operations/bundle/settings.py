@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import declared_settings
-from bundle import envfile
+from bundle import envfile, stacks
 from bundle.paths import ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 from tool_errors import UsageError
 
@@ -45,6 +45,8 @@ class LocalSettings:
         # passed on, as config/compose/cpu.yaml does not.
         own = {
             "HARDWARE": "cpu",
+            "STACK": declared_settings.choice(merged, "STACK"),
+            "VLM_ENVIRONMENT": stacks.vlm_environment(merged, "cpu"),
             "VLM_GRAPH_MODE": "",
             "VLM_MEMORY_UTILIZATION": "",
             "SETTINGS_PLACE": ".env of the checkout, or the environment of run_demo.sh",
@@ -101,6 +103,7 @@ class LocalSettings:
         """The settings that must agree before services that already run are used again."""
         names = (
             *("VLM_HOST", "VLM_PORT", "PARSER_BIND", "PARSER_PORT", "MODELS_DIR", "VLM_MODEL", "ENVS_DIR"),
+            "STACK",
             *("LAYOUT_SERVER", "LAYOUT_DEVICE", "LAYOUT_URL"),
         )
         return {name: self.values.get(name, "") for name in names}

@@ -23,12 +23,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import declared_settings
+from bundle import stacks
 from bundle.environments.cuda import PACKAGE
 from bundle.environments.environment import TORCH, Environment, source_lock, split_entries, torch_pins
 from bundle.environments.setup import chosen
 from bundle.environments.uv import ensure_uv, registry_environment
-from bundle.paths import CONFIG, ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
+from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say
 from tool_errors import RESUMABLE, EnvironmentSetupError, run
 
@@ -236,10 +236,7 @@ def collect(environments: list[Environment], folder: Path, machine: str, *, cuda
 
 def of_images(values: Mapping[str, str]) -> list[str]:
     """The environments of the images that compose builds with these settings. Raises WrongValue."""
-    stack = declared_settings.choice(values, "STACK")
-    text = (CONFIG / "stacks" / f"{stack}.yaml").read_text()
-    cpu, ascend, *_ = re.findall(r"^ +VLM_ENVIRONMENT: (\S+)$", text, re.MULTILINE)
-    return ["supervisor", cpu if values.get("HARDWARE") == "cpu" else ascend, "parser"]
+    return ["supervisor", stacks.vlm_environment(values, values.get("HARDWARE", "")), "parser"]
 
 
 def main(words: list[str]) -> int:

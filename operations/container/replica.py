@@ -120,7 +120,8 @@ def main() -> int:
     own |= folders.make(os.environ, index)
     os.chdir(own["ASCEND_WORK_PATH"])
     own_record.write_text(f"{os.getpgrp()}\n")
-    python = f"{os.environ['ENVS_DIR']}/vlm/bin/python"
+    # An image has one such environment under this name; local mode names that of its stack.
+    python = f"{os.environ['ENVS_DIR']}/{os.environ.get('VLM_ENVIRONMENT', 'vlm')}/bin/python"
     os.execve(python, [python, "-m", "vlm_server"], {**os.environ, **own})
 
 

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bundle import stacks
 from bundle.demo import inputs
 from bundle.environments import system
 from bundle.environments.environment import Environment
 from bundle.environments.setup import ENVIRONMENTS, is_ready, set_up
-from bundle.paths import RUN_DIR
+from bundle.paths import RUN_DIR, VALUES
 from bundle.progress import step
 from bundle.settings import LocalSettings
 from tool_errors import UsageError
@@ -73,13 +74,13 @@ def prepare_local(
 
 def environments() -> list[Environment]:
     """Return the environments that local mode needs."""
-    return [ENVIRONMENTS[name] for name in ("tools", "vlm", "parser")]
+    return [ENVIRONMENTS[name] for name in ("tools", stacks.vlm_environment(VALUES, "cpu"), "parser")]
 
 
 def choose_weights(settings: LocalSettings) -> dict[str, object]:
     """Ask the launcher which weights it would serve; its banner goes to stderr. Raises UsageError with its message."""
     result = subprocess.run(
-        [str(ENVIRONMENTS["vlm"].python), "-m", "vlm_server", "--print-weights"],
+        [str(ENVIRONMENTS[settings.values["VLM_ENVIRONMENT"]].python), "-m", "vlm_server", "--print-weights"],
         env=dict(settings.values),
         capture_output=True,
         text=True,

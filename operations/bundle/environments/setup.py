@@ -28,6 +28,7 @@ ENVIRONMENTS = {
         Environment("supervisor"),
         Environment("vlm", packages=("common", "model_code"), libraries=VLLM),
         Environment("vlm-0.13", packages=("common", "model_code"), libraries=VLLM),
+        Environment("vlm-0.23", packages=("common", "model_code"), libraries=VLLM),
         # torch_npu needs CANN's libraries, which the tests simulate.
         Environment("npu", packages=("common", "model_code")),
         Environment("npu-0.13", packages=("common", "model_code")),

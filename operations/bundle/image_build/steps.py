@@ -32,6 +32,7 @@ UV_CACHE = ENVS_DIR / ".uv-cache"
 IMPORTS = {
     "vlm": ("vllm", "vllm._C"),
     "vlm-0.13": ("vllm", "vllm._C"),
+    "vlm-0.23": ("vllm", "vllm._C"),
     "parser": ("cv2",),
     "corpus": ("cv2", "ray.data"),
 }
