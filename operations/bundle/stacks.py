@@ -12,8 +12,10 @@ from tool_errors import UsageError
 
 
 def vlm_environment(values: Mapping[str, str], hardware: str) -> str:
-    """The environment of the VLM server that STACK in ``values`` names, on a kind of hardware: `cpu`, else Ascend, whose
-    products share one. Raises UsageError for a STACK that there is not."""
+    """The environment of the VLM server of the STACK in ``values``, on `cpu`, else on Ascend, whose products share one.
+
+    Raises WrongValue for a STACK that there is not, UsageError where a stack has no server for this hardware.
+    """
     stack = declared_settings.choice(values, "STACK")
     service = "vlm-cpu" if hardware == "cpu" else "vlm-a3"
     text = (CONFIG / "stacks" / f"{stack}.yaml").read_text().partition(f"\n  {service}:\n")[2]

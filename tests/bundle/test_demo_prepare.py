@@ -52,6 +52,12 @@ class Recorded:
         return {}
 
 
+def test_another_stack_has_an_environment_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(prepare, "VALUES", {"STACK": "0.23.0"})
+    steps = Recorded(monkeypatch, there={"tools", "parser"}).run()
+    assert steps[:2] == ["system for tools, vlm-0.23, parser", "make vlm-0.23"]
+
+
 def test_a_first_run(monkeypatch: pytest.MonkeyPatch):
     steps = Recorded(monkeypatch, there=set()).run()
     assert steps == [

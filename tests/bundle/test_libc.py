@@ -21,6 +21,7 @@ from tool_errors import EnvironmentSetupError
         ("vlm", "aarch64", None, False),
         ("vlm", "x86_64", "glibc 2.36", False),
         ("vlm-0.13", "aarch64", "glibc 2.36", False),
+        ("vlm-0.23", "aarch64", "glibc 2.34", False),
     ],
 )
 def test_an_older_c_library_is_refused_with_the_stack_that_runs(

@@ -79,7 +79,12 @@ def test_the_width_may_lie_in_a_section_of_its_own(tmp_path: Path):
             "needs stack 0.13.0 on Ascend, but this is 0.11.1; set STACK=0.13.0",
         ),
         ("HunyuanOCR", "cpu", "0.13.0", None),
-        ("HunyuanOCR", "cpu", "0.11.1", "HunyuanOCR needs stack 0.13.0, but this is 0.11.1; set STACK=0.13.0"),
+        (
+            "HunyuanOCR",
+            "cpu",
+            "0.11.1",
+            "HunyuanOCR needs stack 0.13.0 or 0.23.0, but this is 0.11.1; set STACK=0.23.0",
+        ),
     ],
 )
 def test_a_stack_that_cannot_serve_it_is_told_which_can(name: str, hardware: str, stack: str, words: str | None):

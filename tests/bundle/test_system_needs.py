@@ -161,7 +161,10 @@ def test_a_system_without_a_package_manager_is_told_the_names(bare: Path):
 
 def test_the_images_install_what_the_list_says():
     script = (ROOT / "operations/bundle/image_build/install_system.sh").read_text()
-    for stage, environments in (("vlm", ("vlm", "vlm-0.13", "vlm-ascend")), ("parser", ("parser", "corpus"))):
+    for stage, environments in (
+        ("vlm", ("vlm", "vlm-0.13", "vlm-0.23", "vlm-ascend")),
+        ("parser", ("parser", "corpus")),
+    ):
         apt, dnf = (set(words.split()) for words in re.findall(rf"(?m)^ +{stage}\) packages=\((.*)\) ;;", script))
         for name in environments:
             for library in ENVIRONMENTS[name].libraries:

@@ -20,8 +20,8 @@ REQUIREMENTS = ROOT / "config/requirements"
 GROUPS = Source(SOURCE.read_text())
 # vLLM's source distributions are built in the image.
 NAMES = [name for name in GROUPS.names if not GROUPS.settings(name).get("no-deps")]
-# What the images of both stacks are made from; the other locks are selected on demand.
-IMAGES = ("bootstrap", "supervisor", "parser", "vlm", "vlm-0.13", "vlm-ascend", "vlm-ascend-0.13")
+# What the images of the stacks are made from; the other locks are selected on demand.
+IMAGES = ("bootstrap", "supervisor", "parser", "vlm", "vlm-0.13", "vlm-0.23", "vlm-ascend", "vlm-ascend-0.13")
 
 
 def selected(lock: Path, platform: str) -> int:

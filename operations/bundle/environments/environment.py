@@ -13,7 +13,7 @@ from bundle.environments.cuda import without_cuda
 from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, VALUES
 
 # torch and what only torch brings along: TORCH_CPU_INDEX_URL replaces all of it.
-TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|nvidia-[a-z0-9-]+)==")
+TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==")
 
 
 @dataclass(frozen=True)
