@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PaddleOCR-VL inside vLLM 0.11.1 without the checkpoint's own Python code; for benchmarks only.
+"""The PaddleOCR-VL inside vLLM without the checkpoint's own Python code; for benchmarks only.
 
-That model takes configuration and processor from code in the published checkpoint (``--trust-remote-code``), which
-is not part of this repository. Our configuration and image processor take its place and give patches in the order and
-shape that the in-tree model expects. A comparison therefore times our processor on both sides; model, batching and
-everything after the processor are vLLM's own.
+transformers 5 has configuration and processor (stack 0.23.0). Up to 0.13.0 that model takes them from code in the
+published checkpoint (``--trust-remote-code``), which is not part of this repository. Our configuration and image
+processor take its place and give patches in the order and shape that the in-tree model expects. A comparison then times
+our processor on both sides; model, batching and everything after the processor are vLLM's own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from typing import Any
 
 import numpy as np
-from transformers import AutoConfig, AutoImageProcessor, AutoProcessor, BatchFeature
+from transformers import CONFIG_MAPPING, AutoConfig, AutoImageProcessor, AutoProcessor, BatchFeature
 
 from vlm_models.paddleocr_vl import config as plugin_config
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor, merge_block_order
@@ -64,13 +64,16 @@ class PaddleOCRVLProcessor(OurProcessor):
 
 
 def register() -> None:
-    """Make transformers know configuration and processors; vLLM's model registry stays as it is.
+    """Make transformers know configuration and processors, where it has none of its own; vLLM's model registry stays as
+    it is.
 
     Raises:
         RuntimeError: when the plugin is active, which replaces the in-tree model.
     """
     if os.environ.get("VLLM_PLUGINS") != "":
         raise RuntimeError("VLLM_PLUGINS must be set and empty: the plugin would take the in-tree model's place")
+    if "paddleocr_vl" in CONFIG_MAPPING:  # transformers 5
+        return
     AutoConfig.register(FlatConfig.model_type, FlatConfig)
     AutoImageProcessor.register(FlatConfig, slow_image_processor_class=PaddleOCRVLImageProcessor)
     AutoProcessor.register(FlatConfig, PaddleOCRVLProcessor)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a vLLM server's time goes: seconds in image processing, vision encode, prefill and decode.
 
-Wrappers around four methods of vLLM 0.11 and 0.13, put in place by model_bench.serve in every process of a server. Each
+Wrappers around four methods of vLLM 0.11 to 0.23, put in place by model_bench.serve in every process of a server. Each
 process keeps a file DIR/<pid>.json of its totals. A step that holds a prompt's tokens counts as prefill, with the
 tokens of other requests that are decoded in it.
 """
