@@ -251,6 +251,16 @@ def memory_of(process: int, key: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{key}:"))
 
 
+def test_one_process_computes(server, server_process):
+    """From 0.23.0 on, vLLM would start a further one, which imports everything once more."""
+    family, names = [server_process], []
+    for process in family:
+        names.append(Path(f"/proc/{process}/comm").read_text().strip())
+        for children in Path(f"/proc/{process}/task").glob("*/children"):
+            family += map(int, children.read_text().split())
+    assert [name for name in names if name.startswith("VLLM")] == ["VLLM::EngineCor"], names
+
+
 def test_pixel_budget(server, server_process, answer):
     """PNGs of 18 kB and 144 million pixels each, more at once than fit: they take turns in the API server's memory."""
     side, count = 12000, 5
