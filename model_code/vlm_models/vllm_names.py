@@ -30,12 +30,13 @@ else:
         from vllm.multimodal.media import MEDIA_CONNECTOR_REGISTRY
     except ImportError:  # to 0.13.0
         from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
-    try:  # transformers 4, so to 0.13.0, has both, and the plain name is its slow one.
-        from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
-    except ImportError:
+    try:  # transformers 5: the slow one has a file of its own, and the old name of the fast one warns
+        import transformers.models.qwen2_vl.image_processing_pil_qwen2_vl  # noqa: F401
         from transformers.models.qwen2_vl.image_processing_qwen2_vl import (
             Qwen2VLImageProcessor as Qwen2VLImageProcessorFast,
         )
+    except ImportError:  # to 0.13.0
+        from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
 
 __all__ = [
     "MEDIA_CONNECTOR_REGISTRY",

@@ -57,6 +57,8 @@ class PaddleOCRVLTextConfig(PretrainedConfig):
 
     model_type = "paddleocr_vl_text"
     base_config_key = "text_config"
+    # transformers >= 5 would warn of it thirty times while a server starts.
+    ignore_keys_at_rope_validation = {"mrope_section"}
 
     def __init__(
         self,
