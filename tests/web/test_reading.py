@@ -121,8 +121,10 @@ def test_words_that_are_sought_or_selected_are_marked_on_the_picture(site, says,
     page.locator("#search").fill("LOWER valley")
     page.keyboard.press("Enter")
     expect(marks).to_have_count(2)
-    picture, mark = first.locator(".sheetpage > img").bounding_box(), marks.first.bounding_box()
-    assert picture and mark
+    picture, mark = marks.first.evaluate(  # both at once: the page may still be scrolling to what was found
+        """mark => [mark.closest(".sheetpage").querySelector(":scope > img"), mark]
+            .map(one => one.getBoundingClientRect().toJSON())"""
+    )
     assert abs((mark["x"] - picture["x"]) / picture["width"] - 0.52) < 0.02
     assert abs((mark["y"] - picture["y"]) / picture["height"] - 8 / 140) < 0.02
     page.locator("#search").fill("")
