@@ -32,10 +32,9 @@ class Ticker:
     `detail` may be replaced while it runs; it is shown behind the elapsed time.
     """
 
-    def __init__(self, what: str, every: float = TICK_SECONDS) -> None:
+    def __init__(self, what: str) -> None:
         self.detail = ""
         self._what = what
-        self._every = every
         self._began = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -55,7 +54,7 @@ class Ticker:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._every):
+        while not self._stop.wait(TICK_SECONDS):
             say(f"  ... {self._what}, {self.elapsed:.0f} s" + (f" ({self.detail})" if self.detail else ""))
 
 

@@ -42,9 +42,8 @@ class SimulatedVlm(SimulatedServer):
     - `sure(text)`: the log-probabilities of its tokens, which it says where it is asked; None for a server that says
       none. As in vLLM's answers there is an entry for each token with its text and bytes, the end's too.
 
-    What it saw: `requests`, `request_ids`, `traceparents`, `in_flight`, `max_in_flight`, `streamed_pieces`, and
-    `hang_ups`, the streams
-    that their client left.
+    What it saw: `requests`, `request_ids`, `traceparents`, `in_flight`, `max_in_flight`, and `hang_ups`,
+    the streams that their client left.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -68,7 +67,6 @@ class SimulatedVlm(SimulatedServer):
         self.finish_reason = "stop"
         self.request_ids: list[str | None] = []
         self.traceparents: list[str | None] = []
-        self.streamed_pieces = 0
         self.hang_ups = 0
         self.answer: Callable[[dict, int], str | tuple[int, str]] = default_answer
         self.sure: Callable[[str], list[float]] | None = surely
@@ -167,7 +165,6 @@ class SimulatedVlm(SimulatedServer):
                         delta = {"content": text[start : start + 20]}
                         self.event({"delta": delta, "logprobs": logprobs, "finish_reason": None})
                         start += 20
-                        vlm.streamed_pieces += 1
                         if vlm.piece_delay_s:
                             time.sleep(vlm.piece_delay_s)
                     logprobs = None if said is None else {"content": said[start // TOKEN :]}
