@@ -26,7 +26,7 @@ from tests.support.paths import ROOT
 
 SETTING = "VLLM_ASCEND_SOURCE"
 PATCHES = ROOT / "operations/bundle/image_build/patches"
-STACKS = ("0.13.0", "0.11.1")
+STACKS = ("0.23.0", "0.13.0", "0.11.1")
 
 
 @dataclass(frozen=True)
