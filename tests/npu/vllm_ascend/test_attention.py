@@ -143,7 +143,13 @@ MISTAKES = {
         ("scale_value=self.scale,", "scale_value=1.0,"),
         ("query = query[:num_tokens]", "pass"),
     ],
-    "0.23.0": [],
+    "0.23.0": [
+        ("seq_lens_list = seq_lens.tolist()", "seq_lens_list = [1] * len(seq_lens)"),
+        ("query = query[:num_tokens]", "pass"),
+        # vLLM's filling is in no slot.
+        ("key=key[: attn_metadata.num_actual_tokens] if not encoder_decoder else key,", "key=key,"),
+        ("key = key[:num_tokens]", "pass"),
+    ],
     "0.13.0": [
         ("actual_seq_lengths_kv = attn_metadata.seq_lens_list", "actual_seq_lengths_kv = list(range(1, 4))"),
         ("query = query[:num_tokens]", "pass"),
