@@ -20,6 +20,7 @@ from tests.support.ascend_sources import SETTING, STACKS, Stack, importable
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
 from vlm_server.command import build_command, build_environment
+from vlm_server.die_memory import share_of_a_replica
 from vlm_server.serving import Serving
 from vlm_server.settings import Settings
 
@@ -85,7 +86,7 @@ def engine_config(weights: Path, monkeypatch: pytest.MonkeyPatch):
     def make(**env: str) -> Any:
         settings = Settings.from_environment({"HARDWARE": "ascend", "MODELS_DIR": str(weights), **env})
         serving, found = Serving.load(ROOT / "config/models.yaml"), find_vlm(settings.weights)
-        command = build_command(settings, serving, found, [])
+        command = share_of_a_replica(settings, build_command(settings, serving, found, []), stack_here())
         for name, value in build_environment(settings, serving, found, {}).items():
             monkeypatch.setenv(name, value)
         # vllm-ascend reads its own settings once a process.

@@ -22,6 +22,7 @@ from PIL import Image
 
 from selftest.check import NAME, NEAR_TIE, blocks
 from served_weights.catalog import Question
+from tests.npu.vllm_ascend.conftest import stack_here
 from tests.support import simulated_graphs
 from tests.support.paths import ROOT
 
@@ -49,6 +50,7 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, *_: self)
     for module in (importlib.import_module("vllm.v1.worker.gpu_model_runner"), layers("worker.model_runner_v1")):
         monkeypatch.setattr(module, "is_pin_memory_available", lambda: False, raising=False)
+        monkeypatch.setattr(module, "PIN_MEMORY", False, raising=False)
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *args, pin_memory=False, **named: zeros(*args, **named))
     npu = vars(torch)["npu"]
@@ -56,7 +58,8 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
     for name, stand_in in DEVICE.items():
         monkeypatch.setattr(npu, name, stand_in)
     library = torch.library.Library("vllm", "IMPL")
-    found = importlib.import_module("vllm.attention.layer"), layers("ops.register_custom_ops")
+    place = "model_executor.layers.attention.attention" if stack_here() == "0.23.0" else "attention.layer"
+    found = importlib.import_module(f"vllm.{place}"), layers("ops.register_custom_ops")
     for module, pattern in zip(found, ("(unified_attention.*)(?<!_fake)", "_(.+)_impl"), strict=True):
         for name, function in vars(module).items():
             known = re.fullmatch(pattern, name)
@@ -92,7 +95,8 @@ def processing(config: Any) -> tuple[Any, Any]:
     tokenizers = importlib.import_module("vllm.tokenizers" if new else "vllm.transformers_utils.tokenizer")
     module, kind = ("input_processor", "InputProcessor") if new else ("processor", "Processor")
     tokenizer = tokenizers.get_tokenizer(str(WEIGHTS))
-    return getattr(importlib.import_module(f"vllm.v1.engine.{module}"), kind)(config, tokenizer), tokenizer
+    found = getattr(importlib.import_module(f"vllm.v1.engine.{module}"), kind)
+    return (found(config) if stack_here() == "0.23.0" else found(config, tokenizer)), tokenizer
 
 
 def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: Question) -> Any:
@@ -105,7 +109,8 @@ def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: 
         "multi_modal_data": {"image": Image.open(picture).convert("RGB")},
         "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
     }
-    made = processor.process_inputs(name, prompt, SamplingParams(temperature=0, max_tokens=TOKENS))
+    given: list[Any] = [name, prompt, SamplingParams(temperature=0, max_tokens=TOKENS)]
+    made = processor.process_inputs(*given, *([("generate",)] if stack_here() == "0.23.0" else []))
     made = made[1] if isinstance(made, tuple) else made
     return Request.from_engine_core_request(made, None)
 
