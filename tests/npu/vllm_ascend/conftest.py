@@ -126,6 +126,8 @@ def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
     if hasattr(type(platform), "get_cpu_architecture"):
         arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
         monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))
+    # First, as the worker does: other modules import each other in a circle.
+    importlib.import_module("vllm_ascend.ops")
     return lambda name: importlib.import_module(f"vllm_ascend.{name}")
 
 
