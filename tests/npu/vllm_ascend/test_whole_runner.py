@@ -59,8 +59,9 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(npu, name, stand_in)
     library = torch.library.Library("vllm", "IMPL")
     place = "model_executor.layers.attention.attention" if stack_here() == "0.23.0" else "attention.layer"
-    found = importlib.import_module(f"vllm.{place}"), layers("ops.register_custom_ops")
-    for module, pattern in zip(found, ("(unified_attention.*)(?<!_fake)", "_(.+)_impl"), strict=True):
+    attention, own, linear = importlib.import_module(f"vllm.{place}"), layers("ops.register_custom_ops"), layers("ops.linear")
+    patterns = {attention: "(unified_attention.*)(?<!_fake)", own: "_(.+)_impl", linear: "(unquantized_gemm)"}
+    for module, pattern in patterns.items():
         for name, function in vars(module).items():
             known = re.fullmatch(pattern, name)
             if known and torch._C._dispatch_has_kernel_for_dispatch_key(f"vllm::{known[1]}", "PrivateUse1"):
@@ -73,7 +74,6 @@ def started(config: Any, layers: Any) -> tuple[Any, Any]:
     """The runner with its weights and cache, and the scheduler of this cache."""
     from vllm.config import set_current_vllm_config
     from vllm.v1.core.kv_cache_utils import get_kv_cache_configs
-    from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.structured_output import StructuredOutputManager
 
     config.device_config.device = config.load_config.device = torch.device("cpu")
@@ -85,8 +85,8 @@ def started(config: Any, layers: Any) -> tuple[Any, Any]:
         [cache] = get_kv_cache_configs(config, [runner.get_kv_cache_spec()], [CACHE_BYTES])
         config.cache_config.num_gpu_blocks = cache.num_blocks
         runner.initialize_kv_cache(cache)
-    size = config.cache_config.block_size
-    return runner, Scheduler(config, cache, StructuredOutputManager(config), block_size=size)
+    scheduler, size = config.scheduler_config.get_scheduler_cls(), config.cache_config.block_size
+    return runner, scheduler(config, cache, StructuredOutputManager(config), block_size=size)
 
 
 def processing(config: Any) -> tuple[Any, Any]:
@@ -117,16 +117,25 @@ def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: 
 
 def run(runner: Any, scheduler: Any, requests: list[Any]) -> tuple[dict[str, list[int]], int]:
     """The tokens of each request, and how many steps had prompts beside decodes: each request comes a step after the
-    one before it."""
+    one before it.
+
+    Where the stack plans a step before it has the tokens of the one before, as 0.23.0 does by default, so does this.
+    """
     tokens: dict[str, list[int]] = {request.request_id: [] for request in requests}
     waiting, mixed = list(requests), 0
+    ahead = int(bool(scheduler.scheduler_config.async_scheduling))
+    steps: list[tuple[Any, Any]] = []
     while waiting or scheduler.has_unfinished_requests():
         if waiting:
             scheduler.add_request(waiting.pop(0))
         step = scheduler.schedule()
         mixed += len({count > 1 for count in step.num_scheduled_tokens.values()}) > 1
         made = runner.execute_model(step)
-        made = runner.sample_tokens(None) if made is None else made
+        steps.append((step, runner.sample_tokens(None) if made is None else made))
+        if len(steps) <= ahead:
+            continue
+        step, made = steps.pop(0)
+        made = made.get_output() if hasattr(made, "get_output") else made
         for outputs in scheduler.update_from_output(step, made).values():
             for one in outputs.outputs:
                 tokens[one.request_id] += one.new_token_ids
