@@ -155,6 +155,13 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
     )
 
 
+def registry_of_layers() -> Any:
+    """What has the attribute `op_registry_oot`, vLLM's table of the layers that a platform puts in the place of its own:
+    a module, and a class before 0.23.0."""
+    module = importlib.import_module("vllm.model_executor.custom_op")
+    return module if hasattr(module, "op_registry_oot") else module.CustomOp
+
+
 def with_mistake(right: types.ModuleType, old: str, new: str) -> types.ModuleType:
     """A module of vllm-ascend with one text replaced; it must be there, else the mistake tests nothing."""
     assert right.__file__

@@ -128,6 +128,9 @@ def test_a_mistake_is_found(layers, without_prefetch, name: str, old: str, new: 
         CHECKS[name](broken)
 
 
+HOMES = ("torch_npu.", "torch.ops.npu.", "torch.ops._C_ascend.")
+
+
 @pytest.mark.parametrize("name", CALLED)
 def test_arguments_fit_the_schemas(layers, name: str):
     """Every call of these operators in the module, compared with the wheel's own schemas."""
@@ -135,14 +138,14 @@ def test_arguments_fit_the_schemas(layers, name: str):
     assert file
     found = set()
     for node in ast.walk(ast.parse(Path(file).read_text())):
-        if not isinstance(node, ast.Call) or not ast.unparse(node.func).startswith(("torch_npu.", "torch.ops.npu.")):
+        if not isinstance(node, ast.Call) or not ast.unparse(node.func).startswith(HOMES):
             continue
         operator = ast.unparse(node.func).removesuffix(".out").rpartition(".")[2]
         if operator not in CALLED[name]:
             continue
         found.add(operator)
-        home = torch.ops.npu if hasattr(torch.ops.npu, operator) else torch.ops.atb
-        packet = getattr(home, operator)
+        homes = (torch.ops.npu, torch.ops.atb, torch.ops._C_ascend)
+        packet = next(getattr(home, operator) for home in homes if hasattr(home, operator))
         kind = "out" if ast.unparse(node.func).endswith(".out") else "default"
         names = [argument.name for argument in getattr(packet, kind)._schema.arguments]
         # The wheel's Python functions take the first arguments by position too.
