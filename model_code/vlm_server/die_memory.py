@@ -107,9 +107,7 @@ def share_of_a_replica(settings: Settings, command: Sequence[str], stack: str | 
     return [*command, "--gpu-memory-utilization", str(math.floor(share / settings.replicas_per_die * 1e4) / 1e4)]
 
 
-def check_graphs_of_a_die(
-    settings: Settings, command: Sequence[str], weights: VlmWeights, stack: str | None
-) -> None:
+def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: VlmWeights, stack: str | None) -> None:
     """Raise UsageError where the replicas of a die capture more graphs than it has streams for. One replica bounds its
     own number; several do not know of each other, and the later ones would fail at each capture."""
     replicas, layers = settings.replicas_per_die, described(weights.path / "config.json").get("num_hidden_layers")

@@ -289,7 +289,9 @@ def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, nam
             on_die(tmp_path, name, None)
             own = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words, **env}
             chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL=name, **own)
-            check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), "0.13.0")
+            check_graphs_of_a_die(
+                chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), "0.13.0"
+            )
 
         check("")
         with pytest.raises(UsageError, match=r"the 1800 streams of a die; expected .* at most \d+ for the die") as told:

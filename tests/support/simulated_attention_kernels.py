@@ -154,7 +154,9 @@ def npu_fused_infer_attention_score(
         check_table(block_table, len(kv))
         heads = (num_key_value_heads, query.shape[2])
         parts = [
-            tuple(pages(cache, block_table[row], length).unflatten(-1, heads) for cache in (key, value)) if length else ()
+            tuple(pages(cache, block_table[row], length).unflatten(-1, heads) for cache in (key, value))
+            if length
+            else ()
             for row, length in enumerate(kv)
         ]
     if any(part and len(part[0]) < b - a for part, a, b in zip(parts, starts, ends, strict=True)):

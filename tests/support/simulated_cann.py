@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated CANN libraries, to which torch_npu and vllm-ascend link, so that the real wheels load where there is no NPU.
+"""Simulated CANN libraries, to which torch_npu and vllm-ascend link: the real wheels load where there is no NPU.
 
 What is simulated: every function of CANN, ATB and HCCL, as one that returns 0 ("success, no devices") and does
 nothing. What is real: torch_npu itself, and the extension of vllm-ascend: the schemas of their operators, their shape

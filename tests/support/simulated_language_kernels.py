@@ -99,7 +99,7 @@ def npu_add_rms_norm_bias(x1, x2, gamma, beta=None, epsilon=1e-6):
     return normed if beta is None else normed + beta, root, total
 
 
-def register(extension: bool) -> None:
+def register(extension: bool = False) -> None:
     """Put the kernels behind the operators of the wheel, and of vllm-ascend's `extension` where it is loaded. All keep
     their schemas."""
     if extension:

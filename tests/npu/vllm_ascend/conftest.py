@@ -156,8 +156,8 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
 
 
 def registry_of_layers() -> Any:
-    """What has the attribute `op_registry_oot`, vLLM's table of the layers that a platform puts in the place of its own:
-    a module, and a class before 0.23.0."""
+    """What has the attribute `op_registry_oot`, vLLM's table of the layers that a platform puts in the place of vLLM's
+    own: a module, and a class before 0.23.0."""
     module = importlib.import_module("vllm.model_executor.custom_op")
     return module if hasattr(module, "op_registry_oot") else module.CustomOp
 

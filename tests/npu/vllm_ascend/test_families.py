@@ -34,7 +34,10 @@ CALLED = {
 }
 FIA = {"npu::npu_fused_infer_attention_score"}
 if NEW:
-    CALLED = {"qwen2_vl": {"npu::npu_rotary_mul", "npu::npu_fast_gelu", *FIA}, "hunyuan_vl": {"npu::npu_rms_norm", *FIA}}
+    CALLED = {
+        "qwen2_vl": {"npu::npu_rotary_mul", "npu::npu_fast_gelu", *FIA},
+        "hunyuan_vl": {"npu::npu_rms_norm", *FIA},
+    }
 # What fused attention takes, and how far rounding may move a value.
 DTYPE, TOLERANCE = (torch.bfloat16, 0.02) if NEW else (torch.float32, 1e-5)
 # Kernels of a CPU for attention; on an NPU torch_npu has its own behind scaled_dot_product_attention.
@@ -83,7 +86,11 @@ TOWERS: dict[str, Callable[[], torch.nn.Module]] = {"qwen2_vl": qwen2_vl, "hunyu
 
 @pytest.fixture
 def build(
-    layers, without_prefetch: None, engine_config, monkeypatch: pytest.MonkeyPatch, cpu_kernels: None  # noqa: F811
+    layers,
+    without_prefetch: None,  # noqa: F811
+    engine_config,
+    monkeypatch: pytest.MonkeyPatch,
+    cpu_kernels: None,
 ) -> Iterator[Callable]:
     """A function (family, replaced layers) -> its tower; without layers it is vLLM's own."""
     from vllm.config import set_current_vllm_config

@@ -137,7 +137,9 @@ def check(build, family: str, replaced: dict[str, type]) -> set[str]:
     ours = run(layer, family, recorded)
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
     assert without_kernel(recorded.of("aten") - ATTENTION) == set()
-    return {name.removesuffix(".default") for name in recorded.names if name.startswith(("npu::", "atb::", "_C_ascend::"))}
+    return {
+        name.removesuffix(".default") for name in recorded.names if name.startswith(("npu::", "atb::", "_C_ascend::"))
+    }
 
 
 @pytest.mark.parametrize("family", LAYERS)

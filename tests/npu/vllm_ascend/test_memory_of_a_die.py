@@ -44,7 +44,10 @@ def start_worker(worker: Any, kind: Any, own: Any, die: Die, config: Any, patche
     npu, accelerator = worker.torch.npu, worker.torch.accelerator
     for name in ("set_device", "empty_cache"):
         patches.setattr(npu, name, lambda *_: None)
-    for name, answer in {"memory_reserved": lambda *_: die.torch, "memory_stats": worker.torch_npu.npu.memory_stats}.items():
+    for name, answer in {
+        "memory_reserved": lambda *_: die.torch,
+        "memory_stats": worker.torch_npu.npu.memory_stats,
+    }.items():
         patches.setattr(accelerator, name, answer)
     for name in ("empty_cache", "reset_peak_memory_stats"):
         patches.setattr(accelerator, name, lambda *_: None)

@@ -42,9 +42,9 @@ def test_the_runner_calls_what_the_model_has(platform):
     import inspect
 
     runner = importlib.import_module("vllm_ascend.worker.model_runner_v1")
-    from vlm_models.paddleocr_vl.model import PaddleOCRVLForConditionalGeneration
-
     import vllm.v1.worker.gpu_model_runner as base
+
+    from vlm_models.paddleocr_vl.model import PaddleOCRVLForConditionalGeneration
 
     sources = [inspect.getsource(module) for module in (runner, base)]
     assert any("get_mrope_input_positions(" in source for source in sources)

@@ -80,7 +80,9 @@ def test_several_replicas_share_a_die(engine_config):
 
 def test_capture_sizes_follow_the_requests_at_once(engine_config):
     config = engine_config(VLM_ARGS="--max-num-seqs 16")
-    assert sorted(config.compilation_config.cudagraph_capture_sizes) == ([1, 2, 4, 8, 16] if NEW else [1, 2, 4, 8, 16, 24, 32])
+    assert sorted(config.compilation_config.cudagraph_capture_sizes) == (
+        [1, 2, 4, 8, 16] if NEW else [1, 2, 4, 8, 16, 24, 32]
+    )
 
 
 def test_the_platform_keeps_its_block_size(engine_config):

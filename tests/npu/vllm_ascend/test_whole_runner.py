@@ -59,7 +59,11 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(npu, name, stand_in)
     library = torch.library.Library("vllm", "IMPL")
     place = "model_executor.layers.attention.attention" if stack_here() == "0.23.0" else "attention.layer"
-    attention, own, linear = importlib.import_module(f"vllm.{place}"), layers("ops.register_custom_ops"), layers("ops.linear")
+    attention, own, linear = (
+        importlib.import_module(f"vllm.{place}"),
+        layers("ops.register_custom_ops"),
+        layers("ops.linear"),
+    )
     patterns = {attention: "(unified_attention.*)(?<!_fake)", own: "_(.+)_impl", linear: "(unquantized_gemm)"}
     for module, pattern in patterns.items():
         for name, function in vars(module).items():
