@@ -34,9 +34,9 @@ HARDWARE_AND_WEIGHTS = (
     Choice(
         "STACK",
         "0.11.1",
-        "Pinned versions, a file of `config/stacks`; with `HARDWARE=cpu` on aarch64 only 0.13.0 runs, since "
-        "vLLM's CPU wheel of 0.11.1 needs glibc 2.38 there.",
-        values=("0.11.1", "0.13.0"),
+        "Pinned versions, a file of `config/stacks`, in local mode too. On aarch64 a CPU cannot run 0.11.1, whose "
+        "CPU wheel of vLLM needs glibc 2.38 there.",
+        values=("0.11.1", "0.13.0", "0.23.0"),
     ),
     Choice(
         "ATLAS",
