@@ -118,8 +118,9 @@ VLM_SERVER = (
     Choice(
         "VLM_GRAPH_MODE",
         "",
-        "Ascend: `none`, `piecewise`, or with `STACK=0.13.0` `full_decode_only` (experimental upstream); both stacks "
-        "take `full_and_piecewise` for `piecewise`, and refuse `full`. Acceptance measures which is fastest "
+        "Ascend: `none`, `piecewise`, or with `STACK=0.13.0` `full_decode_only` (experimental upstream); it and the "
+        "default stack take `full_and_piecewise` for `piecewise`, and refuse `full`. `STACK=0.23.0` takes all, and "
+        "`full_and_piecewise` where none is named. Acceptance measures which is fastest "
         "(docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="piecewise",

@@ -17,7 +17,7 @@ from tool_errors import UsageError, with_place
 
 from .banner import choice, demo_banner
 from .command import build_command, build_environment, max_num_seqs, served_names
-from .die_memory import check_graphs_of_a_die, fit_to_die
+from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
 from .settings import Settings
@@ -51,8 +51,9 @@ def main(arguments: list[str]) -> int:
         check_precision(settings, weights.model.name, serving.models[weights.model.name], Host.measure())
         command = build_command(settings, serving, weights, extra)
         if settings.product:
-            check_graphs_of_a_die(settings, command, weights)
+            check_graphs_of_a_die(settings, command, weights, stack)
             command = fit_to_die(settings, command, weights, npu_smi.least_memory())
+            command = share_of_a_replica(settings, command, stack)
         if options.print_command:
             print(shlex.join(command))
             return 0

@@ -74,7 +74,7 @@ def shares_of_a_die(command: Sequence[str], replicas: int) -> list[str]:
     """Further words for several servers on one die, which divide what the command says of the die, whoever says it:
     the blocks of the key-value cache, and the requests computed at once.
 
-    gpu-memory-utilization stays whole: vllm-ascend takes all that is used on the die for its own, the neighbours' too.
+    gpu-memory-utilization stays whole here: `die_memory` divides it for the stacks that want that.
     """
     words = []
     for name in ("--num-gpu-blocks-override", "--max-num-seqs") if replicas > 1 else ():

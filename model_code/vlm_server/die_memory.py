@@ -25,6 +25,10 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
 BLOCKS = "--num-gpu-blocks-override"
 # Graphs that all processes on a die can capture, one stream each, as vllm-ascend counts (update_aclgraph_sizes).
 GRAPHS = 1800
+# Stacks whose worker takes all that is used on the die for its own, so that all replicas name the same share, and that
+# capture sizes of up to twice the requests at once. The worker of later ones counts its own memory alone, and does not
+# start where less than its share of the die is free.
+TO_0_13 = ("0.11.1", "0.13.0")
 # Starts of words of VLM_ARGS that choose the graphs otherwise.
 OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph", "--max-cudagraph")
 
@@ -60,9 +64,8 @@ def number(command: Sequence[str], argument: str, otherwise: float) -> float:
 def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, total: int | None) -> list[str]:
     """`command`, with fewer blocks of cache where a replica's share of the die does not hold those that it names.
 
-    `total` are the bytes of the die, None where npu-smi does not say them: the command then stays. vllm-ascend takes
-    all that is used on the die for its own, so gpu-memory-utilization holds for all replicas together, and for the
-    layout server.
+    `total` are the bytes of the die, None where npu-smi does not say them: the command then stays. What it says as
+    gpu-memory-utilization holds for all replicas together, and for the layout server.
 
     Raises UsageError, with the arithmetic, where the last replica would find no room for one request of the greatest
     length.
@@ -95,18 +98,29 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
     return [*command, BLOCKS, str(fitting)] if fitting < wanted else list(command)
 
 
-def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: VlmWeights) -> None:
+def share_of_a_replica(settings: Settings, command: Sequence[str], stack: str | None) -> list[str]:
+    """`command` with the share of the die that one replica may take, where this stack's worker asks for that."""
+    if stack in TO_0_13 or (settings.replicas_per_die == 1 and not settings.layout_share):
+        return list(command)
+    share = number(command, "--gpu-memory-utilization", 0.9) - settings.layout_share
+    # Rounded down: all together must not pass what the command says.
+    return [*command, "--gpu-memory-utilization", str(math.floor(share / settings.replicas_per_die * 1e4) / 1e4)]
+
+
+def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: VlmWeights, stack: str | None) -> None:
     """Raise UsageError where the replicas of a die capture more graphs than it has streams for. One replica bounds its
     own number; several do not know of each other, and the later ones would fail at each capture."""
     replicas, layers = settings.replicas_per_die, described(weights.path / "config.json").get("num_hidden_layers")
     without = settings.enforce_eager or settings.graph_mode == "NONE"
     if replicas == 1 or without or not layers or any(word.startswith(OTHER_GRAPHS) for word in settings.arguments):
         return
-    pieces = 1 if settings.graph_mode == "FULL_DECODE_ONLY" else layers + 1
-    # vLLM captures sizes of 1, 2, 4 and each multiple of 8, up to twice the requests at once, and 512.
-    asked = max_num_seqs(command)
-    if replicas * (3 + min(2 * asked, 512) // 8) * pieces > GRAPHS:
-        most = replicas * max(0, 4 * (GRAPHS // (replicas * pieces) - 3))
+    old = stack in TO_0_13
+    # Where no mode is named, later stacks capture steps of single tokens whole, beside the pieces of all steps.
+    pieces = 1 if settings.graph_mode == "FULL_DECODE_ONLY" else layers + (1 if old else 2)
+    # Sizes of 1, 2, 4 and each multiple of 8, up to the requests at once, or twice as many, and 512.
+    asked, times = max_num_seqs(command), 2 if old else 1
+    if replicas * (3 + min(times * asked, 512) // 8) * pieces > GRAPHS:
+        most = replicas * max(0, 8 // times * (GRAPHS // (replicas * pieces) - 3))
         raise UsageError(
             f"VLM_REPLICAS_PER_DIE is {replicas}: with {asked} requests at once each, the graphs of all take more than "
             f"the {GRAPHS} streams of a die; expected --max-num-seqs of at most {most} for the die (VLM_ARGS)"

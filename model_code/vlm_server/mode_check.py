@@ -32,10 +32,11 @@ from served_weights.vlm import serving
 from tool_errors import FAILED, ServiceError, ToolError, run
 
 from .die_check.__main__ import dies, environment
+from .die_memory import TO_0_13
 from .serving import check_graphs, running_stack
 from .settings import Settings
 
-MODES = ("piecewise", "full_decode_only", "none")
+MODES = ("piecewise", "full_decode_only", "full_and_piecewise", "none")
 BLOCK, START_SECONDS, END_SECONDS = "paragraph.png", 900.0, 60.0
 AT_ONCE, ROUNDS = (1, 3, 16), 4
 
@@ -48,7 +49,9 @@ def modes(env: Mapping[str, str], stack: str | None) -> list[str]:
             check_graphs(Settings.from_environment({**env, "VLM_GRAPH_MODE": mode, "VLM_ENFORCE_EAGER": ""}), stack)
         except ToolError:
             continue
-        found.append(mode)
+        # The stacks before 0.23.0 take it for piecewise.
+        if mode != "full_and_piecewise" or stack not in TO_0_13:
+            found.append(mode)
     return found
 
 

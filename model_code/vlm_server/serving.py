@@ -103,7 +103,8 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
     In a step that is filled up to the size of a graph, the lengths of the queries must cover all rows. vllm-ascend
     6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it). v0.13.0rc1 is right for steps of
     single tokens, which `full_decode_only` is for, and gives those of prompts as they are (model_runner_v1.py,
-    _prepare_inputs). Either would show at the first step of another size, not at the capture.
+    _prepare_inputs). Either would show at the first step of another size, not at the capture. v0.23.0 fills up both
+    rightly.
     """
     said = (mode.upper() for mode in ASKED.findall(" ".join(settings.arguments)))
     for mode in (settings.graph_mode, *("FULL" if mode == "2" else mode for mode in said)):

@@ -94,6 +94,14 @@ def test_another_release_of_the_same_torch_is_refused(tree: Path, said: str):
         packed(tree)
 
 
+def test_an_extension_of_another_python_is_refused(tree: Path):
+    """Upstream's image of v0.23.0 has Python 3.12."""
+    [library] = (tree / "vllm_ascend").glob("vllm_ascend_C*.so")
+    library.rename(library.with_name(library.name.replace("311", "312")))
+    with pytest.raises(UsageError, match=r"its extension is vllm_ascend_C\.cpython-312.* has Python 3\.11; expected"):
+        packed(tree)
+
+
 def test_the_commit_itself_without_its_tag_is_taken(tree: Path):
     (tree / "vllm_ascend/_version.py").write_text("__version__ = version = '0.13.0rc2.dev0+g1b5d5abf8.d20251227'\n")
     assert packed(tree).is_file()

@@ -21,7 +21,7 @@ from tool_errors import UsageError
 from vlm_server import mode_check
 from vlm_server.__main__ import main
 from vlm_server.command import build_command, build_environment, flags, last_value, max_num_seqs
-from vlm_server.die_memory import BESIDES, check_graphs_of_a_die, fit_to_die
+from vlm_server.die_memory import BESIDES, check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from vlm_server.host import Host
 from vlm_server.mode_check import modes
 from vlm_server.serving import Serving, check_graphs, check_precision
@@ -280,8 +280,22 @@ def test_replicas_that_find_no_memory_on_a_die_are_refused_with_the_arithmetic(
         on_die(tmp_path, name, total, most + 1)
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, name: str):
+@pytest.mark.parametrize(
+    ("stack", "replicas", "layout", "share"),
+    [("0.13.0", 4, "", "0.8"), ("0.23.0", 1, "", "0.8"), ("0.23.0", 3, "", "0.2666"), ("0.23.0", 2, "0.06", "0.37")],
+)
+def test_a_replica_names_its_share_of_the_die_where_its_worker_asks(
+    tmp_path: Path, stack: str, replicas: int, layout: str, share: str
+):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    server = {"LAYOUT_SERVER": "1", "LAYOUT_DEVICE": "npu", "LAYOUT_MEMORY_SHARE": layout} if layout else {}
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_REPLICAS_PER_DIE=str(replicas), **server)
+    command = share_of_a_replica(chosen, build_command(chosen, SERVING, resolve(chosen), []), stack)
+    assert last_value(command, "--gpu-memory-utilization") == share
+
+
+@pytest.mark.parametrize(("stack", "name"), [(stack, name) for stack in ("0.13.0", "0.23.0") for name in SIZES])
+def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, stack: str, name: str):
     """The later ones would fail at each capture. What the message names as the most is taken."""
     for replicas in (2, 8):
 
@@ -289,15 +303,15 @@ def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, nam
             on_die(tmp_path, name, None)
             own = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words, **env}
             chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL=name, **own)
-            check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen))
+            check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), stack)
 
         check("")
         with pytest.raises(UsageError, match=r"the 1800 streams of a die; expected .* at most \d+ for the die") as told:
-            check("--max-num-seqs 512")
+            check("--max-num-seqs 1024")
         most = int(str(told.value).split("at most ")[1].split()[0])
         check(f"--max-num-seqs {most}")
         with pytest.raises(UsageError):
-            check(f"--max-num-seqs {most + 8 * replicas}")
+            check(f"--max-num-seqs {most + 16 * replicas}")
         check("--max-num-seqs 512", VLM_GRAPH_MODE="full_decode_only")
         check("--max-num-seqs 512 --enforce-eager")
 
@@ -383,8 +397,8 @@ def test_graphs_that_a_stack_fills_up_wrongly(tmp_path: Path, env: dict[str, str
     for stack in refused:
         with pytest.raises(UsageError, match=f"whose steps stack {stack} fills up wrongly; .* STACK=0.13.0"):
             check_graphs(chosen, stack)
-    if "0.13.0" not in refused:
-        check_graphs(chosen, "0.13.0")
+    for stack in {"0.13.0", "0.23.0"} - set(refused):
+        check_graphs(chosen, stack)
 
 
 @pytest.mark.parametrize(
@@ -392,6 +406,7 @@ def test_graphs_that_a_stack_fills_up_wrongly(tmp_path: Path, env: dict[str, str
     [
         ({"HARDWARE": "ascend"}, "0.11.1", ["piecewise", "none"]),
         ({"HARDWARE": "ascend"}, "0.13.0", ["piecewise", "full_decode_only", "none"]),
+        ({"HARDWARE": "ascend"}, "0.23.0", ["piecewise", "full_decode_only", "full_and_piecewise", "none"]),
         ({"HARDWARE": "cpu"}, "0.11.1", [""]),
     ],
 )

@@ -35,6 +35,11 @@ class library:
 DRIVER = "extern int driver(void); int use(void) { return driver(); }\n"
 CASES = {
     "it loads": (EXTENSION, 0, "the compiled extension of vllm-ascend loads"),
+    "it has the norm of 0.23.0 alone": (
+        EXTENSION.replace("weak_ref_tensor", "npu_add_rms_norm_bias"),
+        0,
+        "the compiled extension of vllm-ascend loads",
+    ),
     "a symbol that nothing defines": (EXTENSION + "extern int lost(void); int b(void) { return lost(); }\n", 2, "lost"),
     "no operator": (EXTENSION.replace("weak_ref_tensor", "other"), 2, "no attribute 'weak_ref_tensor'"),
     "no module of Python": ("int nothing;\n", 2, "does not define module export function"),

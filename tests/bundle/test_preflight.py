@@ -140,9 +140,7 @@ def test_a_310p_is_named_whatever_is_set(tmp_path: Path):
 def test_a_stack_that_cannot_serve_the_model_is_told_before_it_is_built(tmp_path: Path):
     node = Node(tmp_path, "a3", VLM_MODEL="Qwen2-VL-2B-Instruct")
     found = by_check(node)["stack"]
-    assert (
-        found.level == "FAIL" and "Qwen2-VL-2B-Instruct needs stack 0.13.0 on Ascend, but this is 0.11.1" in found.found
-    )
+    assert found.level == "FAIL" and "Qwen2-VL-2B-Instruct needs stack 0.13.0 or 0.23.0 on Ascend, but" in found.found
     node.values = {**node.values, "STACK": "0.13.0"}
     assert "stack" not in by_check(node)
 
@@ -236,6 +234,10 @@ def test_a_machine_without_npu(tmp_path: Path):
     found = by_check(node)
     assert found["driver"].level == found["devices"].level == found["npu-smi"].level == "FAIL"
     assert "25.2.3" in found["driver"].remedy and "/dev/davinci0" in found["devices"].found
+    newer = Node(tmp_path / "newer", "a3", STACK="0.23.0")
+    assert by_check(newer)["driver"].level == "WARN" and "26.0 or newer" in by_check(newer)["driver"].needed
+    newer.put("/usr/local/Ascend/driver/version.info", "Version=26.0.rc1\n")
+    assert by_check(newer)["driver"].level == "PASS"
     on_cpu = Node(tmp_path / "cpu", None, HARDWARE="cpu")
     old = by_check(on_cpu)["processor"]
     assert old.level == "FAIL" and old.found.startswith("aarch64 with STACK=0.11.1") and old.needed == "STACK=0.13.0"

@@ -12,8 +12,8 @@ import torch
 
 #: They only say where a tensor's values lie, so no kernel of a device runs.
 VIEWS = set(
-    "_unsafe_view expand lift_fresh permute select slice split split_with_sizes squeeze t transpose unbind unsqueeze "
-    "view".split()
+    "_unsafe_view detach expand lift_fresh permute select slice split split_with_sizes squeeze t transpose unbind "
+    "unsqueeze view".split()
 )
 #: torch makes them of others that are in the plan: views and a copy.
 COMPOSITE = {"pixel_unshuffle"}

@@ -8,6 +8,7 @@ stack. The index has no commit between releases, so the default stack's are nowh
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import re
 import shutil
@@ -26,7 +27,9 @@ from tests.support.paths import ROOT
 
 SETTING = "VLLM_ASCEND_SOURCE"
 PATCHES = ROOT / "operations/bundle/image_build/patches"
-STACKS = ("0.13.0", "0.11.1")
+# Of the tests on the NPU path; the image of 0.23.0 is not built in tests yet.
+STACKS = ("0.23.0", "0.13.0", "0.11.1")
+IMAGE_STACKS = ("0.13.0", "0.11.1")
 
 
 @dataclass(frozen=True)
@@ -103,17 +106,31 @@ def sources(stack: Stack, target: Path) -> Path | None:
     return named(stack, target) or from_index(stack, target)
 
 
+def patched(package: Path, stack: Stack, place: Path) -> None:
+    """Copy the package to a folder, with our patches."""
+    shutil.copytree(package, place / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for patch in patches(stack):
+        subprocess.run(["git", "apply", patch], cwd=place, check=True, capture_output=True, text=True)
+
+
+def patches(stack: Stack) -> list[Path]:
+    """Ours for the stack's commit."""
+    return sorted((PATCHES / stack.args["VLLM_ASCEND_VERSION"]).glob("*.patch"))
+
+
 def importable(stack: Stack, target: Path) -> Path | None:
     """A folder for sys.path with the Python code that the stack's image has: the named sources, with our patches and
-    upstream's entry points, but without kernels. None where no sources are named."""
+    upstream's entry points, but without kernels; or the installed package, where we have patches for it. None where
+    no sources are named, and the installed package is used as it is."""
     (target / "sources").mkdir()
-    found = named(stack, target / "sources")
+    found, place = named(stack, target / "sources"), target / "packages"
     if found is None:
-        return None
-    place = target / "packages"
-    shutil.copytree(found / "vllm_ascend", place / "vllm_ascend")
-    for patch in sorted((PATCHES / stack.args["VLLM_ASCEND_VERSION"]).glob("*.patch")):
-        subprocess.run(["git", "apply", patch], cwd=place, check=True, capture_output=True, text=True)
+        installed = importlib.util.find_spec("vllm_ascend")
+        if not patches(stack) or installed is None or installed.origin is None:
+            return None
+        patched(Path(installed.origin).parent, stack, place)
+        return place
+    patched(found / "vllm_ascend", stack, place)
     metadata = place / f"vllm_ascend-{stack.args['VLLM_ASCEND_PACKAGE_VERSION']}.dist-info"
     metadata.mkdir()
     version = metadata.name.removesuffix(".dist-info").partition("-")[2]

@@ -118,20 +118,22 @@ def npu_fused_infer_attention_score(
     block_size=0,
     **others,
 ):
-    """TND with sparse_mode 3. Lengths of queries are cumulative and cover all rows.
+    """TND with sparse_mode 3, or without a mask with 0. Lengths of queries are cumulative and cover all rows. A request
+    without keys is filling, as the full graphs of vllm-ascend 0.23.0 have it: its rows are zeros.
 
     With a block table: key and value [blocks, block, key heads * dim], their lengths those of each request. Without:
     [tokens, key heads, dim], their lengths cumulative.
     """
-    if input_layout != "TND" or sparse_mode != 3:
-        raise ValueError(f"input_layout {input_layout!r} with sparse_mode {sparse_mode}; expected TND and 3")
+    causal = atten_mask is not None
+    if input_layout != "TND" or sparse_mode != (3 if causal else 0):
+        raise ValueError(f"input_layout {input_layout!r} with sparse_mode {sparse_mode}; expected TND and 3, or 0")
     usual = {"pre_tokens": 2147483647, "next_tokens": 2147483647}
     if odd := {name: given for name, given in others.items() if given not in (None, 0, False, usual.get(name))}:
         raise ValueError(f"{odd} is not covered")
     check_heads(query, num_heads, num_key_value_heads, key, value)
-    if atten_mask is None or atten_mask.shape != COMPRESSED or atten_mask.dtype not in (torch.int8, torch.bool):
+    if causal and (atten_mask.shape != COMPRESSED or atten_mask.dtype not in (torch.int8, torch.bool)):
         raise ValueError("a mask [2048, 2048] of int8 or bool is expected")
-    if not torch.equal(atten_mask.bool(), torch.ones(COMPRESSED, dtype=torch.bool).triu(1)):
+    if causal and not torch.equal(atten_mask.bool(), torch.ones(COMPRESSED, dtype=torch.bool).triu(1)):
         raise ValueError("the compressed mask is 1 above its diagonal, 0 elsewhere")
     ends, kv = list(actual_seq_lengths or ()), list(actual_seq_lengths_kv or ())
     starts = [0, *ends[:-1]]
@@ -153,11 +155,16 @@ def npu_fused_infer_attention_score(
         heads = (num_key_value_heads, query.shape[2])
         parts = [
             tuple(pages(cache, block_table[row], length).unflatten(-1, heads) for cache in (key, value))
+            if length
+            else ()
             for row, length in enumerate(kv)
         ]
-    if any(len(part[0]) < b - a for part, a, b in zip(parts, starts, ends, strict=True)):
+    if any(part and len(part[0]) < b - a for part, a, b in zip(parts, starts, ends, strict=True)):
         raise ValueError(f"actual_seq_lengths_kv {kv} is shorter than the queries {ends}")
-    done = [attend(query[a:b], *part, scale, causal=True) for part, a, b in zip(parts, starts, ends, strict=True)]
+    done = [
+        attend(query[a:b], *part, scale, causal=causal) if part else torch.zeros_like(query[a:b])
+        for part, a, b in zip(parts, starts, ends, strict=True)
+    ]
     return torch.cat(done), query.new_empty(0)
 
 

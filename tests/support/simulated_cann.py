@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated CANN libraries, to which torch_npu links, so that the real wheel loads where there is no NPU.
+"""Simulated CANN libraries, to which torch_npu and vllm-ascend link: the real wheels load where there is no NPU.
 
 What is simulated: every function of CANN, ATB and HCCL, as one that returns 0 ("success, no devices") and does
-nothing. What is real: torch_npu itself: the schemas of its operators, their shape functions for the `meta` device.
+nothing. What is real: torch_npu itself, and the extension of vllm-ascend: the schemas of their operators, their shape
+functions for the `meta` device.
 What this cannot show: whether a kernel accepts these shapes on a device, its rounding, its speed, its memory.
 """
 
@@ -13,7 +14,7 @@ import re
 import subprocess
 from pathlib import Path
 
-# Sonames that torch_npu's libraries name as needed, or open when they are imported.
+# Sonames that libraries of torch_npu, or below of vllm-ascend, name as needed, or open when they are imported.
 LIBRARIES = (
     "ascendcl",
     "hccl",
@@ -27,12 +28,26 @@ LIBRARIES = (
     "cust_opapi",
     "atb",
     "nnopbase",
+    "register",
+    "platform",
+    "ascendalog",
+    "runtime",
+    "error_manager",
+    "profapi",
+    "ge_common_base",
+    "unified_dlog",
+    "mmpa",
+    "ascend_dump",
+    "c_sec",
 )
-# C functions of ACL and HCCL, and of its library of bounded copies; C++ names (mangled) in the namespaces of the graph
-# engine and of ATB.
-CANN_SYMBOL = re.compile(r"^(acl|Hccl|_ZT?[A-Z]*N?K?(2ge|3atb)|[a-z]+_s$)")
-# The libraries of a wheel that are linked to CANN. vllm-ascend 0.11 imports torchair, a graph mode that we do not use.
-LINKED = ("_C*.so", "lib/*.so", "dynamo/torchair/core/*.so")
+# C functions of ACL, HCCL, the runtime, the profiler and the log, and of CANN's library of bounded copies; C++ names
+# (mangled) in the namespaces of the graph engine, of ATB, and of what tells a chip's sizes.
+CANN_SYMBOL = re.compile(r"^(acl|Hccl|Msprof|rt[A-Z]|Dlog|CheckLog|mm[A-Z]|_ZT?[A-Z]*N?K?(2ge|3atb|2fe)|[a-z]+_s$)")
+# The one that does not return 0: vllm-ascend's extension makes a text of it when it is loaded.
+CHIP = "aclrtGetSocName"
+# The libraries of a wheel that are linked to CANN, of vllm-ascend the first two. vllm-ascend 0.11 imports torchair, a
+# graph mode that we do not use.
+LINKED = ("vllm_ascend_C*.so", "libvllm*.so", "_C*.so", "lib/*.so", "dynamo/torchair/core/*.so")
 
 
 def undefined_symbols(library: Path) -> set[str]:
@@ -52,7 +67,8 @@ def build_for(wheels: list[Path], folder: Path) -> int:
     """Build the libraries that serve each of these wheels, unpacked; returns how many symbols they define."""
     libraries = [path for wheel in wheels for pattern in LINKED for path in wheel.glob(pattern)]
     wanted = sorted(name for name in set().union(*map(undefined_symbols, libraries)) if CANN_SYMBOL.match(name))
-    functions = "".join(f"long {name}(void) {{ return 0; }}\n" for name in wanted)
+    functions = "".join(f"long {name}(void) {{ return 0; }}\n" for name in wanted if name != CHIP)
+    functions += f'const char *{CHIP}(void) {{ return "Ascend910_9391"; }}\n'
     for name in LIBRARIES:
         # Functions are found wherever they are defined, so one library holds them all.
         build_library(folder / f"lib{name}.so", functions if name == LIBRARIES[0] else "")

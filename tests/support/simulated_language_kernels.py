@@ -91,8 +91,20 @@ def npu_reshape_and_cache(key, value, key_cache, value_cache, slot_indices):
         cache.view(-1, *part.shape[1:])[slot_indices.long()] = part
 
 
-def register() -> None:
-    """Put the kernels behind the wheel's own operators, which keep their schemas."""
+def npu_add_rms_norm_bias(x1, x2, gamma, beta=None, epsilon=1e-6):
+    """The same with a bias [hidden] that is added at the end; an operator of vllm-ascend's own."""
+    normed, root, total = npu_add_rms_norm(x1, x2, gamma, epsilon)
+    if beta is not None and beta.shape != gamma.shape:
+        raise ValueError(f"beta {tuple(beta.shape)} for gamma {tuple(gamma.shape)}")
+    return normed if beta is None else normed + beta, root, total
+
+
+def register(extension: bool = False) -> None:
+    """Put the kernels behind the operators of the wheel, and of vllm-ascend's `extension` where it is loaded. All keep
+    their schemas."""
+    if extension:
+        KEPT.append(torch.library.Library("_C_ascend", "IMPL"))
+        KEPT[0].impl("npu_add_rms_norm_bias", npu_add_rms_norm_bias, "CPU")
     npu, atb = torch.library.Library("npu", "IMPL"), torch.library.Library("atb", "IMPL")
     for kernel in (npu_mrope, npu_rms_norm, npu_add_rms_norm, npu_swiglu):
         npu.impl(kernel.__name__, kernel, "CPU")

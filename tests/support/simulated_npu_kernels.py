@@ -76,8 +76,8 @@ def npu_flash_attention_unpad(query, key, value, seq_len, scale_value, num_heads
 
 
 def npu_rotary_mul(value, r1, r2, rotary_mode="half"):
-    """[1, S, N, D] with r1, r2 [1, S, 1, D] of the same type: x r1 + turn(x) r2."""
-    expected = (value.shape[0], value.shape[1], 1, value.shape[3])
+    """[B, S, N, D] with r1, r2 [B or 1, S, 1, D] of the same type: x r1 + turn(x) r2."""
+    expected = (1 if len(r1) == 1 else value.shape[0], value.shape[1], 1, value.shape[3])
     if r1.shape != expected or r2.shape != expected or {r1.dtype, r2.dtype} != {value.dtype}:
         raise ValueError(
             f"r1 {tuple(r1.shape)} {r1.dtype} and r2 {tuple(r2.shape)} for {tuple(value.shape)} {value.dtype}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators as they are called on an NPU.
 
-The tower's come from our own attention backends. The language model's are called with the arguments that both stacks
-of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding of 6664a4e and v0.13.0rc1).
+The tower's come from our own attention backends. The language model's are called with the arguments that the stacks
+of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding of 6664a4e, v0.13.0rc1 and v0.23.0).
 """
 
 from __future__ import annotations
@@ -45,11 +45,18 @@ def tower(backend: str, images: str) -> Callable[[Tensor, Tensor, Tensor], Tenso
     return attend
 
 
-def compiled(value: Tensor) -> Tensor:
-    """The extension that was compiled with vllm-ascend, and of it what each capture of a graph calls. Where it does not
-    load, vllm-ascend writes a warning, and fails at the capture."""
+def compiled(value: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
+    """The extension that was compiled with vllm-ascend, and of it what a stack calls in each step: v0.23.0's norm of a
+    sum, whose kernel is compiled too, and before it what each capture of a graph calls. Where the extension does not
+    load, vllm-ascend writes a warning, and fails at the capture or computes the norm by other means."""
     importlib.import_module("vllm_ascend.vllm_ascend_C")
-    return torch.ops._C_ascend.weak_ref_tensor(value).clone()
+    own = torch.ops._C_ascend
+    if hasattr(own, "npu_add_rms_norm_bias"):
+        # Tells CANN where the kernels lie that were compiled.
+        importlib.import_module("vllm_ascend.utils").enable_custom_op()
+        return own.npu_add_rms_norm_bias(value, residual, weight, None, shapes.EPSILON)[0]
+    found = torch.ops.npu.npu_add_rms_norm(value, residual, weight, shapes.EPSILON)[0]
+    return own.weak_ref_tensor(found).clone()
 
 
 def in_a_graph(value: Tensor, norm: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

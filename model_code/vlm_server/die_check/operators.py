@@ -121,6 +121,6 @@ OPERATORS = (
     Operator("write to the cache", "atb", 0, tokens_to_keep, reference.cache),
     Operator("attention of a prompt", "npu", 4, lambda: queries(sum(shapes.NEW)), reference.prefill),
     Operator("attention of one token", "atb", 4, lambda: queries(len(shapes.CONTEXTS)), reference.decode),
-    Operator("compiled extension", "vllm_ascend", 0, lambda: hidden(0), reference.copy),
+    Operator("compiled extension", "vllm_ascend", 3, lambda: hidden(1, 2), reference.add_rms_norm),
     Operator("captured graph", "npu", 4, captured, reference.norm_and_linear),
 )

@@ -21,7 +21,7 @@ from pathlib import Path
 import atlas
 from tool_errors import EnvironmentSetupError, UsageError, run
 
-# What a worker compares with its device: setup.py's names at 6664a4e and at v0.13.0rc1.
+# What a worker compares with its device: setup.py's names at 6664a4e, v0.13.0rc1 and v0.23.0.
 DEVICE_TYPES = {"a3": ("_910_93", "A3"), "a2": ("_910B", "A2")}
 LIBRARIES = ("vllm_ascend/libvllm_ascend_kernels.so", "vllm_ascend/vllm_ascend_C")
 # Operators of upstream's own.
@@ -74,6 +74,17 @@ def check_release(sources: Path, version: str, commit: str) -> None:
         )
 
 
+def check_python(sources: Path) -> None:
+    """Raise UsageError for an extension of another Python than the image's: upstream's v0.23.0 has 3.12."""
+    own = f"cpython-3{sys.version_info.minor}"
+    found = [path.name for path in (sources / "vllm_ascend").glob("vllm_ascend_C*.so")]
+    if found and not any(own in name for name in found):
+        raise UsageError(
+            f"VLLM_ASCEND_IMAGE: its extension is {found[0]}, but this image has Python 3.{sys.version_info.minor}; "
+            "expected an image with the same Python, or leave VLLM_ASCEND_IMAGE empty, which compiles the kernels"
+        )
+
+
 def entry_points(setup: Path) -> str:
     """What upstream's setup.py gives as `entry_points`, as a wheel has it. Raises UsageError."""
     for node in ast.walk(ast.parse(setup.read_text())):
@@ -94,6 +105,7 @@ def pack(sources: Path, output: Path, version: str, torch: str, commit: str) -> 
     """Make the wheel; returns its file. Raises UsageError."""
     check_torch(sources, torch)
     check_release(sources, version, commit)
+    check_python(sources)
     points = entry_points(sources / "setup.py")
     info = f"vllm_ascend-{version}.dist-info"
     tag = f"cp311-cp311-linux_{os.uname().machine}"

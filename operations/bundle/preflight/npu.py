@@ -29,7 +29,8 @@ from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from bundle.progress import plural
 from tool_errors import UsageError
 
-DRIVER = (25, 2, 3)
+# STACK -> the driver of the Ascend HDK that its CANN was used with or asks for; the first for stacks not named here.
+DRIVERS = {"0.11.1": ((25, 2, 3), "8.3"), "0.23.0": ((26, 0), "9.1")}
 MOUNTED = (
     "/usr/local/dcmi",
     "/usr/local/bin/npu-smi",
@@ -52,21 +53,22 @@ def installed(machine: Machine, part: str) -> str:
 
 def check_driver(machine: Machine) -> Iterator[Finding]:
     found = installed(machine, "driver")
+    wanted, cann = DRIVERS.get(machine.setting("STACK", "0.11.1"), DRIVERS["0.11.1"])
     if not found:
         yield Finding(
             "FAIL",
             "driver",
             "/usr/local/Ascend/driver/version.info is missing",
-            f"driver {dotted(DRIVER)}",
-            "install Ascend HDK 25.2.3: driver first, then firmware, then reboot",
+            f"driver {dotted(wanted)}",
+            f"install Ascend HDK {dotted(wanted)}: driver first, then firmware, then reboot",
         )
-    elif version(found) < DRIVER:
+    elif version(found) < wanted:
         yield Finding(
             "WARN",
             "driver",
             found,
-            f"{dotted(DRIVER)} or newer, which CANN 8.3 was used with",
-            "update Ascend HDK to 25.2.3 if containers fail to find devices",
+            f"{dotted(wanted)} or newer, which CANN {cann} goes with",
+            f"update Ascend HDK to {dotted(wanted)} if containers fail to find devices",
         )
     else:
         yield passed("driver", found)

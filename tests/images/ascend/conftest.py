@@ -13,7 +13,7 @@ import pytest
 import atlas
 from tests.images.conftest import stage
 from tests.images.project import Project
-from tests.support.ascend_sources import SETTING, STACKS, Stack, sources
+from tests.support.ascend_sources import IMAGE_STACKS, SETTING, Stack, sources
 from tests.support.paths import ROOT
 
 CANN = Path(__file__).parent / "simulated_cann"
@@ -68,7 +68,7 @@ def simulated_cann(build_environment: dict[str, str], wheels: Path) -> str:
     """The simulated CANN image; its libraries define what either torch_npu looks for."""
     project = Project("paddleocr-vl-ascend", build_environment)
     with stage("the wheels of the Ascend images"):
-        names = [Stack(name).environment for name in STACKS]
+        names = [Stack(name).environment for name in IMAGE_STACKS]
         subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", *names], check=True)
     words = ["buildx", "build", "--load", "--network", "host", "--tag", "cann-simulated:8.3"]
     for name, folder in {"wheels": wheels, "support": ROOT / "tests/support"}.items():
@@ -78,7 +78,7 @@ def simulated_cann(build_environment: dict[str, str], wheels: Path) -> str:
     return "cann-simulated:8.3"
 
 
-@pytest.fixture(scope="package", params=STACKS)
+@pytest.fixture(scope="package", params=IMAGE_STACKS)
 def built(
     request: pytest.FixtureRequest,
     simulated_cann: str,

@@ -20,6 +20,7 @@ from tests.support.ascend_sources import SETTING, STACKS, Stack, importable
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
 from vlm_server.command import build_command, build_environment
+from vlm_server.die_memory import share_of_a_replica
 from vlm_server.serving import Serving
 from vlm_server.settings import Settings
 
@@ -85,7 +86,7 @@ def engine_config(weights: Path, monkeypatch: pytest.MonkeyPatch):
     def make(**env: str) -> Any:
         settings = Settings.from_environment({"HARDWARE": "ascend", "MODELS_DIR": str(weights), **env})
         serving, found = Serving.load(ROOT / "config/models.yaml"), find_vlm(settings.weights)
-        command = build_command(settings, serving, found, [])
+        command = share_of_a_replica(settings, build_command(settings, serving, found, []), stack_here())
         for name, value in build_environment(settings, serving, found, {}).items():
             monkeypatch.setenv(name, value)
         # vllm-ascend reads its own settings once a process.
@@ -117,11 +118,16 @@ def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
     from tests.support import simulated_attention_kernels, simulated_language_kernels
 
     if not simulated_language_kernels.KEPT:
-        simulated_language_kernels.register()
+        # From 0.23.0 on, the norms call an operator of the extension.
+        extension = stack_here() == "0.23.0"
+        assert not extension or importlib.import_module("vllm_ascend.utils").enable_custom_op()
+        simulated_language_kernels.register(extension)
         simulated_attention_kernels.register()
     if hasattr(type(platform), "get_cpu_architecture"):
         arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
         monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))
+    # First, as the worker does: other modules import each other in a circle.
+    importlib.import_module("vllm_ascend.ops")
     return lambda name: importlib.import_module(f"vllm_ascend.{name}")
 
 
@@ -133,7 +139,7 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
     config = engine_config()
     masks = layers("attention.attention_mask").AttentionMaskBuilder
     device = torch.device("cpu")
-    new = "max_seq_len" not in masks.__init__.__annotations__
+    new = stack_here() != "0.11.1"
     return types.SimpleNamespace(
         module=layers("worker.model_runner_v1"),
         attn_mask_builder=masks(device) if new else masks(16384, torch.bfloat16, device),
@@ -147,6 +153,13 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
         dtype=torch.bfloat16,
         device=device,
     )
+
+
+def registry_of_layers() -> Any:
+    """What has the attribute `op_registry_oot`, vLLM's table of the layers that a platform puts in the place of vLLM's
+    own: a module, and a class before 0.23.0."""
+    module = importlib.import_module("vllm.model_executor.custom_op")
+    return module if hasattr(module, "op_registry_oot") else module.CustomOp
 
 
 def with_mistake(right: types.ModuleType, old: str, new: str) -> types.ModuleType:

@@ -19,9 +19,9 @@ from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
 from tests.support.simulated_npu_kernels import attend
 
 HEAD_DIM, BLOCK = 128, 128
-# Heads and key heads of PaddleOCR-VL, and of the families that stack 0.13.0 serves besides.
+# Heads and key heads of PaddleOCR-VL, and of the families that the later stacks serve besides.
 SHAPES = {"paddleocr_vl": (16, 2)}
-if stack_here() == "0.13.0":
+if stack_here() != "0.11.1":
     SHAPES |= {"qwen2_vl": (12, 2), "hunyuan_vl": (16, 8)}
 # Blocks of each request, in no order.
 BLOCKS = {"short": [3, 7], "long": [6, 1], "late": [2, 5]}
@@ -42,11 +42,9 @@ def metadata(backend: types.ModuleType, runner: Any, tokens: dict[str, int], don
     lengths = torch.tensor([done[name] + tokens[name] for name in names], dtype=torch.int32)
     runner.seq_lens_np = lengths.numpy()
     runner.seq_lens = types.SimpleNamespace(np=lengths.numpy())
-    kind = runner.module.NPUModelRunner
+    runner.input_batch = types.SimpleNamespace(num_computed_tokens_cpu=lengths.numpy() - counts)
+    kind, stack = runner.module.NPUModelRunner, stack_here()
     state = kind._build_attn_state(runner, len(names), counts, counts)
-    mask = kind._make_attention_mask
-    new = mask.__code__.co_argcount == 2
-    mask = mask(runner, state) if new else mask(runner, lengths, None, state)
     starts = torch.tensor([0, *np.cumsum(counts)], dtype=torch.int32)
     positions = [done[name] + index for name in names for index in range(tokens[name])]
     owners = [name for name in names for _ in range(tokens[name])]
@@ -66,12 +64,15 @@ def metadata(backend: types.ModuleType, runner: Any, tokens: dict[str, int], don
         # Slots of the filling are -1, and no operator may see them.
         "slot_mapping": torch.tensor([*slots, *[-1] * (filled - len(slots))], dtype=torch.int32),
         "actual_seq_lengths_q": [],
-        "attn_mask": mask,
         "attn_state": backend.AscendAttentionState[state.name],
     }
     utils = importlib.import_module("vllm_ascend.attention.utils")
-    if new:
+    if stack == "0.11.1":
+        values["attn_mask"] = kind._make_attention_mask(runner, lengths, None, state)
+    else:
         values["max_seq_len"] = 0
+    if stack == "0.13.0":
+        values["attn_mask"] = kind._make_attention_mask(runner, state)
     builder = backend.AscendAttentionMetadataBuilder(None, [], runner.vllm_config, runner.device)
     return builder.build(0, utils.AscendCommonAttentionMetadata(**values))
 
@@ -141,6 +142,13 @@ MISTAKES = {
         ("context_lens=attn_metadata.seq_lens,", "context_lens=attn_metadata.seq_lens - 1,"),
         ("scale_value=self.scale,", "scale_value=1.0,"),
         ("query = query[:num_tokens]", "pass"),
+    ],
+    "0.23.0": [
+        ("seq_lens_list = seq_lens.tolist()", "seq_lens_list = [1] * len(seq_lens)"),
+        ("query = query[:num_tokens]", "pass"),
+        # vLLM's filling is in no slot.
+        ("key=key[: attn_metadata.num_actual_tokens] if not encoder_decoder else key,", "key=key,"),
+        ("key = key[:num_tokens]", "pass"),
     ],
     "0.13.0": [
         ("actual_seq_lengths_kv = attn_metadata.seq_lens_list", "actual_seq_lengths_kv = list(range(1, 4))"),

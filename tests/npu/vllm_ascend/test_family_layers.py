@@ -16,17 +16,18 @@ import pytest
 import torch
 
 from tests.npu.kernels import without_kernel
-from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
+from tests.npu.vllm_ascend.conftest import registry_of_layers, stack_here, with_mistake
 from tests.npu.vllm_ascend.test_families import ATTENTION, Recorded
-from tests.npu.vllm_ascend.test_language_model import without_prefetch  # noqa: F401
+from tests.npu.vllm_ascend.test_language_model import ADDED, GAPS, without_prefetch  # noqa: F401
 
-pytestmark = pytest.mark.skipif(stack_here() != "0.13.0", reason="these families are served on stack 0.13.0 alone")
+pytestmark = pytest.mark.skipif(stack_here() == "0.11.1", reason="stack 0.11.1 does not serve these families")
 
 TOKENS = 9
 WIDTHS = {"qwen2_vl": 1536, "hunyuan_vl": 1024}
 # Rows of positions, as the runner hands them over: M-RoPE and XD-RoPE.
 AXES = {"qwen2_vl": 3, "hunyuan_vl": 4}
-NORMS = {"npu::npu_rms_norm", "npu::npu_add_rms_norm", "npu::npu_swiglu"}
+SUM = "_C_ascend::npu_add_rms_norm_bias" if stack_here() == "0.23.0" else "npu::npu_add_rms_norm"
+NORMS = {"npu::npu_rms_norm", SUM, "npu::npu_swiglu"}
 CALLED = {"qwen2_vl": {*NORMS, "npu::npu_mrope"}, "hunyuan_vl": NORMS}
 
 
@@ -85,13 +86,12 @@ LAYERS: dict[str, Callable[[pytest.MonkeyPatch], torch.nn.Module]] = {"qwen2_vl"
 def build(layers, without_prefetch, engine_config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable]:  # noqa: F811
     """A function (family, replaced layers) -> one of its layers; without replaced ones it is vLLM's own."""
     from vllm.config import set_current_vllm_config
-    from vllm.model_executor.custom_op import CustomOp
     from vllm.model_executor.layers import rotary_embedding
 
     config = engine_config()
 
     def make(family: str, **replaced: type) -> torch.nn.Module:
-        monkeypatch.setattr(CustomOp, "op_registry_oot", replaced)
+        monkeypatch.setattr(registry_of_layers(), "op_registry_oot", replaced)
         # vLLM keeps rotations by their settings: the second layer would get the first one's.
         monkeypatch.setattr(rotary_embedding, "_ROPE_DICT", {})
         torch.manual_seed(0)
@@ -137,7 +137,9 @@ def check(build, family: str, replaced: dict[str, type]) -> set[str]:
     ours = run(layer, family, recorded)
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
     assert without_kernel(recorded.of("aten") - ATTENTION) == set()
-    return {name.removesuffix(".default") for name in recorded.names if name.startswith(("npu::", "atb::"))}
+    return {
+        name.removesuffix(".default") for name in recorded.names if name.startswith(("npu::", "atb::", "_C_ascend::"))
+    }
 
 
 @pytest.mark.parametrize("family", LAYERS)
@@ -147,11 +149,11 @@ def test_a_layer_on_an_npu(layers, build, family: str):
 
 # family, module of vllm-ascend, text in it, what it becomes
 MISTAKES = [
-    ("qwen2_vl", "rotary_embedding", "npu_mrope(positions.contiguous(),", "npu_mrope(positions,"),
+    ("qwen2_vl", "rotary_embedding", *GAPS),
     ("qwen2_vl", "rotary_embedding", "mrope_section=mrope_section,", "mrope_section=[24, 24, 16],"),
     ("qwen2_vl", "activation", "torch_npu.npu_swiglu(x)", "torch_npu.npu_swiglu(-x)"),
     ("hunyuan_vl", "layernorm", "torch_npu.npu_rms_norm(x, self.weight,", "torch_npu.npu_rms_norm(x, self.weight * 2,"),
-    ("hunyuan_vl", "layernorm", "x, residual, self.weight, self.variance_epsilon)", "x, residual, self.weight, 0.5)"),
+    ("hunyuan_vl", "layernorm", *ADDED[0]),
 ]
 
 
@@ -162,8 +164,8 @@ def test_a_mistake_is_found(layers, build, family: str, name: str, old: str, new
         check(build, family, ascends(layers, **{name: broken}))
 
 
-def test_each_replacement_is_vllm_ascends_own(layers):
+def test_each_replacement_is_vllm_ascends_own(layers, engine_config):
     """The classes above stand where its own registration puts them."""
     utils = layers("utils")
-    utils.register_ascend_customop()
+    utils.register_ascend_customop(engine_config())
     assert ascends(layers).items() <= utils.REGISTERED_ASCEND_OPS.items()

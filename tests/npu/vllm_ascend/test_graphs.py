@@ -20,6 +20,7 @@ from tests.support import simulated_graphs
 from tests.support.simulated_npu_kernels import attend
 
 HEADS, KEY_HEADS, SIZE = 16, 2, 4
+NEW = stack_here() == "0.23.0"
 # Blocks of each request, in no order; block 0 is nobody's.
 BLOCKS = [[3, 7], [6, 1], [2, 5], [4, 8]]
 # Tokens that each request has, the new one counted.
@@ -64,11 +65,16 @@ class Model:
         return self.output
 
     def metadata(self, requests: int, capture: bool, tokens: int) -> dict[str, Any]:
-        """As the runner of this stack makes it: that of 0.13.0 fills a step of single tokens up to the graph's size,
-        with the lengths that were there before; the builder of 0.11.1 does so itself."""
+        """As the runner of this stack makes it. 0.13.0 fills a step of single tokens up to the graph's size, with the
+        lengths that were there before; the builder of 0.11.1 does so itself. 0.23.0 fills with lengths of 0, and a step
+        with prompts by one request that has the rest of the tokens."""
         utils = importlib.import_module("vllm_ascend.attention.utils")
-        rows = SIZE if tokens == 1 and stack_here() == "0.13.0" else requests
+        rows = SIZE if tokens == 1 and stack_here() != "0.11.1" else requests
         starts = torch.arange(rows + 1, dtype=torch.int32) * tokens
+        if NEW:
+            self.lengths[requests:] = 0
+            if int(starts[-1]) < SIZE:
+                starts, rows = torch.cat((starts, torch.tensor([SIZE], dtype=torch.int32))), rows + 1
         states = self.backend.AscendAttentionState
         values: dict[str, Any] = {
             "query_start_loc": starts,
@@ -84,10 +90,10 @@ class Model:
             "block_table_tensor": self.table[:rows],
             "slot_mapping": self.slots,
             "actual_seq_lengths_q": [],
-            "attn_mask": self.mask,
             "attn_state": states.DecodeOnly if tokens == 1 else states.ChunkedPrefill,
         }
-        values |= {"max_seq_len": 0} if stack_here() == "0.13.0" else {"fia_attn_mask": self.mask}
+        values |= {} if NEW else {"attn_mask": self.mask}
+        values |= {"fia_attn_mask": self.mask} if stack_here() == "0.11.1" else {"max_seq_len": 0}
         builder = self.backend.AscendAttentionMetadataBuilder(None, [], self.config, self.device)
         common = utils.AscendCommonAttentionMetadata(**values)
         found = builder.build_for_graph_capture(common) if capture else builder.build(0, common)
@@ -106,8 +112,9 @@ class Model:
             context.capturing = False
             output = self.graph(self.query, self.new)
             if not capture:
-                more = (self.config,) if stack_here() == "0.13.0" else ()
-                self.graphs.update_attn_params(None, context, SIZE, *more)
+                kind: Any = self.backend.AscendAttentionBackendImpl
+                update = kind.update_graph_params if NEW else self.graphs.update_attn_params
+                update(None, context, SIZE, *(() if stack_here() == "0.11.1" else (self.config,)))
         return output
 
     def step(self, lengths: list[int]) -> None:
@@ -141,10 +148,13 @@ def captured(layers, runner, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(monitor, "cudagraph_capturing_enabled", True)
     graphs.set_graph_params({SIZE})
 
-    def make(module: Any = graphs) -> Model:
-        module.get_graph_params = graphs.get_graph_params
+    def make(name: str = "", module: Any = None) -> Model:
+        """`module` stands in the place of vllm-ascend's of this name."""
+        used = {"attention.attention_v1": backend, "compilation.acl_graph": graphs} | ({name: module} if name else {})
+        own_backend, own_graphs = used.values()
+        own_graphs.get_graph_params = graphs.get_graph_params
         torch.manual_seed(0)
-        model = Model(backend, module, runner)
+        model = Model(own_backend, own_graphs, runner)
         model.lengths.fill_(1)
         model.run(SIZE, capture=True)
         return model
@@ -162,32 +172,56 @@ def test_a_full_graph_gives_what_attention_gives(captured):
 def test_graphs_that_are_filled_up(captured, requests: str):
     model = captured()
     model.step(STEPS["as many as the graph has"])
-    if stack_here() == "0.13.0" or len(STEPS[requests]) == SIZE:
+    if stack_here() != "0.11.1" or len(STEPS[requests]) == SIZE:
         model.step(STEPS[requests])
     else:
         with pytest.raises(ValueError, match="is no list of cumulative lengths of 4 tokens|for [13] requests"):
             model.step(STEPS[requests])
 
 
-def test_a_prompt_in_a_full_graph_is_filled_up_wrongly(captured):
-    """Why both stacks refuse VLM_GRAPH_MODE=full, which replays steps with prompts too."""
+def test_a_prompt_in_a_full_graph(captured):
+    """Why the stacks before 0.23.0 refuse VLM_GRAPH_MODE=full, which replays steps with prompts too."""
     model = captured()
     model.lengths[0] = 3
+    if NEW:
+        model.table[0] = torch.tensor(BLOCKS[0], dtype=torch.int32)
+        model.query.copy_(torch.randn(model.query.shape))
+        model.new.copy_(torch.randn(model.new.shape))
+        model.slots[:3] = BLOCKS[0][0] * BLOCK + torch.arange(3)
+        output = model.run(1, tokens=3)
+        expected = attend(model.query[:3], *model.new[:, :3], HEAD_DIM**-0.5, causal=True)
+        for layer in output:
+            torch.testing.assert_close(layer[:3], expected, rtol=1e-2, atol=1e-3)
+        return
     with pytest.raises(ValueError, match="is no list of cumulative lengths of 4 tokens"):
         model.run(1, tokens=3)
 
 
+PLACES = ("attention.attention_v1", "compilation.acl_graph")
+# Module of vllm-ascend (0.23.0 updates the arguments beside the attention), text in it, what it becomes.
 MISTAKES = [
-    ("seq_lens = forward_context.attn_metadata[key].seq_lens_list", "pass"),
-    ("actual_seq_lengths_kv=seq_lens,", "actual_seq_lengths_kv=[1] * runtime_shape,"),
-    ("scale=scale,", "scale=1.0,"),
-    ("event.record(update_stream)", "pass"),
-    ("entry.aclgraph.replay()", "pass"),
+    (PLACES[1], "entry.aclgraph.replay()", "pass"),
+    *(
+        [
+            (PLACES[0], "attn_metadata[metadata_key].seq_lens_list", "seq_lens"),
+            (PLACES[0], "attn_metadata[metadata_key].actual_seq_lengths_q", "query_start_loc[::-1]"),
+            (PLACES[0], "actual_seq_lengths_kv=seq_lens,", "actual_seq_lengths_kv=[1] * num_tokens,"),
+            (PLACES[0], "scale=scale,", "scale=1.0,"),
+            (PLACES[0], "event.record(update_stream)", "pass"),
+        ]
+        if NEW
+        else [
+            (PLACES[1], "seq_lens = forward_context.attn_metadata[key].seq_lens_list", "pass"),
+            (PLACES[1], "actual_seq_lengths_kv=seq_lens,", "actual_seq_lengths_kv=[1] * runtime_shape,"),
+            (PLACES[1], "scale=scale,", "scale=1.0,"),
+            (PLACES[1], "event.record(update_stream)", "pass"),
+        ]
+    ),
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), MISTAKES)
-def test_a_mistake_is_found(captured, layers, old: str, new: str):
-    model = captured(with_mistake(layers("compilation.acl_graph"), old, new))
-    with pytest.raises(AssertionError):
+@pytest.mark.parametrize(("name", "old", "new"), MISTAKES)
+def test_a_mistake_is_found(captured, layers, name: str, old: str, new: str):
+    model = captured(name, with_mistake(layers(name), old, new))
+    with pytest.raises((AssertionError, ValueError)):
         model.step(STEPS["as many as the graph has"])

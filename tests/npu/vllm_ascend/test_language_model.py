@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.npu.vllm_ascend.conftest import with_mistake
+from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
 
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, TOKENS = 16, 2, 128, [16, 24, 24], 7
 # Module of vllm-ascend -> the operators that our configuration meets in it.
@@ -28,6 +29,9 @@ CALLED = {
         "_npu_reshape_and_cache",
     },
 }
+if stack_here() == "0.23.0":
+    CALLED["ops.layernorm"] |= {"npu_add_rms_norm_bias"}
+    CALLED["device.device_op"] = {"_npu_reshape_and_cache", "npu_fused_infer_attention_score"}
 
 
 def rotate(module: types.ModuleType) -> None:
@@ -64,25 +68,52 @@ def gate(module: types.ModuleType) -> None:
 
 
 CHECKS = {"ops.rotary_embedding": rotate, "ops.layernorm": norm, "ops.activation": gate}
+# Rotation of positions with gaps, and the norm of a sum: text of each stack, what it becomes.
+if stack_here() == "0.23.0":
+    GAPS, QUOTE = ("            positions.contiguous(),", "            positions,"), '"'
+    ADDED = [
+        ("self.bias, self.variance_epsilon", "self.bias, 0.5"),
+        ("x, residual, self.weight, self.bias", "x, x, self.weight, self.bias"),
+    ]
+else:
+    GAPS, QUOTE = ("npu_mrope(positions.contiguous(),", "npu_mrope(positions,"), "'"
+    same = "x, residual, self.weight, self.variance_epsilon)"
+    ADDED = [(same, same.replace("self.variance_epsilon", "0.5")), (same, same.replace("residual", "x"))]
 # module, text in it, what it becomes; each is there once or more
 MISTAKES = [
-    ("ops.rotary_embedding", "npu_mrope(positions.contiguous(),", "npu_mrope(positions,"),
+    ("ops.rotary_embedding", *GAPS),
     ("ops.rotary_embedding", "query.contiguous(),", "query,"),
     ("ops.rotary_embedding", "mrope_section=mrope_section,", "mrope_section=[24, 24, 16],"),
     ("ops.rotary_embedding", "mrope_section=mrope_section,", ""),
-    ("ops.rotary_embedding", "rotary_mode='half'", "rotary_mode='interleave'"),
-    ("ops.layernorm", "x, residual, self.weight, self.variance_epsilon)", "x, x, self.weight, self.variance_epsilon)"),
-    ("ops.layernorm", "x, residual, self.weight, self.variance_epsilon)", "x, residual, self.weight, 0.5)"),
+    ("ops.rotary_embedding", f"rotary_mode={QUOTE}half", f"rotary_mode={QUOTE}interleave"),
+    ("ops.layernorm", *ADDED[0]),
+    ("ops.layernorm", *ADDED[1]),
     ("ops.activation", "torch_npu.npu_swiglu(x)", "torch_npu.npu_swiglu(x, 0)"),
 ]
 
 
 @pytest.fixture
-def without_prefetch(layers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operators that start loading weights ahead want the runner's state; they change no value."""
-    layers("ops.register_custom_ops")
+def without_prefetch(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Operators that start loading weights ahead want the runner's state; they change no value.
+
+    0.23.0 has an object of the runner's for them, which is made here as the runner makes it.
+    """
+    operators = layers("ops.register_custom_ops")
+    if stack_here() == "0.23.0":
+        from vllm.config import set_current_vllm_config
+
+        config = engine_config()
+        with set_current_vllm_config(config):
+            settings = layers("ascend_config").init_ascend_config(config)
+            layers("utils").set_weight_prefetch_method(settings.weight_prefetch_config)
+        library = torch.library.Library("vllm", "IMPL")
+        library.impl("maybe_chunk_residual", operators._maybe_chunk_residual_impl, "CPU")
+        yield
+        library._destroy()
+        return
     for name in ("maybe_prefetch_mlp_down_proj", "maybe_wait_prefetch_done"):
         monkeypatch.setattr(torch.ops.vllm, name, lambda *_: None, raising=False)
+    yield
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -97,6 +128,9 @@ def test_a_mistake_is_found(layers, without_prefetch, name: str, old: str, new: 
         CHECKS[name](broken)
 
 
+HOMES = ("torch_npu.", "torch.ops.npu.", "torch.ops._C_ascend.")
+
+
 @pytest.mark.parametrize("name", CALLED)
 def test_arguments_fit_the_schemas(layers, name: str):
     """Every call of these operators in the module, compared with the wheel's own schemas."""
@@ -104,14 +138,14 @@ def test_arguments_fit_the_schemas(layers, name: str):
     assert file
     found = set()
     for node in ast.walk(ast.parse(Path(file).read_text())):
-        if not isinstance(node, ast.Call) or not ast.unparse(node.func).startswith(("torch_npu.", "torch.ops.npu.")):
+        if not isinstance(node, ast.Call) or not ast.unparse(node.func).startswith(HOMES):
             continue
         operator = ast.unparse(node.func).removesuffix(".out").rpartition(".")[2]
         if operator not in CALLED[name]:
             continue
         found.add(operator)
-        home = torch.ops.npu if hasattr(torch.ops.npu, operator) else torch.ops.atb
-        packet = getattr(home, operator)
+        homes = (torch.ops.npu, torch.ops.atb, torch.ops._C_ascend)
+        packet = next(getattr(home, operator) for home in homes if hasattr(home, operator))
         kind = "out" if ast.unparse(node.func).endswith(".out") else "default"
         names = [argument.name for argument in getattr(packet, kind)._schema.arguments]
         # The wheel's Python functions take the first arguments by position too.

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from npu_smi import KEPT
-from tests.npu.vllm_ascend.conftest import stack_here
-from tests.npu.vllm_ascend.test_serving_config import WORKERS
+from tests.npu.vllm_ascend.test_serving_config import NEW, WORKER
 from vlm_server.die_memory import BESIDES
 
 GB = 10**9
@@ -40,6 +39,29 @@ class Die:
         return self.total - sum(self.used.values()), self.total
 
 
+def start_worker(worker: Any, kind: Any, own: Any, die: Die, config: Any, patches: pytest.MonkeyPatch) -> None:
+    """The worker's own start, which looks for its share of the die; the device and its processes are left out."""
+    npu, accelerator = worker.torch.npu, worker.torch.accelerator
+    for name in ("set_device", "empty_cache"):
+        patches.setattr(npu, name, lambda *_: None)
+    for name, answer in {
+        "memory_reserved": lambda *_: die.torch,
+        "memory_stats": worker.torch_npu.npu.memory_stats,
+    }.items():
+        patches.setattr(accelerator, name, answer)
+    for name in ("empty_cache", "reset_peak_memory_stats"):
+        patches.setattr(accelerator, name, lambda *_: None)
+    patches.setattr(worker, "set_random_seed", lambda *_: None)
+    # A second each, of which each start has several.
+    patches.setattr("gc.collect", lambda *_: 0)
+    patches.setattr(type(worker.current_platform), "current_device", classmethod(lambda cls: "cpu"), raising=False)
+    die.torch = 0
+    own.local_rank, own.device, own.vllm_config = 0, None, config
+    own.parallel_config, own.model_config = config.parallel_config, config.model_config
+    own._init_worker_distributed_environment = lambda: None
+    kind._init_device(own)
+
+
 @pytest.fixture
 def start(platform, engine_config, monkeypatch: pytest.MonkeyPatch):
     """A function (die, replica, replicas a die, share) -> bytes that the worker finds for the cache."""
@@ -48,7 +70,7 @@ def start(platform, engine_config, monkeypatch: pytest.MonkeyPatch):
     runtime.memcpy = None
     for module_name, stand_in in (("acl", types.ModuleType("acl")), ("acl.rt", runtime)):
         monkeypatch.setitem(sys.modules, module_name, stand_in)
-    module, _, name = WORKERS[stack_here()].rpartition(".")
+    module, _, name = WORKER.rpartition(".")
     worker = importlib.import_module(module)
     kind: Any = getattr(worker, name)
 
@@ -62,21 +84,22 @@ def start(platform, engine_config, monkeypatch: pytest.MonkeyPatch):
             die.used[replica] += ACTIVATIONS
             die.torch += ACTIVATIONS
 
-        def stats() -> dict[str, int]:
+        def stats(*_: Any) -> dict[str, int]:
             return {"allocated_bytes.all.peak": die.torch, "allocated_bytes.all.current": WEIGHTS}
 
-        platform_class = worker.NPUPlatform
-        monkeypatch.setattr(platform_class, "mem_get_info", classmethod(lambda cls: die.info()))
-        monkeypatch.setattr(platform_class, "clear_npu_memory", classmethod(lambda cls: None))
-        monkeypatch.setattr(platform_class, "empty_cache", classmethod(lambda cls: None))
+        platform_class = type(platform)
+        for name, answer in {"mem_get_info": die.info, "clear_npu_memory": None, "empty_cache": None}.items():
+            told = classmethod(lambda cls, *_, answer=answer: answer and answer())
+            monkeypatch.setattr(platform_class, name, told, raising=False)
         monkeypatch.setattr(worker.torch_npu.npu, "mem_get_info", lambda *_: die.info())
-        monkeypatch.setattr(worker.torch_npu.npu, "memory_stats", lambda *_: stats())
+        monkeypatch.setattr(worker.torch_npu.npu, "memory_stats", stats)
         die.used[replica] = CONTEXT
-        before = die.info()[0]
+        own = types.SimpleNamespace(init_npu_memory=die.info()[0], cache_config=cache)
+        if NEW:
+            start_worker(worker, kind, own, die, config, monkeypatch)
         die.used[replica] += WEIGHTS
         die.torch = WEIGHTS
-        runner = types.SimpleNamespace(profile_run=profile)
-        own = types.SimpleNamespace(init_npu_memory=before, model_runner=runner, cache_config=cache)
+        own.model_runner = types.SimpleNamespace(profile_run=profile, model_memory_usage=WEIGHTS)
         found = kind.determine_available_memory(own)
         die.used[replica] += cache.num_gpu_blocks_override * cache.block_size * TOKEN
         return int(found)
@@ -98,9 +121,16 @@ def test_every_replica_of_a_die_starts_and_starts_again(start, replicas: int):
         die.used[replica] += GROWN
 
 
-def test_a_divided_share_leaves_the_later_ones_without(start):
-    """What was done before: the stand-in shows the failure that users report (vllm-ascend #5917)."""
+def test_the_share_that_the_stack_does_not_want_leaves_the_later_ones_without(start):
+    """The stand-in shows the failure that users report of a divided share (vllm-ascend #5917), and that of a whole one
+    where each worker looks for its share when it starts."""
     die = Die(DIE)
+    if NEW:
+        with pytest.raises(ValueError, match="is less than desired GPU memory utilization"):
+            for replica in range(4):
+                assert start(die, replica, 4, share=0.8) > 0
+        assert 1 < len(die.used) <= 4
+        return
     assert [start(die, replica, 4, share=0.2) > 0 for replica in range(4)] == [True, True, False, False]
     from vllm.v1.core import kv_cache_utils
 

@@ -42,13 +42,11 @@ def test_the_runner_calls_what_the_model_has(platform):
     import inspect
 
     runner = importlib.import_module("vllm_ascend.worker.model_runner_v1")
+    import vllm.v1.worker.gpu_model_runner as base
+
     from vlm_models.paddleocr_vl.model import PaddleOCRVLForConditionalGeneration
 
-    source = inspect.getsource(runner)
-    if "get_mrope_input_positions(" not in source:
-        import vllm.v1.worker.gpu_model_runner as base
-
-        source = inspect.getsource(base)
-    assert "get_mrope_input_positions(" in source
+    sources = [inspect.getsource(module) for module in (runner, base)]
+    assert any("get_mrope_input_positions(" in source for source in sources)
     parameters = list(inspect.signature(PaddleOCRVLForConditionalGeneration.get_mrope_input_positions).parameters)
     assert parameters == ["self", "input_tokens", "mm_features"]

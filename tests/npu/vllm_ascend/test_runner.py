@@ -51,6 +51,9 @@ def test_the_sizes_of_images_stay_on_the_host(layers):
     runner.model, runner.device, runner.pin_memory = model(), torch.device("meta"), False
     runner.requests = {"a": types.SimpleNamespace(mm_features=features)}
     runner.encoder_cache, runner.is_multimodal_pruning_enabled = {}, False
+    # Of later releases.
+    runner.observability_config = runner.lora_config = runner.encoder_cudagraph_manager = None
+    runner.requires_sequential_video_encoding = False
     kind._execute_mm_encoder(runner, types.SimpleNamespace(scheduled_encoder_inputs={"a": [0, 1]}))
     assert runner.model.sizes == [tuple(grid) for grid in GRIDS.tolist()]
     assert [len(runner.encoder_cache[name]) for name in ("0", "1")] == lengths

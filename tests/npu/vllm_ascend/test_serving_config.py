@@ -13,18 +13,22 @@ import pytest
 
 from tests.npu.vllm_ascend.conftest import stack_here
 
-# vLLM's sizes for 128 requests at once: twice as many, in steps of 8.
-SIZES = [1, 2, 4, *range(8, 257, 8)]
-WORKERS = {"0.11.1": "vllm_ascend.worker.worker_v1.NPUWorker", "0.13.0": "vllm_ascend.worker.worker.NPUWorker"}
+NEW = stack_here() == "0.23.0"
+# vLLM's sizes for 128 requests at once: up to as many, or twice as many, in steps of 8.
+SIZES = [1, 2, 4, *range(8, 129 if NEW else 257, 8)]
+WORKERS = {"0.11.1": "vllm_ascend.worker.worker_v1.NPUWorker"}
+WORKER = WORKERS.get(stack_here(), "vllm_ascend.worker.worker.NPUWorker")
+# Both kinds: steps of single tokens whole, others in pieces.
+BOTH = ("FULL_AND_PIECEWISE" if NEW else "PIECEWISE", True)
 # VLM_GRAPH_MODE -> mode of the graphs, and whether vLLM compiles the model (for graphs, without inductor).
 GRAPHS = {
-    "": ("PIECEWISE", True),
+    "": BOTH,
     "none": ("NONE", False),
     "piecewise": ("PIECEWISE", True),
     "full": ("FULL", True),
     "full_decode_only": ("FULL_DECODE_ONLY", True),
-    # vllm-ascend captures no two kinds at once.
-    "full_and_piecewise": ("PIECEWISE", True),
+    # vllm-ascend of the stacks before captures no two kinds at once.
+    "full_and_piecewise": BOTH,
 }
 
 
@@ -38,7 +42,7 @@ def test_our_defaults(engine_config):
     assert graphs(config) == GRAPHS[""] and config.compilation_config.use_inductor is False
     assert sorted(config.compilation_config.cudagraph_capture_sizes) == SIZES
     assert config.compilation_config.custom_ops == ["all"]
-    assert config.parallel_config.worker_cls == WORKERS[stack_here()]
+    assert config.parallel_config.worker_cls == WORKER
     assert (config.cache_config.block_size, config.cache_config.num_gpu_blocks_override) == (128, 4096)
     assert config.cache_config.gpu_memory_utilization == 0.8 and not config.cache_config.enable_prefix_caching
     scheduler = config.scheduler_config
@@ -62,19 +66,23 @@ def test_without_graphs(engine_config):
 
 
 def test_several_replicas_share_a_die(engine_config):
-    """Blocks and requests are divided; the share of the memory is not, since vllm-ascend counts the neighbours' as its
-    own. All replicas together keep within the 1800 graphs that a die has streams for: 19 pieces of each size."""
+    """Blocks and requests are divided; the share of the memory where a worker counts its own alone. All replicas
+    together keep within the 1800 graphs that a die has streams for: 19 pieces of each size, and one of the whole."""
     for replicas in range(1, 9):
         config = engine_config(VLM_REPLICAS_PER_DIE=str(replicas))
         cache = config.cache_config
-        assert (cache.num_gpu_blocks_override, cache.gpu_memory_utilization) == (4096 // replicas, 0.8)
+        share = 0.8 / replicas if NEW else 0.8
+        assert cache.num_gpu_blocks_override == 4096 // replicas
+        assert share - 1e-4 < cache.gpu_memory_utilization <= share
         assert config.scheduler_config.max_num_seqs == 128 // replicas
-        assert len(config.compilation_config.cudagraph_capture_sizes) * 19 * replicas <= 1800
+        assert len(config.compilation_config.cudagraph_capture_sizes) * (20 if NEW else 19) * replicas <= 1800
 
 
 def test_capture_sizes_follow_the_requests_at_once(engine_config):
     config = engine_config(VLM_ARGS="--max-num-seqs 16")
-    assert sorted(config.compilation_config.cudagraph_capture_sizes) == [1, 2, 4, 8, 16, 24, 32]
+    assert sorted(config.compilation_config.cudagraph_capture_sizes) == (
+        [1, 2, 4, 8, 16] if NEW else [1, 2, 4, 8, 16, 24, 32]
+    )
 
 
 def test_the_platform_keeps_its_block_size(engine_config):

@@ -22,6 +22,7 @@ from PIL import Image
 
 from selftest.check import NAME, NEAR_TIE, blocks
 from served_weights.catalog import Question
+from tests.npu.vllm_ascend.conftest import stack_here
 from tests.support import simulated_graphs
 from tests.support.paths import ROOT
 
@@ -49,6 +50,7 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, *_: self)
     for module in (importlib.import_module("vllm.v1.worker.gpu_model_runner"), layers("worker.model_runner_v1")):
         monkeypatch.setattr(module, "is_pin_memory_available", lambda: False, raising=False)
+        monkeypatch.setattr(module, "PIN_MEMORY", False, raising=False)
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *args, pin_memory=False, **named: zeros(*args, **named))
     npu = vars(torch)["npu"]
@@ -56,8 +58,14 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
     for name, stand_in in DEVICE.items():
         monkeypatch.setattr(npu, name, stand_in)
     library = torch.library.Library("vllm", "IMPL")
-    found = importlib.import_module("vllm.attention.layer"), layers("ops.register_custom_ops")
-    for module, pattern in zip(found, ("(unified_attention.*)(?<!_fake)", "_(.+)_impl"), strict=True):
+    place = "model_executor.layers.attention.attention" if stack_here() == "0.23.0" else "attention.layer"
+    attention, own, linear = (
+        importlib.import_module(f"vllm.{place}"),
+        layers("ops.register_custom_ops"),
+        layers("ops.linear"),
+    )
+    patterns = {attention: "(unified_attention.*)(?<!_fake)", own: "_(.+)_impl", linear: "(unquantized_gemm)"}
+    for module, pattern in patterns.items():
         for name, function in vars(module).items():
             known = re.fullmatch(pattern, name)
             if known and torch._C._dispatch_has_kernel_for_dispatch_key(f"vllm::{known[1]}", "PrivateUse1"):
@@ -70,7 +78,6 @@ def started(config: Any, layers: Any) -> tuple[Any, Any]:
     """The runner with its weights and cache, and the scheduler of this cache."""
     from vllm.config import set_current_vllm_config
     from vllm.v1.core.kv_cache_utils import get_kv_cache_configs
-    from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.structured_output import StructuredOutputManager
 
     config.device_config.device = config.load_config.device = torch.device("cpu")
@@ -82,8 +89,8 @@ def started(config: Any, layers: Any) -> tuple[Any, Any]:
         [cache] = get_kv_cache_configs(config, [runner.get_kv_cache_spec()], [CACHE_BYTES])
         config.cache_config.num_gpu_blocks = cache.num_blocks
         runner.initialize_kv_cache(cache)
-    size = config.cache_config.block_size
-    return runner, Scheduler(config, cache, StructuredOutputManager(config), block_size=size)
+    scheduler, size = config.scheduler_config.get_scheduler_cls(), config.cache_config.block_size
+    return runner, scheduler(config, cache, StructuredOutputManager(config), block_size=size)
 
 
 def processing(config: Any) -> tuple[Any, Any]:
@@ -92,7 +99,8 @@ def processing(config: Any) -> tuple[Any, Any]:
     tokenizers = importlib.import_module("vllm.tokenizers" if new else "vllm.transformers_utils.tokenizer")
     module, kind = ("input_processor", "InputProcessor") if new else ("processor", "Processor")
     tokenizer = tokenizers.get_tokenizer(str(WEIGHTS))
-    return getattr(importlib.import_module(f"vllm.v1.engine.{module}"), kind)(config, tokenizer), tokenizer
+    found = getattr(importlib.import_module(f"vllm.v1.engine.{module}"), kind)
+    return (found(config) if stack_here() == "0.23.0" else found(config, tokenizer)), tokenizer
 
 
 def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: Question) -> Any:
@@ -105,23 +113,33 @@ def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: 
         "multi_modal_data": {"image": Image.open(picture).convert("RGB")},
         "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
     }
-    made = processor.process_inputs(name, prompt, SamplingParams(temperature=0, max_tokens=TOKENS))
+    given: list[Any] = [name, prompt, SamplingParams(temperature=0, max_tokens=TOKENS)]
+    made = processor.process_inputs(*given, *([("generate",)] if stack_here() == "0.23.0" else []))
     made = made[1] if isinstance(made, tuple) else made
     return Request.from_engine_core_request(made, None)
 
 
 def run(runner: Any, scheduler: Any, requests: list[Any]) -> tuple[dict[str, list[int]], int]:
     """The tokens of each request, and how many steps had prompts beside decodes: each request comes a step after the
-    one before it."""
+    one before it.
+
+    Where the stack plans a step before it has the tokens of the one before, as 0.23.0 does by default, so does this.
+    """
     tokens: dict[str, list[int]] = {request.request_id: [] for request in requests}
     waiting, mixed = list(requests), 0
+    ahead = int(bool(scheduler.scheduler_config.async_scheduling))
+    steps: list[tuple[Any, Any]] = []
     while waiting or scheduler.has_unfinished_requests():
         if waiting:
             scheduler.add_request(waiting.pop(0))
         step = scheduler.schedule()
         mixed += len({count > 1 for count in step.num_scheduled_tokens.values()}) > 1
         made = runner.execute_model(step)
-        made = runner.sample_tokens(None) if made is None else made
+        steps.append((step, runner.sample_tokens(None) if made is None else made))
+        if len(steps) <= ahead:
+            continue
+        step, made = steps.pop(0)
+        made = made.get_output() if hasattr(made, "get_output") else made
         for outputs in scheduler.update_from_output(step, made).values():
             for one in outputs.outputs:
                 tokens[one.request_id] += one.new_token_ids
