@@ -38,7 +38,7 @@ NEVER_LOADED = {
     "vllm_ascend/": "CANN's libraries",
 }
 # The kernels of vLLM for the CPU, in the environments of its Python code alone.
-NO_KERNELS = ("npu", "npu-0.13")
+NO_KERNELS = ("npu", "npu-0.13", "npu-0.23")
 # Intel's OpenMP brings these for its own debugger and for offloading to its GPUs.
 INTEL = re.compile(r"lib/lib(archer|omptarget[\w.]*|iomp5_db)\.so")
 
