@@ -20,6 +20,7 @@ from vllm.transformers_utils.processor import get_processor
 
 import vlm_models
 from tests.plugin.checkpoints import name_remote_code
+from vlm_models.cpu_worker import CPUWorker
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor
 from vlm_models.paddleocr_vl.processing import PaddleOCRVLProcessor, image_processor_values
@@ -193,3 +194,23 @@ def test_image_processor_values_in_both_files(tmp_path):
     assert image_processor_values(tmp_path) == {"min_pixels": 1}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({"min_pixels": 2, "auto_map": {}}))
     assert image_processor_values(tmp_path) == {"min_pixels": 2}
+
+
+def test_a_worker_on_a_cpu_runs_no_step_for_the_size_of_the_cache(monkeypatch: pytest.MonkeyPatch):
+    """vLLM 0.23.0 would run one of all tokens that fit."""
+    asked: list[str] = []
+
+    class Runner:
+        def warming_up_model(self) -> None:
+            asked.append("step")
+
+    def determine(worker: CPUWorker) -> int:  # as that of 0.23.0
+        worker.model_runner.warming_up_model()
+        return 5
+
+    monkeypatch.setattr(CPUWorker.__mro__[1], "determine_available_memory", determine)
+    worker = CPUWorker.__new__(CPUWorker)
+    worker.model_runner = Runner()
+    assert worker.determine_available_memory() == 5 and not asked
+    worker.model_runner.warming_up_model()
+    assert asked == ["step"]
