@@ -209,7 +209,7 @@ def test_a_worker_on_a_cpu_runs_no_step_for_the_size_of_the_cache(monkeypatch: p
         return 5
 
     monkeypatch.setattr(CPUWorker.__mro__[1], "determine_available_memory", determine)
-    worker = CPUWorker.__new__(CPUWorker)
+    worker: Any = CPUWorker.__new__(CPUWorker)
     worker.model_runner = Runner()
     assert worker.determine_available_memory() == 5 and not asked
     worker.model_runner.warming_up_model()
