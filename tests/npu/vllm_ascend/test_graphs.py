@@ -189,7 +189,8 @@ def test_a_prompt_in_a_full_graph(captured):
         model.new.copy_(torch.randn(model.new.shape))
         model.slots[:3] = BLOCKS[0][0] * BLOCK + torch.arange(3)
         output = model.run(1, tokens=3)
-        expected = attend(model.query[:3], *model.new[:, :3], HEAD_DIM**-0.5, causal=True)
+        key, value = model.new[:, :3].unbind()
+        expected = attend(model.query[:3], key, value, HEAD_DIM**-0.5, causal=True)
         for layer in output:
             torch.testing.assert_close(layer[:3], expected, rtol=1e-2, atol=1e-3)
         return
