@@ -16,13 +16,17 @@ PATCHES = ROOT / "operations/bundle/image_build/patches"
 FILES = sorted(PATCHES.rglob("*.patch"))
 
 
-def commits() -> set[str]:
+def commits() -> dict[str, str]:
+    """vllm-ascend's commit -> the stack that is built of it."""
     stacks = [yaml.safe_load(path.read_text()) for path in (ROOT / "config/stacks").glob("*.yaml")]
-    return {str(stack["services"]["vlm-a3"]["build"]["args"]["VLLM_ASCEND_VERSION"]) for stack in stacks}
+    arguments = [stack["services"]["vlm-a3"]["build"]["args"] for stack in stacks]
+    return {str(one["VLLM_ASCEND_VERSION"]): str(one["STACK"]) for one in arguments}
 
 
-def test_the_default_stack_has_its_mends():
-    assert [path.stem for path in FILES] == ["grids_stay_on_host", "length_of_a_step", "npu_mrope_positions"]
+def test_stacks_have_their_mends():
+    of_stack = {"grids_stay_on_host": "0.11.1", "length_of_a_step": "0.11.1", "npu_mrope_positions": "0.11.1"}
+    of_stack["slots_without_triton"] = "0.23.0"
+    assert {path.stem: commits()[path.parent.name] for path in FILES} == of_stack
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -34,18 +38,18 @@ def test_a_patch_belongs_to_a_stack_and_says_why(path: Path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_patch_applies_once(path: Path, tmp_path: Path):
-    """To a file that has the lines of the commit at their place; a second time it does not, and is recognised."""
+    """To a file that has the lines of the commit at their places; a second time it does not, and is recognised."""
     text = path.read_text()
     name = re.search(r"(?m)^--- a/(.+)$", text)
-    first = re.search(r"(?m)^@@ -(\d+),", text)
-    assert name and first
-    hunk = text.partition(" @@\n")[2].splitlines()
-    before = [line[1:] for line in hunk if not line.startswith("+")]
-    after = [line[1:] for line in hunk if not line.startswith("-")]
-    start = int(first[1]) - 1
+    assert name
+    hunks = re.findall(r"(?ms)^@@ -(\d+),[^\n]*\n(.*?)(?=^@@|\Z)", text)
+    lines: list[str] = []
+    for start, hunk in hunks:
+        lines += ["#"] * (int(start) - 1 - len(lines))
+        lines += [line[1:] for line in hunk.splitlines() if not line.startswith("+")]
     target = tmp_path / name[1]
     target.parent.mkdir(parents=True)
-    target.write_text("\n".join(["#"] * start + before + ["#"] * 9) + "\n")
+    target.write_text("\n".join([*lines, *["#"] * 9]) + "\n")
 
     def apply(*options: str) -> int:
         return subprocess.run(
@@ -53,5 +57,7 @@ def test_a_patch_applies_once(path: Path, tmp_path: Path):
         ).returncode
 
     assert apply() == 0
-    assert target.read_text().splitlines()[start : start + len(after)] == after
+    for _, hunk in hunks:
+        after = [line[1:] for line in hunk.splitlines() if not line.startswith("-")]
+        assert "\n".join(after) in target.read_text()
     assert apply() != 0 and apply("--reverse", "--check") == 0

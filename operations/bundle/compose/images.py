@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of our images, as compose.yaml and config/compose have them: the bundle's version first, then what it was built
-for."""
+"""Names of our images, as compose.yaml and config/compose have them: the bundle's version first, then the stack, which
+says what else it was built with (CANN, torch: labels of the image)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from bundle_version import VERSION
 
 PARSER = f"paddleocr-vl/parser:{VERSION}"
-# Every stack is built for this CANN (config/stacks).
-CANN = "8.3"
 
 
 def hardware(values: Mapping[str, str]) -> str:
@@ -20,5 +18,4 @@ def hardware(values: Mapping[str, str]) -> str:
 
 def vlm(key: str, stack: str) -> str:
     """The VLM server's image: `key` is a product of common/atlas.py or `cpu`, `stack` a file of config/stacks."""
-    cann = "" if key == "cpu" else f"-cann{CANN}"
-    return f"paddleocr-vl/vlm-{key}:{VERSION}{cann}-vllm{stack}"
+    return f"paddleocr-vl/vlm-{key}:{VERSION}-vllm{stack}"
