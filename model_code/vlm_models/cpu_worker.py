@@ -18,7 +18,7 @@ class CPUWorker(cpu_worker.CPUWorker):
     def determine_available_memory(self) -> int:
         """Bytes for the key-value cache."""
         runner = self.model_runner
-        runner.warming_up_model = lambda: None  # type: ignore[method-assign]
+        runner.warming_up_model = lambda: None  # type: ignore[method-assign]  # for this call alone
         try:
             return super().determine_available_memory()
         finally:
