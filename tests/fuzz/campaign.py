@@ -80,13 +80,13 @@ def main(words: list[str]) -> int:
         (corpus / f"seed-{number:03}").write_bytes(seed)
     recorder = Recorder(options.family, options.out)
     ends = time.monotonic() + options.seconds
-    verdict.limit_memory()
 
     def one(data: bytes) -> None:
         if time.monotonic() >= ends or 0 < options.inputs <= recorder.inputs:
             summary = {"family": options.family, "inputs": recorder.inputs, "findings": recorder.findings}
             print(json.dumps(summary), flush=True)
             os._exit(1 if recorder.findings else 0)  # libFuzzer would take an exit for a crash
+        verdict.limit_memory()  # from here: in an hour what the fuzzer itself keeps would reach a limit set once
         recorder.one(data)
 
     # Its own limit of memory counts what the kernel has not taken back yet; limit_memory does the work. Inputs that are
