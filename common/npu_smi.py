@@ -16,6 +16,10 @@ import atlas
 
 VERSION = re.compile(r"npu-smi\s+(\S+)")
 PROCESS_HEADER = "Process id"
+# Values of Health with which a die cannot be used. DCMI counts OK, Warning, Alarm and Critical from 0 to 3, and UNKNOWN
+# is a die that is not there or was not started. Dies at Warning and Alarm compute: public reports of A3 nodes that serve
+# list them (vllm-ascend #9395), and links and optics raise such alarms, too.
+UNUSABLE = ("CRITICAL", "UNKNOWN")
 # Bytes of a die that its system keeps: of 65536 MB by npu-smi torch has 65,452,113,920 bytes (vllm-ascend #4404).
 KEPT = (65536 << 20) - 65_452_113_920
 SECONDS = 60.0
@@ -50,15 +54,25 @@ FAILURES = (
 @dataclass(frozen=True)
 class Die:
     """One chip of an NPU. `number` is N in /dev/davinciN, `generation` the title in the table of products, the name
-    itself for others; memory in MB, None where the table has no such column."""
+    itself for others; `health` as npu-smi prints it; memory in MB, None where the table has no such column."""
 
     npu: int
     number: int
     name: str
     generation: str
-    healthy: bool
+    health: str
     memory_used: int | None
     memory_total: int | None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it computes, by its health."""
+        return self.health.upper() not in UNUSABLE
+
+    @property
+    def raises_alarm(self) -> bool:
+        """Whether it computes and is not OK: who uses it should look at it."""
+        return self.usable and self.health.upper() != "OK"
 
 
 @dataclass(frozen=True)
@@ -169,6 +183,6 @@ def parse(text: str) -> Report:
             used, total = memory(row[2])
             product = atlas.of_chip(name, header)
             title = product.title if product else name
-            dies.append(Die(first, second, name, title, health == "OK", used, total))
+            dies.append(Die(first, second, name, title, health, used, total))
             top = None
     return Report(version[1] if version else "", tuple(dies), frozenset(busy))

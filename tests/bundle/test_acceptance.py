@@ -299,10 +299,12 @@ def test_driver_and_dies_by_npu_smi(docker: SimulatedDocker, parser: DrawnPages,
     assert found.verdict == PASS and "3 dies; driver 25.2.3" in found.found, found
     assert {"map.txt", "0-health.txt", "0-ecc.txt"} <= set(node.outputs)
     say(table.replace("| OK ", "| Alarm ", 1))
-    assert machine.driver(node).verdict == FAIL and "not healthy: die" in machine.driver(node).found
+    assert machine.driver(node).verdict == WARN and "each die alone: die 0 (Alarm)" in machine.driver(node).found
+    say(table.replace("| OK ", "| Critical ", 1))
+    assert machine.driver(node).verdict == FAIL and "not usable: die 0 (Critical)" in machine.driver(node).found
     # One that is left out by NPU_IDS is said, and fails nothing.
     spared = machine.driver(node_at(parser, HARDWARE="ascend", NPU_IDS="1-2"))
-    assert spared.verdict == PASS and "not healthy, and left out by NPU_IDS: die 0" in spared.found
+    assert spared.verdict == PASS and "not usable, and left out by NPU_IDS: die 0" in spared.found
     say((DATA / "npu-smi/a2.txt").read_text())
     assert "not A3 but A2" in machine.driver(node).found
     say("")

@@ -404,7 +404,7 @@ def test_cann_is_read_for_the_vlm_alone_and_without_torch_npu(
 def test_npu_smi(name: str, generation: str, count: int, memory: int):
     report = npu_smi.parse((SAMPLES / f"{name}.txt").read_text())
     assert {die.generation for die in report.dies} == {generation} and len(report.dies) == count
-    assert report.dies[-1].memory_total == memory and all(die.healthy for die in report.dies)
+    assert report.dies[-1].memory_total == memory and all(die.health == "OK" for die in report.dies)
     assert report.version.startswith("25.2.")
     assert [die.number for die in report.dies] == list(range(count))
 

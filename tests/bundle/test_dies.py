@@ -68,9 +68,24 @@ def test_a_missing_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFix
 
 
 def test_a_sick_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFixture[str]):
-    (node / "report.txt").write_text(SAMPLE.read_text().replace("| OK ", "| Alarm ", 1))
+    (node / "report.txt").write_text(SAMPLE.read_text().replace("| OK ", "| Critical ", 1))
     path = written(node)
-    assert dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: not healthy" in capsys.readouterr().err
+    assert dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: Health Critical" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("health", ["Warning", "Alarm"])
+def test_dies_that_compute_with_an_alarm_are_used(node: Path, capsys: pytest.CaptureFixture[str], health: str):
+    """Some drivers say it of all dies, while they serve."""
+    (node / "report.txt").write_text(SAMPLE.read_text().replace("| OK ", f"| {health} "))
+    assert dies.dies_of(written(node).read_text()) == [0, 1, 2]
+    said = capsys.readouterr().err
+    assert f"die 2 has the Health {health} (npu-smi info), and is used all the same" in said and "left out" not in said
+
+
+def test_where_no_die_can_be_used_each_reason_is_its_own(node: Path):
+    (node / "report.txt").write_text(SAMPLE.read_text().replace("| OK ", "| UNKNOWN "))
+    with pytest.raises(DeviceError, match=r"none of the dies 0-2 can be used: die 0: Health UNKNOWN \(npu-smi info\)"):
+        written(node)
 
 
 def test_a_die_that_npu_smi_does_not_list_is_left_out(node: Path, capsys: pytest.CaptureFixture[str]):
@@ -140,7 +155,7 @@ def test_with_all_dies_nothing_is_said_to_be_missing(node: Path):
 def test_a_node_without_any_die(node: Path):
     for path in (node / "dev").iterdir():
         path.unlink()
-    with pytest.raises(DeviceError, match="none of the dies 0-2 can be used: die 0 has no device file"):
+    with pytest.raises(DeviceError, match="none of the dies 0-2 can be used: die 0: no device file"):
         dies.write_present("0-2", root=node)
     assert not (node / "dies/present.yaml").exists()
 

@@ -311,11 +311,12 @@ def test_a_machine_without_npu(tmp_path: Path):
         (lambda node: node.values.update({"HARDWARE": "gpu"}), "HARDWARE", "FAIL", "HARDWARE is 'gpu'"),
         (lambda node: node.values.update({"NPU_IDS": "present"}), "NPU_IDS", "FAIL", "no compose fragment for present"),
         (
-            lambda node: node.change("| OK ", "| Warning "),
+            lambda node: node.change("| OK ", "| Critical "),
             "dies",
             "FAIL",
-            "not healthy",
+            "die 0 has the Health Critical",
         ),
+        (lambda node: node.change("| OK ", "| Alarm "), "health of dies", "WARN", "die 0 Alarm"),
         (
             lambda node: node.change(" 3131 /", "23131 /"),
             "free dies",

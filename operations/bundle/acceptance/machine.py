@@ -37,17 +37,20 @@ def driver(node: Node) -> Outcome:
         if source.name.startswith("npu/") and source.name != "npu/info.txt":
             node.command(source.name.removeprefix("npu/"), *source.command, timeout=source.timeout)
     mine = set(dies.given(node.values))
-    sick = [str(die.number) for die in report.dies if not die.healthy and die.number in mine]
+    sick = [f"{die.number} ({die.health})" for die in report.dies if not die.usable and die.number in mine]
+    alarmed = [f"{die.number} ({die.health})" for die in report.dies if die.raises_alarm and die.number in mine]
     lost = [str(number) for number in dies.unlisted(sorted(mine), report)]
-    spared = [str(die.number) for die in report.dies if not die.healthy and die.number not in mine]
+    spared = [f"{die.number} ({die.health})" for die in report.dies if not die.usable and die.number not in mine]
     wrong = sorted({die.generation for die in report.dies if die.generation != product.title})
     said = f"npu-smi {report.version or 'of an unknown version'}, {plural(len(report.dies), 'die')}"
-    said += f"; not healthy, and left out by NPU_IDS: die {', '.join(spared)}" if spared else ""
+    said += f"; not usable, and left out by NPU_IDS: die {', '.join(spared)}" if spared else ""
+    said += f"; with an alarm, and judged by the step of each die alone: die {', '.join(alarmed)}" if alarmed else ""
     if sick or lost or wrong:
-        said += f"; not healthy: die {', '.join(sick)}" if sick else ""
+        said += f"; not usable: die {', '.join(sick)}" if sick else ""
         said += f"; not in its table: die {', '.join(lost)}" if lost else ""
         return Outcome(FAIL, said + (f"; not {product.title} but {', '.join(wrong)}" if wrong else ""))
     of_driver = [finding for finding in node.findings if finding["check"] in ("driver", "firmware", "driver files")]
     worst = [finding for finding in of_driver if finding["level"] != "PASS"]
     said += "".join(f"; {finding['check']} {finding['found']}" for finding in of_driver)
-    return Outcome(FAIL if any(f["level"] == "FAIL" for f in worst) else WARN if worst else PASS, said)
+    failed = any(finding["level"] == "FAIL" for finding in worst)
+    return Outcome(FAIL if failed else WARN if worst or alarmed else PASS, said)

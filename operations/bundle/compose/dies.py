@@ -155,15 +155,18 @@ def visible(environment: str) -> set[int]:
 
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
-    not list it, or does not call it healthy."""
+    not list it, or says a Health with which it does not compute. Says which others have a Health but OK."""
     found = {number: "no device file" for number in wanted if not (root / f"dev/davinci{number}").exists()}
     answer = npu_smi.ask("info")
     if trouble := npu_smi.trouble(answer):
         say(f"WARNING: the dies' health is not known: {trouble[0]}; {trouble[1]}")
     report = npu_smi.parse(answer.text)
-    sick = {die.number for die in report.dies if not die.healthy}
+    for die in report.dies:
+        if die.raises_alarm and die.number in wanted:
+            say(f"WARNING: die {die.number} has the Health {die.health} (npu-smi info), and is used all the same")
+    sick = {die.number: f"Health {die.health} (npu-smi info)" for die in report.dies if not die.usable}
     found |= dict.fromkeys(unlisted(wanted, report, root), "no line in npu-smi info")
-    return {**{number: "not healthy (npu-smi info)" for number in wanted if number in sick}, **found}
+    return {**{number: sick[number] for number in wanted if number in sick}, **found}
 
 
 def unlisted(wanted: Sequence[int], report: npu_smi.Report, root: Path = Path("/")) -> list[int]:
@@ -180,7 +183,7 @@ def usable(wanted: Sequence[int], root: Path = Path("/")) -> list[int]:
     """Those of `wanted` that can be used now; says which ones cannot. Raises DeviceError where none can."""
     without = unusable(wanted, root)
     if len(without) == len(wanted):
-        raise DeviceError(f"none of the dies {ids(wanted)} can be used: die {wanted[0]} has {without[wanted[0]]}")
+        raise DeviceError(f"none of the dies {ids(wanted)} can be used: die {wanted[0]}: {without[wanted[0]]}")
     for number, reason in without.items():
         say(f"WARNING: die {number} is left out: {reason}")
     return [number for number in wanted if number not in without]

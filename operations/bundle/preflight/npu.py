@@ -226,14 +226,23 @@ def check_report(
         )
         return
     chosen_dies = [die for die in report.dies if die.number in wanted]
-    sick = [die.number for die in chosen_dies if not die.healthy]
+    sick = [die for die in chosen_dies if not die.usable]
+    alarmed = [die for die in chosen_dies if die.raises_alarm]
     if sick:
         yield Finding(
             "FAIL",
             "dies",
-            f"die {sick[0]} is not healthy",
+            f"die {sick[0].number} has the Health {sick[0].health}",
             "Health OK",
-            f"npu-smi info -t health -i NPU; {leaving_out(machine.values)}",
+            f"npu-smi info -t health -i {sick[0].npu}; {leaving_out(machine.values)}",
+        )
+    if alarmed:
+        yield Finding(
+            "WARN",
+            "health of dies",
+            ", ".join(f"die {die.number} {die.health}" for die in alarmed),
+            "Health OK; dies with these others compute",
+            f"npu-smi info -t health -i {alarmed[0].npu} names the alarm; scripts/acceptance.sh judges each die alone",
         )
     chip = {
         (die.npu, index)
@@ -253,7 +262,7 @@ def check_report(
             "npu-smi info shows whose process it is; leave the die out of NPU_IDS, or nothing if it is this bundle",
         )
     elif not sick:
-        yield passed("dies", f"{len(chosen_dies)} of {len(report.dies)} {product.title} dies chosen, healthy and free")
+        yield passed("dies", f"{len(chosen_dies)} of {len(report.dies)} {product.title} dies chosen, usable and free")
 
 
 def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
