@@ -157,6 +157,25 @@ def test_back_makes_one_container_of_the_version_before(node: SimulatedDies):
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
 
 
+def test_back_after_compose_made_vlm_of_the_new_version(node: SimulatedDies, capsys):
+    """By a boot or by hand, in the midst of a trial. The version before keeps its only name, and `back` says what it
+    leaves."""
+    upgrade.start(5, pause=True)
+    node.change(env={"NPU_IDS": "present"})
+    upgrade.must("up", "--detach", "vlm")
+    assert node.dies == {"vlm": FIRST, "vlm-next": SECOND} and node.containers["vlm"]["image"] == "sha256:new"
+    capsys.readouterr()
+    upgrade.back(5)
+    assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:new"
+    assert node.state["tags"] == {IMAGE: "sha256:new", upgrade.OWN_IMAGE: "sha256:old"}
+    said = capsys.readouterr().err
+    assert f"it stays that version. For the version before, when this has ended: docker tag {upgrade.OWN_IMAGE}" in said
+    # What it says is the way.
+    upgrade.project.docker("tag", upgrade.OWN_IMAGE, IMAGE)
+    upgrade.must("up", "--detach", "vlm")
+    assert node.containers["vlm"]["image"] == "sha256:old"
+
+
 def test_back_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path, capsys):
     """The engine makes no container with its device file, and vlm-next is removed by then: nothing would serve."""
     upgrade.start(5, pause=True)
@@ -288,14 +307,29 @@ def test_where_dies_are_shared_no_container_is_made_anew(node: SimulatedDies, tm
     assert list(node.containers) == ["vlm"] and node.containers["vlm"]["half"] == "all"
 
 
-def test_where_nothing_serves_back_makes_one_container_again(node: SimulatedDies, tmp_path: Path):
-    """device-share is off again after a boot: both containers have all device files, and neither can open them."""
+@pytest.mark.parametrize(
+    ("after", "serve"),
+    [
+        ({"order": ["vlm", "vlm-next"]}, ["vlm"]),
+        ({"order": ["vlm-next", "vlm"]}, ["vlm-next"]),
+        ({"mixed": True}, []),
+    ],
+)
+def test_back_makes_one_container_whichever_opened_the_dies_first(
+    node: SimulatedDies, tmp_path: Path, after: dict[str, object], serve: list[str]
+):
+    """device-share is off again after a boot: both containers have all device files, and at most one has the dies."""
     node.change(shared=True)
     (tmp_path / "share").write_text((SAMPLES / "share-on.txt").read_text())
     upgrade.start(5, pause=False)
-    node.change(shared=False)
-    assert {row["Health"] for row in upgrade.project.containers().values()} == {"starting"}
-    upgrade.back(5)
+    node.change(shared=False, **after)
+    assert [name for name, row in upgrade.project.containers().items() if row["Health"] == "healthy"] == serve
+    if serve == ["vlm-next"]:
+        before = node.containers
+        with pytest.raises(UsageError, match=r"Nothing was changed.*`scripts/upgrade.sh back --pause` ends vlm-next"):
+            upgrade.main(["back", "--timeout", "5"])
+        assert node.containers == before
+    upgrade.main(["back", "--pause", "--timeout", "5"])
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["half"] == "all"
     assert node.containers["vlm"]["image"] == "sha256:old"
     assert upgrade.project.containers()["vlm"]["Health"] == "healthy"

@@ -2,8 +2,8 @@
 """Calls of `docker`, and a program `npu-smi`, for containers on dies that belong to one, as Ascend's driver has it as
 shipped.
 
-Simulated, because no die and no engine is here: a container whose dies another one holds starts again and again, as the
-device check makes it. Dies are shared only where the test says so.
+Simulated, because no die and no engine is here: the container that opens a die first has it, and another one that was
+given it starts again and again, as the device check makes it. Dies are shared only where the test says so.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from bundle.compose import dies, project
 
 
 class SimulatedDies:
-    """`tags` are images by name, `env` is .env. The bundle's `vlm` runs on all 16 dies of an A3 at first. The files of
-    the dies lie in `folder`/dies; what npu-smi prints stands in `folder`/info and `folder`/share."""
+    """`tags` are images by name, `env` is .env. Containers open their dies in `order`; `mixed`: none got all of its own.
+    The bundle's `vlm` runs on all 16 dies of an A3 at first. The files of the dies lie in `folder`/dies; what npu-smi
+    prints stands in `folder`/info and `folder`/share."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
         vlm = {
@@ -37,6 +38,7 @@ class SimulatedDies:
             "env": dict.fromkeys(PASSED, ""),
         }
         state = {"tags": {image: "sha256:old"}, "name": image, "containers": {"vlm": vlm}, "shared": False, "calls": []}
+        state |= {"order": ["vlm"], "mixed": False}
         self.write({**state, "env": {}})
         shutil.copytree(dies.FOLDER, folder / "dies", ignore=shutil.ignore_patterns("present*"))
         monkeypatch.setattr(dies, "FOLDER", folder / "dies")
@@ -88,16 +90,30 @@ class SimulatedDies:
 
 
 def conflicts(state: dict[str, Any], service: str) -> bool:
-    mine = set(state["containers"][service]["dies"])
-    others = [set(one["dies"]) for name, one in state["containers"].items() if name != service]
-    return not state["shared"] and any(mine & other for other in others)
+    """Whether another container holds a die of this one: it opened it before."""
+    if state["shared"]:
+        return False
+    held: set[int] = set()
+    for name in state["order"]:
+        own = set(state["containers"][name]["dies"])
+        if name == service:
+            others = [set(one["dies"]) for other, one in state["containers"].items() if other != name]
+            return bool(own & held) or (state["mixed"] and any(own & other for other in others))
+        if not own & held and not broken(state, name):
+            held |= own
+    return False
 
 
 def wrong(state: dict[str, Any], service: str) -> str:
     """What the last line of a container's log says, an empty text where it serves."""
-    one = state["containers"][service]
     if conflicts(state, service):
         return "error: another container holds the dies (-8020); docker ps names it"
+    return broken(state, service)
+
+
+def broken(state: dict[str, Any], service: str) -> str:
+    """The last line of a container that ends for a reason of its own."""
+    one = state["containers"][service]
     if one["image"] == "sha256:old" and one["env"].get("VLM_GRAPH_MODE") == "full_decode_only":
         return "error: VLM_GRAPH_MODE asks for FULL_DECODE_ONLY, whose steps stack 0.11.1 fills up wrongly"
     if one["image"] == "sha256:broken":
@@ -120,6 +136,7 @@ def up(state: dict[str, Any], service: str, values: Mapping[str, str], folder: P
     made = {"image": image, "dies": numbers, "aliases": [service], "half": half or "all"}
     own = {"replicas": values.get("VLM_REPLICAS", ""), "env": {name: values.get(name, "") for name in PASSED}}
     state["containers"][service] = {**made, **own}
+    state["order"] = [*(name for name in state["order"] if name != service), service]
 
 
 def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], folder: Path) -> int:
@@ -150,6 +167,7 @@ def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], f
             pass  # the self-test passes
         case ["compose", "rm", *_, service]:
             del containers[service]
+            state["order"].remove(service)
         case ["image", "inspect", *_, name]:
             if name not in state["tags"]:
                 return 1
@@ -167,7 +185,7 @@ def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], f
             }
             print(json.dumps([found]))
         case ["tag", old, new]:
-            state["tags"][new] = old
+            state["tags"][new] = state["tags"].get(old, old)
         case ["network", "connect", *rest]:
             containers[rest[-1]]["aliases"] = rest[1:4:2]
         case _:

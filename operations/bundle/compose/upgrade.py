@@ -133,18 +133,36 @@ def check_pause(pause: bool, numbers: Sequence[int]) -> None:
     )
 
 
+def image_id(name: str) -> str:
+    """The id of the image with this name; "" where there is none."""
+    answer = project.docker("image", "inspect", "--format", "{{.Id}}", name)
+    return "" if answer.returncode else answer.stdout.strip()
+
+
+def named_image() -> str:
+    """The name of the image that compose makes `vlm` of."""
+    (image,) = must("config", "--images", NOW).split()
+    return image
+
+
 def as_it_is(container: str) -> dict[str, str]:
     """Settings that make `vlm` anew as its container is: of its own image, which compose's name may not be any more,
-    and by its own settings. What .env says now may be for the other version, and this one may refuse it."""
+    and by its own settings. What .env says now may be for the other version, and this one may refuse it.
+
+    OWN_IMAGE is left alone where compose's name is the image: it may be all that names the version before.
+    """
     found = project.inspect(container)
-    answer = project.docker("tag", found["Image"], OWN_IMAGE)
-    if answer.returncode:
-        raise ServiceError(f"docker tag: {answer.stderr.strip()}")
+    own_image = {}
+    if found["Image"] != image_id(named_image()):
+        answer = project.docker("tag", found["Image"], OWN_IMAGE)
+        if answer.returncode:
+            raise ServiceError(f"docker tag: {answer.stderr.strip()}")
+        own_image = {"VLM_IMAGE": OWN_IMAGE}
     env = dict(line.split("=", 1) for line in found["Config"]["Env"] if "=" in line)
     own = {name: env[name] for name in env if name.startswith(declared_settings.PREFIXES) and name not in COUNT_DIES}
     # Where it is unset, the container took the newest weights of then; newer ones may be there by now.
     own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW, PYTHON)
-    return {**own, "VLM_IMAGE": OWN_IMAGE}
+    return {**own, **own_image}
 
 
 def start(seconds: float, pause: bool) -> None:
@@ -154,11 +172,11 @@ def start(seconds: float, pause: bool) -> None:
         raise UsageError(f"{NEXT} is there already; scripts/upgrade.sh promote, or back")
     if rows.get(NOW, {}).get("Health") != "healthy":
         raise UsageError("vlm is not healthy; an upgrade by halves needs a VLM that serves (scripts/status.sh)")
-    (image,) = must("config", "--images", NOW).split()
-    answer = project.docker("image", "inspect", "--format", "{{.Id}}", image)
-    if answer.returncode:
+    image = named_image()
+    new = image_id(image)
+    if not new:
         raise UsageError(f"{image} is not there; docker compose build, or scripts/offline_bundle.sh load")
-    if image_of(rows) == answer.stdout.strip():
+    if image_of(rows) == new:
         raise UsageError(f"vlm runs {image} already; build or load another version first")
     served_model.check(NOW, PYTHON, VALUES)
     mine = division.held(rows, NOW)
@@ -210,19 +228,49 @@ def promote(seconds: float) -> None:
     say("vlm is the new version; its second half loads (scripts/status.sh --wait-all)")
 
 
-def back(seconds: float) -> None:
+def bring_before(rows: Mapping[str, dict[str, Any]]) -> str:
+    """How `vlm` becomes the version before, where it is the one that compose names."""
+    kept = image_id(OWN_IMAGE)
+    before = (
+        OWN_IMAGE
+        if kept and not (NOW in rows and kept == image_of(rows))
+        else "the image that you tagged before the upgrade"
+    )
+    return (
+        f"docker tag {before} {named_image()}, .env as it was then, "
+        "docker compose up -d --no-build --no-deps --wait vlm"
+    )
+
+
+def say_version(rows: Mapping[str, dict[str, Any]]) -> None:
+    """Say which version `back` leaves: each `up` of compose makes `vlm` of the new one, in the midst of a trial too."""
+    image = named_image()
+    if image_of(rows) == image_id(image):
+        say(
+            f"vlm runs {image}, which compose names, since promote, or since docker compose up or a boot made it anew; "
+            f"it stays that version. For the version before, when this has ended: {bring_before(rows)}"
+        )
+    else:
+        say(f"vlm stays the version before; tag its image back ({image}) before the next docker compose up")
+
+
+def back(seconds: float, pause: bool = False) -> None:
     rows = project.containers()
     serve = [service for service in (NOW, NEXT) if rows.get(service, {}).get("Health") == "healthy"]
-    if serve == [NEXT]:
+    if serve == [NEXT] and not (pause and NOW in rows):
         raise UsageError(
-            f"vlm does not serve, {NEXT} does; first bring the version before: tag its image back, then "
-            "docker compose up -d --no-build --no-deps --wait vlm"
+            f"vlm does not serve, {NEXT} does. Nothing was changed. Where {NEXT} holds dies of vlm (a boot turns "
+            f"device-share off): `scripts/upgrade.sh back --pause` ends {NEXT} and makes vlm anew as it is; nobody "
+            "answers meanwhile. Where vlm's own version is what fails, first bring the one before: "
+            f"{bring_before(rows)}"
         )
     everything = division.whole(rows, VALUES) if division.divides(rows) else []
     # Before anything is removed: where no die can be used, both stay as they are.
     settings = division.settings(NOW, {NOW: everything}, VALUES) if everything else {}
-    if everything or (NOW in rows and NEXT in rows and not serve):
-        # Where nothing serves, vlm could not open dies that vlm-next has, as when device-share went off with a boot.
+    if NOW in rows and (everything or NEXT in rows):
+        say_version(rows)
+    if everything or (NOW in rows and NEXT in rows and NOW not in serve):
+        # vlm could not open dies that vlm-next has, as when device-share went off with a boot.
         own = as_it_is(rows[NOW]["ID"])
         remove_next()
         if everything:
@@ -247,14 +295,17 @@ def main(words: list[str]) -> int:
         "--timeout", type=float, default=LOAD_SECONDS, metavar="SECONDS", help="for loading; default %(default).0f"
     )
     arguments.add_argument(
-        "--pause", action="store_true", help="start: on dies that belong to one container, make vlm anew with one half"
+        "--pause",
+        action="store_true",
+        help="start: on dies that belong to one container, make vlm anew with one half; "
+        "back: end vlm-next although it alone serves",
     )
     options = arguments.parse_args(words)
     try:
-        if options.verb == "start":
-            start(options.timeout, options.pause)
+        if options.verb == "promote":
+            promote(options.timeout)
         else:
-            {"promote": promote, "back": back}[options.verb](options.timeout)
+            {"start": start, "back": back}[options.verb](options.timeout, options.pause)
     except ServiceError:
         rows = project.containers()
         goes_on = any(rows.get(service, {}).get("Health") == "healthy" for service in (NOW, NEXT))
