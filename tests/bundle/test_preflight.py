@@ -428,6 +428,22 @@ def test_dies_that_are_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert by_check(node)["other containers"].found == "the container a was given die 1"
 
 
+def test_dies_that_an_upgrade_gave_to_the_other_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`docker compose up` would give them to vlm too, and it would start again and again."""
+    node = Node(tmp_path, "a3", NPU_IDS="0-1")
+    for module in (npu, dies):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    (tmp_path / "0-1.yaml").write_text(dies.fragment("0-1"))
+    assert "upgrade by halves" not in by_check(node)
+    (tmp_path / "present.yaml").write_text(dies.fragment("0", "present"))
+    (tmp_path / "present-next.yaml").write_text(dies.fragment("1", "present-next"))
+    found = by_check(node)["upgrade by halves"]
+    assert found.level == "WARN" and found.found.startswith("NPU_IDS=0-1 gives vlm die 1, which")
+    node.values.update({"NPU_IDS": "present"})
+    assert "upgrade by halves" not in by_check(node)
+    assert by_check(node)["devices"].found.endswith("1 are those of vlm-next, until scripts/upgrade.sh back")
+
+
 def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):
     result = subprocess.run(
         [ROOT / "scripts/preflight.sh", "--hardware", "cpu", "--json"], capture_output=True, text=True, check=False

@@ -329,7 +329,10 @@ def test_back_makes_one_container_whichever_opened_the_dies_first(
         with pytest.raises(UsageError, match=r"Nothing was changed.*`scripts/upgrade.sh back --pause` ends vlm-next"):
             upgrade.main(["back", "--timeout", "5"])
         assert node.containers == before
+    node.change(calls=[])
     upgrade.main(["back", "--pause", "--timeout", "5"])
+    # One that restarts again and again lets nobody in who would give it its dies: it is made anew.
+    assert any(call.endswith(" --no-deps vlm") for call in node.state["calls"]) == (serve != ["vlm"])
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["half"] == "all"
     assert node.containers["vlm"]["image"] == "sha256:old"
     assert upgrade.project.containers()["vlm"]["Health"] == "healthy"
@@ -437,9 +440,30 @@ def test_a_unit_that_starts_another_folder_at_boot(node: SimulatedDies, monkeypa
 
 
 @pytest.mark.usefixtures("node")
-def test_one_die_has_no_halves():
+def test_one_die_has_no_halves(tmp_path: Path):
     with pytest.raises(UsageError, match="one die cannot be halved"):
         division.halved([3], {})
+    for number in range(1, 16):
+        (tmp_path / f"dev/davinci{number}").unlink()
+    with pytest.raises(UsageError, match="one die cannot be halved.*die 1: no device file"):
+        division.halved(range(16), {})
+    (tmp_path / "dev/davinci0").unlink()
+    with pytest.raises(DeviceError, match="none of the dies 0-15 can be used: die 0: no device file"):
+        division.halved(range(16), {})
+
+
+def test_a_file_of_a_removed_vlm_next_takes_no_die_that_env_gives_away(
+    node: SimulatedDies, monkeypatch: pytest.MonkeyPatch
+):
+    upgrade.start(5, pause=True)
+    upgrade.promote(5)
+    upgrade.must("rm", "--stop", "--force", "vlm-next")
+    (dies.FOLDER / "0-7.yaml").write_text(dies.fragment("0-7"))
+    settings(node, monkeypatch, NPU_IDS="0-7")
+    upgrade.must("up", "--detach", "vlm")
+    node.build("sha256:newer")
+    upgrade.start(5, pause=True)
+    assert node.dies == {"vlm": [0, 1, 2, 3], "vlm-next": [4, 5, 6, 7]}
 
 
 @pytest.mark.usefixtures("node")

@@ -25,9 +25,9 @@ from bundle.compose import dies, project
 
 
 class SimulatedDies:
-    """`tags` are images by name, `env` is .env. Containers open their dies in `order`; `mixed`: none got all of its own.
-    The bundle's `vlm` runs on all 16 dies of an A3 at first. The files of the dies lie in `folder`/dies; what npu-smi
-    prints stands in `folder`/info and `folder`/share."""
+    """`tags` are images by name, `env` is .env. Containers open their dies in `order`; `mixed`: none got all of its
+    own. The bundle's `vlm` runs on all 16 dies of an A3 at first. The files of the dies lie in `folder`/dies; what
+    npu-smi prints stands in `folder`/info and `folder`/share."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
         vlm = {

@@ -181,12 +181,18 @@ def unlisted(wanted: Sequence[int], report: npu_smi.Report, root: Path = Path("/
 
 def usable(wanted: Sequence[int], root: Path = Path("/")) -> list[int]:
     """Those of `wanted` that can be used now; says which ones cannot. Raises DeviceError where none can."""
-    without = unusable(wanted, root)
-    if len(without) == len(wanted):
-        raise DeviceError(f"none of the dies {ids(wanted)} can be used: die {wanted[0]}: {without[wanted[0]]}")
-    for number, reason in without.items():
+    gone = unusable(wanted, root)
+    there = without(wanted, gone)
+    for number, reason in gone.items():
         say(f"WARNING: die {number} is left out: {reason}")
-    return [number for number in wanted if number not in without]
+    return there
+
+
+def without(wanted: Sequence[int], gone: Mapping[int, str]) -> list[int]:
+    """Those of `wanted` that are not `gone`, what `unusable` gave. Raises DeviceError where none is left."""
+    if len(gone) == len(wanted):
+        raise DeviceError(f"none of the dies {ids(wanted)} can be used: die {wanted[0]}: {gone[wanted[0]]}")
+    return [number for number in wanted if number not in gone]
 
 
 def looked_at(values: Mapping[str, str]) -> str:

@@ -43,10 +43,13 @@ def divides(rows: Mapping[str, dict[str, Any]]) -> bool:
 
 def written(service: str, values: Mapping[str, str]) -> list[int]:
     """The dies that a service's file was written for, of which some may have been gone; none where neither .env nor a
-    pair of containers uses the file."""
+    pair of containers uses the file. Where .env has numbers, others are somebody else's: the file is older."""
     text = dies.written_for(CHOICE[service])
-    used = values.get("NPU_IDS") == dies.PRESENT or dies.written_for(dies.PRESENT_NEXT)
-    return dies.parse_ids(text) if text and used else []
+    asked = dies.chosen(values)
+    used = asked == dies.PRESENT or dies.written_for(dies.PRESENT_NEXT)
+    if not text or not used:
+        return []
+    return [die for die in dies.parse_ids(text) if asked == dies.PRESENT or die in dies.parse_ids(asked)]
 
 
 def whole(rows: Mapping[str, dict[str, Any]], values: Mapping[str, str]) -> list[int]:
@@ -65,15 +68,18 @@ def of_pair(rows: Mapping[str, dict[str, Any]], values: Mapping[str, str]) -> di
 
 def halved(numbers: Sequence[int], values: Mapping[str, str]) -> dict[str, list[int]]:
     """Two halves of the dies that are used: VLM_REPLICAS may be fewer. Dies that are gone count for neither, and belong
-    to one all the same. Raises UsageError for one die."""
+    to one all the same. Raises UsageError for one die, DeviceError where none can be used."""
     gone = dies.unusable(numbers)
-    there = [number for number in numbers if number not in gone]
+    there = dies.without(numbers, gone)
     used = int(values.get("VLM_REPLICAS") or 0)
     if 0 < used < len(there):
         there = there[:used]
         numbers = [number for number in numbers if number <= there[-1]]
     if len(there) < 2:
-        raise UsageError("one die cannot be halved; expected two dies or more that can be used (NPU_IDS, VLM_REPLICAS)")
+        why = "".join(f"; die {number}: {reason}" for number, reason in gone.items())
+        raise UsageError(
+            f"one die cannot be halved; expected two dies or more that can be used (NPU_IDS, VLM_REPLICAS){why}"
+        )
     first = there[(len(there) + 1) // 2]
     return {NOW: [die for die in numbers if die < first], NEXT: [die for die in numbers if die >= first]}
 

@@ -20,6 +20,7 @@ from bundle.compose.dies import (
     holders,
     ids,
     leaving_out,
+    parse_ids,
     shared,
     unlisted,
     written_for,
@@ -135,8 +136,18 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
             leaving_out(machine.values),
         )
     else:
-        others = written_for(PRESENT_NEXT) if text == PRESENT else ""
-        said = f"; {others} are those of vlm-next, until scripts/upgrade.sh back" if others else ""
+        others = written_for(PRESENT_NEXT)
+        both = sorted(set(wanted) & set(parse_ids(others))) if others else []
+        if both:
+            yield Finding(
+                "WARN",
+                "upgrade by halves",
+                f"NPU_IDS={text} gives vlm die {ids(both)}, which scripts/upgrade.sh start gave to vlm-next",
+                f"NPU_IDS={PRESENT} in .env, from start on",
+                f"set NPU_IDS={PRESENT} and empty VLM_REPLICAS in .env before the next docker compose up; where there "
+                f"is no vlm-next any more, rm config/compose/dies/{PRESENT_NEXT}.yaml",
+            )
+        said = "" if both or not others else f"; {others} are those of vlm-next, until scripts/upgrade.sh back"
         yield passed("devices", f"{plural(len(wanted), 'die')}, NPU_IDS={text}{said}")
     answer = machine.npu_smi("info")
     if trouble := npu_smi.trouble(answer):
