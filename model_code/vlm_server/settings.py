@@ -26,6 +26,13 @@ GRAPH_MODES = {
 # Starts of words of `vllm serve` that would take the place of VLM_GRAPH_MODE, which becomes a --compilation-config:
 # vLLM takes the last one, and does not add them up.
 GRAPH_WORDS = ("--compilation-config", "--compilation_config", "-cc", "-O", "--enforce-eager", "--enforce_eager")
+# Words that this bundle decides: HAProxy asks each replica at its own port, and a replica on Ascend sees one die. vLLM
+# would end with them, or not be found, again and again.
+PLACE_WORDS = ("--host", "--port")
+PARALLEL_WORDS = (
+    *("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp"),
+    *("--prefill-context-parallel-size", "--decode-context-parallel-size"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,12 @@ class Settings:
             raise UsageError(
                 f"VLM_ARGS is {env['VLM_ARGS']!r}: {error}; expected arguments of `vllm serve`, quoted as in a shell"
             ) from error
+        fixed = PLACE_WORDS + (PARALLEL_WORDS if product else ())
+        if taken := [word for word in arguments if word.partition("=")[0].replace("_", "-") in fixed]:
+            raise UsageError(
+                f"VLM_ARGS has {taken[0]!r}; expected no word of where a server listens, nor of several dies for one: "
+                "each replica has a port of its own and one die. Leave it out; VLM_REPLICAS is how many serve"
+            )
         if graph_mode and (words := [word for word in arguments if word.startswith(GRAPH_WORDS)]):
             raise UsageError(
                 f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ARGS has {words[0]!r}, which takes its place; leave "

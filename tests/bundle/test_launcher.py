@@ -64,6 +64,14 @@ def resolve(chosen: Settings) -> VlmWeights:
         ),
         ({"VLM_REPLICAS_PER_DIE": "0"}, "VLM_REPLICAS_PER_DIE is '0'"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "jaeger:4318"}, "is 'jaeger:4318'; expected the collector's address, like"),
+        (
+            {"VLM_ARGS": "--seed 1 --port=9000", "HARDWARE": "cpu"},
+            "VLM_ARGS has '--port=9000'; expected no word of where",
+        ),
+        (
+            {"VLM_ARGS": "--tensor_parallel_size 2", "HARDWARE": "ascend"},
+            "VLM_ARGS has '--tensor_parallel_size'; expected no word of where.*one die",
+        ),
         ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
         ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
         ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
