@@ -151,10 +151,16 @@ def test_while_two_versions_run_there_is_no_third(node: SimulatedDies):
         upgrade.start(5, pause=True)
 
 
-def test_back_makes_one_container_of_the_version_before(node: SimulatedDies):
+@pytest.mark.parametrize("tagged_back", [False, True])
+def test_back_makes_one_container_of_the_version_before(node: SimulatedDies, tagged_back: bool, capsys):
     upgrade.start(5, pause=True)
+    capsys.readouterr()
+    if tagged_back:
+        node.build("sha256:old")
     upgrade.back(5)
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
+    said = capsys.readouterr().err
+    assert ("vlm stays the version before; tag its image back" in said) != tagged_back and "since promote" not in said
 
 
 def test_back_after_compose_made_vlm_of_the_new_version(node: SimulatedDies, capsys):

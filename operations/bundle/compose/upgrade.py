@@ -245,12 +245,12 @@ def bring_before(rows: Mapping[str, dict[str, Any]]) -> str:
 def say_version(rows: Mapping[str, dict[str, Any]]) -> None:
     """Say which version `back` leaves: each `up` of compose makes `vlm` of the new one, in the midst of a trial too."""
     image = named_image()
-    if image_of(rows) == image_id(image):
+    if NEXT in rows and image_of(rows) == project.inspect(rows[NEXT]["ID"])["Image"]:
         say(
-            f"vlm runs {image}, which compose names, since promote, or since docker compose up or a boot made it anew; "
+            f"vlm runs the version of {NEXT} ({image}), since promote, or since docker compose up or a boot made it anew; "
             f"it stays that version. For the version before, when this has ended: {bring_before(rows)}"
         )
-    else:
+    elif image_of(rows) != image_id(image):
         say(f"vlm stays the version before; tag its image back ({image}) before the next docker compose up")
 
 
