@@ -439,7 +439,7 @@ def test_dies_that_an_upgrade_gave_to_the_other_container(tmp_path: Path, monkey
     (tmp_path / "present-next.yaml").write_text(dies.fragment("1", "present-next"))
     found = by_check(node)["upgrade by halves"]
     assert found.level == "WARN" and found.found.startswith("NPU_IDS=0-1 gives vlm die 1, which")
-    node.values.update({"NPU_IDS": "present"})
+    node.values = {**node.values, "NPU_IDS": "present"}
     assert "upgrade by halves" not in by_check(node)
     assert by_check(node)["devices"].found.endswith("1 are those of vlm-next, until scripts/upgrade.sh back")
 

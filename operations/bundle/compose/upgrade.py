@@ -247,7 +247,7 @@ def say_version(rows: Mapping[str, dict[str, Any]]) -> None:
     image = named_image()
     if NEXT in rows and image_of(rows) == project.inspect(rows[NEXT]["ID"])["Image"]:
         say(
-            f"vlm runs the version of {NEXT} ({image}), since promote, or since docker compose up or a boot made it anew; "
+            f"vlm runs the version of {NEXT} ({image}), since promote, docker compose up or a boot made it anew; "
             f"it stays that version. For the version before, when this has ended: {bring_before(rows)}"
         )
     elif image_of(rows) != image_id(image):
