@@ -423,6 +423,11 @@ def test_dies_that_are_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "present.yaml").write_text(dies.fragment("0-1", "present", [0]))
     found = by_check(node)
     assert found["devices"] == Finding("PASS", "devices", "1 die, NPU_IDS=present")
+    # More replicas than dies are forgiven where a die is left out, and nowhere else.
+    node.values = {**node.values, "VLM_REPLICAS": "2"}
+    assert by_check(node)["replicas"].level == "PASS"
+    (tmp_path / "present.yaml").write_text(dies.fragment("1", "present"))
+    assert by_check(node)["replicas"].found == "VLM_REPLICAS is 2, and NPU_IDS gives 1 die"
     # A container on the die that is there, and one on the die that is not ours.
     node.answers |= {("docker", "ps"): "1f\n", ("docker", "inspect"): "/a|x|/dev/davinci1\n/b|x|/dev/davinci0\n"}
     assert by_check(node)["other containers"].found == "the container a was given die 1"

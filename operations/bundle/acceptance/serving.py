@@ -96,14 +96,14 @@ def graph_modes(node: Node) -> Outcome:
 
 
 def for_env(best: str, values: Mapping[str, str]) -> str:
-    """What .env should say for this mode. VLM_ENFORCE_EAGER=1 is refused beside a mode with graphs."""
-    wanted = "" if best == "piecewise" else best
-    lines = [f"VLM_GRAPH_MODE={wanted}"] if (values.get("VLM_GRAPH_MODE") or "") != wanted else []
+    """What .env should say for this mode: its name, since stacks differ in what an empty value is. VLM_ENFORCE_EAGER=1
+    is refused beside a mode with graphs."""
+    lines = [f"VLM_GRAPH_MODE={best}"] if values.get("VLM_GRAPH_MODE") != best else []
     if values.get("VLM_ENFORCE_EAGER") and best != "none":
         lines.append("VLM_ENFORCE_EAGER=")
     if lines:
         return f".env: {' and '.join(lines)}"
-    return f"VLM_GRAPH_MODE stays {wanted or 'empty'}"
+    return f"VLM_GRAPH_MODE stays {best}"
 
 
 def graph_capture(node: Node) -> Outcome:

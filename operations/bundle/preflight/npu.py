@@ -175,11 +175,13 @@ def check_replicas(machine: Machine) -> Iterator[Finding]:
         threads = declared_settings.whole(machine.values, "VLM_PIDS_LIMIT")
     except UsageError:
         return  # `check_dies` and settings.check_settings say so
-    if asked > dies > 0 and chosen(machine.values) != PRESENT:
+    # The container forgives it where dies are left out.
+    of = written_for() if chosen(machine.values) == PRESENT else ""
+    if asked > dies > 0 and not (of and len(parse_ids(of)) > dies):
         yield Finding(
             "FAIL",
             "replicas",
-            f"VLM_REPLICAS is {asked}, and NPU_IDS gives {dies} dies",
+            f"VLM_REPLICAS is {asked}, and NPU_IDS gives {plural(dies, 'die')}",
             "at most the number of dies; VLM_REPLICAS_PER_DIE is how many share one",
             "leave VLM_REPLICAS empty in .env",
         )
