@@ -17,8 +17,8 @@ import atlas
 VERSION = re.compile(r"npu-smi\s+(\S+)")
 PROCESS_HEADER = "Process id"
 # Values of Health with which a die cannot be used. DCMI counts OK, Warning, Alarm and Critical from 0 to 3, and UNKNOWN
-# is a die that is not there or was not started. Dies at Warning and Alarm compute: public reports of A3 nodes that
-# serve list them (vllm-ascend #9395), and links and optics raise such alarms, too.
+# is a die that is not there or was not started. Dies at Warning and Alarm compute: public reports of A3 nodes
+# list them at work (vllm-ascend #9395, #9824), and links and optics raise such alarms, too.
 UNUSABLE = ("CRITICAL", "UNKNOWN")
 # Bytes of a die that its system keeps: of 65536 MB by npu-smi torch has 65,452,113,920 bytes (vllm-ascend #4404).
 KEPT = (65536 << 20) - 65_452_113_920
