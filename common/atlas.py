@@ -3,7 +3,7 @@
 
 ATLAS in .env picks a row. The compose fragments, the stacks (config/stacks) and the guide repeat parts of it, and
 tests/bundle/test_atlas.py holds them to this table. Sources: Dockerfile, Dockerfile.a3 and setup.py of vllm-ascend
-v0.13.0rc1; tags of quay.io/ascend/cann; npu-smi's public reports.
+v0.23.0; tags of quay.io/ascend/cann; npu-smi's public reports.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ BUILDS = (
     Setting(
         "CATLASS_SOURCE",
         "",
-        "Absolute path of the catlass sources (stack 0.13.0).",
+        "Absolute path of the catlass sources (stack 0.23.0).",
         shown="git, at a full commit",
     ),
     Setting(

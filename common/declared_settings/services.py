@@ -36,7 +36,7 @@ HARDWARE_AND_WEIGHTS = (
         "0.11.1",
         "Pinned versions, a file of `config/stacks`, in local mode too. On aarch64 a CPU cannot run 0.11.1, whose "
         "CPU wheel of vLLM needs glibc 2.38 there.",
-        values=("0.11.1", "0.13.0", "0.23.0"),
+        values=("0.11.1", "0.23.0"),
     ),
     Choice(
         "ATLAS",
@@ -118,10 +118,9 @@ VLM_SERVER = (
     Choice(
         "VLM_GRAPH_MODE",
         "",
-        "Ascend: `none`, `piecewise`, or with `STACK=0.13.0` `full_decode_only` (experimental upstream); it and the "
-        "default stack take `full_and_piecewise` for `piecewise`, and refuse `full`. `STACK=0.23.0` takes all, and "
-        "`full_and_piecewise` where none is named. Acceptance measures which is fastest "
-        "(docs/check.md#the-first-hour-on-a-node).",
+        "Ascend: `none` or `piecewise`; stack 0.11.1 takes `full_and_piecewise` for `piecewise`, and refuses the other "
+        "two. `STACK=0.23.0` takes all, and `full_and_piecewise` where none is named; graphs of whole steps are "
+        "experimental upstream. Acceptance measures which is fastest (docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="piecewise",
     ),

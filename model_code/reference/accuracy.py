@@ -84,7 +84,7 @@ def parse_arguments() -> argparse.Namespace:
         default=[Path(part) for part in os.environ.get("PLUGIN_PYTHON", "").split(os.pathsep) if part],
         metavar="FILE",
         help="Pythons of environments with the plugin; the first whose stack serves the model runs it (default: those "
-        "of vlm, vlm-0.13 and vlm-0.23)",
+        "of vlm and vlm-0.23)",
     )
     return parser.parse_args()
 

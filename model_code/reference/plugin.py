@@ -24,7 +24,7 @@ def compute(options: argparse.Namespace, cases: list[tuple[str, Case]], results:
     if not pythons:
         raise EnvironmentSetupError(
             f"--plugin_python: {', '.join(map(str, options.plugin_python)) or 'nothing'} is not there; make the "
-            "environment with scripts/setup_env.sh vlm (stack 0.11.1), vlm-0.13 or vlm-0.23"
+            "environment with scripts/setup_env.sh vlm (stack 0.11.1) or vlm-0.23"
         )
     exchanged = results.folder / "cases.safetensors"
     save_cases(exchanged, [case for _, case in cases])

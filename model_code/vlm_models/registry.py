@@ -2,7 +2,7 @@
 """Our entries in vLLM's model registry, inspected in the process that asks.
 
 What: an entry whose class is imported, when first needed, by the process that wants to know about it.
-Why: for a class given by name, vLLM 0.11 and 0.13 start a second Python process that imports all of vLLM to
+Why: for a class given by name, vLLM starts a second Python process that imports all of vLLM to
     answer a dozen yes/no questions, so that CUDA is not initialised before a fork. Importing our class
     initialises no device, and the API server imports it at the first request anyway. It saves a third of the
     processor time of a start (15 s of 45 s on two cores).

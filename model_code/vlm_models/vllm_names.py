@@ -24,18 +24,18 @@ if TYPE_CHECKING:  # the names of the locked stacks
 else:
     try:
         from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
-    except ImportError:  # to 0.13.0
+    except ImportError:  # 0.11.1
         from vllm.multimodal.profiling import BaseDummyInputsBuilder
     try:
         from vllm.multimodal.media import MEDIA_CONNECTOR_REGISTRY
-    except ImportError:  # to 0.13.0
+    except ImportError:  # 0.11.1
         from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
     try:  # transformers 5: the slow one has a file of its own, and the old name of the fast one warns
         import transformers.models.qwen2_vl.image_processing_pil_qwen2_vl  # noqa: F401
         from transformers.models.qwen2_vl.image_processing_qwen2_vl import (
             Qwen2VLImageProcessor as Qwen2VLImageProcessorFast,
         )
-    except ImportError:  # to 0.13.0
+    except ImportError:  # 0.11.1
         from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
 
 __all__ = [

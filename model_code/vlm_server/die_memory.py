@@ -25,10 +25,10 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
 BLOCKS = "--num-gpu-blocks-override"
 # Graphs that all processes on a die can capture, one stream each, as vllm-ascend counts (update_aclgraph_sizes).
 GRAPHS = 1800
-# Stacks whose worker takes all that is used on the die for its own, so that all replicas name the same share, and that
-# capture sizes of up to twice the requests at once. The worker of later ones counts its own memory alone, and does not
+# The stack whose worker takes all that is used on the die for its own, so that all replicas name the same share, and that
+# captures sizes of up to twice the requests at once. The worker of later ones counts its own memory alone, and does not
 # start where less than its share of the die is free.
-TO_0_13 = ("0.11.1", "0.13.0")
+FIRST = "0.11.1"
 # Starts of words of VLM_ARGS that choose the graphs otherwise.
 OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph", "--max-cudagraph")
 
@@ -100,7 +100,7 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
 
 def share_of_a_replica(settings: Settings, command: Sequence[str], stack: str | None) -> list[str]:
     """`command` with the share of the die that one replica may take, where this stack's worker asks for that."""
-    if stack in TO_0_13 or (settings.replicas_per_die == 1 and not settings.layout_share):
+    if stack == FIRST or (settings.replicas_per_die == 1 and not settings.layout_share):
         return list(command)
     share = number(command, "--gpu-memory-utilization", 0.9) - settings.layout_share
     # Rounded down: all together must not pass what the command says.
@@ -114,7 +114,7 @@ def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: V
     without = settings.enforce_eager or settings.graph_mode == "NONE"
     if replicas == 1 or without or not layers or any(word.startswith(OTHER_GRAPHS) for word in settings.arguments):
         return
-    old = stack in TO_0_13
+    old = stack == FIRST
     # Where no mode is named, later stacks capture steps of single tokens whole, beside the pieces of all steps.
     pieces = 1 if settings.graph_mode == "FULL_DECODE_ONLY" else layers + (1 if old else 2)
     # Sizes of 1, 2, 4 and each multiple of 8, up to the requests at once, or twice as many, and 512.

@@ -32,7 +32,7 @@ from served_weights.vlm import serving
 from tool_errors import FAILED, ServiceError, ToolError, run
 
 from .die_check.__main__ import dies, environment
-from .die_memory import TO_0_13
+from .die_memory import FIRST
 from .serving import check_graphs, running_stack
 from .settings import Settings
 
@@ -49,8 +49,8 @@ def modes(env: Mapping[str, str], stack: str | None) -> list[str]:
             check_graphs(Settings.from_environment({**env, "VLM_GRAPH_MODE": mode, "VLM_ENFORCE_EAGER": ""}), stack)
         except ToolError:
             continue
-        # The stacks before 0.23.0 take it for piecewise.
-        if mode != "full_and_piecewise" or stack not in TO_0_13:
+        # Stack 0.11.1 takes it for piecewise.
+        if mode != "full_and_piecewise" or stack != FIRST:
             found.append(mode)
     return found
 

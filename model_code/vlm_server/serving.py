@@ -22,7 +22,7 @@ from .settings import Settings
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
 # Stack -> values of settings.GRAPH_MODES whose graphs it fills up wrongly (tests/npu/vllm_ascend/test_graphs.py).
-FILLED_WRONGLY = {"0.11.1": ("FULL", "FULL_DECODE_ONLY"), "0.13.0": ("FULL",)}
+FILLED_WRONGLY = {"0.11.1": ("FULL", "FULL_DECODE_ONLY")}
 # The same in VLM_ARGS: in the JSON of --compilation-config, or as --compilation-config.cudagraph_mode. vLLM takes small
 # letters too, and the enumeration's number, which is 2 for FULL.
 ASKED = re.compile(r"""\bcudagraph_mode["']?\s*[:= ]\s*["']?(\w+)""")
@@ -101,17 +101,15 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
     """Raise UsageError for graphs that hold the attention and that this stack fills up wrongly.
 
     In a step that is filled up to the size of a graph, the lengths of the queries must cover all rows. vllm-ascend
-    6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it). v0.13.0rc1 is right for steps of
-    single tokens, which `full_decode_only` is for, and gives those of prompts as they are (model_runner_v1.py,
-    _prepare_inputs). Either would show at the first step of another size, not at the capture. v0.23.0 fills up both
-    rightly.
+    6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it), which would show at the first step of
+    another size, not at the capture. v0.23.0 fills them up rightly.
     """
     said = (mode.upper() for mode in ASKED.findall(" ".join(settings.arguments)))
     for mode in (settings.graph_mode, *("FULL" if mode == "2" else mode for mode in said)):
         if mode in FILLED_WRONGLY.get(stack or "", ()):
             raise UsageError(
                 f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, whose steps stack {stack} fills up wrongly; leave it "
-                "empty for piecewise graphs, or set STACK=0.13.0 and VLM_GRAPH_MODE=full_decode_only"
+                "empty for piecewise graphs, or set STACK=0.23.0"
             )
 
 

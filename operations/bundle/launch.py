@@ -38,7 +38,7 @@ def launch(name: str, module: str, words: list[str]) -> int:
     own = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if "PLUGIN_PYTHON" not in os.environ:
         own["PLUGIN_PYTHON"] = os.pathsep.join(
-            str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.13", "vlm-0.23")
+            str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.23")
         )
     env = {**os.environ, **own}
     # The environments have our packages installed; another Python, which only prints help, finds them by path.

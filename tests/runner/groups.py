@@ -83,27 +83,18 @@ GROUPS = {
             "types",
             "tools",
             ("tests/types",),
-            also=("client", "parser", "corpus", "vlm", "reference", "npu", "npu-0.13", "api", "browser"),
+            also=("client", "parser", "corpus", "vlm", "reference", "npu", "npu-0.23", "api", "browser"),
         ),
         # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
         Group("npu", "npu", ("tests/npu/tower",), packages=COMPILER),
-        # A process of its own, since vLLM keeps the first platform that it finds. The index has vllm-ascend 0.13.0rc1;
+        # A process of its own, since vLLM keeps the first platform that it finds. The index has vllm-ascend 0.23.0;
         # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
         Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), packages=COMPILER),
-        Group("npu-0.13", "npu-0.13", ("tests/npu/vllm_ascend",), packages=COMPILER),
         Group("npu-0.23", "npu-0.23", ("tests/npu/vllm_ascend",), packages=COMPILER),
         # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
         Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
         # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, and
-        # 8-bit integers on its PyTorch.
-        Group(
-            "plugin-0.13",
-            "vlm-0.13",
-            tuple(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
-            also=("reference", "parser"),
-            options=("-k", "hunyuan_vl or test_versions or test_int8"),
-        ),
-        # The same on the newest stack, and on demand all of tests/plugin.
+        # 8-bit integers on its PyTorch; on demand all of tests/plugin.
         Group(
             "plugin-0.23",
             "vlm-0.23",

@@ -19,7 +19,7 @@ ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
 # Folders that our packages are imported from.
 BASES = ("common", "operations", "model_code", "parser", "workshop", "workshop/benchmarks")
 
-LARGE = ("vlm", "npu-0.13", "reference")
+LARGE = ("vlm", "npu-0.23", "reference")
 
 PARSER_BENCHMARKS = (
     "bench_bucket",
@@ -122,7 +122,7 @@ ROOMS = (
     Room("tools", ("tests/workshop/chaos",)),
     Room("reference", ("tests/workshop/demo_training",)),
     # The plugin again, with the second pinned stack.
-    Room("npu-0.13", ("model_code/vlm_models", "tests/npu")),
+    Room("npu-0.23", ("model_code/vlm_models", "tests/npu")),
 )
 FILES = subprocess.run(
     ["git", "ls-files", "-co", "--exclude-standard", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patches with their positions, resampled to the very grid, as transformers' class does it.
 
-vLLM 0.13's own resamples to a grid that is a tenth of a patch larger, which moves each position by a little.
+vLLM's own resamples to a grid that is a tenth of a patch larger, which moves each position by a little.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """XD-RoPE as transformers' class computes it: each quarter of a head turns by an axis of its own.
 
-vLLM 0.13's own gives the axes to quarters of each half instead, so that the two numbers of a pair turn by one angle.
+vLLM's own gives the axes to quarters of each half instead, so that the two numbers of a pair turn by one angle.
 The published weights were trained with the other; text, whose axes are equal, is the same by both.
 """
 

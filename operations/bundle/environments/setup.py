@@ -27,15 +27,12 @@ ENVIRONMENTS = {
         Environment("tools", packages=("common", "operations", "model_code")),
         Environment("supervisor"),
         Environment("vlm", packages=("common", "model_code"), libraries=VLLM),
-        Environment("vlm-0.13", packages=("common", "model_code"), libraries=VLLM),
         Environment("vlm-0.23", packages=("common", "model_code"), libraries=VLLM),
         # torch_npu needs CANN's libraries, which the tests simulate.
         Environment("npu", packages=("common", "model_code")),
-        Environment("npu-0.13", packages=("common", "model_code")),
         Environment("npu-0.23", packages=("common", "model_code")),
         # For Dockerfile.ascend. Without an NPU they can be made, but not imported.
         Environment("vlm-ascend", packages=("common", "model_code")),
-        Environment("vlm-ascend-0.13", packages=("common", "model_code")),
         Environment("vlm-ascend-0.23", packages=("common", "model_code")),
         Environment("parser", packages=("common", "parser", OPENCV), libraries=("libgomp.so.1",)),
         Environment("api", packages=(OPENCV,)),

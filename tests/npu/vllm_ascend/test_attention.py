@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
+from tests.npu.vllm_ascend.conftest import NEW, stack_here, with_mistake
 from tests.support.simulated_npu_kernels import attend
 
 HEAD_DIM, BLOCK = 128, 128
-# Heads and key heads of PaddleOCR-VL, and of the families that the later stacks serve besides.
+# Heads and key heads of PaddleOCR-VL, and of the families that 0.23.0 serves besides.
 SHAPES = {"paddleocr_vl": (16, 2)}
-if stack_here() != "0.11.1":
+if NEW:
     SHAPES |= {"qwen2_vl": (12, 2), "hunyuan_vl": (16, 8)}
 # Blocks of each request, in no order.
 BLOCKS = {"short": [3, 7], "long": [6, 1], "late": [2, 5]}
@@ -43,7 +43,7 @@ def metadata(backend: types.ModuleType, runner: Any, tokens: dict[str, int], don
     runner.seq_lens_np = lengths.numpy()
     runner.seq_lens = types.SimpleNamespace(np=lengths.numpy())
     runner.input_batch = types.SimpleNamespace(num_computed_tokens_cpu=lengths.numpy() - counts)
-    kind, stack = runner.module.NPUModelRunner, stack_here()
+    kind = runner.module.NPUModelRunner
     state = kind._build_attn_state(runner, len(names), counts, counts)
     starts = torch.tensor([0, *np.cumsum(counts)], dtype=torch.int32)
     positions = [done[name] + index for name in names for index in range(tokens[name])]
@@ -67,12 +67,10 @@ def metadata(backend: types.ModuleType, runner: Any, tokens: dict[str, int], don
         "attn_state": backend.AscendAttentionState[state.name],
     }
     utils = importlib.import_module("vllm_ascend.attention.utils")
-    if stack == "0.11.1":
+    if not NEW:
         values["attn_mask"] = kind._make_attention_mask(runner, lengths, None, state)
     else:
         values["max_seq_len"] = 0
-    if stack == "0.13.0":
-        values["attn_mask"] = kind._make_attention_mask(runner, state)
     builder = backend.AscendAttentionMetadataBuilder(None, [], runner.vllm_config, runner.device)
     return builder.build(0, utils.AscendCommonAttentionMetadata(**values))
 
@@ -148,13 +146,6 @@ MISTAKES = {
         ("query = query[:num_tokens]", "pass"),
         # vLLM's filling is in no slot.
         ("key=key[: attn_metadata.num_actual_tokens] if not encoder_decoder else key,", "key=key,"),
-        ("key = key[:num_tokens]", "pass"),
-    ],
-    "0.13.0": [
-        ("actual_seq_lengths_kv = attn_metadata.seq_lens_list", "actual_seq_lengths_kv = list(range(1, 4))"),
-        ("query = query[:num_tokens]", "pass"),
-        # vLLM's filling is in no slot.
-        ("key=key[:attn_metadata.num_actual_tokens],", "key=key,"),
         ("key = key[:num_tokens]", "pass"),
     ],
 }

@@ -18,28 +18,22 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.npu.kernels import without_kernel
-from tests.npu.vllm_ascend.conftest import registry_of_layers, stack_here, with_mistake
+from tests.npu.vllm_ascend.conftest import NEW, registry_of_layers, with_mistake
 from tests.npu.vllm_ascend.test_language_model import without_prefetch  # noqa: F401
 
-NEW = stack_here() == "0.23.0"
-pytestmark = pytest.mark.skipif(stack_here() == "0.11.1", reason="stack 0.11.1 does not serve these families")
+pytestmark = pytest.mark.skipif(not NEW, reason="stack 0.11.1 does not serve these families")
 
 # Frames, rows and columns of patches: two images, and for Qwen2-VL a video of two pairs of frames.
 GRIDS = {"qwen2_vl": [[1, 8, 12], [1, 4, 4], [2, 4, 6]], "hunyuan_vl": [[1, 8, 12], [1, 4, 6]]}
 PATCH = {"qwen2_vl": 3 * 2 * 14 * 14, "hunyuan_vl": 3 * 16 * 16}
+FIA = "npu::npu_fused_infer_attention_score"
 # The operators that vllm-ascend's layers call for each tower.
 CALLED = {
-    "qwen2_vl": {"npu::npu_rotary_mul", "atb::_npu_flash_attention_unpad", "npu::npu_fast_gelu"},
-    "hunyuan_vl": {"npu::npu_rms_norm"},
+    "qwen2_vl": {"npu::npu_rotary_mul", "npu::npu_fast_gelu", FIA},
+    "hunyuan_vl": {"npu::npu_rms_norm", FIA},
 }
-FIA = {"npu::npu_fused_infer_attention_score"}
-if NEW:
-    CALLED = {
-        "qwen2_vl": {"npu::npu_rotary_mul", "npu::npu_fast_gelu", *FIA},
-        "hunyuan_vl": {"npu::npu_rms_norm", *FIA},
-    }
 # What fused attention takes, and how far rounding may move a value.
-DTYPE, TOLERANCE = (torch.float16, 1e-3) if NEW else (torch.float32, 1e-5)
+DTYPE, TOLERANCE = torch.float16, 1e-3
 # Kernels of a CPU for attention; on an NPU torch_npu has its own behind scaled_dot_product_attention.
 ATTENTION = {"_scaled_dot_product_flash_attention_for_cpu.default"}
 
@@ -97,7 +91,7 @@ def build(
 
     config = engine_config()
     # vLLM registers its plain attention for the platform's device alone.
-    wrappers = importlib.import_module(f"vllm.{'v1.' if NEW else ''}attention.ops.vit_attn_wrappers")
+    wrappers = importlib.import_module("vllm.v1.attention.ops.vit_attn_wrappers")
     library = torch.library.Library("vllm", "IMPL")
     library.impl("torch_sdpa_wrapper", wrappers.torch_sdpa_wrapper, "CPU")
 
@@ -160,22 +154,11 @@ def test_attention_has_a_kernel(platform):
 
 # family, module of vllm-ascend, text in it, what it becomes
 MISTAKES = [
-    *(
-        [
-            ("qwen2_vl", "rotary_embedding", "output = torch_npu.npu_rotary_mul(x, cos, sin)", "output = x"),
-            ("qwen2_vl", "mm_encoder_attention", "scale=self.scale,", "scale=query.shape[-1]**-0.5,"),
-            ("qwen2_vl", "mm_encoder_attention", "return cu_seqlens.cpu()", "return cu_seqlens.cpu()[[0, -1]]"),
-            ("qwen2_vl", "mm_encoder_attention", "[..., :origin_head_dim]", "[..., -origin_head_dim:]"),
-            ("hunyuan_vl", "mm_encoder_attention", "(bsz + 1) * q_len, step=q_len", "bsz * q_len + 1, step=q_len // 2"),
-        ]
-        if NEW
-        else [
-            ("qwen2_vl", "rotary_embedding", "q = torch_npu.npu_rotary_mul(q, cos, sin)", "pass"),
-            ("qwen2_vl", "mm_encoder_attention", "scale_value=self.head_size**-0.5", "scale_value=q.shape[-1]**-0.5"),
-            ("qwen2_vl", "mm_encoder_attention", "torch.diff(cu_seqlens)", "cu_seqlens[1:]"),
-            ("qwen2_vl", "mm_encoder_attention", "[..., :origin_shape]", "[..., -origin_shape:]"),
-        ]
-    ),
+    ("qwen2_vl", "rotary_embedding", "output = torch_npu.npu_rotary_mul(x, cos, sin)", "output = x"),
+    ("qwen2_vl", "mm_encoder_attention", "scale=self.scale,", "scale=query.shape[-1]**-0.5,"),
+    ("qwen2_vl", "mm_encoder_attention", "return cu_seqlens.cpu()", "return cu_seqlens.cpu()[[0, -1]]"),
+    ("qwen2_vl", "mm_encoder_attention", "[..., :origin_head_dim]", "[..., -origin_head_dim:]"),
+    ("hunyuan_vl", "mm_encoder_attention", "(bsz + 1) * q_len, step=q_len", "bsz * q_len + 1, step=q_len // 2"),
     ("qwen2_vl", "rotary_embedding", "cos = torch.cat((cos, cos), dim=-1)", "cos = cos.repeat_interleave(2, -1)"),
     ("qwen2_vl", "activation", "torch_npu.npu_fast_gelu(x)", "torch.nn.functional.silu(x)"),
     ("hunyuan_vl", "layernorm", "torch_npu.npu_rms_norm(x, self.weight,", "torch_npu.npu_rms_norm(x, self.weight * 2,"),

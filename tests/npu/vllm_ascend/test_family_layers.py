@@ -16,18 +16,17 @@ import pytest
 import torch
 
 from tests.npu.kernels import without_kernel
-from tests.npu.vllm_ascend.conftest import registry_of_layers, stack_here, with_mistake
+from tests.npu.vllm_ascend.conftest import NEW, registry_of_layers, with_mistake
 from tests.npu.vllm_ascend.test_families import ATTENTION, Recorded
 from tests.npu.vllm_ascend.test_language_model import ADDED, GAPS, without_prefetch  # noqa: F401
 
-pytestmark = pytest.mark.skipif(stack_here() == "0.11.1", reason="stack 0.11.1 does not serve these families")
+pytestmark = pytest.mark.skipif(not NEW, reason="stack 0.11.1 does not serve these families")
 
 TOKENS = 9
 WIDTHS = {"qwen2_vl": 1536, "hunyuan_vl": 1024}
 # Rows of positions, as the runner hands them over: M-RoPE and XD-RoPE.
 AXES = {"qwen2_vl": 3, "hunyuan_vl": 4}
-SUM = "_C_ascend::npu_add_rms_norm_bias" if stack_here() == "0.23.0" else "npu::npu_add_rms_norm"
-NORMS = {"npu::npu_rms_norm", SUM, "npu::npu_swiglu"}
+NORMS = {"npu::npu_rms_norm", "_C_ascend::npu_add_rms_norm_bias", "npu::npu_swiglu"}
 CALLED = {"qwen2_vl": {*NORMS, "npu::npu_mrope"}, "hunyuan_vl": NORMS}
 
 

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
+from tests.npu.vllm_ascend.conftest import NEW, with_mistake
 from tests.npu.vllm_ascend.test_attention import BLOCK, HEAD_DIM
 from tests.support import simulated_graphs
 from tests.support.simulated_npu_kernels import attend
 
 HEADS, KEY_HEADS, SIZE = 16, 2, 4
-NEW = stack_here() == "0.23.0"
 # Blocks of each request, in no order; block 0 is nobody's.
 BLOCKS = [[3, 7], [6, 1], [2, 5], [4, 8]]
 # Tokens that each request has, the new one counted.
@@ -65,11 +64,11 @@ class Model:
         return self.output
 
     def metadata(self, requests: int, capture: bool, tokens: int) -> dict[str, Any]:
-        """As the runner of this stack makes it. 0.13.0 fills a step of single tokens up to the graph's size, with the
-        lengths that were there before; the builder of 0.11.1 does so itself. 0.23.0 fills with lengths of 0, and a step
-        with prompts by one request that has the rest of the tokens."""
+        """As the runner of this stack makes it. The builder of 0.11.1 fills a step of single tokens up to the
+        graph's size itself. The runner of 0.23.0 fills with lengths of 0, and a step with prompts by one request that
+        has the rest of the tokens."""
         utils = importlib.import_module("vllm_ascend.attention.utils")
-        rows = SIZE if tokens == 1 and stack_here() != "0.11.1" else requests
+        rows = SIZE if tokens == 1 and NEW else requests
         starts = torch.arange(rows + 1, dtype=torch.int32) * tokens
         if NEW:
             self.lengths[requests:] = 0
@@ -93,7 +92,7 @@ class Model:
             "attn_state": states.DecodeOnly if tokens == 1 else states.ChunkedPrefill,
         }
         values |= {} if NEW else {"attn_mask": self.mask}
-        values |= {"fia_attn_mask": self.mask} if stack_here() == "0.11.1" else {"max_seq_len": 0}
+        values |= {"fia_attn_mask": self.mask} if not NEW else {"max_seq_len": 0}
         builder = self.backend.AscendAttentionMetadataBuilder(None, [], self.config, self.device)
         common = utils.AscendCommonAttentionMetadata(**values)
         found = builder.build_for_graph_capture(common) if capture else builder.build(0, common)
@@ -114,7 +113,7 @@ class Model:
             if not capture:
                 kind: Any = self.backend.AscendAttentionBackendImpl
                 update = kind.update_graph_params if NEW else self.graphs.update_attn_params
-                update(None, context, SIZE, *(() if stack_here() == "0.11.1" else (self.config,)))
+                update(None, context, SIZE, *(() if not NEW else (self.config,)))
         return output
 
     def step(self, lengths: list[int]) -> None:
@@ -172,7 +171,7 @@ def test_a_full_graph_gives_what_attention_gives(captured):
 def test_graphs_that_are_filled_up(captured, requests: str):
     model = captured()
     model.step(STEPS["as many as the graph has"])
-    if stack_here() != "0.11.1" or len(STEPS[requests]) == SIZE:
+    if NEW or len(STEPS[requests]) == SIZE:
         model.step(STEPS[requests])
     else:
         with pytest.raises(ValueError, match="is no list of cumulative lengths of 4 tokens|for [13] requests"):
@@ -180,7 +179,7 @@ def test_graphs_that_are_filled_up(captured, requests: str):
 
 
 def test_a_prompt_in_a_full_graph(captured):
-    """Why the stacks before 0.23.0 refuse VLM_GRAPH_MODE=full, which replays steps with prompts too."""
+    """Why stack 0.11.1 refuses VLM_GRAPH_MODE=full, which replays steps with prompts too."""
     model = captured()
     model.lengths[0] = 3
     if NEW:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
+from tests.npu.vllm_ascend.conftest import NEW, with_mistake
 
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, TOKENS = 16, 2, 128, [16, 24, 24], 7
 # Module of vllm-ascend -> the operators that our configuration meets in it.
@@ -29,7 +29,7 @@ CALLED = {
         "_npu_reshape_and_cache",
     },
 }
-if stack_here() == "0.23.0":
+if NEW:
     CALLED["ops.layernorm"] |= {"npu_add_rms_norm_bias"}
     CALLED["device.device_op"] = {"_npu_reshape_and_cache", "npu_fused_infer_attention_score"}
 
@@ -69,7 +69,7 @@ def gate(module: types.ModuleType) -> None:
 
 CHECKS = {"ops.rotary_embedding": rotate, "ops.layernorm": norm, "ops.activation": gate}
 # Rotation of positions with gaps, and the norm of a sum: text of each stack, what it becomes.
-if stack_here() == "0.23.0":
+if NEW:
     GAPS, QUOTE = ("            positions.contiguous(),", "            positions,"), '"'
     ADDED = [
         ("self.bias, self.variance_epsilon", "self.bias, 0.5"),
@@ -99,7 +99,7 @@ def without_prefetch(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> 
     0.23.0 has an object of the runner's for them, which is made here as the runner makes it.
     """
     operators = layers("ops.register_custom_ops")
-    if stack_here() == "0.23.0":
+    if NEW:
         from vllm.config import set_current_vllm_config
 
         config = engine_config()

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.npu.vllm_ascend.conftest import stack_here
+from tests.npu.vllm_ascend.conftest import NEW, stack_here
 
-NEW = stack_here() == "0.23.0"
 # vLLM's sizes for 128 requests at once: up to as many, or twice as many, in steps of 8.
 SIZES = [1, 2, 4, *range(8, 129 if NEW else 257, 8)]
 WORKERS = {"0.11.1": "vllm_ascend.worker.worker_v1.NPUWorker"}

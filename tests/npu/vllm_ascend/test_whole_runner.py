@@ -22,7 +22,7 @@ from PIL import Image
 
 from selftest.check import NAME, NEAR_TIE, blocks
 from served_weights.catalog import Question
-from tests.npu.vllm_ascend.conftest import stack_here
+from tests.npu.vllm_ascend.conftest import NEW
 from tests.support import simulated_graphs
 from tests.support.paths import ROOT
 
@@ -58,7 +58,7 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
     for name, stand_in in DEVICE.items():
         monkeypatch.setattr(npu, name, stand_in)
     library = torch.library.Library("vllm", "IMPL")
-    place = "model_executor.layers.attention.attention" if stack_here() == "0.23.0" else "attention.layer"
+    place = "model_executor.layers.attention.attention" if NEW else "attention.layer"
     attention, own, linear = (
         importlib.import_module(f"vllm.{place}"),
         layers("ops.register_custom_ops"),
@@ -95,12 +95,12 @@ def started(config: Any, layers: Any) -> tuple[Any, Any]:
 
 def processing(config: Any) -> tuple[Any, Any]:
     """What makes a request of a prompt, and its tokenizer."""
-    new = importlib.util.find_spec("vllm.tokenizers")  # the names of vLLM 0.13.0, else of 0.11.1
+    new = importlib.util.find_spec("vllm.tokenizers")  # the names of vLLM 0.23.0, else of 0.11.1
     tokenizers = importlib.import_module("vllm.tokenizers" if new else "vllm.transformers_utils.tokenizer")
     module, kind = ("input_processor", "InputProcessor") if new else ("processor", "Processor")
     tokenizer = tokenizers.get_tokenizer(str(WEIGHTS))
     found = getattr(importlib.import_module(f"vllm.v1.engine.{module}"), kind)
-    return (found(config) if stack_here() == "0.23.0" else found(config, tokenizer)), tokenizer
+    return (found(config) if NEW else found(config, tokenizer)), tokenizer
 
 
 def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: Question) -> Any:
@@ -114,7 +114,7 @@ def request(name: str, processor: Any, tokenizer: Any, picture: Path, question: 
         "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
     }
     given: list[Any] = [name, prompt, SamplingParams(temperature=0, max_tokens=TOKENS)]
-    made = processor.process_inputs(*given, *([("generate",)] if stack_here() == "0.23.0" else []))
+    made = processor.process_inputs(*given, *([("generate",)] if NEW else []))
     made = made[1] if isinstance(made, tuple) else made
     return Request.from_engine_core_request(made, None)
 
