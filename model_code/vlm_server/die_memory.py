@@ -25,9 +25,9 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
 BLOCKS = "--num-gpu-blocks-override"
 # Graphs that all processes on a die can capture, one stream each, as vllm-ascend counts (update_aclgraph_sizes).
 GRAPHS = 1800
-# The stack whose worker takes all that is used on the die for its own, so that all replicas name the same share, and that
-# captures sizes of up to twice the requests at once. The worker of later ones counts its own memory alone, and does not
-# start where less than its share of the die is free.
+# Its worker takes all that is used on the die for its own, so that all replicas name the same share, and it captures
+# sizes of up to twice the requests at once. The worker of 0.23.0 counts its own memory alone, and does not start where
+# less than its share of the die is free.
 FIRST = "0.11.1"
 # Starts of words of VLM_ARGS that choose the graphs otherwise.
 OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph", "--max-cudagraph")
@@ -115,7 +115,7 @@ def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: V
     if replicas == 1 or without or not layers or any(word.startswith(OTHER_GRAPHS) for word in settings.arguments):
         return
     old = stack == FIRST
-    # Where no mode is named, later stacks capture steps of single tokens whole, beside the pieces of all steps.
+    # Where no mode is named, 0.23.0 captures steps of single tokens whole, beside the pieces of all steps.
     pieces = 1 if settings.graph_mode == "FULL_DECODE_ONLY" else layers + (1 if old else 2)
     # Sizes of 1, 2, 4 and each multiple of 8, up to the requests at once, or twice as many, and 512.
     asked, times = max_num_seqs(command), 2 if old else 1

@@ -101,8 +101,8 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
     """Raise UsageError for graphs that hold the attention and that this stack fills up wrongly.
 
     In a step that is filled up to the size of a graph, the lengths of the queries must cover all rows. vllm-ascend
-    6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it), which would show at the first step of
-    another size, not at the capture. v0.23.0 fills them up rightly.
+    6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it), which would show at the first step
+    of another size, not at the capture. v0.23.0 fills them up rightly.
     """
     said = (mode.upper() for mode in ASKED.findall(" ".join(settings.arguments)))
     for mode in (settings.graph_mode, *("FULL" if mode == "2" else mode for mode in said)):

@@ -37,9 +37,7 @@ def launch(name: str, module: str, words: list[str]) -> int:
         return error.exit_status
     own = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if "PLUGIN_PYTHON" not in os.environ:
-        own["PLUGIN_PYTHON"] = os.pathsep.join(
-            str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.23")
-        )
+        own["PLUGIN_PYTHON"] = os.pathsep.join(str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.23"))
     env = {**os.environ, **own}
     # The environments have our packages installed; another Python, which only prints help, finds them by path.
     env["PYTHONPATH"] = os.pathsep.join(str(ROOT / folder) for folder in ("operations", "common", "model_code"))

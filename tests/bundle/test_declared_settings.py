@@ -99,7 +99,7 @@ WRONG = {
     "VLM_THREADS": ("many", "a whole number from 1 to 1024"),
     "VLM_MEMORY_UTILIZATION": ("1", "a share above 0 and below 1, like 0.8"),
     "WATCHDOG_INTERVAL_S": ("soon", "a number from 0.01 to 3600"),
-    "STACK": ("9.9", "one of 0.11.1, 0.13.0, 0.23.0"),
+    "STACK": ("9.9", "one of 0.11.1, 0.23.0"),
 }
 
 

@@ -143,10 +143,10 @@ def test_one_line_and_status_2_for_another_version(tmp_path: Path):
 
 
 def test_a_stack_that_cannot_serve_the_model():
-    model = Model("M", "m", "M", stacks=("0.13.0",))
-    model.check_stack("0.13.0")
+    model = Model("M", "m", "M", stacks=("0.23.0",))
+    model.check_stack("0.23.0")
     model.check_stack(None)
-    with pytest.raises(UsageError, match=r"M needs stack 0.13.0, but this is 0.11.1; set STACK=0.13.0"):
+    with pytest.raises(UsageError, match=r"M needs stack 0.23.0, but this is 0.11.1; set STACK=0.23.0"):
         model.check_stack("0.11.1")
     with pytest.raises(UsageError, match="family 'paddleocr_vl' has no chat_template 'x.jinja'"):
         _ = ModelServing("paddleocr_vl", "x.jinja").chat_template_file

@@ -20,7 +20,6 @@ from tool_errors import EnvironmentSetupError
         ("vlm", "aarch64", "glibc 2.39", False),
         ("vlm", "aarch64", None, False),
         ("vlm", "x86_64", "glibc 2.36", False),
-        ("vlm-0.13", "aarch64", "glibc 2.36", False),
         ("vlm-0.23", "aarch64", "glibc 2.34", False),
     ],
 )

@@ -19,7 +19,7 @@ from served_weights.manifest import digest
 from tests.support.paths import ROOT
 from tool_errors import EnvironmentSetupError, UsageError
 
-SETTINGS = {"HARDWARE": "cpu", "STACK": "0.13.0"}
+SETTINGS = {"HARDWARE": "cpu", "STACK": "0.23.0"}
 FILES = ("compose.yaml", ".env.example", "config/compose/dies/0-15.yaml", "models/README.md")
 
 
@@ -199,7 +199,7 @@ def test_without_hardware_the_archive_is_of_what_compose_builds(monkeypatch: pyt
 
 def test_the_weights_that_travel_are_those_that_the_node_serves(monkeypatch: pytest.MonkeyPatch):
     """Unset, VLM_MODEL means a PaddleOCR-VL, which is not there."""
-    monkeypatch.setattr(save, "VALUES", {"HARDWARE": "cpu", "STACK": "0.13.0", "VLM_MODEL": "HunyuanOCR"})
+    monkeypatch.setattr(save, "VALUES", {"HARDWARE": "cpu", "STACK": "0.23.0", "VLM_MODEL": "HunyuanOCR"})
     assert save.made_for(weights=False) == SETTINGS
     assert save.made_for(weights=True) == {**SETTINGS, "VLM_MODEL": "HunyuanOCR"}
 

@@ -71,19 +71,19 @@ def test_the_width_may_lie_in_a_section_of_its_own(tmp_path: Path):
     ("name", "hardware", "stack", "words"),
     [
         ("Qwen2-VL-2B-Instruct", "cpu", "0.11.1", None),
-        ("Qwen2-VL-2B-Instruct", "ascend", "0.13.0", None),
+        ("Qwen2-VL-2B-Instruct", "ascend", "0.23.0", None),
         (
             "Qwen2-VL-2B-Instruct",
             "ascend",
             "0.11.1",
-            "needs stack 0.13.0 or 0.23.0 on Ascend, but this is 0.11.1; set STACK=0.23.0",
+            "needs stack 0.23.0 on Ascend, but this is 0.11.1; set STACK=0.23.0",
         ),
-        ("HunyuanOCR", "cpu", "0.13.0", None),
+        ("HunyuanOCR", "cpu", "0.23.0", None),
         (
             "HunyuanOCR",
             "cpu",
             "0.11.1",
-            "HunyuanOCR needs stack 0.13.0 or 0.23.0, but this is 0.11.1; set STACK=0.23.0",
+            "HunyuanOCR needs stack 0.23.0, but this is 0.11.1; set STACK=0.23.0",
         ),
     ],
 )

@@ -140,8 +140,8 @@ def test_a_310p_is_named_whatever_is_set(tmp_path: Path):
 def test_a_stack_that_cannot_serve_the_model_is_told_before_it_is_built(tmp_path: Path):
     node = Node(tmp_path, "a3", VLM_MODEL="Qwen2-VL-2B-Instruct")
     found = by_check(node)["stack"]
-    assert found.level == "FAIL" and "Qwen2-VL-2B-Instruct needs stack 0.13.0 or 0.23.0 on Ascend, but" in found.found
-    node.values = {**node.values, "STACK": "0.13.0"}
+    assert found.level == "FAIL" and "Qwen2-VL-2B-Instruct needs stack 0.23.0 on Ascend, but" in found.found
+    node.values = {**node.values, "STACK": "0.23.0"}
     assert "stack" not in by_check(node)
 
 
@@ -240,8 +240,8 @@ def test_a_machine_without_npu(tmp_path: Path):
     assert by_check(newer)["driver"].level == "PASS"
     on_cpu = Node(tmp_path / "cpu", None, HARDWARE="cpu")
     old = by_check(on_cpu)["processor"]
-    assert old.level == "FAIL" and old.found.startswith("aarch64 with STACK=0.11.1") and old.needed == "STACK=0.13.0"
-    on_cpu = Node(tmp_path / "cpu-0.13", None, HARDWARE="cpu", STACK="0.13.0")
+    assert old.level == "FAIL" and old.found.startswith("aarch64 with STACK=0.11.1") and old.needed == "STACK=0.23.0"
+    on_cpu = Node(tmp_path / "cpu-0.23", None, HARDWARE="cpu", STACK="0.23.0")
     assert "driver" not in by_check(on_cpu) and all(finding.level != "FAIL" for finding in findings(on_cpu))
 
 
@@ -337,10 +337,10 @@ def test_a_machine_without_npu(tmp_path: Path):
             "LAYOUT_DEVICE is npu:2, and NPU_IDS gives 2 dies",
         ),
         (
-            lambda node: node.values.update({"STACK": "0.13.0"}),
+            lambda node: node.values.update({"STACK": "0.23.0"}),
             "image",
             "FAIL",
-            "vllm0.13.0 was built for STACK 0.11.1",
+            "vllm0.23.0 was built for STACK 0.11.1",
         ),
         (
             lambda node: node.answers.update({("docker", "image"): built_for(hardware="cpu")}),

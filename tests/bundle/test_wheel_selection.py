@@ -21,7 +21,7 @@ GROUPS = Source(SOURCE.read_text())
 # vLLM's source distributions are built in the image.
 NAMES = [name for name in GROUPS.names if not GROUPS.settings(name).get("no-deps")]
 # What the images of the stacks are made from; the other locks are selected on demand.
-IMAGES = ("bootstrap", "supervisor", "parser", "vlm", "vlm-0.13", "vlm-0.23", "vlm-ascend", "vlm-ascend-0.13")
+IMAGES = ("bootstrap", "supervisor", "parser", "vlm", "vlm-0.23", "vlm-ascend", "vlm-ascend-0.23")
 
 
 def selected(lock: Path, platform: str) -> int:
@@ -44,7 +44,7 @@ def test_a_lock_has_a_wheel_for_every_entry_on_aarch64(name: str):
 
 def test_an_entry_without_a_wheel_for_the_platform_is_found(tmp_path: Path):
     """Intel's OpenMP has wheels for x86-64 alone; its marker, which keeps it out elsewhere, is taken away."""
-    entries = split_entries((REQUIREMENTS / "vlm-0.13.txt").read_text())
+    entries = split_entries((REQUIREMENTS / "vlm-0.23.txt").read_text())
     [entry] = [entry for entry in entries if entry.startswith("intel-openmp==")]
     lock = tmp_path / "lock.txt"
     lock.write_text(re.sub(r" ; [^\\\n]+", " ", entry))

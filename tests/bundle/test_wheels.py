@@ -28,7 +28,7 @@ def names(locks: list[Path], machine: str) -> set[str]:
     return {pin.requirement.partition("==")[0] for pin in wheels.read_pins(locks, machine)}
 
 
-@pytest.mark.parametrize("environment", ["vlm", "vlm-0.13", "vlm-ascend", "vlm-ascend-0.13"])
+@pytest.mark.parametrize("environment", ["vlm", "vlm-0.23", "vlm-ascend", "vlm-ascend-0.23"])
 def test_cuda_libraries_are_for_x86_only(environment: str):
     locks = [ENVIRONMENTS[environment].lock]
     x86, arm = names(locks, "x86_64"), names(locks, "aarch64")
@@ -37,14 +37,14 @@ def test_cuda_libraries_are_for_x86_only(environment: str):
     assert "triton" not in x86 | arm and ("torch-npu" in x86 & arm) is ("ascend" in environment)
 
 
-@pytest.mark.parametrize("stack", ["0.11.1", "0.13.0"])
+@pytest.mark.parametrize("stack", ["0.11.1", "0.23.0"])
 @pytest.mark.parametrize("hardware", ["cpu", "ascend", ""])
 def test_without_names_it_is_what_compose_builds(hardware: str, stack: str):
     """Of another environment a build with WHEELS_DIR would find no wheels, and it asks no index."""
     services = yaml.safe_load((ROOT / f"config/stacks/{stack}.yaml").read_text())["services"]
     wanted = services["vlm-cpu" if hardware == "cpu" else "vlm-a3"]["build"]["args"]["VLM_ENVIRONMENT"]
     assert wheels.of_images({"HARDWARE": hardware, "STACK": stack}) == ["supervisor", wanted, "parser"]
-    with pytest.raises(UsageError, match="STACK is '0.12.0'; expected one of 0.11.1, 0.13.0, 0.23.0"):
+    with pytest.raises(UsageError, match="STACK is '0.12.0'; expected one of 0.11.1, 0.23.0"):
         wheels.of_images({"STACK": "0.12.0"})
     assert wheels.of_images({"STACK": stack})[1] == services["vlm-a2"]["build"]["args"]["VLM_ENVIRONMENT"]
 
@@ -130,7 +130,7 @@ def test_a_source_distribution_is_taken_from_the_index_and_checked(tmp_path: Pat
 
 
 def test_every_ascend_environment_has_its_vllm():
-    for name, version in (("vlm-ascend", "0.11.1"), ("vlm-ascend-0.13", "0.13.0")):
+    for name, version in (("vlm-ascend", "0.11.1"), ("vlm-ascend-0.23", "0.23.0")):
         pins = wheels.read_pins([source_lock(ENVIRONMENTS[name])], "aarch64")
         assert [pin.requirement for pin in pins] == [f"vllm=={version}"]
 

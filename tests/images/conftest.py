@@ -24,7 +24,7 @@ from tests.support.processes import free_port
 
 WHEELS = ROOT / ".wheels" / os.uname().machine
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
-# The stack of the CPU images. The second one is tested on demand: IMAGES_STACK=0.13.0 scripts/test.sh images
+# The stack of the CPU images. The second one is tested on demand: IMAGES_STACK=0.23.0 scripts/test.sh images
 STACK = os.environ.get("IMAGES_STACK") or "0.11.1"
 
 

@@ -123,7 +123,7 @@ def test_a_published_penalty_is_for_reading_not_for_judging(models, tmp_path):
 @pytest.fixture
 def pythons(tmp_path: Path) -> list[Path]:
     """Simulated environments: one of a stack that does not serve the model, one that breaks off."""
-    texts = ("echo 'error: HunyuanOCR needs stack 0.13.0, but this is 0.11.1' >&2; exit 3", "echo broken >&2; exit 1")
+    texts = ("echo 'error: HunyuanOCR needs stack 0.23.0, but this is 0.11.1' >&2; exit 3", "echo broken >&2; exit 1")
     files = [tmp_path / f"python{number}" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(f"#!/bin/sh\n{text}\n")

@@ -16,9 +16,9 @@ from tests.support.paths import ROOT
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 CASES = {
     "cpu": {"HARDWARE": "cpu"},
-    "cpu-0.13.0-two-replicas": {"HARDWARE": "cpu", "STACK": "0.13.0", "VLM_REPLICAS": "2"},
+    "cpu-0.23.0-two-replicas": {"HARDWARE": "cpu", "STACK": "0.23.0", "VLM_REPLICAS": "2"},
     "ascend": {"HARDWARE": "ascend"},
-    "ascend-one-die-0.13.0": {"HARDWARE": "ascend", "STACK": "0.13.0", "NPU_IDS": "0"},
+    "ascend-one-die-0.23.0": {"HARDWARE": "ascend", "STACK": "0.23.0", "NPU_IDS": "0"},
 }
 EXPORTER = {"ascend-npu-exporter": {"HARDWARE": "ascend", "COMPOSE_PROFILES": "npu-exporter"}}
 
@@ -84,7 +84,7 @@ def test_the_parser_is_one_image_for_every_kind_of_hardware(engine):
 
 
 def test_ascend_gets_the_dies_that_are_named_and_the_driver_read_only(engine):
-    vlm = rendered(engine, CASES["ascend-one-die-0.13.0"])["services"]["vlm"]
+    vlm = rendered(engine, CASES["ascend-one-die-0.23.0"])["services"]["vlm"]
     assert [device["source"] for device in vlm["devices"]] == [
         "/dev/davinci0",
         "/dev/davinci_manager",

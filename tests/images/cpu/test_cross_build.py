@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 def build(engine: Engine) -> Callable[..., str]:
     """`build(tag, *words)` builds for aarch64 and returns the image's name."""
     base_image.make_arm64(engine)
-    names = ["supervisor", "parser", "vlm-0.13", STACK.environment]
+    names = ["supervisor", "parser", "vlm-0.23", STACK.environment]
     with stage("the wheels for aarch64"):
         command = [str(ROOT / "scripts/fetch_wheels.sh"), "--platform", "aarch64", *names]
         subprocess.run(command, check=True)
@@ -78,13 +78,13 @@ def test_the_parser_for_aarch64(engine: Engine, build: Callable[..., str]):
 
 
 def test_the_vlm_server_for_aarch64(engine: Engine, build: Callable[..., str]):
-    """Of stack 0.13.0: the CPU wheel of 0.11.1 for aarch64 needs a newer C library (bundle/environments/libc)."""
-    stack = yaml.safe_load((ROOT / "config/stacks/0.13.0.yaml").read_text())["services"]["vlm-cpu"]["build"]["args"]
+    """Of stack 0.23.0: the CPU wheel of 0.11.1 for aarch64 needs a newer C library (bundle/environments/libc)."""
+    stack = yaml.safe_load((ROOT / "config/stacks/0.23.0.yaml").read_text())["services"]["vlm-cpu"]["build"]["args"]
     words = [word for name, value in stack.items() for word in ("--build-arg", f"{name}={value}")]
     image = build("vlm", *cpu("vlm"), *words)
     code = "import platform, vllm, vlm_models; print(platform.machine(), vllm.__version__)"
     machine, version = inside(engine, image, "/opt/venv/vlm/bin/python", "-c", code).split()[-2:]
-    assert machine == "aarch64" and version.startswith("0.13.0")
+    assert machine == "aarch64" and version.startswith("0.23.0")
 
 
 def test_the_ascend_image_for_aarch64_up_to_its_kernels(engine: Engine, build: Callable[..., str]):

@@ -143,10 +143,9 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
     config = engine_config()
     masks = layers("attention.attention_mask").AttentionMaskBuilder
     device = torch.device("cpu")
-    new = NEW
     return types.SimpleNamespace(
         module=layers("worker.model_runner_v1"),
-        attn_mask_builder=masks(device) if new else masks(16384, torch.bfloat16, device),
+        attn_mask_builder=masks(device) if NEW else masks(16384, torch.bfloat16, device),
         vllm_config=config,
         model_config=config.model_config,
         scheduler_config=config.scheduler_config,

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.npu.vllm_ascend.conftest import NEW, stack_here
+from tests.npu.vllm_ascend.conftest import NEW
 
 # vLLM's sizes for 128 requests at once: up to as many, or twice as many, in steps of 8.
 SIZES = [1, 2, 4, *range(8, 129 if NEW else 257, 8)]
-WORKERS = {"0.11.1": "vllm_ascend.worker.worker_v1.NPUWorker"}
-WORKER = WORKERS.get(stack_here(), "vllm_ascend.worker.worker.NPUWorker")
+WORKER = f"vllm_ascend.worker.worker{'' if NEW else '_v1'}.NPUWorker"
 # Both kinds: steps of single tokens whole, others in pieces.
 BOTH = ("FULL_AND_PIECEWISE" if NEW else "PIECEWISE", True)
 # VLM_GRAPH_MODE -> mode of the graphs, and whether vLLM compiles the model (for graphs, without inductor).
@@ -26,7 +25,7 @@ GRAPHS = {
     "piecewise": ("PIECEWISE", True),
     "full": ("FULL", True),
     "full_decode_only": ("FULL_DECODE_ONLY", True),
-    # vllm-ascend of the stacks before captures no two kinds at once.
+    # vllm-ascend of stack 0.11.1 captures no two kinds at once.
     "full_and_piecewise": BOTH,
 }
 
