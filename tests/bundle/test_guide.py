@@ -21,7 +21,7 @@ NOT_RUN = {
     "--test_images crops/*.png": "published weights",
     "scripts/test.sh unit": "it runs the tests",
     "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
-    r"sed -i 's|^STACK=.*|STACK=0.13.0\nVLLM_ASCEND_IMAGE=quay.io/ascend/vllm-ascend:v0.13.0rc1-a3|' .env": "a pull",
+    "git clone --branch v0.23.0 https://github.com/vllm-project/vllm-ascend.git": "a clone, a pull and compilers",
     "git fetch && git checkout NEW": "no other version",
     "PARSER_DATABASE_URL=postgresql://user:password@host/database": "other machines",
     "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL-1.6 --candidate npu --test_images a.png b.png": "a die",

@@ -30,7 +30,7 @@ def test_an_older_c_library_is_refused_with_the_stack_that_runs(
     monkeypatch.setattr(os, "confstr", lambda name: glibc)
     if not refused:
         return check_libc(environment)
-    with pytest.raises(EnvironmentSetupError, match=r"vlm: .* needs glibc 2\.38, .* has 2\.36; take stack 0\.13\.0"):
+    with pytest.raises(EnvironmentSetupError, match=r"vlm: .* needs glibc 2\.38, .* has 2\.36; take stack 0\.23\.0"):
         check_libc(environment)
 
 
