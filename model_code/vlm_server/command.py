@@ -44,6 +44,10 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         merged["gpu-memory-utilization"] = settings.memory_utilization
     if settings.graph_mode is not None:
         merged["compilation-config"] = {**merged.get("compilation-config", {}), "cudagraph_mode": settings.graph_mode}
+    if settings.logs:
+        # From 0.23.0 on vllm-ascend writes its log to files too, without an end, and below HOME, which is memory in our
+        # containers. The watchdog bounds this folder.
+        merged["additional-config"] = {**merged.get("additional-config", {}), "ascend_log_path": str(settings.logs)}
     if settings.precision == "bfloat16":
         merged["dtype"] = settings.precision
     command = [

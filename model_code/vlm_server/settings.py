@@ -42,7 +42,8 @@ class Settings:
     `product` is what the image was built for, None on CPU; `graph_mode` is a value of GRAPH_MODES, None for the stack's
     own choice; `precision` is one of VLM_PRECISION, on Ascend "auto"; `arguments` are further words for `vllm serve`;
     `replicas_per_die` is how many servers share a die's memory, and `layout_share` the part of it that the layout
-    server beside them may take; `traces_to` is the collector's address for traces, empty without one.
+    server beside them may take; `traces_to` is the collector's address for traces, empty without one; `logs` is CANN's
+    folder for this replica's logs, None where nobody names one.
     """
 
     weights: WeightSettings
@@ -58,13 +59,14 @@ class Settings:
     layout_share: float = 0.0
     arguments: tuple[str, ...] = ()
     traces_to: str = ""
+    logs: Path | None = None
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, SOC_VERSION (the image's), VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER,
         VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_PRECISION, VLM_REPLICAS_PER_DIE, OTEL_EXPORTER_OTLP_ENDPOINT,
-        VLM_ARGS and what `layout_share` reads, and check the variables of the vision tower and of requests; empty means
-        unset.
+        ASCEND_PROCESS_LOG_PATH, VLM_ARGS and what `layout_share` reads, and check the variables of the vision tower and
+        of requests; empty means unset.
 
         Raises UsageError naming the variable, its value and what was expected.
         """
@@ -135,6 +137,7 @@ class Settings:
             layout_share=layout_share(env),
             arguments=arguments,
             traces_to=f"{collector.rstrip('/')}/v1/traces" if collector else "",
+            logs=Path(env["ASCEND_PROCESS_LOG_PATH"]) if product and env.get("ASCEND_PROCESS_LOG_PATH") else None,
             state_dir=Path(env["STATE_DIR"]) if env.get("STATE_DIR") else None,
         )
 

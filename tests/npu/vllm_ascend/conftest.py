@@ -88,7 +88,8 @@ def engine_config(weights: Path, monkeypatch: pytest.MonkeyPatch):
     """A function settings -> VllmConfig, as `vllm serve` makes it from the launcher's command line."""
 
     def make(**env: str) -> Any:
-        settings = Settings.from_environment({"HARDWARE": "ascend", "MODELS_DIR": str(weights), **env})
+        own = {"HARDWARE": "ascend", "MODELS_DIR": str(weights), "ASCEND_PROCESS_LOG_PATH": str(weights / "logs")}
+        settings = Settings.from_environment({**own, **env})
         serving, found = Serving.load(ROOT / "config/models.yaml"), find_vlm(settings.weights)
         command = share_of_a_replica(settings, build_command(settings, serving, found, []), stack_here())
         for name, value in build_environment(settings, serving, found, {}).items():

@@ -7,6 +7,8 @@ What a graph of these sizes costs on a die, and whether it can be captured, need
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +50,17 @@ def test_our_defaults(engine_config):
     assert scheduler.enable_chunked_prefill and config.model_config.max_model_len == 16384
     assert str(config.model_config.dtype) == "torch.bfloat16" and config.model_config.uses_mrope
     assert config.model_config.architecture == "PaddleOCRVLForConditionalGeneration"
+
+
+def test_cores_and_logs_are_the_launchers(engine_config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Left to itself, 0.23.0 binds the process once more, and writes files without an end below HOME."""
+    logger = importlib.import_module("vllm_ascend.logger") if NEW else None
+    if logger:
+        monkeypatch.setattr(logger, "_LOG_DIR", str(tmp_path / "home"))
+        monkeypatch.setattr(logger, "_file_logging_configured", False)
+    engine_config(ASCEND_PROCESS_LOG_PATH=str(tmp_path / "logs"))
+    assert importlib.import_module("vllm_ascend.ascend_config").get_ascend_config().enable_cpu_binding is False
+    assert bool(list(tmp_path.glob("logs/*.log"))) is NEW and not (tmp_path / "home").exists()
 
 
 @pytest.mark.parametrize("mode", GRAPHS)
