@@ -167,9 +167,9 @@ def parse(text: str) -> Report:
         if PROCESS_HEADER in line:
             in_processes = True
         elif in_processes:
-            numbers = row[0].split()
-            if len(row) > 1 and len(numbers) == 2 and row[1].isdigit():
-                busy.add((int(numbers[0]), int(numbers[1])))
+            if len(row) > 1 and re.fullmatch(r"\d+\s+\d+", row[0], re.ASCII) and row[1].isdigit():
+                npu, chip = row[0].split()
+                busy.add((int(npu), int(chip)))
         elif row[0].startswith("Chip"):
             header = row[0]
         elif len(row) == 3 and re.match(r"\d+\s+\S*[A-Za-z]", row[0]):

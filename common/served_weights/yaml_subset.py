@@ -23,6 +23,7 @@ PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*(?: [\w./+-]+)*", re.ASCII)
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 BOOLEANS = frozenset(("true", "false", "yes", "no", "on", "off"))
 BLOCK_SCALAR = re.compile(r"(?:[&!]\S* )*[|>][0-9+-]*")
+OPENING = ("", "[", "{", '"', "'", "&", "!", "|", ">")  # of what is no plain text
 OTHER_BREAKS = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
 
 
@@ -70,6 +71,8 @@ def significant_lines(text: str) -> list[Line]:
         pair = PAIR.match(line.text)
         value = (pair["value"] or "") if pair else line.text.lstrip("- ")
         stripped = without_comment(line, value)
+        if pair and value[:1] not in OPENING and re.search(r":(\s|$)", stripped):
+            raise line.refuse(f"{stripped!r} holds a colon, as a mapping in the same line would")
         lines.append(line._replace(text=line.text[: len(line.text) - len(value)].rstrip() + " " + stripped))
         if BLOCK_SCALAR.fullmatch(stripped):
             scalar_indent = line.indent

@@ -129,7 +129,7 @@ class Object(Kind):
     def check(self, value: Any, where: str) -> None:
         super().check(value, where)
         for key, one in value.items():
-            if one is None:
+            if one is None and is_unicode(key):
                 continue
             name = f"{where}.{key}" if where else key
             if key not in self.keys:

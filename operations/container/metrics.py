@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -26,15 +27,23 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def fetch(url: str) -> list[Metric] | None:
-    """The metric families of a replica's own page, None where it does not answer with one."""
+    """The metric families of a replica's own page, None where it does not answer with one, or ends in the middle."""
     try:
         with OPENER.open(f"{url}/metrics", timeout=TIMEOUT_SECONDS) as response:
-            return list(text_string_to_metric_families(response.read().decode()))
-    except OSError:
+            return parsed(response.read().decode())
+    except (OSError, HTTPException):
         return None
     except ValueError as error:
         print(f"{url}/metrics is no page of metrics: {error}", file=sys.stderr, flush=True)
         return None
+
+
+def parsed(page: str) -> list[Metric]:
+    """The metric families of a page. Raises ValueError."""
+    try:
+        return list(text_string_to_metric_families(page))
+    except IndexError as error:  # the library's own, for a page that breaks off in a comment
+        raise ValueError(f"a line breaks off ({error})") from error
 
 
 def merge(pages: Mapping[str, list[Metric] | None]) -> list[Metric]:

@@ -150,11 +150,22 @@ def test_nothing_of_a_replicas_page_is_lost_or_renamed():
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("body", "found"), [(PAGE.encode(), 4), (b"<html>no metrics</html>\n", None)])
-def test_only_a_page_of_metrics_counts_as_an_answer(body: bytes, found: int | None):
+@pytest.mark.parametrize(
+    ("body", "missing", "found"),
+    [
+        (PAGE.encode(), 0, 4),
+        (PAGE.encode(), 9, None),
+        (b"# TYPE \x1e\t", 0, None),
+        (b"<html>no metrics</html>\n", 0, None),
+    ],
+)
+def test_only_a_whole_page_of_metrics_counts_as_an_answer(body: bytes, missing: int, found: int | None):
+    """`missing` bytes never come: the replica ends while it answers."""
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
+            self.send_header("Content-Length", str(len(body) + missing))
             self.end_headers()
             self.wfile.write(body)
 

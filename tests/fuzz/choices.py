@@ -113,6 +113,8 @@ class Choices:
             return self.one((None, True, False))
         if kind == 6 and depth == 0:
             return self._nested()
+        if depth > 30:
+            return None
         if depth > 3 or kind < 8:
             return [self.value(words, depth + 1) for _ in range(self.below(4))]
         return {self.text(words, longest=60): self.value(words, depth + 1) for _ in range(self.below(4))}

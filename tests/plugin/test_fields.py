@@ -145,6 +145,7 @@ def test_what_vllm_would_coerce_or_compute_for_ever_is_refused(field: str):
         (b'{"best_of": 9}', "best_of: is not accepted"),
         (b'{"prompt_logprobs": 9}', "prompt_logprobs: is not accepted"),
         (b'{"\\ud800": 1}', "\\ud800: is not accepted"),
+        (b'{"mm_processor_kwargs": {"\\ud800": null}}', "mm_processor_kwargs.\\ud800: is not accepted"),
         (b"[]", "the body is a list of 0; expected a JSON object with frequency_penalty"),
         (b"1", "the body is 1; expected a JSON object"),
         (b"null", "the body is null; expected a JSON object"),

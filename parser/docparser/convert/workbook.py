@@ -26,6 +26,8 @@ LIKE_ESCAPES = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")  # programs read _x0041_ as 
 MAX_TEXT = 32_767  # characters of a cell, by Excel's limits
 MAX_ROWS, MAX_COLUMNS = 1_048_576, 16_384
 MIN_WIDTH, MAX_WIDTH = 8, 60  # of a column, in characters
+# Made once: a new one for each cell took as long as the rest of the cell.
+AT_TOP, PLAIN, BOLD = Alignment(wrap_text=True, vertical="top"), Font(bold=False), Font(bold=True)
 
 
 def write_table(sheet: Worksheet, table: Table) -> None:
@@ -41,8 +43,8 @@ def write_table(sheet: Worksheet, table: Table) -> None:
             continue
         target = sheet.cell(row, column)
         write_cell(target, cell.text)
-        target.alignment = Alignment(wrap_text=True, vertical="top")
-        target.font = Font(bold=cell.header)
+        target.alignment = AT_TOP
+        target.font = BOLD if cell.header else PLAIN
         if cell.rows > 1 or cell.columns > 1:
             # `merge_cells` would also make an object of every place that the cell covers, and compare all ranges.
             merged = CellRange(min_row=row, min_col=column, max_row=last_row, max_col=last_column)

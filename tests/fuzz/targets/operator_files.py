@@ -7,10 +7,9 @@ import contextlib
 from typing import Any
 
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from bundle import envfile
-from container.metrics import merge
+from container.metrics import merge, parsed
 from npu_smi import parse as parse_npu_smi
 from served_weights import yaml_subset
 from served_weights.catalog import Catalog, wanted
@@ -128,7 +127,7 @@ def env(choices: Choices) -> None:
 def metrics(choices: Choices) -> None:
     text = choices.text(METRICS, longest=4000)
     try:
-        families = list(text_string_to_metric_families(text))
+        families = parsed(text)
     except ValueError:
         families = None
     merge({"0": families, "1": families})
