@@ -15,6 +15,7 @@ from tool_errors import UsageError
 from .host import Host
 from .serving import Serving
 from .settings import Settings
+from .words import means
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:
@@ -93,7 +94,7 @@ def served_names(command: Sequence[str]) -> list[str]:
     taking = False
     for word in command:
         name, equals, value = word.partition("=")
-        if name == "--served-model-name":
+        if means(name, ["--served-model-name"]):
             names, taking = [value] if equals else [], True
         elif taking and not word.startswith("-"):
             names.append(word)
@@ -103,12 +104,11 @@ def served_names(command: Sequence[str]) -> list[str]:
 
 
 def last_value(command: Sequence[str], argument: str) -> str | None:
-    """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`, with - or _ between
-    words as vLLM takes both; None without one."""
+    """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`; None without one."""
     found = None
     for word, following in zip(command, [*command[1:], ""], strict=True):
-        name, equals, value = word.partition("=")
-        if name.replace("_", "-") == argument:
+        _, equals, value = word.partition("=")
+        if means(word, [argument]):
             found = value if equals else following
     return found
 

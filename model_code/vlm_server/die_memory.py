@@ -15,7 +15,8 @@ from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
 from .command import last_value, max_num_seqs
-from .settings import GRAPH_WORDS, Settings
+from .settings import Settings
+from .words import GRAPH_WORDS, means
 
 GB = 1e9
 # Bytes of a replica besides weights and cache: CANN's context 0.4 GB, a profiling step's activations 1.0, and 1.3 by
@@ -29,8 +30,8 @@ GRAPHS = 1800
 # sizes of up to twice the requests at once. The worker of 0.23.0 counts its own memory alone, and does not start where
 # less than its share of the die is free.
 FIRST = "0.11.1"
-# Starts of words of VLM_ARGS that choose the graphs otherwise.
-OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph", "--max-cudagraph")
+# Words of VLM_ARGS that choose the graphs otherwise.
+OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph-capture-sizes", "--cuda-graph-sizes", "--max-cudagraph-capture-size")
 
 
 def described(config: Path) -> dict[str, Any]:
@@ -107,21 +108,33 @@ def share_of_a_replica(settings: Settings, command: Sequence[str], stack: str | 
     return [*command, "--gpu-memory-utilization", str(math.floor(share / settings.replicas_per_die * 1e4) / 1e4)]
 
 
+def sizes(most: int) -> int:
+    """How many steps vLLM captures up to `most` tokens, which it cuts at 512: of 1, 2, 4, each multiple of 8 below 256
+    and of 16 from there on."""
+    most = min(most, 512)
+    return sum(size <= most for size in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)))
+
+
 def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: VlmWeights, stack: str | None) -> None:
-    """Raise UsageError where the replicas of a die capture more graphs than it has streams for. One replica bounds its
-    own number; several do not know of each other, and the later ones would fail at each capture."""
+    """Raise UsageError where the replicas of a die capture more graphs than it has streams for.
+
+    On 0.11.1 one replica bounds its own number (update_aclgraph_sizes). Several do not know of each other, and the
+    later ones would fail at each capture; 0.23.0 bounds nothing.
+    """
     replicas, layers = settings.replicas_per_die, described(weights.path / "config.json").get("num_hidden_layers")
-    without = settings.enforce_eager or settings.graph_mode == "NONE"
-    if replicas == 1 or without or not layers or any(word.startswith(OTHER_GRAPHS) for word in settings.arguments):
+    old, mode = stack == FIRST, settings.graph_mode
+    without = settings.enforce_eager or mode == "NONE" or (old and replicas == 1)
+    if without or not layers or any(means(word, OTHER_GRAPHS) for word in settings.arguments):
         return
-    old = stack == FIRST
-    # Where no mode is named, 0.23.0 captures steps of single tokens whole, beside the pieces of all steps.
-    pieces = 1 if settings.graph_mode == "FULL_DECODE_ONLY" else layers + (1 if old else 2)
-    # Sizes of 1, 2, 4 and each multiple of 8, up to the requests at once, or twice as many, and 512.
+    # Graphs of one size: of the whole step, of its pieces between the layers' attention, or of both. Both is what
+    # 0.23.0 takes where no mode is named, and what 0.11.1 takes for pieces.
+    whole, pieces = mode in ("FULL", "FULL_DECODE_ONLY"), layers + 1
+    each = 1 if whole else pieces if old or mode == "PIECEWISE" else pieces + 1
     asked, times = max_num_seqs(command), 2 if old else 1
-    if replicas * (3 + min(times * asked, 512) // 8) * pieces > GRAPHS:
-        most = replicas * max(0, 8 // times * (GRAPHS // (replicas * pieces) - 3))
+    if replicas * sizes(times * asked) * each > GRAPHS:
+        most = max((n for n in range(1, min(asked, 513)) if replicas * sizes(times * n) * each <= GRAPHS), default=0)
         raise UsageError(
             f"VLM_REPLICAS_PER_DIE is {replicas}: with {asked} requests at once each, the graphs of all take more than "
-            f"the {GRAPHS} streams of a die; expected --max-num-seqs of at most {most} for the die (VLM_ARGS)"
+            f"the {GRAPHS} streams of a die; expected --max-num-seqs of at most {replicas * most} for the die "
+            "(VLM_ARGS)"
         )

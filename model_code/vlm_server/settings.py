@@ -15,6 +15,8 @@ from served_weights.settings import WeightSettings
 from tool_errors import UsageError
 from vlm_models.settings import RequestSettings, VisionSettings
 
+from .words import GRAPH_WORDS, PARALLEL_WORDS, PLACE_WORDS, means
+
 # VLM_GRAPH_MODE -> vLLM's CUDAGraphMode, which vllm-ascend takes for its own graphs.
 GRAPH_MODES = {
     "none": "NONE",
@@ -23,16 +25,6 @@ GRAPH_MODES = {
     "full_decode_only": "FULL_DECODE_ONLY",
     "full_and_piecewise": "FULL_AND_PIECEWISE",
 }
-# Starts of words of `vllm serve` that would take the place of VLM_GRAPH_MODE, which becomes a --compilation-config:
-# vLLM takes the last one, and does not add them up.
-GRAPH_WORDS = ("--compilation-config", "--compilation_config", "-cc", "-O", "--enforce-eager", "--enforce_eager")
-# Words that this bundle decides: HAProxy asks each replica at its own port, and a replica on Ascend sees one die. vLLM
-# would end with them, or not be found, again and again.
-PLACE_WORDS = ("--host", "--port")
-PARALLEL_WORDS = (
-    *("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp"),
-    *("--prefill-context-parallel-size", "--decode-context-parallel-size"),
-)
 
 
 @dataclass(frozen=True)
@@ -105,12 +97,13 @@ class Settings:
                 f"VLM_ARGS is {env['VLM_ARGS']!r}: {error}; expected arguments of `vllm serve`, quoted as in a shell"
             ) from error
         fixed = PLACE_WORDS + (PARALLEL_WORDS if product else ())
-        if taken := [word for word in arguments if word.partition("=")[0].replace("_", "-") in fixed]:
+        if taken := [word for word in arguments if means(word, fixed)]:
             raise UsageError(
-                f"VLM_ARGS has {taken[0]!r}; expected no word of where a server listens, nor of several dies for one: "
-                "each replica has a port of its own and one die. Leave it out; VLM_REPLICAS is how many serve"
+                f"VLM_ARGS has {taken[0]!r}; expected no word of where a server listens, nor of several dies for one, "
+                "nor a file of such words: each replica has a port of its own and one die. Leave it out; VLM_REPLICAS "
+                "is how many serve"
             )
-        if graph_mode and (words := [word for word in arguments if word.startswith(GRAPH_WORDS)]):
+        if graph_mode and (words := [word for word in arguments if means(word, GRAPH_WORDS)]):
             raise UsageError(
                 f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ARGS has {words[0]!r}, which takes its place; leave "
                 'VLM_GRAPH_MODE empty and say "cudagraph_mode" in VLM_ARGS'

@@ -72,6 +72,13 @@ def resolve(chosen: Settings) -> VlmWeights:
             {"VLM_ARGS": "--tensor_parallel_size 2", "HARDWARE": "ascend"},
             "VLM_ARGS has '--tensor_parallel_size'; expected no word of where.*one die",
         ),
+        (
+            {"VLM_ARGS": "--tensor-parallel 2", "HARDWARE": "ascend"},
+            "VLM_ARGS has '--tensor-parallel'; expected no word",
+        ),
+        ({"VLM_ARGS": "-tp2", "HARDWARE": "ascend"}, "VLM_ARGS has '-tp2'; expected no word"),
+        ({"VLM_ARGS": "--seed 1 --config /a.yaml"}, "VLM_ARGS has '--config'; .* nor a file of such words"),
+        ({"VLM_GRAPH_MODE": "full", "VLM_ARGS": "--enforce", "HARDWARE": "ascend"}, "VLM_ARGS has '--enforce', which"),
         ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
         ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
         ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
@@ -302,16 +309,20 @@ def test_a_replica_names_its_share_of_the_die_where_its_worker_asks(
     assert last_value(command, "--gpu-memory-utilization") == share
 
 
+def check_graphs_on_die(tmp_path: Path, name: str, stack: str, replicas: int, words: str, mode: str = "") -> None:
+    on_die(tmp_path, name, None)
+    env = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words, "VLM_GRAPH_MODE": mode}
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL=name, **env)
+    check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), stack)
+
+
 @pytest.mark.parametrize(("stack", "name"), [(stack, name) for stack in ("0.11.1", "0.23.0") for name in SIZES])
 def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, stack: str, name: str):
     """The later ones would fail at each capture. What the message names as the most is taken."""
     for replicas in (2, 8):
 
-        def check(words: str, replicas: int = replicas, **env: str) -> None:
-            on_die(tmp_path, name, None)
-            own = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words, **env}
-            chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL=name, **own)
-            check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), stack)
+        def check(words: str, mode: str = "", replicas: int = replicas) -> None:
+            check_graphs_on_die(tmp_path, name, stack, replicas, words, mode)
 
         check("")
         with pytest.raises(UsageError, match=r"the 1800 streams of a die; expected .* at most \d+ for the die") as told:
@@ -319,9 +330,27 @@ def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, sta
         most = int(str(told.value).split("at most ")[1].split()[0])
         check(f"--max-num-seqs {most}")
         with pytest.raises(UsageError):
-            check(f"--max-num-seqs {most + 16 * replicas}")
-        check("--max-num-seqs 512", VLM_GRAPH_MODE="full_decode_only")
-        check("--max-num-seqs 512 --enforce-eager")
+            check(f"--max-num-seqs {most + replicas}")
+        check("--max-num-seqs 4096", "full_decode_only")
+        check("--max-num-seqs 512 --enforce")
+
+
+@pytest.mark.parametrize(("mode", "most"), [("piecewise", 463), ("", 431), ("full_and_piecewise", 431), ("full", 4096)])
+def test_graphs_are_counted_by_their_mode(tmp_path: Path, mode: str, most: int):
+    """Of 18 layers, pieces are 19 graphs a size, with whole steps 20: two replicas have streams for 47 sizes or 45."""
+    check_graphs_on_die(tmp_path, "PaddleOCR-VL", "0.23.0", 2, f"--max-num-seqs {2 * most}", mode)
+    if most < 512:
+        with pytest.raises(UsageError, match=f"--max-num-seqs of at most {2 * most} for the die"):
+            check_graphs_on_die(tmp_path, "PaddleOCR-VL", "0.23.0", 2, f"--max-num-seqs {2 * most + 2}", mode)
+
+
+def test_one_replica_bounds_its_graphs_itself_before_0_23(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    said, size = SIZES["HunyuanOCR"]
+    monkeypatch.setitem(SIZES, "HunyuanOCR", ({**said, "num_hidden_layers": 48}, size))
+    check_graphs_on_die(tmp_path, "HunyuanOCR", "0.11.1", 1, "--max-num-seqs 512")
+    check_graphs_on_die(tmp_path, "HunyuanOCR", "0.23.0", 1, "")
+    with pytest.raises(UsageError, match="VLM_REPLICAS_PER_DIE is 1: with 512 requests at once each, .* at most 287"):
+        check_graphs_on_die(tmp_path, "HunyuanOCR", "0.23.0", 1, "--max-num-seqs 512")
 
 
 @pytest.mark.parametrize("words", ["--max-model-len long", "--block-size 0", "--gpu-memory-utilization"])

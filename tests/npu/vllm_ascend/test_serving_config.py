@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from tests.npu.vllm_ascend.conftest import NEW
+from vlm_server import die_memory
+from vlm_server.words import PARALLEL_WORDS, PLACE_WORDS, means
 
 # vLLM's sizes for 128 requests at once: up to as many, or twice as many, in steps of 8.
 SIZES = [1, 2, 4, *range(8, 129 if NEW else 257, 8)]
@@ -74,6 +76,33 @@ def test_graph_modes(engine_config, mode: str):
 def test_without_graphs(engine_config):
     config = engine_config(VLM_ENFORCE_EAGER="1")
     assert graphs(config) == ("NONE", False) and not config.compilation_config.cudagraph_capture_sizes
+
+
+@pytest.mark.parametrize("requests", [1, 100, 512])
+def test_the_launcher_counts_the_sizes(engine_config, requests: int):
+    mode = "full_and_piecewise" if NEW else ""
+    config = engine_config(VLM_ARGS=f"--max-num-seqs {requests}", VLM_GRAPH_MODE=mode)
+    counted = die_memory.sizes(requests if NEW else 2 * requests)
+    assert len(config.compilation_config.cudagraph_capture_sizes) == counted
+
+
+def test_the_launcher_reads_words_as_vllms_parser(platform):
+    """Each option of `vllm serve`, and each beginning that is taken for one of those that the bundle decides."""
+    from vllm.entrypoints.cli.serve import ServeSubcommand
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = ServeSubcommand().subparser_init(FlexibleArgumentParser().add_subparsers())
+    decided = {"host", "port", "uds", "headless", "grpc", "ssl_keyfile", "ssl_certfile", "config", "nnodes"}
+    decided |= {"node_rank", "tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size"}
+    decided |= {"decode_context_parallel_size"}
+    options = {name: action.dest for name, action in parser._option_string_actions.items()}
+    for name, dest in options.items():
+        taken = (dest in decided or dest.startswith("data_parallel_")) and not name.startswith("--no-")
+        assert means(name, (*PLACE_WORDS, *PARALLEL_WORDS)) is taken, name
+        for beginning in (name[:end] for end in range(2, len(name)) if taken):
+            if beginning not in options and len(parser._get_option_tuples(beginning)) == 1:
+                assert means(beginning, (*PLACE_WORDS, *PARALLEL_WORDS)), beginning
+    assert {"host", "nnodes", "tensor_parallel_size", "config"} <= {*options.values()}
 
 
 def test_several_replicas_share_a_die(engine_config):
