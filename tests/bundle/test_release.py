@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -18,7 +19,8 @@ from bundle import origin, signature
 from bundle.compose import images
 from bundle.image_build.bill import VENDOR
 from bundle.offline import __main__ as offline
-from bundle.offline import load
+from bundle.offline import load, save
+from bundle.release import __main__ as release_command
 from bundle.release import provenance, sources, version
 from bundle_version import VERSION
 from served_weights.manifest import digest
@@ -123,6 +125,19 @@ class TestOrigin:
         assert origin.origin(tmp_path) == origin.Origin("unknown", "unknown")
         (tmp_path / origin.FILE).write_text(origin.Origin("c" * 40, ADDRESS).text())
         assert origin.origin(tmp_path) == origin.Origin("c" * 40, ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({"HARDWARE": "cpu", "ATLAS": "a2"}, "cpu-vllm0.11.1"),
+        ({"STACK": "0.23.0"}, "a3-vllm0.23.0"),
+        ({"HARDWARE": "ascend", "ATLAS": "a2"}, "a2-vllm0.11.1"),
+    ],
+)
+def test_the_offline_archives_of_two_products_have_two_names(values: dict[str, str], kind: str, monkeypatch):
+    monkeypatch.setattr(save, "VALUES", values)
+    assert release_command.archive_name() == f"paddleocr-vl-{VERSION}-{kind}-{platform.machine()}.tar"
 
 
 @pytest.fixture(scope="module")

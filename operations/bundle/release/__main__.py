@@ -15,7 +15,7 @@ from bundle import origin, signature
 from bundle.compose.images import hardware
 from bundle.files import as_json
 from bundle.offline.engine import docker, images
-from bundle.offline.save import STACK, save
+from bundle.offline.save import made_for, save
 from bundle.paths import ROOT, VALUES, shown
 from bundle.progress import say, step
 from bundle.release import provenance, sources, version
@@ -45,6 +45,12 @@ def check(out: Path) -> origin.Origin:
     return found
 
 
+def archive_name() -> str:
+    """Of the offline archive: its images serve this product, or CPUs, with this stack on machines like this one."""
+    own = made_for(weights=False)
+    return f"paddleocr-vl-{VERSION}-{own.get('ATLAS', own['HARDWARE'])}-vllm{own['STACK']}-{platform.machine()}.tar"
+
+
 def make_images(out: Path, corpus: bool) -> dict[str, str]:
     """Build the images of HARDWARE and STACK, and write the offline archive; returns the images' names and digests."""
     with step("building the images"):
@@ -52,8 +58,7 @@ def make_images(out: Path, corpus: bool) -> dict[str, str]:
         if subprocess.run([ROOT / "scripts/build_images.sh", *words], check=False).returncode:
             raise EnvironmentSetupError("docker compose build failed; its last lines say why")
     names = images(corpus)
-    kind = f"{hardware(VALUES)}-vllm{VALUES.get('STACK') or STACK}-{platform.machine()}"
-    save(out / f"paddleocr-vl-{VERSION}-{kind}.tar", names, weights=False)
+    save(out / archive_name(), names, weights=False)
     ids = {name: docker("image", "inspect", "--format", "{{.Id}}", name) for name in names}
     return {name: identity.removeprefix("sha256:") for name, identity in ids.items()}
 
