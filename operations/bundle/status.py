@@ -12,13 +12,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import npu_smi
 from bundle import parser_client, readiness
 from bundle.compose import project
+from bundle.compose.dies import given, unlisted
+from bundle.compose.images import hardware
 from bundle.origin import UNKNOWN
+from bundle.paths import VALUES
 from bundle.progress import step
 from bundle.settings import LocalSettings
 from health_probe import OPENER
@@ -122,6 +126,22 @@ def replicas(name: str, other: str, found: dict[str, Any]) -> Line:
     return Line(name, text, not down and not found["missing"], lasting=bool(found["missing"]) and not down)
 
 
+def dies(wanted: Sequence[int], answer: npu_smi.Answer) -> Line:
+    """The Health of the dies that compose gives to `vlm`, as npu-smi on the node prints it. It is no verdict where
+    npu-smi does not answer whoever asks here: `replicas` says what serves."""
+    if trouble := npu_smi.trouble(answer):
+        return Line("dies", f"unknown: {trouble[0]}; {trouble[1]}")
+    report = npu_smi.parse(answer.text)
+    own = [die for die in report.dies if die.number in wanted]
+    lost = unlisted(wanted, report)
+    odd = [f"die {die.number} {die.health}" for die in own if die.health.upper() != "OK"]
+    odd += [f"die {number} has no line in npu-smi info" for number in lost]
+    fine = sum(die.health.upper() == "OK" for die in own)
+    sick = bool(lost) or not all(die.usable for die in own)
+    text = "; ".join([f"{fine} of {len(wanted)} have the Health OK", *odd])
+    return Line("dies", text, False if sick else True if fine == len(wanted) else None, lasting=sick)
+
+
 def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
     """The layout server, as the VLM's container (`own`) and the parser's readiness (`ready`) see it, if any."""
     known = ready.get("layout")
@@ -188,6 +208,8 @@ def look() -> list[Line]:
         lines.append(replicas("replicas", "vlm-next", found))
     if rows.get("vlm-next", {}).get("State") == "running":
         lines.append(replicas("next", "vlm", inside("vlm-next")))
+    if hardware(VALUES) == "ascend":
+        lines.append(dies(given(VALUES), npu_smi.ask("info")))
     code, body = get(f"{parser}/health/ready")
     try:
         answer = json.loads(body)

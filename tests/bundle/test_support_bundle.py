@@ -14,6 +14,7 @@ import pytest
 from bundle import status as bundle_status
 from bundle.compose import project
 from bundle.support.redact import MARK, Redactor, secrets
+from npu_smi import Answer
 from tests.support.paths import ROOT
 
 KEY, DIGEST = "kY7-planted-key-in-plain", "a" * 64
@@ -123,7 +124,10 @@ def test_what_no_waiting_changes_is_not_waited_for(monkeypatch: pytest.MonkeyPat
 
 
 def test_status_counts_the_replicas(node: Path):
+    (smi := node / "bin/npu-smi").write_text(f"#!/bin/sh\ncat {ROOT}/tests/data/npu-smi/a3.txt\n")
+    smi.chmod(0o755)
     code, lines = status()
+    assert line(lines, "dies")["text"] == "3 of 16 have the Health OK" and line(lines, "dies")["well"] is None
     assert line(lines, "replicas") == {"name": "replicas", "text": "16 of 16 up", "well": True, "lasting": False}
     assert VERSIONS in line(lines, "vlm")["text"] and line(lines, "vlm")["well"]
     assert line(lines, "disk")["text"] == "50 of 100 GiB free for jobs and results"
@@ -163,6 +167,29 @@ def test_what_a_container_went_through(
         monkeypatch.setenv(key, value)
     row = project.containers()[name]
     assert bundle_status.container(name, row).text.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("healths", "text", "well"),
+    [
+        (("OK", "OK", "OK"), "3 of 3 have the Health OK", True),
+        (("OK", "Warning", "OK"), "2 of 3 have the Health OK; die 1 Warning", None),
+        (("OK", "Warning", "Critical"), "1 of 3 have the Health OK; die 1 Warning; die 2 Critical", False),
+    ],
+)
+def test_the_health_of_the_dies(healths: tuple[str, ...], text: str, well: bool | None):
+    """In a recorded table of three dies, with other Healths."""
+    head, *rows = (ROOT / "tests/data/npu-smi/a3.txt").read_text().split("| OK  ")
+    table = head + "".join(f"| {health:<4}{row}" for health, row in zip(healths, rows, strict=True))
+    assert bundle_status.dies([0, 1, 2], Answer(0, table)) == bundle_status.Line("dies", text, well, well is False)
+    others = bundle_status.dies([0], Answer(0, table))
+    assert others.text == "1 of 1 have the Health OK" and others.well
+
+
+def test_no_verdict_where_npu_smi_does_not_answer():
+    text = (ROOT / "tests/data/npu-smi/fails-8005.txt").read_text()
+    said = bundle_status.dies([0], Answer(1, text))
+    assert said.well is None and said.text.startswith("unknown: the driver does not let this process in (-8005); npu")
 
 
 LAYOUT = {"up": True, "ended": False, "device": "npu:3", "batch": 4, "waiting": 2, "detail": ""}
