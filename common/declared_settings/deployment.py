@@ -72,7 +72,7 @@ BUILDS = (
     Setting(
         "SOC_VERSION",
         "",
-        "The chip's full name, where it is another: `ascend910_93..` is an A3, `ascend910b..` an A2 "
+        "The chip that kernels are compiled for; one of its kind serves all, so leave it empty "
         "(docs/install.md#which-atlas).",
         shown="of ATLAS",
     ),
