@@ -53,9 +53,10 @@ class BoundedInfo:
         """Rows of so many blocks in an image of the largest aspect ratio."""
         return math.ceil(math.sqrt(blocks * MAX_ASPECT_RATIO))
 
-    def get_image_size_with_most_features(self) -> ImageSize:
-        """A square image of as many tokens as a request may ask for."""
-        side = math.isqrt(self.limits({}).max_pixels) // self.factor * self.factor
+    def get_image_size_with_most_features(self, max_pixels: int | None = None) -> ImageSize:
+        """A square image of as many tokens as a request may ask for, within ``max_pixels`` where vLLM names them."""
+        bound = self.limits({}).max_pixels
+        side = math.isqrt(min(bound, max_pixels or bound)) // self.factor * self.factor
         return ImageSize(width=side, height=side)
 
 

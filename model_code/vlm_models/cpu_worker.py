@@ -9,6 +9,8 @@ When it can go: when vLLM leaves the step out with `enforce-eager`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from vllm.v1.worker import cpu_worker
 
 
@@ -17,8 +19,8 @@ class CPUWorker(cpu_worker.CPUWorker):
 
     def determine_available_memory(self) -> int:
         """Bytes for the key-value cache."""
-        runner = self.model_runner
-        runner.warming_up_model = lambda: None  # type: ignore[method-assign]  # for this call alone
+        runner: Any = self.model_runner
+        runner.warming_up_model = lambda: None  # for this call alone
         try:
             return super().determine_available_memory()
         finally:

@@ -17,10 +17,11 @@ from transformers import BatchFeature
 from vllm.multimodal.inputs import MultiModalFieldConfig
 from vllm.multimodal.processing import BaseMultiModalProcessor
 
-if TYPE_CHECKING:  # the names of the locked stacks
-    from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
-    from vllm.multimodal.profiling import BaseDummyInputsBuilder
-    from vllm.multimodal.utils import MEDIA_CONNECTOR_REGISTRY
+if TYPE_CHECKING:  # the newer names
+    from vllm.multimodal.media import MEDIA_CONNECTOR_REGISTRY
+    from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
+
+    Qwen2VLImageProcessorFast: Any  # of two classes, by transformers' version
 else:
     try:
         from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder

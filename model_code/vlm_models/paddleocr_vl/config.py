@@ -97,13 +97,9 @@ class PaddleOCRVLTextConfig(PretrainedConfig):
         rope = dict(kwargs.pop("rope_parameters", None) or {})
         self.rope_theta = rope.pop("rope_theta", rope_theta)
         self.rope_scaling = mrope_scaling({**rope, **(rope_scaling or {})}, self.head_dim)
-        super().__init__(
-            pad_token_id=pad_token_id,
-            bos_token_id=bos_token_id,
-            eos_token_id=eos_token_id,  # type: ignore[arg-type]  # transformers keeps lists, too
-            tie_word_embeddings=tie_word_embeddings,
-            **kwargs,
-        )
+        kwargs |= {"pad_token_id": pad_token_id, "bos_token_id": bos_token_id, "eos_token_id": eos_token_id}
+        kwargs |= {"tie_word_embeddings": tie_word_embeddings}
+        super().__init__(**kwargs)
 
 
 class PaddleOCRVLConfig(PretrainedConfig):

@@ -50,7 +50,8 @@ def qwen2_vl(patches: pytest.MonkeyPatch) -> torch.nn.Module:
     from vllm.model_executor.models import qwen2
 
     patches.setattr(qwen2, "Attention", Causal)
-    config: Any = Qwen2Config(
+    kind: Any = Qwen2Config
+    config = kind(
         hidden_size=1536, intermediate_size=8960, num_attention_heads=12, num_key_value_heads=2, rms_norm_eps=1e-6
     )
     config.rope_parameters = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]}
