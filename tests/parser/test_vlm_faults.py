@@ -131,6 +131,21 @@ def test_text_that_was_cut_says_so(service, vlm):
     assert "block of" in result["layoutParsingResults"][0]["markdown"]["text"]
 
 
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_text_that_the_vlm_broke_off_is_asked_for_again(service, vlm, streams: bool, reason: str):
+    """vLLM ends so what is in work when it is told to end; the text so far looks like a whole one."""
+
+    def answer(request: dict, number: int) -> str:
+        vlm.finish_reason = reason if len(vlm.requests) == 1 else "stop"
+        return "The first half" if len(vlm.requests) == 1 else "The first half and the second."
+
+    vlm.answer, vlm.streams = answer, streams
+    result = service.parse(samples.image(size=(400, 60)), useLayoutDetection=False).json()["result"]
+    assert result["layoutParsingResults"][0]["markdown"]["text"] == "The first half and the second."
+    assert result["docparser"]["partial"] is False and len(vlm.requests) == 2
+
+
 def test_the_request_id_reaches_the_vlm_and_comes_back(service, vlm):
     body = {"file": samples.image(), "visualize": False}
     response = service.client.post("/layout-parsing", json=body, headers={"X-Request-Id": "invoice-7"})

@@ -31,7 +31,16 @@ from docparser.vlm.failures import (
     of_status,
 )
 from docparser.vlm.repetition import Guard, cut_repetition, repeated_tail
-from docparser.vlm.reply import ASKED, NotACompletion, Stream, confidence_in, error_text, from_json, tokens_of
+from docparser.vlm.reply import (
+    ASKED,
+    BROKEN_OFF,
+    NotACompletion,
+    Stream,
+    confidence_in,
+    error_text,
+    from_json,
+    tokens_of,
+)
 from selftest.tiny_image import tiny_request, tiny_request_id
 
 # In each event, so that a stream that is left has its count too.
@@ -184,6 +193,8 @@ class VlmClient:
                 text, reason = from_json(answer)
             except NotACompletion as exc:
                 raise not_a_completion(exc) from None
+        if reason in BROKEN_OFF:
+            raise aiohttp.ClientPayloadError("it ended its answer early")
         self.limit.answered(None)
         return self._finished(text, reason, guard, tokens_of(answer), confidence_in(answer))
 

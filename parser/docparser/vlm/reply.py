@@ -51,6 +51,10 @@ def confidence_of(logs: list[float]) -> float:
     return min(1.0, math.exp(sum(logs) / len(logs)))
 
 
+# Reasons by which vLLM ends a request before it is finished, as when it is told to end (vllm/v1/engine, FinishReason).
+BROKEN_OFF = ("abort", "error")
+
+
 class NotACompletion(ValueError):
     """The server answered 200 with something else."""
 
@@ -110,7 +114,7 @@ class Stream:
 
     @property
     def complete(self) -> bool:
-        return self.done or self.finish_reason is not None
+        return (self.done or self.finish_reason is not None) and self.finish_reason not in BROKEN_OFF
 
 
 def from_json(body: bytes) -> tuple[str, str | None]:
