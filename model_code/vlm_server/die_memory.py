@@ -62,6 +62,16 @@ def number(command: Sequence[str], argument: str, otherwise: float) -> float:
     return float(match[1]) * UNITS[match[2]]
 
 
+def tokens_of_a_block(command: Sequence[str]) -> int:
+    """As vllm-ascend sets it, at both pinned commits (platform.py, refresh_block_size): 128, whatever `--block-size`
+    says, with chunked prefill or a cache of prefixes. vLLM has both where nobody says no. Raises UsageError."""
+    for name in ("enable-chunked-prefill", "enable-prefix-caching"):
+        said = [word for word in command if means(word, [f"--{name}", f"--no-{name}"])]
+        if not said or not said[-1].startswith("--no"):
+            return 128
+    return int(number(command, "--block-size", 128))
+
+
 def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, total: int | None) -> list[str]:
     """`command`, with fewer blocks of cache where a replica's share of the die does not hold those that it names.
 
@@ -75,7 +85,7 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
         return list(command)
     replicas = settings.replicas_per_die
     share = number(command, "--gpu-memory-utilization", 0.9)
-    tokens, length = (int(number(command, *said)) for said in (("--block-size", 128), ("--max-model-len", 0)))
+    tokens, length = tokens_of_a_block(command), int(number(command, "--max-model-len", 0))
     block = tokens * token_bytes(weights.path / "config.json")
     least = math.ceil(length / tokens) * block
     own = sum(file.stat().st_size for file in weights.path.glob("*.safetensors")) + BESIDES

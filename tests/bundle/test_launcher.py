@@ -265,6 +265,8 @@ def on_die(tmp_path: Path, name: str, total: int | None, replicas: int = 1, word
         ("HunyuanOCR", GIB_64, 1, "--gpu-memory-utilization 0.5", 2357),
         ("HunyuanOCR", GIB_64, 1, "--gpu_memory_utilization=.5 --max_model_len 8k", 2357),
         ("HunyuanOCR", GIB_64, 1, "--num-gpu-blocks-override 1000", 1000),
+        ("HunyuanOCR", GIB_32, 1, "--block-size 64", 1811),
+        ("HunyuanOCR", GIB_32, 1, "--block-size 64 --no-enable-chunked-prefill", 3622),
         ("HunyuanOCR", None, 1, "", 4096),
     ],
 )
@@ -353,7 +355,7 @@ def test_one_replica_bounds_its_graphs_itself_before_0_23(tmp_path: Path, monkey
         check_graphs_on_die(tmp_path, "HunyuanOCR", "0.23.0", 1, "--max-num-seqs 512")
 
 
-@pytest.mark.parametrize("words", ["--max-model-len long", "--block-size 0", "--gpu-memory-utilization"])
+@pytest.mark.parametrize("words", ["--max-model-len long", "--gpu-memory-utilization"])
 def test_a_number_of_the_die_that_is_none(tmp_path: Path, words: str):
     with pytest.raises(UsageError, match=rf"{words.split()[0]} is '.*'; expected a number above 0"):
         on_die(tmp_path, "PaddleOCR-VL", GIB_64, words=words)

@@ -8,6 +8,7 @@ What a graph of these sizes costs on a die, and whether it can be captured, need
 from __future__ import annotations
 
 import importlib
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +126,20 @@ def test_capture_sizes_follow_the_requests_at_once(engine_config):
     )
 
 
-def test_the_platform_keeps_its_block_size(engine_config):
-    assert engine_config(VLM_ARGS="--block-size 64").cache_config.block_size == 128
-
-
-def test_chunked_prefill_can_be_left_out(engine_config):
-    config = engine_config(VLM_ARGS="--no-enable-chunked-prefill --block-size 64")
-    assert not config.scheduler_config.enable_chunked_prefill and config.cache_config.block_size == 64
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        ("--block-size 64", 128),
+        ("--no-enable-chunked-prefill --block-size 64", 64),
+        ("--no-enable-chunked-prefill --enable-prefix-caching --block-size 64", 128),
+    ],
+)
+def test_the_platform_keeps_its_block_size(engine_config, words: str, size: int):
+    config = engine_config(VLM_ARGS=words)
+    assert config.cache_config.block_size == size
+    assert config.scheduler_config.enable_chunked_prefill is not words.startswith("--no-enable-chunked-prefill")
+    command = shlex.split(f"--no-enable-prefix-caching {words}")
+    assert die_memory.tokens_of_a_block(command) == size
 
 
 def test_chosen_sizes_keep_the_chosen_mode(engine_config):
