@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import tempfile
+from collections.abc import Collection
 
 import uvicorn
 from pydantic import ValidationError
@@ -20,7 +21,7 @@ from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavaila
 from docparser.logs import configure_logging
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings, variable
-from docparser.weights import find_layout_model, reads_whole_pages, settled
+from docparser.weights import find_layout_model, names_served, reads_whole_pages, settled
 from isolation import hide, lacking
 from tool_errors import with_place
 
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 def main() -> int:
     """Returns 2 if the configuration is wrong or the models cannot be loaded; the supervisor does not restart a process
-    that ends so. 1 if PostgreSQL or the bucket stayed away."""
+    that ends so. 1 if PostgreSQL or the bucket stayed away, or the VLM serves another model by now."""
     hide()  # the keys in its environment and memory
     os.umask(0o077)  # documents and results are for this user alone
     if found := unknown(os.environ):
@@ -45,7 +46,8 @@ def main() -> int:
             print(f"docparser: {with_place(words)}", file=sys.stderr)
         return 2
     try:
-        settings = settled(settings)
+        chosen = settings
+        settings = settled(chosen, () if chosen.vlm_model else names_served(chosen))
         if not reads_whole_pages(settings):
             find_layout_model(settings, verify=True)
             _check_layout_engine(settings)
@@ -85,11 +87,25 @@ def main() -> int:
         server.should_exit = True
 
     pool.when_given_up = give_up
+    others: list[str] = []
+
+    def follow(served: Collection[str]) -> None:
+        """End, to be started for the model that the VLM serves now: its container alone was made anew."""
+        try:
+            other = settled(chosen, served)
+        except NotReady:
+            return
+        if other.vlm_model_name in served and other.vlm_model != settings.vlm_model and not others:
+            others.append(f"VLM_MODEL is not set, and the VLM serves {other.vlm_model} now")
+            log.warning("%s: the parser starts anew for it", others[0])
+            server.should_exit = True
+
+    app.state.readiness.when_other(follow)
     server.run()
     if given_up:
         print(f"docparser: no worker could be started: {given_up[0]}", file=sys.stderr)
         return 2
-    return 0
+    return 1 if others else 0
 
 
 def _shown(field: str, value: object) -> str:

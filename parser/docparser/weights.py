@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import urllib.request
+from collections.abc import Collection
+from http.client import HTTPException
 from pathlib import Path
 
 from docparser.errors import NotReady
 from docparser.settings import Settings
+from health_probe import OPENER
 from served_weights import layout
 from served_weights.catalog import Model
 from served_weights.settings import WeightSettings
-from served_weights.vlm import is_absent, named
+from served_weights.vlm import is_absent, named, there
 from tool_errors import UsageError
+
+MOST_BYTES = 64 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,21 +34,40 @@ class Weights:
         return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
 
-def settled(settings: Settings) -> Settings:
+def settled(settings: Settings, served: Collection[str] = ()) -> Settings:
     """The same with VLM_MODEL named, where it is unset and published weights are there: the service and its workers
     keep to them. Weights that are fetched while it runs would else be the newest, for each worker that starts anew.
 
-    Where a demo model serves nothing is named, since no name leads to it. Raises NotReady.
+    `served` are the names that the VLM server lists: it may have started before newer weights were there, and goes
+    before them. Where a demo model serves nothing is named, since no name leads to it. Raises NotReady.
     """
     if settings.vlm_model is not None:
         return settings
     try:
         asked = _asked(settings)
         model, folder = named(asked)
+        if (other := next((one for one in there(asked) if one.served_name in served), model)) != model:
+            return _for(settings, other)
         demo = is_absent(folder) or (layout.has_one(model) and layout.find_layout(asked).demo)
     except UsageError as error:
         raise NotReady(str(error)) from error
-    return settings if demo else settings.model_copy(update={"vlm_model": model.name})
+    return settings if demo else _for(settings, model)
+
+
+def names_served(settings: Settings) -> list[str]:
+    """The names that the VLM server lists, asked before there is an event loop; none where it does not answer."""
+    headers = {"Authorization": f"Bearer {settings.vlm_api_key}"} if settings.vlm_api_key else {}
+    request = urllib.request.Request(f"{settings.vlm_url}/models", headers=headers)
+    try:
+        with OPENER.open(request, timeout=settings.vlm_connect_timeout_s) as answer:
+            return [str(model["id"]) for model in json.loads(answer.read(MOST_BYTES))["data"]]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return []
+
+
+def _for(settings: Settings, model: Model) -> Settings:
+    own = {} if "vlm_model_name" in settings.model_fields_set else {"vlm_model_name": model.served_name}
+    return settings.model_copy(update={"vlm_model": model.name, **own})
 
 
 def find_layout_model(settings: Settings, *, verify: bool = False) -> Weights:

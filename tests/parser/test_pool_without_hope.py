@@ -80,7 +80,8 @@ def test_a_service_whose_pool_gave_up_ends_with_status_2(
 ):
     """uvicorn is simulated: it runs until the service asks it to end."""
     state = SimpleNamespace(not_ready_because=CAUSE, when_given_up=None)
-    monkeypatch.setattr(server, "create_app", lambda settings: SimpleNamespace(state=SimpleNamespace(pool=state)))
+    states = SimpleNamespace(pool=state, readiness=SimpleNamespace(when_other=lambda tell: None))
+    monkeypatch.setattr(server, "create_app", lambda settings: SimpleNamespace(state=states))
     monkeypatch.setattr(server, "find_layout_model", lambda settings, verify: None)
     monkeypatch.setattr(server, "configure_logging", lambda level, form: None)
 

@@ -3,21 +3,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvicorn
 
 from docparser import server
 from docparser.contract.options import Tasks
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidJob, NotReady
+from docparser.models.readiness import Readiness
 from docparser.models.served_model import SDK_NAMES, ServedModel
+from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings
-from docparser.weights import find_layout_model, settled
+from docparser.weights import find_layout_model, names_served, settled
 from docparser.weights import served_model as model_of
 from served_weights import layout
 from tests.support.paths import ROOT
+from tests.support.simulated_vlm import SimulatedVlm
 from tests.support.weights import make_weights
 
 
@@ -90,6 +97,62 @@ def test_weights_that_arrive_while_it_runs_change_nothing(tmp_path: Path):
     assert model_of(kept).name == "PaddleOCR-VL" and kept.vlm_model_name == "PaddleOCR-VL-0.9B"
     assert find_layout_model(kept).path == str(tmp_path / "PaddleOCR-VL/PP-DocLayoutV2")
     assert settled(kept) is kept
+
+
+@pytest.mark.server
+def test_where_none_is_named_the_model_that_is_served_goes_before_the_newest(tmp_path: Path):
+    """The VLM started before 1.6 was fetched, the parser after it: it asked for 1.6, and answered 503."""
+    put(tmp_path, "PaddleOCR-VL", "PP-DocLayoutV2")
+    put(tmp_path, "PaddleOCR-VL-1.6", "PP-DocLayoutV3")
+    with closing(SimulatedVlm()) as vlm:
+        vlm.model = "PaddleOCR-VL-0.9B"
+        begun = Settings(models_dir=tmp_path, vlm_url=vlm.url)
+        found = settled(begun, names_served(begun))
+    assert model_of(found).name == "PaddleOCR-VL" and found.vlm_model_name == "PaddleOCR-VL-0.9B"
+    assert find_layout_model(found).path == str(tmp_path / "PaddleOCR-VL/PP-DocLayoutV2")
+    # Away by now, or another model: the newest.
+    for names in (names_served(begun), ["mine"]):
+        assert (newest := settled(begun, names)).vlm_model == "PaddleOCR-VL-1.6"
+        assert newest.vlm_model_name == "PaddleOCR-VL-1.6-0.9B"
+    named = Settings(models_dir=tmp_path, vlm_model="PaddleOCR-VL-1.6")
+    assert settled(named, ["PaddleOCR-VL-0.9B"]) is named
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("named", "serves", "status"),
+    [("", "PaddleOCR-VL-1.6-0.9B", 1), ("", "mine", 0), ("PaddleOCR-VL", "PaddleOCR-VL-1.6-0.9B", 0)],
+)
+def test_the_service_starts_anew_for_the_model_that_the_vlm_serves_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, serves: str, status: int
+):
+    """1.6 was fetched, and the VLM's container alone was made anew: 503 until somebody restarted the parser."""
+    put(tmp_path, "PaddleOCR-VL", "PP-DocLayoutV2")
+    apps: list[SimpleNamespace] = []
+
+    def create_app(settings: Settings) -> SimpleNamespace:
+        pool = WorkerPool(settings)
+        apps.append(SimpleNamespace(state=SimpleNamespace(pool=pool, readiness=Readiness(settings, pool, model))))
+        return apps[-1]
+
+    def run(self: uvicorn.Server) -> None:
+        put(tmp_path, "PaddleOCR-VL-1.6", "PP-DocLayoutV3")
+        vlm.model = serves
+        _, problems = asyncio.run(apps[-1].state.readiness.check())
+        assert any(f"serves {serves}, not PaddleOCR-VL-0.9B" in one for one in problems)
+        assert self.should_exit is bool(status)
+
+    model = served("PaddleOCR-VL")
+    for name in ("hide", "configure_logging", "_raise_descriptors"):
+        monkeypatch.setattr(server, name, lambda *_: None)
+    monkeypatch.setattr(server.os, "umask", lambda _: 0)
+    monkeypatch.setattr(server, "create_app", create_app)
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    with closing(SimulatedVlm()) as vlm:
+        vlm.model = "PaddleOCR-VL-0.9B"
+        for name, value in {"MODELS_DIR": str(tmp_path), "VLM_URL": vlm.url, "VLM_MODEL": named}.items():
+            monkeypatch.setenv(name, value)
+        assert server.main() == status
 
 
 def test_no_name_is_settled_on_where_a_demo_model_serves(tmp_path: Path):

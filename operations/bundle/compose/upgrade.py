@@ -160,7 +160,8 @@ def as_it_is(container: str) -> dict[str, str]:
         own_image = {"VLM_IMAGE": OWN_IMAGE}
     env = dict(line.split("=", 1) for line in found["Config"]["Env"] if "=" in line)
     own = {name: env[name] for name in env if name.startswith(declared_settings.PREFIXES) and name not in COUNT_DIES}
-    # Where it is unset, the container took the newest weights of then; newer ones may be there by now.
+    # Where it is unset, the container took the newest weights of then; newer ones may be there by now. Where it serves
+    # nothing that could be asked, those it is, and the parser follows.
     own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW, PYTHON)
     return {**own, **own_image}
 

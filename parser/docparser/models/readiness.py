@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 from docparser.contract.answers import ModelsInUse, States
@@ -122,6 +122,10 @@ class Readiness:
     def add_condition(self, name: str, trouble: Callable[[], str]) -> None:
         """Ready only while ``trouble`` returns "". Its words are a problem, and the state is listed under ``name``."""
         self._conditions[name] = trouble
+
+    def when_other(self, tell: Callable[[Collection[str]], None]) -> None:
+        """``tell`` gets the names that the VLM lists where the model that is asked for is none of them."""
+        self._probe.when_other = tell
 
     async def close(self) -> None:
         await self._selftest.close()

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -95,6 +95,7 @@ class VlmProbe:
     a worker's call last failed (``time.monotonic()``).
 
     While the VLM answers workers, the probe sends it no image of its own. A failed call voids every earlier proof.
+    ``when_other`` gets the names that the VLM lists where the model that is asked for is none of them.
     """
 
     def __init__(self, settings: Settings, last_answer: Callable[[], float], last_loss: Callable[[], float]) -> None:
@@ -109,6 +110,7 @@ class VlmProbe:
         self._checked = float("-inf")
         self._outcome: Weights | VlmUnavailable = VlmUnavailable("The VLM server was not asked yet.")
         self._weights: Weights | None = None
+        self.when_other: Callable[[Collection[str]], None] = lambda served: None
         self.away_since: float | None = None  # the first check of those that failed since one succeeded
 
     async def close(self) -> None:
@@ -150,6 +152,7 @@ class VlmProbe:
                 f"The VLM server at {self._url} cannot be reached ({str(exc) or type(exc).__name__})."
             ) from exc
         if self._model not in served:
+            self.when_other(served)
             raise VlmUnavailable(
                 f"The VLM server at {self._url} serves {', '.join(served) or 'nothing'}, not {self._model}; "
                 "set VLM_MODEL to the model that is served, or VLM_MODEL_NAME where its server names it otherwise."
