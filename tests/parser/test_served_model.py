@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 
 from docparser import server
+from docparser.contract.answers import States
 from docparser.contract.options import Tasks
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidJob, NotReady
@@ -138,9 +139,15 @@ def test_the_service_starts_anew_for_the_model_that_the_vlm_serves_by_now(
     def run(self: uvicorn.Server) -> None:
         put(tmp_path, "PaddleOCR-VL-1.6", "PP-DocLayoutV3")
         vlm.model = serves
-        _, problems = asyncio.run(apps[-1].state.readiness.check())
+        _, problems = asyncio.run(checked(apps[-1].state.readiness))
         assert any(f"serves {serves}, not PaddleOCR-VL-0.9B" in one for one in problems)
         assert self.should_exit is bool(status)
+
+    async def checked(readiness: Readiness) -> tuple[States, list[str]]:
+        try:
+            return await readiness.check()
+        finally:
+            await readiness.close()
 
     model = served("PaddleOCR-VL")
     for name in ("hide", "configure_logging", "_raise_descriptors"):
