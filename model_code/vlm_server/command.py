@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from .host import Host
 from .serving import Serving
 from .settings import Settings
 from .words import means
+
+# vllm-ascend's own settings.
+ADDED = "--additional-config"
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:
@@ -51,6 +55,7 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         merged["additional-config"] = {**merged.get("additional-config", {}), "ascend_log_path": str(settings.logs)}
     if settings.precision == "bfloat16":
         merged["dtype"] = settings.precision
+    added = beside(ADDED, merged.pop(ADDED.removeprefix("--"), {}), settings.arguments)
     command = [
         str(Path(sys.executable).with_name("vllm")),
         "serve",
@@ -70,9 +75,29 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         *(["--otlp-traces-endpoint", settings.traces_to] if settings.traces_to else []),
         *flags(Host.measure().fill(merged)),
         *settings.arguments,
+        *added,
         *extra,
     ]
     return [*command, *shares_of_a_die(command, settings.replicas_per_die)] if settings.product else command
+
+
+def beside(option: str, own: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
+    """Words that give `option` the keys of VLM_ARGS and, where those do not name them, our `own`: of several mappings
+    vLLM takes the last one whole. Raises UsageError."""
+    keys = [word.partition("=")[0].partition(".")[2] for word in arguments if means(word, [option]) and "." in word]
+    if any(keys):  # `OPTION.KEY VALUE`, which vLLM adds up, and takes before a whole mapping
+        own = {key: value for key, value in own.items() if key not in keys}
+        return [
+            f"{option}.{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in own.items()
+        ]
+    text = last_value(arguments, option)
+    try:
+        said = json.loads(text) if text else {}
+    except ValueError:
+        said = text
+    if not isinstance(said, dict):
+        raise UsageError(f"VLM_ARGS has {option} {text!r}; expected a JSON object")
+    return [option, json.dumps({**own, **said})] if own or said else []
 
 
 def shares_of_a_die(command: Sequence[str], replicas: int) -> list[str]:
@@ -106,7 +131,7 @@ def served_names(command: Sequence[str]) -> list[str]:
 def last_value(command: Sequence[str], argument: str) -> str | None:
     """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`; None without one."""
     found = None
-    for word, following in zip(command, [*command[1:], ""], strict=True):
+    for word, following in pairwise((*command, "")):
         _, equals, value = word.partition("=")
         if means(word, [argument]):
             found = value if equals else following

@@ -185,7 +185,7 @@ def test_arguments_and_graph_mode_without_a_rebuild(tmp_path: Path):
         tmp_path, HARDWARE="ascend", VLM_ARGS="--max-num-seqs 7 --seed '3'", VLM_GRAPH_MODE="full_decode_only"
     )
     command = build_command(chosen, SERVING, resolve(chosen), [])
-    assert command[-4:] == ["--max-num-seqs", "7", "--seed", "3"] and max_num_seqs(command) == 7
+    assert " --max-num-seqs 7 --seed 3 " in " ".join(command) and max_num_seqs(command) == 7
     assert json.loads(value(command, "--compilation-config")) == {"cudagraph_mode": "FULL_DECODE_ONLY"}
     plain = settings(tmp_path, HARDWARE="ascend")
     assert "--compilation-config" not in (command := build_command(plain, SERVING, resolve(plain), []))
@@ -353,6 +353,13 @@ def test_one_replica_bounds_its_graphs_itself_before_0_23(tmp_path: Path, monkey
     check_graphs_on_die(tmp_path, "HunyuanOCR", "0.23.0", 1, "")
     with pytest.raises(UsageError, match="VLM_REPLICAS_PER_DIE is 1: with 512 requests at once each, .* at most 287"):
         check_graphs_on_die(tmp_path, "HunyuanOCR", "0.23.0", 1, "--max-num-seqs 512")
+
+
+def test_a_mapping_of_vllm_ascends_settings_that_is_none(tmp_path: Path):
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_ARGS="--additional-config on")
+    make_weights(tmp_path / "PaddleOCR-VL")
+    with pytest.raises(UsageError, match="VLM_ARGS has --additional-config 'on'; expected a JSON object"):
+        build_command(chosen, SERVING, resolve(chosen), [])
 
 
 @pytest.mark.parametrize("words", ["--max-model-len long", "--gpu-memory-utilization"])

@@ -55,13 +55,25 @@ def test_our_defaults(engine_config):
     assert config.model_config.architecture == "PaddleOCRVLForConditionalGeneration"
 
 
-def test_cores_and_logs_are_the_launchers(engine_config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Left to itself, 0.23.0 binds the process once more, and writes files without an end below HOME."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        """--additional-config '{"refresh": true}'""",
+        """--additional_config='{"refresh": true}'""",
+        "--additional-config.refresh=true",
+        "--additional-config.refresh true",
+    ],
+)
+def test_cores_and_logs_are_the_launchers(engine_config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str):
+    """Left to itself, 0.23.0 binds the process once more, and writes files without an end below HOME. What VLM_ARGS
+    say besides is taken too."""
     logger = importlib.import_module("vllm_ascend.logger") if NEW else None
     if logger:
         monkeypatch.setattr(logger, "_LOG_DIR", str(tmp_path / "home"))
         monkeypatch.setattr(logger, "_file_logging_configured", False)
-    engine_config(ASCEND_PROCESS_LOG_PATH=str(tmp_path / "logs"))
+    config = engine_config(ASCEND_PROCESS_LOG_PATH=str(tmp_path / "logs"), VLM_ARGS=words)
+    assert config.additional_config.get("refresh") == (True if words else None)
     assert importlib.import_module("vllm_ascend.ascend_config").get_ascend_config().enable_cpu_binding is False
     assert bool(list(tmp_path.glob("logs/*.log"))) is NEW and not (tmp_path / "home").exists()
 
