@@ -3,7 +3,8 @@
 
 ATLAS in .env picks a row. The compose fragments, the stacks (config/stacks) and the guide repeat parts of it, and
 tests/bundle/test_atlas.py holds them to this table. Sources: Dockerfile, Dockerfile.a3 and setup.py of vllm-ascend
-v0.23.0; tags of quay.io/ascend/cann; npu-smi's public reports.
+v0.23.0, its Dockerfile.310p and docs/source/tutorials/models/PaddleOCR-VL.md; tags of quay.io/ascend/cann; npu-smi's
+public reports.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ class Product:
 
     `chips` matches npu-smi's names, `column` is in the header of its table. `socs` are the values of SOC_VERSION, as
     setup.py has them at both pinned commits; the first is the default. `cann` is its part of the tags of CANN's images.
-    `dies` is how many a server has.
+    `dies` is how many a server has. `stacks` can serve it, all where none is named. `dtype` is what it computes with,
+    `graphs` whether steps are captured, and `attention` the tower's backend where VLM_ATTENTION names none; empty: the
+    plugin's own choice.
     """
 
     key: str
@@ -31,11 +34,23 @@ class Product:
     socs: tuple[str, ...]
     cann: str
     dies: int
+    stacks: tuple[str, ...] = ()
+    dtype: str = "bfloat16"
+    graphs: bool = True
+    attention: str = ""
 
     @property
     def soc(self) -> str:
         """SOC_VERSION where nobody names one."""
         return self.socs[0]
+
+    def on(self, stack: str | None) -> Product:
+        """This product, where `stack` can serve it; without a name nothing is asked. Raises UsageError."""
+        if stack and self.stacks and stack not in self.stacks:
+            raise UsageError(
+                f"STACK {stack} does not serve a {self.title} ({self.machines}); set STACK={self.stacks[-1]}"
+            )
+        return self
 
 
 PRODUCTS = (
@@ -59,26 +74,28 @@ PRODUCTS = (
         cann="910b",
         dies=8,
     ),
+    # What vllm-ascend calls experimental (docs/decisions/0422-inference-cards.md). A server with four Duo cards.
+    Product(
+        key="310p",
+        title="310P",
+        machines="Atlas 300I Duo, 300I Pro",
+        chips=r"310P\d?$",
+        column="",
+        socs=tuple(f"ascend310p{end}" for end in ("1", "3", "5", "7")),
+        cann="310p",
+        dies=8,
+        stacks=("0.23.0",),
+        dtype="float16",
+        graphs=False,
+        attention="npu-atb-310p",
+    ),
 )
 KEYS = tuple(product.key for product in PRODUCTS)
 DEFAULT = PRODUCTS[0]
-# What no stack serves, by a part of its chips' names (docs/decisions/0420-one-table-of-products.md).
-UNSERVED = "310p"
-WHY_UNSERVED = (
-    "Atlas 300I DUO (310P): no stack of this bundle serves it; vllm-ascend removed it before 0.13.0 and brings it back "
-    "in 0.14.0; use A3 or A2, or HARDWARE=cpu"
-)
-
-
-def unserved(name: str) -> bool:
-    """Whether a name, of ATLAS, SOC_VERSION or npu-smi, is of a product that no stack serves."""
-    return UNSERVED in name.lower()
 
 
 def named(key: str) -> Product:
     """The product that ATLAS names, the default for an empty text. Raises UsageError."""
-    if unserved(key):
-        raise UsageError(WHY_UNSERVED)
     for product in PRODUCTS:
         if product.key == (key or DEFAULT.key):
             return product
@@ -87,8 +104,6 @@ def named(key: str) -> Product:
 
 def of_soc(soc_version: str) -> Product:
     """The product that vllm-ascend was compiled for: `soc_version` is the chip's full name. Raises UsageError."""
-    if unserved(soc_version):
-        raise UsageError(WHY_UNSERVED)
     for product in PRODUCTS:
         if soc_version in product.socs:
             return product

@@ -19,8 +19,9 @@ VLM_MEGAPIXELS_IN_FLIGHT = Whole(
 VLM_ATTENTION = Choice(
     "VLM_ATTENTION",
     "",
-    "Attention of the vision tower, for diagnosis: `cpu-bf16`, `flash`, `npu-fusion`, `npu-atb` or `sdpa`.",
-    values=("cpu-bf16", "flash", "npu-fusion", "npu-atb", "sdpa"),
+    "Attention of the vision tower, for diagnosis: `cpu-bf16`, `flash`, `npu-fusion`, `npu-atb`, `npu-atb-310p` or "
+    "`sdpa`.",
+    values=("cpu-bf16", "flash", "npu-fusion", "npu-atb", "npu-atb-310p", "sdpa"),
     shown="the fastest for the device",
 )
 HARDWARE_AND_WEIGHTS = (
@@ -41,9 +42,9 @@ HARDWARE_AND_WEIGHTS = (
     Choice(
         "ATLAS",
         "a3",
-        "The kind of the node's dies: `a3` or `a2`; no stack serves a 310P. It chooses the base image, the kernels "
-        "and the dies files; `common/atlas.py` has the table.",
-        values=("a3", "a2"),
+        "The kind of the node's dies: `a3`, `a2`, or `310p` with stack 0.23.0. It chooses the base image, the kernels, "
+        "the dies files and the number format; `common/atlas.py` has the table.",
+        values=("a3", "a2", "310p"),
     ),
     Setting(
         "NPU_IDS",

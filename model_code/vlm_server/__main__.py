@@ -47,11 +47,13 @@ def main(arguments: list[str]) -> int:
             return 0
         stack = running_stack()
         weights.model.check_stack(stack, settings.weights.hardware)
+        product = settings.product and settings.product.on(stack)
         check_graphs(settings, stack)
         check_precision(settings, weights.model.name, serving.models[weights.model.name], Host.measure())
         command = build_command(settings, serving, weights, extra)
-        if settings.product:
-            check_graphs_of_a_die(settings, command, weights, stack)
+        if product:
+            if product.graphs:
+                check_graphs_of_a_die(settings, command, weights, stack)
             command = fit_to_die(settings, command, weights, npu_smi.least_memory())
             command = share_of_a_replica(settings, command, stack)
         if options.print_command:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
     merged = {**serving.common, **model.arguments, **hardware.arguments}
     if model.sampling:
         merged["override-generation-config"] = dict(model.sampling)
-    if settings.enforce_eager:
+    if settings.enforce_eager or (settings.product and not settings.product.graphs):
         merged["enforce-eager"] = True
     if settings.memory_utilization is not None:
         merged["gpu-memory-utilization"] = settings.memory_utilization
@@ -73,7 +74,7 @@ def build_command(settings: Settings, serving: Serving, weights: VlmWeights, ext
         "--chat-template-content-format",
         "openai",
         *(["--otlp-traces-endpoint", settings.traces_to] if settings.traces_to else []),
-        *flags(Host.measure().fill(merged)),
+        *flags(derived_from(settings).fill(merged)),
         *settings.arguments,
         *added,
         *extra,
@@ -98,6 +99,12 @@ def beside(option: str, own: Mapping[str, Any], arguments: Sequence[str]) -> lis
     if not isinstance(said, dict):
         raise UsageError(f"VLM_ARGS has {option} {text!r}; expected a JSON object")
     return [option, json.dumps({**own, **said})] if own or said else []
+
+
+def derived_from(settings: Settings) -> Host:
+    """What `derived` is taken from: this machine, with the product's own number format on Ascend."""
+    host = Host.measure()
+    return replace(host, dtype=settings.product.dtype) if settings.product else host
 
 
 def shares_of_a_die(command: Sequence[str], replicas: int) -> list[str]:
@@ -159,7 +166,9 @@ def build_environment(
     if weights.demo:
         defaults.update(serving.models[weights.model.name].demo_environment)
     own = {name: str(value) for name, value in Host.measure().fill(defaults).items()}
-    return {**own, **env, **(traces(env) if settings.traces_to else {})}
+    attention = env.get("VLM_ATTENTION") or (settings.product.attention if settings.product else "")
+    chosen = {"VLM_ATTENTION": attention} if attention else {}
+    return {**own, **env, **chosen, **(traces(env) if settings.traces_to else {})}
 
 
 def traces(env: Mapping[str, str]) -> dict[str, str]:

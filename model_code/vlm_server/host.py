@@ -27,8 +27,8 @@ KV_SHARE = 1 / 8
 
 @dataclass(frozen=True)
 class Host:
-    """cores: that this process may use; memory: bytes that it may use; dtype: what its processor computes with; int8:
-    whether it multiplies 8-bit integers."""
+    """cores: that this process may use; memory: bytes that it may use; dtype: what its processor (on Ascend the die)
+    computes with; int8: whether it multiplies 8-bit integers."""
 
     cores: int
     memory: int

@@ -98,7 +98,8 @@ class Serving:
 
 
 def check_graphs(settings: Settings, stack: str | None) -> None:
-    """Raise UsageError for graphs that hold the attention and that this stack fills up wrongly.
+    """Raise UsageError for graphs on a product without them, and for graphs that hold the attention and that this stack
+    fills up wrongly.
 
     In a step that is filled up to the size of a graph, the lengths of the queries must cover all rows. vllm-ascend
     6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it), which would show at the first step
@@ -106,6 +107,11 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
     """
     said = (mode.upper() for mode in ASKED.findall(" ".join(settings.arguments)))
     for mode in (settings.graph_mode, *("FULL" if mode == "2" else mode for mode in said)):
+        if settings.product and not settings.product.graphs and mode not in (None, "NONE", "0"):
+            raise UsageError(
+                f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, but a {settings.product.title} serves without graphs; "
+                "leave it empty"
+            )
         if mode in FILLED_WRONGLY.get(stack or "", ()):
             raise UsageError(
                 f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, whose steps stack {stack} fills up wrongly; leave it "

@@ -81,13 +81,13 @@ class Settings:
         graph_mode = declared_settings.choice(env, "VLM_GRAPH_MODE")
         if graph_mode and weights.hardware == "cpu":
             raise UsageError("VLM_GRAPH_MODE is set, but HARDWARE is cpu, which has no graphs; leave it empty")
-        precision = declared_settings.choice(env, "VLM_PRECISION")
-        if precision != "auto" and weights.hardware != "cpu":
-            raise UsageError(
-                f"VLM_PRECISION is {precision!r}, but HARDWARE is {weights.hardware}, which computes in bfloat16; "
-                "leave it empty"
-            )
         product = atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc) if weights.hardware == "ascend" else None
+        precision = declared_settings.choice(env, "VLM_PRECISION")
+        if precision != "auto" and product:
+            raise UsageError(
+                f"VLM_PRECISION is {precision!r}, but HARDWARE is {weights.hardware}, which computes in "
+                f"{product.dtype}; leave it empty"
+            )
         if graph_mode not in ("", "none") and eager:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
         try:

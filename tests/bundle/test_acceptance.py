@@ -258,6 +258,7 @@ BOUND = "replica {}: 8 cores from 0 to 7, a share; OMP_NUM_THREADS=8\n"
         (CAPTURED.format(9), {}, WARN, "does not reach back"),
         ("", {"VLM_ENFORCE_EAGER": "1"}, SKIP, "turns graph mode off"),
         ("", {"VLM_GRAPH_MODE": "none"}, SKIP, "turns graph mode off"),
+        ("", {"ATLAS": "310p"}, SKIP, "ATLAS=310p: a 310P serves without graphs (decision 0422)"),
         ("", {"HARDWARE": "cpu"}, SKIP, "eagerly"),
         ("", {"VLM_ARGS": "--max-num-seqs 32 --enforce-eager"}, SKIP, "VLM_ARGS turns graph mode off"),
         ("", {"VLM_ARGS": '--compilation-config \'{"cudagraph_mode": "NONE"}\''}, SKIP, "VLM_ARGS turns graph"),
@@ -461,6 +462,7 @@ def test_the_line_for_env_takes_what_it_says_there_away(best: str, values: dict[
 def test_graph_modes_are_not_measured_beside_a_server(docker: SimulatedDocker, parser: DrawnPages):
     assert serving.graph_modes(node_at(parser, HARDWARE="ascend")).verdict == SKIP
     assert serving.graph_modes(node_at(parser)).verdict == SKIP
+    assert "310P serves without" in serving.graph_modes(node_at(parser, HARDWARE="ascend", ATLAS="310p")).found
     assert not any("mode_check" in call for call in docker.calls)
 
 

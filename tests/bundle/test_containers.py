@@ -410,7 +410,7 @@ def test_cann_is_read_for_the_vlm_alone_and_without_torch_npu(
 
 @pytest.mark.parametrize(
     ("name", "generation", "count", "memory"),
-    [("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P3", 2, 43693)],
+    [("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P", 2, 43693)],
 )
 def test_npu_smi(name: str, generation: str, count: int, memory: int):
     report = npu_smi.parse((SAMPLES / f"{name}.txt").read_text())

@@ -56,7 +56,12 @@ def check(devices: Path, soc: str = "ascend910_9391") -> None:
         ("ascend910b4-1", "a2", None),
         ("ascend910b1", "a3", "built for A2 (ascend910b1), but the dies here are A3"),
         ("ascend910_9391", "a2", "built for A3"),
-        ("ascend910_9391", "310p", "Atlas 300I DUO (310P): no stack of this bundle serves it"),
+        ("ascend310p3", "310p", None),
+        (
+            "ascend910_9391",
+            "310p",
+            "but the dies here are 310P; set ATLAS in .env to a3 or a2 or 310p, as the dies are",
+        ),
     ],
 )
 def test_an_image_for_another_chip_is_refused(

@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 from tool_errors import EnvironmentSetupError, UsageError
 
 POINTS = '{"vllm.platform_plugins": ["ascend = vllm_ascend:register"], "vllm.general_plugins": ["a = b:c", "d = e:f"]}'
-TYPES = {"a3": "A3", "a2": "A2"}
+TYPES = {"a3": "A3", "a2": "A2", "310p": "_310P"}
 COMMIT = "1b5d5abf865f57742aab2d22dd6737af719c124a"
 
 
@@ -132,10 +132,20 @@ def test_an_image_of_another_chip_is_refused(tree: Path, product: atlas.Product)
                 kernel_wheel.check(packed(tree), product.soc)
 
 
+def test_a_310p_has_no_direct_kernels(tree: Path):
+    """v0.23.0's CMakeLists.txt leaves them out for it."""
+    (tree / "vllm_ascend/_build_info.py").write_text("__device_type__ = '_310P'\n")
+    (tree / "vllm_ascend/libvllm_ascend_kernels.so").unlink()
+    kernel_wheel.check(packed(tree), "ascend310p1")
+
+
 @pytest.mark.parametrize("soc", ["910c", "ascend910_9399", "ascend310p3"])
-def test_a_chip_that_no_stack_serves_is_refused_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch, soc: str):
+def test_a_chip_that_the_stack_does_not_serve_is_refused_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, soc: str
+):
     script = (ROOT / "operations/bundle/image_build/build_kernels.sh").read_text()
     assert 0 < script.index("kernel_wheel chip") < script.index("uv build")
     monkeypatch.setenv("SOC_VERSION", soc)
+    monkeypatch.setenv("STACK", "0.11.1")
     with pytest.raises(UsageError, match="310P" if "310p" in soc else "SOC_VERSION is"):
         kernel_wheel.main(["chip"])

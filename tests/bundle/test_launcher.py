@@ -419,9 +419,32 @@ def test_the_layout_server_on_a_die_takes_of_the_replicas_share(
         fitted(LAYOUT_MEMORY_SHARE="0.2")
 
 
-def test_a_chip_that_no_stack_serves_is_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"\(310P\): no stack of this bundle serves it; .* or HARDWARE=cpu"):
-        settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend310p3")
+def test_a_310p_serves_in_float16_without_graphs_and_with_an_attention_that_it_has(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    for soc, dtype, eager, attention in (
+        ("ascend310p1", "float16", True, "npu-atb-310p"),
+        ("ascend910b1", "bfloat16", False, None),
+    ):
+        chosen = settings(tmp_path, HARDWARE="ascend", SOC_VERSION=soc)
+        command = build_command(chosen, SERVING, resolve(chosen), [])
+        assert last_value(command, "--dtype") == dtype and ("--enforce-eager" in command) == eager
+        env = build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": ""})
+        assert (env["VLM_ATTENTION"] or None) == attention
+    assert build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": "sdpa"})["VLM_ATTENTION"] == "sdpa"
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"VLM_GRAPH_MODE": "piecewise"},
+        {"VLM_GRAPH_MODE": "full_decode_only"},
+        {"VLM_ARGS": "-cc.cudagraph_mode full_and_piecewise"},
+    ],
+)
+def test_graphs_of_a_310p_are_refused(tmp_path: Path, env: dict[str, str]):
+    with pytest.raises(UsageError, match="but a 310P serves without graphs; leave it empty"):
+        check_graphs(settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend310p1", **env), "0.23.0")
+    check_graphs(settings(tmp_path, HARDWARE="ascend", SOC_VERSION="ascend910b1", **env), "0.23.0")
 
 
 @pytest.mark.parametrize(

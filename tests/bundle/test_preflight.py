@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import atlas
 from bundle.compose import dies, images, project
 from bundle.preflight import engine, host, npu, reach, settings, weights
 from bundle.preflight.__main__ import findings, show
@@ -129,12 +128,19 @@ def test_an_a2_node_passes_with_one_setting(tmp_path: Path):
     assert images.vlm("a2", "0.11.1") in after["image"].found
 
 
-def test_a_310p_is_named_whatever_is_set(tmp_path: Path):
-    by_chip = by_check(Node(tmp_path / "a3", "310p"))["dies"]
-    assert by_chip.level == "FAIL" and atlas.WHY_UNSERVED in by_chip.remedy and "310P3" in by_chip.found
-    for name, values in {"key": {"ATLAS": "310p"}, "soc": {"SOC_VERSION": "ascend310p3"}}.items():
-        found = by_check(Node(tmp_path / name, "310p", **values))["ATLAS"]
-        assert (found.level, found.found) == ("FAIL", atlas.WHY_UNSERVED)
+def test_a_310p_node_passes_with_two_settings(tmp_path: Path):
+    """Without them, what is printed is these very settings."""
+    found = by_check(Node(tmp_path / "before", "310p"))["dies"]
+    assert found.level == "FAIL" and "310P3 (310P)" in found.found
+    assert found.remedy.startswith("ATLAS=310p and STACK=0.23.0 in .env")
+    found = by_check(Node(tmp_path / "stack", "310p", ATLAS="310p"))["ATLAS"]
+    assert found.level == "FAIL" and found.found.endswith("a 310P (Atlas 300I Duo, 300I Pro); set STACK=0.23.0")
+    node = Node(tmp_path / "after", "310p", ATLAS="310p", STACK="0.23.0", NPU_IDS="0-1")
+    node.put("/usr/local/Ascend/driver/version.info", "Version=26.0.rc1\n")
+    node.answers["docker", "image"] = built_for(soc="ascend310p1", stack="0.23.0")
+    after = by_check(node)
+    assert {finding.level for finding in after.values()} == {"PASS"}, [show(finding) for finding in after.values()]
+    assert images.vlm("310p", "0.23.0") in after["image"].found
 
 
 def test_a_stack_that_cannot_serve_the_model_is_told_before_it_is_built(tmp_path: Path):

@@ -8,6 +8,7 @@ import re
 import urllib.request
 from collections.abc import Mapping
 
+import atlas
 from bundle import parser_client
 from bundle.acceptance.node import Node, last_line
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
@@ -63,11 +64,19 @@ def ready(node: Node) -> None:
     node.weights = json.loads(text).get("result") or {}
 
 
+def without_graphs(node: Node) -> str:
+    """Why this machine has no graphs to measure; empty where it has."""
+    if not node.ascend:
+        return "HARDWARE=cpu: the model runs eagerly there (decision 0103)"
+    product = atlas.named(node.values.get("ATLAS") or "")
+    return "" if product.graphs else f"ATLAS={product.key}: a {product.title} serves without graphs (decision 0422)"
+
+
 def graph_modes(node: Node) -> Outcome:
     """Measure the graph modes on one die and name the best one, with its line for .env. A mode that reads another text
     than the model without graphs is never the best."""
-    if not node.ascend:
-        return Outcome(SKIP, "HARDWARE=cpu: the model runs eagerly there (decision 0103)")
+    if why := without_graphs(node):
+        return Outcome(SKIP, why)
     if node.running("vlm"):
         return Outcome(SKIP, "vlm holds the dies; docker compose stop vlm, then again, measures the graph modes")
     done = node.in_vlm("modes.json", "python", "-m", "vlm_server.mode_check", timeout=MODES_SECONDS)
@@ -107,8 +116,8 @@ def for_env(best: str, values: Mapping[str, str]) -> str:
 
 
 def graph_capture(node: Node) -> Outcome:
-    if not node.ascend:
-        return Outcome(SKIP, "HARDWARE=cpu: the model runs eagerly there (decision 0103)")
+    if why := without_graphs(node):
+        return Outcome(SKIP, why)
     mode = node.values.get("VLM_GRAPH_MODE") or ""
     if node.values.get("VLM_ENFORCE_EAGER") == "1" or mode == "none":
         return Outcome(SKIP, "VLM_ENFORCE_EAGER or VLM_GRAPH_MODE turns graph mode off")

@@ -22,10 +22,11 @@ import atlas
 from tool_errors import EnvironmentSetupError, UsageError, run
 
 # What a worker compares with its device: setup.py's names at 6664a4e, v0.13.0rc1 and v0.23.0.
-DEVICE_TYPES = {"a3": ("_910_93", "A3"), "a2": ("_910B", "A2")}
-LIBRARIES = ("vllm_ascend/libvllm_ascend_kernels.so", "vllm_ascend/vllm_ascend_C")
-# Operators of upstream's own.
-OPERATORS = "vllm_ascend/_cann_ops_custom/vendors/"
+DEVICE_TYPES = {"a3": ("_910_93", "A3"), "a2": ("_910B", "A2"), "310p": ("_310P",)}
+# The extension, and operators of upstream's own.
+COMPILED = ("vllm_ascend/vllm_ascend_C", "vllm_ascend/_cann_ops_custom/vendors/")
+# Direct kernels, which v0.23.0's CMakeLists.txt leaves out for a 310P.
+KERNELS = {"a3": ("vllm_ascend/libvllm_ascend_kernels.so",), "a2": ("vllm_ascend/libvllm_ascend_kernels.so",)}
 LEFT_OUT = ("__pycache__", ".pyc")
 
 
@@ -37,7 +38,7 @@ def check(wheel: Path, soc: str) -> None:
     product = atlas.of_soc(soc)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        for start in (*LIBRARIES, OPERATORS):
+        for start in (*COMPILED, *KERNELS.get(product.key, ())):
             if not any(name.startswith(start) for name in names):
                 raise EnvironmentSetupError(f"{wheel.name} has no {start}*; the lines above say what was left out")
         info = archive.read("vllm_ascend/_build_info.py").decode()
@@ -128,7 +129,7 @@ def pack(sources: Path, output: Path, version: str, torch: str, commit: str) -> 
 def main(words: list[str]) -> None:
     match words:
         case ["chip"]:
-            atlas.of_soc(os.environ["SOC_VERSION"])
+            atlas.of_soc(os.environ["SOC_VERSION"]).on(os.environ.get("STACK"))
         case ["check", wheel]:
             check(Path(wheel), os.environ["SOC_VERSION"])
         case ["pack", sources, output]:

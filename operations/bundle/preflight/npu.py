@@ -98,13 +98,17 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
 
 def check_dies(machine: Machine) -> Iterator[Finding]:
     try:
-        product = atlas.named(machine.setting("ATLAS", ""))
+        product = atlas.named(machine.setting("ATLAS", "")).on(machine.setting("STACK", "0.11.1"))
         soc = machine.setting("SOC_VERSION", product.soc)
         if atlas.of_soc(soc) != product:
             raise UsageError(f"SOC_VERSION is {soc!r}, which is no {product.title}; expected one like {product.soc}")
     except UsageError as error:
         yield Finding(
-            "FAIL", "ATLAS", str(error), "the kind of this node's dies", "set ATLAS in .env, and no SOC_VERSION"
+            "FAIL",
+            "ATLAS",
+            str(error),
+            "the kind of this node's dies, and a stack that serves it",
+            "set ATLAS and STACK in .env, and no SOC_VERSION",
         )
         return
     text = chosen(machine.values)
@@ -226,16 +230,19 @@ def check_report(
     """Check what npu-smi says of the dies: their kind, their health, and whether they are free."""
     kinds = {die.generation for die in report.dies}
     if kinds != {product.title}:
-        fitting = [other.key for other in atlas.PRODUCTS if kinds == {other.title}]
-        why = atlas.WHY_UNSERVED if any(map(atlas.unserved, kinds)) else "vllm-ascend has no kernels for these"
+        fitting = [
+            f"ATLAS={other.key}{f' and STACK={other.stacks[-1]}' if other.stacks else ''}"
+            for other in atlas.PRODUCTS
+            if kinds == {other.title}
+        ]
         yield Finding(
             "FAIL",
             "dies",
             f"{', '.join(sorted({die.name for die in report.dies}))} ({', '.join(sorted(kinds))})",
             f"{product.title}, as ATLAS says ({product.machines})",
-            f"ATLAS={fitting[0]} in .env, then docker compose build vlm or scripts/offline_bundle.sh load ARCHIVE"
+            f"{fitting[0]} in .env, then docker compose build vlm or scripts/offline_bundle.sh load ARCHIVE"
             if fitting
-            else f"another node: {why}",
+            else "another node: vllm-ascend has no kernels for these",
         )
         return
     chosen_dies = [die for die in report.dies if die.number in wanted]

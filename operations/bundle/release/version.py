@@ -13,7 +13,7 @@ from tool_errors import UsageError
 
 # Semantic versioning's numbers and its optional pre-release, as in 0.4.0-rc.1.
 PATTERN = r"\d+\.\d+\.\d+(?:-rc\.\d+)?"
-IMAGE = rf"paddleocr-vl/(?:parser|corpus|vlm-(?:cpu|a3|a2|\$\{{ATLAS:-a3\}})):({PATTERN})(?!\d)"
+IMAGE = rf"paddleocr-vl/(?:parser|corpus|vlm-(?:cpu|a3|a2|310p|\$\{{ATLAS:-a3\}})):({PATTERN})(?!\d)"
 # Files below the root, and what in them is a version: the first group.
 PLACES = (
     ("common/bundle_version.py", rf'^VERSION = "({PATTERN})"$'),

@@ -8,13 +8,20 @@ import torch
 from .base import PackedAttention
 from .bf16_cpu import BFloat16CpuAttention
 from .flash import FlashAttention
-from .npu import NpuAtbAttention, NpuFusionAttention
+from .npu import NpuAtb310PAttention, NpuAtbAttention, NpuFusionAttention
 from .sdpa import SdpaAttention
 
 # In the order in which a device's own choice is looked for.
 BACKENDS: dict[str, type[PackedAttention]] = {
     backend.name: backend
-    for backend in (BFloat16CpuAttention, FlashAttention, NpuFusionAttention, NpuAtbAttention, SdpaAttention)
+    for backend in (
+        BFloat16CpuAttention,
+        FlashAttention,
+        NpuFusionAttention,
+        NpuAtbAttention,
+        NpuAtb310PAttention,
+        SdpaAttention,
+    )
 }
 
 

@@ -3,7 +3,7 @@
 
 Two calls do the same. ``npu_fusion_attention`` is documented and public, so it is the default;
 ``_npu_flash_attention_unpad`` (the ATB library) is what vllm-ascend 0.11 calls for other vision towers.
-Neither reads a length back from the device: both take them from the host.
+Neither reads a length back from the device: both take them from the host. A 310P has the second one alone, in float16.
 Interfaces: schemas of torch_npu 2.7.1; use in vllm-ascend (0.18 mm_encoder_attention; 0.11 patch_qwen2_5_vl).
 """
 
@@ -18,6 +18,8 @@ from torch import Tensor
 
 from .base import PackedAttention
 
+# ATB on a 310P wants as many rows as a whole number of tiles (restrictions of SelfAttentionOperation, PA_ENCODER).
+TILE = 16
 # The matrix unit works on 16 x 16 tiles, and the kernels are tuned for heads of 64 and 128 features: 72 are
 # filled up with zeros, which change neither scores nor the features that are kept.
 KERNEL_HEAD_DIM = 128
@@ -85,3 +87,24 @@ class NpuAtbAttention(NpuAttention):
             out=out,
         )
         return out[..., : self.head_dim].contiguous()
+
+
+class NpuAtb310PAttention(NpuAtbAttention):
+    """The same on a 310P: float16 alone, and a whole number of tiles of rows. What is missing are zeros, an image of
+    their own, so that lengths and rows agree whether the library rounds up or not; none of it is kept."""
+
+    name = "npu-atb-310p"
+
+    @classmethod
+    def supports(cls, device: torch.device, dtype: torch.dtype) -> bool:
+        return device.type == "npu" and dtype == torch.float16
+
+    def plan(self, lengths: Sequence[int], device: torch.device) -> Tensor:
+        missing = -sum(lengths) % TILE
+        return super().plan([*lengths, missing] if missing else lengths, device)
+
+    def widen(self, heads: Tensor) -> Tensor:
+        return F.pad(super().widen(heads), (0, 0, 0, 0, 0, -len(heads) % TILE))
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: Tensor) -> Tensor:
+        return super().attend(query, key, value, plan)[: len(query)]
