@@ -91,6 +91,7 @@ GROUPS = {
         # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
         Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), packages=COMPILER),
         Group("npu-0.23", "npu-0.23", ("tests/npu/vllm_ascend",), packages=COMPILER),
+        Group("npu-310p", "npu-0.23", ("tests/npu/inference_card",), packages=COMPILER),
         # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
         Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
         # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators as they are called on an NPU.
+"""The operators as they are called on an A3 or A2; `on_310p` has those of the inference cards.
 
 The tower's come from our own attention backends. The language model's are called with the arguments that the stacks
 of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding of 6664a4e and v0.23.0).
@@ -19,8 +19,8 @@ from vlm_models.paddleocr_vl.attention import BACKENDS
 
 from . import shapes
 
-# ACL_FORMAT_FRACTAL_NZ: tiles of 16 x 16, in which vllm-ascend can keep the weights of linear layers.
-TILES = 29
+# ACL's layouts: plain, and FRACTAL_NZ: tiles of 16 x 16, in which vllm-ascend can keep the weights of linear layers.
+PLAIN, TILES = 2, 29
 SCALE = shapes.HEAD_DIM**-0.5
 
 

@@ -14,8 +14,11 @@ from typing import Any
 
 import torch
 
-from . import on_cpu
+from . import on_cpu, shapes
 from .operators import OPERATORS, Operator
+
+# Product of common/atlas.py -> the module with its calls, where that is not on_npu.
+CALLS_OF = {"310p": "on_310p"}
 
 
 def check(operator: Operator, call: Any, device: torch.device) -> dict[str, Any]:
@@ -40,8 +43,10 @@ def check(operator: Operator, call: Any, device: torch.device) -> dict[str, Any]
 
 
 def check_all(kind: str, device: torch.device) -> list[dict[str, Any]]:
-    """Findings of all operators that serve on a device of this kind, `npu` or `cpu`."""
-    own = on_cpu.CALLS if kind == "cpu" else importlib.import_module(f"{__package__}.on_npu").CALLS
+    """Findings of all operators that serve on a device of this kind, `npu` or `cpu`; an `npu` is of SOC_VERSION's
+    product."""
+    module = CALLS_OF.get(shapes.PRODUCT.key, "on_npu")
+    own = on_cpu.CALLS if kind == "cpu" else importlib.import_module(f"{__package__}.{module}").CALLS
     calls = {**on_cpu.EVERYWHERE, **own}
     tried = [one for one in OPERATORS if one.name in calls]
     return [check(operator, calls[operator.name], device) for operator in tried]

@@ -3,7 +3,8 @@
 
 Tolerance: a result in bfloat16 has 8 significant bits, so each rounding on an operator's way errs by at most 2^-8 of
 the value. `roundings` counts them, products accumulated in float32 (2^-24) left out. What is compared is the largest
-difference over the largest expected value.
+difference over the largest expected value. float16 is given the same bounds: a 310P may keep exponents and sums of
+attention in it, which bfloat16's chips do in float32.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from . import reference, shapes
 
-ROUNDING = torch.finfo(shapes.DTYPE).eps / 2
+ROUNDING = torch.finfo(torch.bfloat16).eps / 2
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,13 @@ def queries(tokens: int) -> tuple[Tensor, ...]:
     return shapes.drawn(tokens, shapes.HEADS, shapes.HEAD_DIM), *shapes.caches()
 
 
+def first_prompts() -> tuple[Tensor, ...]:
+    """Queries, keys and values of shapes.PROMPTS one after another."""
+    tokens = sum(shapes.PROMPTS)
+    sizes = (shapes.HEADS, shapes.KEY_HEADS, shapes.KEY_HEADS)
+    return tuple(shapes.drawn(tokens, heads, shapes.HEAD_DIM, seed=seed) for seed, heads in enumerate(sizes))
+
+
 def tokens_to_keep() -> tuple[Tensor, ...]:
     size = (len(shapes.SLOTS), shapes.KEY_HEADS, shapes.HEAD_DIM)
     return shapes.drawn(*size, seed=3), shapes.drawn(*size, seed=4), *shapes.caches()
@@ -119,6 +127,7 @@ OPERATORS = (
     *(tower(name, "npu-fusion", "npu") for name in shapes.PASSES),
     *(tower(name, "npu-atb", "atb") for name in shapes.PASSES),
     Operator("write to the cache", "atb", 0, tokens_to_keep, reference.cache),
+    Operator("attention of whole prompts", "atb", 4, first_prompts, reference.whole_prompts),
     Operator("attention of a prompt", "npu", 4, lambda: queries(sum(shapes.NEW)), reference.prefill),
     Operator("attention of one token", "atb", 4, lambda: queries(len(shapes.CONTEXTS)), reference.decode),
     Operator("compiled extension", "vllm_ascend", 3, lambda: hidden(1, 2), reference.add_rms_norm),

@@ -92,6 +92,12 @@ def over_the_cache(query: Tensor, keys: Tensor, values: Tensor, new: tuple[int, 
     return torch.cat(found)
 
 
+def whole_prompts(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Causal attention inside each of shapes.PROMPTS."""
+    parts = zip(*(tensor.split(shapes.PROMPTS) for tensor in (query, key, value)), strict=True)
+    return torch.cat([attend(*part, torch.ones(len(part[0]), len(part[0]), dtype=torch.bool).tril()) for part in parts])
+
+
 def prefill(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return over_the_cache(query, keys, values, shapes.NEW)
 

@@ -7,14 +7,17 @@ the reference get the same bits.
 
 from __future__ import annotations
 
+import os
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
+import atlas
 from vlm_models.paddleocr_vl.passes import MOST_IMAGES
 
-DTYPE = torch.bfloat16
+PRODUCT = atlas.of_soc(os.environ.get("SOC_VERSION") or atlas.DEFAULT.soc)
+DTYPE: torch.dtype = getattr(torch, PRODUCT.dtype)
 # The language model (ERNIE-4.5).
 HIDDEN, INTERMEDIATE = 1024, 3072
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, EPSILON = 16, 2, 128, (16, 24, 24), 1e-5
@@ -36,13 +39,15 @@ ROWS, SCORES = 97, 1 << 22
 # Tokens in one block of the cache, and two sequences over it: tokens that are new, and all.
 BLOCK, NEW, CONTEXTS = 128, (5, 1), (133, 40)
 BLOCK_TABLE = ((2, 0), (3, 1))
+# Prompts of which nothing is in the cache yet: neither is a whole number of tiles.
+PROMPTS = (37, 150)
 # Where the second sequence's first block is written: not in order, as the scheduler gives them out.
 SLOTS = (17, 3, 0, 31, 16, 8, 9)
 
 
 def tower(images: str, backend: str = "npu-fusion") -> str:
     """What the attention of the tower is called, over a pass of PASSES by one of our backends."""
-    return f"tower attention, {images}" + (", ATB" if backend == "npu-atb" else "")
+    return f"tower attention, {images}" + (", ATB" if backend.startswith("npu-atb") else "")
 
 
 def drawn(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:

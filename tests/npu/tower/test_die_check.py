@@ -17,6 +17,8 @@ from vlm_server.die_check.operators import OPERATORS, Operator
 
 CPU = torch.device("cpu")
 BY_NAME = {operator.name: operator for operator in OPERATORS}
+# What the language model calls on a 310P alone (tests/npu/inference_card).
+ON_310P = {"attention of whole prompts"}
 
 
 @pytest.fixture
@@ -45,13 +47,13 @@ def calls(cpu_kernels, small, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
 
 
 def test_a_die_is_asked_for_every_operator(calls):
-    assert set(calls) == set(BY_NAME) and len(BY_NAME) == len(OPERATORS)
+    assert set(calls) == set(BY_NAME) - ON_310P and len(BY_NAME) == len(OPERATORS)
     # What the tests of the tower and of vllm-ascend's layers know is called on a die.
     asked = {operator.library for operator in OPERATORS}
     assert asked == {"torch", "npu", "atb", "vllm_ascend"}
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - ON_310P))
 def test_the_calls_give_what_is_expected(calls, name: str):
     finding = one.check(BY_NAME[name], calls[name], CPU)
     assert finding["words"] == "" and finding["error"] <= BY_NAME[name].tolerance, finding
@@ -130,7 +132,7 @@ def test_a_wrong_argument_is_found(calls, monkeypatch: pytest.MonkeyPatch, name:
     from vlm_server.die_check import on_npu
 
     monkeypatch.setattr(on_npu, name, value)
-    wrong = {operator.name for operator in OPERATORS if one.check(operator, calls[operator.name], CPU)["words"]}
+    wrong = {name for name, call in calls.items() if one.check(BY_NAME[name], call, CPU)["words"]}
     assert wrong == (
         {"attention of a prompt", "attention of one token"} if name == "SCALE" else {"linear, weight in tiles"}
     )

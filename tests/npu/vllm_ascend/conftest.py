@@ -37,8 +37,14 @@ NEW = stack_here() == "0.23.0"
 
 
 @pytest.fixture(scope="session")
-def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """vLLM's platform, found by vllm-ascend's entry point, for the chip that our images are built for.
+def chip() -> str:
+    """The name of vllm-ascend's device type; tests/npu/inference_card has another."""
+    return "A3"
+
+
+@pytest.fixture(scope="session")
+def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chip: str) -> Iterator[object]:
+    """vLLM's platform, found by vllm-ascend's entry point, for a chip that our images are built for.
 
     torch_npu is loaded once the sources are there: nothing is loaded only to be left out.
     """
@@ -55,7 +61,7 @@ def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         # What the build writes down for SOC_VERSION; the released wheel was built for A2.
         utils = importlib.import_module("vllm_ascend.utils")
         kinds = utils.AscendDeviceType.__members__
-        patches.setattr(utils, "_ascend_device_type", kinds.get("A3") or kinds["_910_93"])
+        patches.setattr(utils, "_ascend_device_type", kinds.get(chip) or kinds["_910_93"])
         yield current_platform
 
 
@@ -118,8 +124,8 @@ def created(words: list[str]) -> Any:
 
 
 @pytest.fixture
-def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
-    """A function module name -> module of vllm-ascend, with the stand-ins registered, as on an A3 node (aarch64)."""
+def language_kernels(platform) -> None:
+    """The stand-ins for what vllm-ascend calls."""
     from tests.support import simulated_attention_kernels, simulated_language_kernels
 
     if not simulated_language_kernels.KEPT:
@@ -128,6 +134,11 @@ def layers(platform, one_rank, monkeypatch: pytest.MonkeyPatch):
         assert not extension or importlib.import_module("vllm_ascend.utils").enable_custom_op()
         simulated_language_kernels.register(extension)
         simulated_attention_kernels.register()
+
+
+@pytest.fixture
+def layers(platform, language_kernels, one_rank, monkeypatch: pytest.MonkeyPatch):
+    """A function module name -> module of vllm-ascend, with the stand-ins registered, as on an A3 node (aarch64)."""
     if hasattr(type(platform), "get_cpu_architecture"):
         arm = importlib.import_module("vllm.platforms").CpuArchEnum.ARM
         monkeypatch.setattr(type(platform), "get_cpu_architecture", classmethod(lambda cls: arm))

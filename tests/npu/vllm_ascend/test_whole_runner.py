@@ -74,8 +74,8 @@ def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch)
     library._destroy()
 
 
-def started(config: Any, layers: Any) -> tuple[Any, Any]:
-    """The runner with its weights and cache, and the scheduler of this cache."""
+def started(config: Any, layers: Any, kind: Any = None) -> tuple[Any, Any]:
+    """The runner with its weights and cache, and the scheduler of this cache; `kind` is the runner's class."""
     from vllm.config import set_current_vllm_config
     from vllm.v1.core.kv_cache_utils import get_kv_cache_configs
     from vllm.v1.structured_output import StructuredOutputManager
@@ -84,7 +84,8 @@ def started(config: Any, layers: Any) -> tuple[Any, Any]:
     layers("ascend_config").init_ascend_config(config)
     layers("utils").register_ascend_customop(config)
     with set_current_vllm_config(config):
-        runner = layers("worker.model_runner_v1").NPUModelRunner(config, torch.device("cpu"))
+        kind = kind or layers("worker.model_runner_v1").NPUModelRunner
+        runner = kind(config, torch.device("cpu"))
         runner.load_model()
         [cache] = get_kv_cache_configs(config, [runner.get_kv_cache_spec()], [CACHE_BYTES])
         config.cache_config.num_gpu_blocks = cache.num_blocks
