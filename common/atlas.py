@@ -22,8 +22,8 @@ class Product:
     `chips` matches npu-smi's names, `column` is in the header of its table. `socs` are the values of SOC_VERSION, as
     setup.py has them at both pinned commits; the first is the default. `cann` is its part of the tags of CANN's images.
     `dies` is how many a server has. `stacks` can serve it, all where none is named. `dtype` is what it computes with,
-    `graphs` whether steps are captured, and `attention` the tower's backend where VLM_ATTENTION names none; empty: the
-    plugin's own choice.
+    `graphs` whether steps are captured, `float32` whether it multiplies such matrices, and `attention` the tower's
+    backend where VLM_ATTENTION names none; empty: the plugin's own choice.
     """
 
     key: str
@@ -37,6 +37,7 @@ class Product:
     stacks: tuple[str, ...] = ()
     dtype: str = "bfloat16"
     graphs: bool = True
+    float32: bool = True
     attention: str = ""
 
     @property
@@ -51,6 +52,14 @@ class Product:
                 f"STACK {stack} does not serve a {self.title} ({self.machines}); set STACK={self.stacks[-1]}"
             )
         return self
+
+    def check_layout(self, device: str) -> None:
+        """Raise UsageError where the layout server cannot compute on the dies that LAYOUT_DEVICE names."""
+        if device != "cpu" and not self.float32:
+            raise UsageError(
+                f"LAYOUT_DEVICE is {device!r}, but the layout server computes in float32, which a {self.title} does "
+                "not multiply; set LAYOUT_DEVICE=cpu"
+            )
 
 
 PRODUCTS = (
@@ -87,6 +96,7 @@ PRODUCTS = (
         stacks=("0.23.0",),
         dtype="float16",
         graphs=False,
+        float32=False,
         attention="npu-atb-310p",
     ),
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import atlas
 import declared_settings
 from served_weights.settings import WeightSettings
 
@@ -28,10 +29,13 @@ class Settings:
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, and LAYOUT_DEVICE, LAYOUT_HOST, LAYOUT_PORT, LAYOUT_BATCH, LAYOUT_WAIT_MS,
-        LAYOUT_QUEUE, LAYOUT_MEMORY_SHARE and LAYOUT_THREADS; empty means unset. Raises WrongValue."""
+        LAYOUT_QUEUE, LAYOUT_MEMORY_SHARE, LAYOUT_THREADS, and SOC_VERSION (the image's); empty means unset. Raises
+        UsageError."""
+        device = declared_settings.text(env, "LAYOUT_DEVICE")
+        atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc).check_layout(device)
         return cls(
             weights=WeightSettings.from_environment(env),
-            device=declared_settings.text(env, "LAYOUT_DEVICE"),
+            device=device,
             host=env.get("LAYOUT_HOST") or "127.0.0.1",
             port=declared_settings.port(env, "LAYOUT_PORT"),
             most_pages=declared_settings.whole(env, "LAYOUT_BATCH"),

@@ -79,6 +79,15 @@ def test_a_stack_that_does_not_serve_a_product_is_refused_with_the_one_that_does
         assert all(product.on(stack) for product in atlas.PRODUCTS if product != card)
 
 
+def test_the_layout_server_stays_off_a_card_without_float32():
+    for product in atlas.PRODUCTS:
+        product.check_layout("cpu")
+        if product.float32:
+            product.check_layout("npu:1")
+    with pytest.raises(UsageError, match="LAYOUT_DEVICE is 'npu', .* a 310P does not multiply; set LAYOUT_DEVICE=cpu"):
+        atlas.of_soc("ascend310p3").check_layout("npu")
+
+
 def test_an_older_ascend910_is_no_a3():
     assert atlas.of_chip("Ascend910", "Chip  Phy-ID") == atlas.named("a3")
     assert atlas.of_chip("Ascend910", "Chip  Device") is None and atlas.of_chip("910ProB", "Chip") is None

@@ -3,9 +3,9 @@
 
 Strict, by the restrictions of ATB's SelfAttentionOperation (PA_ENCODER) and PagedAttentionOperation for "Atlas
 inference products": float16 alone, heads of a multiple of 16 features, at most 2000 sequences, a cache in tiles whose
-block times head is at most 128 * 128. Masks are those that upstream's v0.23.0 hands over. What such a card lacks refuses
-every call. Rows of a prompt need not be a multiple of 16 here, although the reference rounds them up: upstream does not
-fill them up for the language model. The tower's must be.
+block times head is at most 128 * 128. Masks are those that upstream's v0.23.0 hands over. What such a card lacks fails
+at every call. Rows of a prompt need not be a multiple of 16 here, although the reference rounds them up: upstream does
+not fill them up for the language model. The tower's must be.
 """
 
 from __future__ import annotations

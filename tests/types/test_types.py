@@ -42,6 +42,7 @@ WITH_TORCH = (
     "tests/support/simulated_npu_kernels.py",
     "tests/support/simulated_language_kernels.py",
     "tests/support/simulated_attention_kernels.py",
+    "tests/support/simulated_inference_card.py",
 )
 # Files that import pyarrow, which only the corpus has.
 CORPUS_SUPPORT = ("tests/support/corpus.py",)

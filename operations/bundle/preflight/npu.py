@@ -211,8 +211,15 @@ def check_layout_device(machine: Machine) -> Iterator[Finding]:
         dies = len(given(machine.values))
         device = declared_settings.text(machine.values, "LAYOUT_DEVICE")
         asked = declared_settings.flag(machine.values, "LAYOUT_SERVER")
+        product = atlas.named(machine.setting("ATLAS", ""))
     except UsageError:
         return  # `check_dies` and settings.check_settings say so
+    try:
+        if asked:
+            product.check_layout(device)
+    except UsageError as error:
+        yield Finding("FAIL", "layout device", str(error), "a device that computes in float32", "set it in .env")
+        return
     number = device.partition(":")[2]
     if asked and dies and number and int(number) >= dies:
         yield Finding(
