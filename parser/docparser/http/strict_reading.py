@@ -29,6 +29,7 @@ from docparser.http.bodies import IN_MEMORY, Body
 LONGEST_TEXT = 1 << 20  # bytes
 AT_ONCE = 1 << 16  # bytes of JSON that are read in the event loop; more would keep other requests waiting
 TYPE = b"multipart/form-data"
+MOST_PARAMETERS = 300  # of a Content-Disposition, counted by its semicolons; a file's name has at most 255 bytes
 ENCODED_WORD = re.compile(r"=\?[^?]+\?[bqBQ]\?[^?]*\?=")  # RFC 2047
 T = TypeVar("T")
 
@@ -39,6 +40,10 @@ class _Parser(MultiPartParser):
 
     def on_headers_finished(self) -> None:
         part = self._current_part
+        if (part.content_disposition or b"").count(
+            b";"
+        ) > MOST_PARAMETERS:  # email needs their square, in the event loop
+            raise MultiPartException(f"a Content-Disposition has more than {MOST_PARAMETERS} parameters")
         name = file_name(part.content_disposition or b"")
         if name is not None:  # of two, the second counts
             quoted = name.replace("\\", "\\\\").replace('"', '\\"').encode("utf-8", "replace")
