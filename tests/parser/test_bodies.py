@@ -193,6 +193,7 @@ class TestLongMember:
             ('{"messages": [{"content": [{"image_url": {"url": "', '"}}]}], "model": "m"}'),
             (f'{{"a": "{TEXT}", "b": "', '", "c": "short"}'),
             ('{"b\\"": "\\\\", "c": ["', '"]}'),
+            ("[" + " " * 3 * MIB + '"', '"]'),
         ],
     )
     def test_the_last_one_is_found_wherever_it_stands(self, before, after):

@@ -28,8 +28,8 @@ LONG = 1 << 16  # bytes; a shorter string is left where it is
 MOST_SIGNS = 100_000  # brackets and strings that are looked at; JSON of a document in base64 has a hundred
 MOST_BACKSLASHES = 64  # in a row
 STRUCTURE = re.compile(rb'["\[\]{}]')
-COLON = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
-CHUNK = 1 << 20
+COLON = re.compile(rb"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}")
+CHUNK = 1 << 20  # bytes that are looked at in one step, which lets no other thread run
 
 
 class BeyondBounds(ValueError):
@@ -61,7 +61,7 @@ def loads(data: bytes | str, most: int = MAX_VALUES) -> Any:
 
 def is_text(text: str) -> bool:
     """Whether ``text`` can be written as UTF-8: it has no half of a surrogate pair."""
-    return SURROGATE.search(text) is None
+    return text.isascii() or SURROGATE.search(text) is None
 
 
 def _decoded(data: bytes) -> str:
@@ -164,7 +164,7 @@ def last_long(data: Buffer) -> tuple[int, int] | None:
     at, found = 0, None
     try:
         for _ in range(MOST_SIGNS):
-            match = STRUCTURE.search(data, at)  # type: ignore[call-overload]  # a mapped file has the buffer protocol
+            match = _next_sign(data, at)
             if match is None:
                 return found
             at = match.end()
@@ -207,7 +207,7 @@ def _members(data: Buffer) -> Iterator[tuple[tuple[int, int], int, int]]:
     depth, at = 0, 0
     key: tuple[int, int] | None = None  # the string before a colon
     for _ in range(MOST_SIGNS):
-        match = STRUCTURE.search(data, at)  # type: ignore[call-overload]  # a mapped file has the buffer protocol
+        match = _next_sign(data, at)
         if match is None:
             return
         sign, at = match[0], match.end()
@@ -228,6 +228,16 @@ def _members(data: Buffer) -> Iterator[tuple[tuple[int, int], int, int]]:
                 yield key, start, end
                 key = None
     raise _Unusual
+
+
+def _next_sign(data: Buffer, at: int) -> re.Match[bytes] | None:
+    while at < len(data):
+        # A mapped file has the buffer protocol.
+        match = STRUCTURE.search(data, at, at + CHUNK)  # type: ignore[call-overload]
+        if match is not None:
+            return match
+        at += CHUNK
+    return None
 
 
 def _end(data: Buffer, start: int) -> int:

@@ -23,10 +23,11 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from docparser.contract import strict_json
 from docparser.documents.intake import DocumentIntake, Field
-from docparser.errors import InvalidDocument, InvalidRequest, ParserError, SpoolFull
+from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
 
 LONGEST_TEXT = 1 << 20  # bytes
+LONGEST_JSON = 32 << 20  # bytes beside the document; the reader of JSON lets no other thread run
 AT_ONCE = 1 << 16  # bytes of JSON that are read in the event loop; more would keep other requests waiting
 TYPE = b"multipart/form-data"
 MOST_PARAMETERS = 300  # of a Content-Disposition, counted by its semicolons; a file's name has at most 255 bytes
@@ -153,6 +154,10 @@ class StrictRequest(Request):
             found = await asyncio.to_thread(_find, body, member)
         except ValueError as exc:
             raise InvalidRequest(str(exc)) from None
+        if (beside := body.size - (found[1] - found[0] if found else 0)) > LONGEST_JSON:
+            raise DocumentTooLarge(
+                f"The JSON has {beside >> 20} MiB beside its document; at most {LONGEST_JSON >> 20} are read."
+            )
         if found is None:
             body.charge(body.size * 3)  # before it is in memory; more exactly afterwards
             return await body.read()
