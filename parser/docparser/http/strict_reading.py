@@ -41,9 +41,8 @@ class _Parser(MultiPartParser):
 
     def on_headers_finished(self) -> None:
         part = self._current_part
-        if (part.content_disposition or b"").count(
-            b";"
-        ) > MOST_PARAMETERS:  # email needs their square, in the event loop
+        # email's reader takes their square, in the event loop.
+        if (part.content_disposition or b"").count(b";") > MOST_PARAMETERS:
             raise MultiPartException(f"a Content-Disposition has more than {MOST_PARAMETERS} parameters")
         name = file_name(part.content_disposition or b"")
         if name is not None:  # of two, the second counts
