@@ -120,10 +120,10 @@ VLM_SERVER = (
         "VLM_GRAPH_MODE",
         "",
         "Ascend: `none` or `piecewise`; stack 0.11.1 takes `full_and_piecewise` for `piecewise`, and refuses the other "
-        "two. `STACK=0.23.0` takes all, and `full_and_piecewise` where none is named; graphs of whole steps are "
-        "experimental upstream. Acceptance measures which is fastest (docs/check.md#the-first-hour-on-a-node).",
+        "two. `STACK=0.23.0` takes all, and `full_and_piecewise` where none is named. Acceptance measures which is "
+        "fastest (docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
-        shown="piecewise",
+        shown="of STACK",
     ),
     Choice(
         "VLM_PRECISION",

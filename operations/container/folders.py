@@ -8,6 +8,8 @@ read-only (decision 0413).
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,10 +49,20 @@ def make(env: Mapping[str, str], index: int | str) -> dict[str, str]:
     return {name: str(folder) for name, folder in folders.items()}
 
 
-def prune_logs(env: Mapping[str, str], limit: int) -> int:
-    """Remove CANN's oldest logs until all together have at most `limit` bytes; returns how many were removed.
+def opened() -> set[str]:
+    """Files that processes of this user have open."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # it ended, or is another user's
+            found.add(os.readlink(link))
+    return found
 
-    A process rotates its own logs, but those of earlier processes stay.
+
+def prune_logs(env: Mapping[str, str], limit: int) -> int:
+    """Remove the oldest logs until all together have at most `limit` bytes; returns how many were removed.
+
+    A process rotates its own logs, but those of earlier processes stay. One that is open is kept: its writer would go
+    on in a file without a name, and not notice that it is full.
     """
     found = []
     for path in logs(env).rglob("*"):
@@ -61,9 +73,12 @@ def prune_logs(env: Mapping[str, str], limit: int) -> int:
         except OSError:
             continue  # the process that wrote it rotated it away
     total, removed = sum(size for _, size, _ in found), 0
+    used = opened() if total > limit else set()
     for _, size, path in sorted(found):
         if total <= limit:
             break
+        if str(path) in used:
+            continue
         path.unlink(missing_ok=True)
         total, removed = total - size, removed + 1
     return removed

@@ -412,7 +412,7 @@ def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") 
         (
             [("piecewise", 800), ("full_decode_only", 1500), ("none", 300)],
             PASS,
-            ".env: VLM_GRAPH_MODE=full_decode_only (vllm-ascend calls graphs of whole steps experimental",
+            ".env: VLM_GRAPH_MODE=full_decode_only",
         ),
         ([("piecewise", 800), ("none", 300)], PASS, "piecewise 800, none 300; .env: VLM_GRAPH_MODE=piecewise"),
         # The fastest one reads something else: it is not taken, and said.

@@ -243,9 +243,11 @@ def test_a_machine_without_npu(tmp_path: Path):
     assert found["driver"].level == found["devices"].level == found["npu-smi"].level == "FAIL"
     assert "25.2.3" in found["driver"].remedy and "/dev/davinci0" in found["devices"].found
     newer = Node(tmp_path / "newer", "a3", STACK="0.23.0")
-    assert by_check(newer)["driver"].level == "WARN" and "26.0 or newer" in by_check(newer)["driver"].needed
+    assert by_check(newer)["driver"].level == "WARN" and "25.5.1 or newer" in by_check(newer)["driver"].needed
     newer.put("/usr/local/Ascend/driver/version.info", "Version=26.0.rc1\n")
-    assert by_check(newer)["driver"].level == "PASS"
+    assert (by_check(newer)["driver"].level, by_check(newer)["driver"].found) == ("PASS", "26.0.rc1")
+    newer.values = {**newer.values, "STACK": ""}
+    assert by_check(newer)["driver"].found.startswith("26.0.rc1, new enough for STACK=0.23.0")
     on_cpu = Node(tmp_path / "cpu", None, HARDWARE="cpu")
     old = by_check(on_cpu)["processor"]
     assert old.level == "FAIL" and old.found.startswith("aarch64 with STACK=0.11.1") and old.needed == "STACK=0.23.0"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -251,14 +252,32 @@ def memory_of(process: int, key: str) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{key}:"))
 
 
+def family_of(process: int) -> list[int]:
+    """It and all processes below it."""
+    family = [process]
+    for one in family:
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            family += map(int, children.read_text().split())
+    return family
+
+
 def test_one_process_computes(server, server_process):
     """From 0.23.0 on, vLLM would start a further one, which imports everything once more."""
-    family, names = [server_process], []
-    for process in family:
-        names.append(Path(f"/proc/{process}/comm").read_text().strip())
-        for children in Path(f"/proc/{process}/task").glob("*/children"):
-            family += map(int, children.read_text().split())
+    names = [Path(f"/proc/{process}/comm").read_text().strip() for process in family_of(server_process)]
     assert [name for name in names if name.startswith("VLLM")] == ["VLLM::EngineCor"], names
+
+
+def test_no_socket_is_open_to_other_machines(server, server_process):
+    """PyTorch's store for the ranks of a group listens on all addresses, whatever it is told."""
+    files = [file for process in family_of(server_process) for file in Path(f"/proc/{process}/fd").iterdir()]
+    own = {os.readlink(file) for file in files if file.is_symlink()}
+    listening = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, address, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in own:
+                listening.append(address.partition(":")[0])
+    assert listening and set(listening) == {"0100007F"}, "127.0.0.1 as proc(5) writes it"
 
 
 def test_pixel_budget(server, server_process, answer):

@@ -99,8 +99,6 @@ def graph_modes(node: Node) -> Outcome:
     said = ", ".join(f"{one['mode']} {one['tokens_per_second'][BUSY]:.0f}" for one in good)
     best = max(good, key=lambda one: one["tokens_per_second"][BUSY])["mode"]
     said = f"tokens a second of {BUSY} requests at once: {said}; {for_env(best, node.values)}"
-    if best.startswith("full"):
-        said += " (vllm-ascend calls graphs of whole steps experimental: they may run out of memory or hang)"
     return Outcome(WARN if wrong else PASS, "; ".join([said, *wrong]))
 
 

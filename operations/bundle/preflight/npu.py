@@ -30,8 +30,9 @@ from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from bundle.progress import plural
 from tool_errors import UsageError
 
-# STACK -> the driver of the Ascend HDK that its CANN was used with or asks for; the first for stacks not named here.
-DRIVERS = {"0.11.1": ((25, 2, 3), "8.3"), "0.23.0": ((26, 0), "9.1")}
+# STACK -> the least driver, by reports of its CANN or upstream's release notes (docs/decisions/0110), and its CANN. The
+# first is for stacks that are not named here, the last for the newest driver.
+DRIVERS = {"0.11.1": ((25, 2, 3), "8.3"), "0.23.0": ((25, 5, 1), "9.1")}
 MOUNTED = (
     "/usr/local/dcmi",
     "/usr/local/bin/npu-smi",
@@ -54,7 +55,8 @@ def installed(machine: Machine, part: str) -> str:
 
 def check_driver(machine: Machine) -> Iterator[Finding]:
     found = installed(machine, "driver")
-    wanted, cann = DRIVERS.get(machine.setting("STACK", "0.11.1"), DRIVERS["0.11.1"])
+    stack, newest = machine.setting("STACK", "0.11.1"), [*DRIVERS][-1]
+    wanted, cann = DRIVERS.get(stack, DRIVERS["0.11.1"])
     if not found:
         yield Finding(
             "FAIL",
@@ -71,6 +73,8 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
             f"{dotted(wanted)} or newer, which CANN {cann} goes with",
             f"update Ascend HDK to {dotted(wanted)} if containers fail to find devices",
         )
+    elif stack != newest and version(found) >= DRIVERS[newest][0]:
+        yield passed("driver", f"{found}, new enough for STACK={newest} (docs/install.md#which-stack)")
     else:
         yield passed("driver", found)
     firmware = installed(machine, "firmware")

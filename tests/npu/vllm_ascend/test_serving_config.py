@@ -41,11 +41,14 @@ def graphs(config: Any) -> tuple[str, bool]:
 
 
 def test_our_defaults(engine_config):
+    from vllm.v1.executor.abstract import Executor
+
     config = engine_config()
     assert graphs(config) == GRAPHS[""] and config.compilation_config.use_inductor is False
     assert sorted(config.compilation_config.cudagraph_capture_sizes) == SIZES
     assert config.compilation_config.custom_ops == ["all"]
     assert config.parallel_config.worker_cls == WORKER
+    assert Executor.get_class(config).__name__ == "OneProcess"
     assert (config.cache_config.block_size, config.cache_config.num_gpu_blocks_override) == (128, 4096)
     assert config.cache_config.gpu_memory_utilization == 0.8 and not config.cache_config.enable_prefix_caching
     scheduler = config.scheduler_config
