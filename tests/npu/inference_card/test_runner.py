@@ -18,10 +18,11 @@ import torch
 from selftest.check import NAME, NEAR_TIE, blocks
 from served_weights.catalog import Question
 from tests.npu.inference_card.conftest import SOC
+from tests.npu.vllm_ascend import test_whole_runner
 from tests.npu.vllm_ascend.conftest import registry_of_layers
-from tests.npu.vllm_ascend.test_whole_runner import DEMO, TOKENS, WEIGHTS, processing, request, run, started
+from tests.npu.vllm_ascend.test_whole_runner import DEMO, WEIGHTS, processing, request, run, started
 
-BLOCKS = 3
+BLOCKS, TOKENS = 3, 10
 
 
 def test_the_launchers_configuration_is_a_310ps(layers: Any, engine_config: Any):
@@ -46,13 +47,14 @@ def test_the_golden_blocks_are_read_as_recorded(
     from vlm_models.paddleocr_vl.attention import BACKENDS
 
     monkeypatch.setattr(BACKENDS["npu-atb-310p"], "supports", classmethod(lambda *_: True))
+    monkeypatch.setattr(test_whole_runner, "CACHE_BYTES", 64 << 20)
     config = engine_config(MODELS_DIR=str(DEMO), SOC_VERSION=SOC)
     runner, scheduler = started(config, layers, layers("_310p.model_runner_310p").NPUModelRunner310)
     processor, tokenizer = processing(config)
     recorded = json.loads((WEIGHTS / NAME).read_text())
     question = Question.from_entry(recorded["question"], NAME)
     pictures = blocks()[:BLOCKS]
-    requests = [request(path.name, processor, tokenizer, path, question) for path in pictures]
+    requests = [request(path.name, processor, tokenizer, path, question, TOKENS) for path in pictures]
     tokens, mixed = run(runner, scheduler, requests)
     assert mixed >= 2
     assert runner.kv_caches[0][0].shape[-1] == 16 and runner.kv_caches[0][0].dtype == torch.float16
