@@ -98,8 +98,8 @@ def flash_attention(query, key, value, mask, seq_len, scale_value, num_heads, nu
     lengths = lengths_on_host(seq_len, len(seq_len))
     if sum(lengths) != len(query) or min(lengths) < 1 or key.shape != value.shape or key.shape[1] != num_kv_heads:
         raise ValueError(f"lengths {lengths} for {len(query)} tokens, keys {tuple(key.shape)}")
-    parts = zip(*(tensor.split(lengths) for tensor in (query, key, value)), strict=True)
-    out.copy_(torch.cat([tower.attend(*part, scale_value, causal=True) for part in parts]))
+    parts = zip(query.split(lengths), key.split(lengths), value.split(lengths), strict=True)
+    out.copy_(torch.cat([tower.attend(q, k, v, scale_value, causal=True) for q, k, v in parts]))
 
 
 def flash_attention_unpad(query, key, value, seq_len, scale_value, num_heads, num_kv_heads, out):

@@ -94,8 +94,9 @@ def over_the_cache(query: Tensor, keys: Tensor, values: Tensor, new: tuple[int, 
 
 def whole_prompts(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Causal attention inside each of shapes.PROMPTS."""
-    parts = zip(*(tensor.split(shapes.PROMPTS) for tensor in (query, key, value)), strict=True)
-    return torch.cat([attend(*part, torch.ones(len(part[0]), len(part[0]), dtype=torch.bool).tril()) for part in parts])
+    queries, keys, values = (part.split(shapes.PROMPTS) for part in (query, key, value))
+    seen = [torch.ones(length, length, dtype=torch.bool).tril() for length in shapes.PROMPTS]
+    return torch.cat([attend(*part) for part in zip(queries, keys, values, seen, strict=True)])
 
 
 def prefill(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
