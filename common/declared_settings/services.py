@@ -135,7 +135,7 @@ VLM_SERVER = (
     Flag(
         "VLM_ENFORCE_EAGER",
         "",
-        "1: no graph mode.",
+        "1: no graph mode. On a 310P there is none.",
         does="no graph mode",
     ),
     Setting(
