@@ -433,6 +433,19 @@ def test_a_310p_serves_in_float16_without_graphs_and_with_an_attention_that_it_h
     assert build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": "sdpa"})["VLM_ATTENTION"] == "sdpa"
 
 
+def test_the_launcher_refuses_a_310p_on_another_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    for name, value in {"MODELS_DIR": str(tmp_path), "HARDWARE": "ascend", "SOC_VERSION": "ascend310p3"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("vlm_server.__main__.running_stack", lambda: "0.11.1")
+    assert main(["--print-command"]) == 2
+    assert "STACK 0.11.1 does not serve a 310P (Atlas 300I Duo, 300I Pro); set STACK=0.23.0" in capsys.readouterr().err
+    monkeypatch.setattr("vlm_server.__main__.running_stack", lambda: "0.23.0")
+    assert main(["--print-command"]) == 0 and "--dtype float16" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "env",
     [
@@ -472,6 +485,7 @@ def test_graphs_that_a_stack_fills_up_wrongly(tmp_path: Path, env: dict[str, str
     [
         ({"HARDWARE": "ascend"}, "0.11.1", ["piecewise", "none"]),
         ({"HARDWARE": "ascend"}, "0.23.0", ["piecewise", "full_decode_only", "full_and_piecewise", "none"]),
+        ({"HARDWARE": "ascend", "SOC_VERSION": "ascend310p1"}, "0.23.0", ["none"]),
         ({"HARDWARE": "cpu"}, "0.11.1", [""]),
     ],
 )
