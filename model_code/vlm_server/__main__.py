@@ -16,7 +16,7 @@ from served_weights.vlm import find_vlm
 from tool_errors import UsageError, with_place
 
 from .banner import choice, demo_banner
-from .command import build_command, build_environment, max_num_seqs, served_names
+from .command import build_command, build_environment, check_dtype, max_num_seqs, served_names
 from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
@@ -52,6 +52,7 @@ def main(arguments: list[str]) -> int:
         check_precision(settings, weights.model.name, serving.models[weights.model.name], Host.measure())
         command = build_command(settings, serving, weights, extra)
         if product:
+            check_dtype(product, command)
             if product.graphs:
                 check_graphs_of_a_die(settings, command, weights, stack)
             command = fit_to_die(settings, command, weights, npu_smi.least_memory())

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from atlas import Product
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
@@ -105,6 +106,16 @@ def derived_from(settings: Settings) -> Host:
     """What `derived` is taken from: this machine, with the product's own number format on Ascend."""
     host = Host.measure()
     return replace(host, dtype=settings.product.dtype) if settings.product else host
+
+
+def check_dtype(product: Product, command: Sequence[str]) -> None:
+    """Raise UsageError where VLM_ARGS or models.yaml name a number format that this product does not multiply."""
+    dtype = last_value(command, "--dtype")
+    if not product.float32 and dtype not in (product.dtype, "half"):
+        raise UsageError(
+            f"--dtype is {dtype!r} (VLM_ARGS, models.yaml); expected {product.dtype}: a {product.title} multiplies no "
+            "other"
+        )
 
 
 def shares_of_a_die(command: Sequence[str], replicas: int) -> list[str]:

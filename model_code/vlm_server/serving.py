@@ -105,7 +105,8 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
     6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it), which would show at the first step
     of another size, not at the capture. v0.23.0 fills them up rightly.
     """
-    said = (mode.upper() for mode in ASKED.findall(" ".join(settings.arguments)))
+    said = [mode.upper() for mode in ASKED.findall(" ".join(settings.arguments))]
+    said += [word for word in settings.arguments if word.replace("_", "-") == "--no-enforce-eager"]
     for mode in (settings.graph_mode, *("FULL" if mode == "2" else mode for mode in said)):
         if settings.product and not settings.product.graphs and mode not in (None, "NONE", "0"):
             raise UsageError(

@@ -444,6 +444,9 @@ def test_the_launcher_refuses_a_310p_on_another_stack(
     assert "STACK 0.11.1 does not serve a 310P (Atlas 300I Duo, 300I Pro); set STACK=0.23.0" in capsys.readouterr().err
     monkeypatch.setattr("vlm_server.__main__.running_stack", lambda: "0.23.0")
     assert main(["--print-command"]) == 0 and "--dtype float16" in capsys.readouterr().out
+    monkeypatch.setenv("VLM_ARGS", "--dtype bfloat16")
+    assert main(["--print-command"]) == 2
+    assert "--dtype is 'bfloat16' (VLM_ARGS, models.yaml); expected float16: a 310P" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -452,6 +455,7 @@ def test_the_launcher_refuses_a_310p_on_another_stack(
         {"VLM_GRAPH_MODE": "piecewise"},
         {"VLM_GRAPH_MODE": "full_decode_only"},
         {"VLM_ARGS": "-cc.cudagraph_mode full_and_piecewise"},
+        {"VLM_ARGS": "--no_enforce-eager"},
     ],
 )
 def test_graphs_of_a_310p_are_refused(tmp_path: Path, env: dict[str, str]):
