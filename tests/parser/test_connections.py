@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from docparser.clients.shares import network_of
 from docparser.connections.protocol import CountedTransport, error_answer
+from docparser.connections.registry import ConnectionRegistry
 from docparser.settings import Settings
 from tests.support import samples
 from tests.support.parser_process import ParserProcess
@@ -142,6 +143,34 @@ def test_connections_without_a_head_from_many_addresses_keep_nobody_out(parser, 
             assert time.monotonic() - began < 10, "a second where nothing else is at work"
         good_work(parser, OTHER)
         assert any(select.select([one], [], [], 0)[0] for one in opened)
+
+
+class Silent:
+    """A connection of a flood that nobody has read yet."""
+
+    asked = 0
+    waiting = (0, 0.0)
+
+    @property
+    def unread(self) -> bool:
+        type(self).asked += 1
+        return True
+
+    def cut(self) -> None:
+        pass
+
+    def look(self, now: float) -> None:
+        pass
+
+
+def test_a_flood_in_one_turn_of_the_loop_costs_little_for_each_connection():
+    """Asking all 1,024 for each of the next 500 took the service 1.5 s of processor time."""
+    loop = asyncio.new_event_loop()
+    registry = ConnectionRegistry(Settings())
+    for number in range(1524):
+        assert registry.enter(Silent(), f"10.0.0.{number % 200}", loop) is None
+    loop.close()
+    assert 0 < Silent.asked <= 64 * 500
 
 
 def test_connections_at_work_stay_and_this_machine_has_places_of_its_own(parser):

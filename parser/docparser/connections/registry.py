@@ -14,6 +14,7 @@ from docparser.settings import Settings
 REFUSED_AT_ONCE = 64  # connections beyond the bound that are told why; further ones are cut off
 KEPT = 16  # places beyond the bound for this machine itself, from which probes come
 LOCAL = ("127.0.0.1", "::1")
+ASKED = 64  # waiting connections that are asked whether they have sent something, the oldest first
 
 
 class Watched(Protocol):
@@ -106,9 +107,9 @@ class ConnectionRegistry:
             and (since[0] == 0 or client != "")
         ]
         in_order = [connection for _, connection in sorted(waiting, key=lambda entry: entry[0])]
-        first = next(
-            (connection for connection in in_order if not connection.unread), in_order[0] if in_order else None
-        )
+        # A flood comes in one turn of the loop, so all of it is unread; to ask each for each would take a second.
+        heard = (connection for connection in in_order[:ASKED] if not connection.unread)
+        first = next(heard, in_order[0] if in_order else None)
         if first is not None:
             self.leave(first)
             first.cut()
