@@ -7,10 +7,16 @@ no job is lost.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import itertools
 import os
 import threading
 import time
+from typing import cast
 
+from docparser.jobs.changes import Changes
+from docparser.jobs.storage.transaction import Database
 from tests.support.jobs import JOBS
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import WAIT_S, wait_for
@@ -76,3 +82,21 @@ def test_many_small_jobs_beside_a_long_document(start):
         f"{2 * SMALL} small jobs, {LONG} pages: long done after {long_done_at:.1f} s, all after {small_done_at:.1f} s; "
         f"{sum(client.refused for client in clients)} times 429, most jobs at once {most_seen} of {MOST}"
     )
+
+
+def test_watchers_of_jobs_are_woken_one_after_the_other():
+    """500 of one client at once, at each page that anybody's job ended, kept all others waiting for seconds."""
+
+    class Changing:
+        version = itertools.count().__next__
+
+    async def scenario() -> None:
+        with contextlib.ExitStack() as stack:
+            changes = stack.enter_context(contextlib.closing(Changes(cast(Database, Changing()))))
+            events = [stack.enter_context(changes.watching()) for _ in range(100)]
+            waiting = [asyncio.create_task(event.wait()) for event in events]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            assert sum(event.is_set() for event in events) < 50
+            await asyncio.wait_for(asyncio.gather(*waiting), WAIT_S)
+
+    asyncio.run(scenario())

@@ -12,6 +12,7 @@ from docparser.errors import DataDirFull, StorageUnavailable
 from docparser.jobs.storage.transaction import Database
 
 POLL_S = 0.2
+EACH_S = 0.005  # between two watchers: each asks the database, and five hundred at once would keep all others waiting
 
 
 class Changes:
@@ -51,6 +52,7 @@ class Changes:
                 version = last
             if version != last:
                 last = version
-                for event in self._watchers:
+                for event in [*self._watchers]:
                     event.set()
+                    await asyncio.sleep(EACH_S)
             await asyncio.sleep(POLL_S)
