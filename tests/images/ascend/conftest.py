@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The VLM images of both stacks, built on a simulated CANN as far as their sources are here."""
+"""The VLM images of both stacks, each built on the simulated CANN that it wants, as far as their sources are here."""
 
 from __future__ import annotations
 
@@ -64,37 +64,50 @@ def build(
 
 
 @pytest.fixture(scope="package")
-def simulated_cann(build_environment: dict[str, str], wheels: Path) -> str:
-    """The simulated CANN image; its libraries define what either torch_npu looks for."""
-    project = Project("paddleocr-vl-ascend", build_environment)
+def ascend_wheels(wheels: Path) -> Path:
+    """The folder of wheels, with those of the Ascend images."""
     with stage("the wheels of the Ascend images"):
         names = [Stack(name).environment for name in IMAGE_STACKS]
         subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", *names], check=True)
-    words = ["buildx", "build", "--load", "--network", "host", "--tag", "cann-simulated:8.3"]
+    return wheels
+
+
+def simulated_cann(stack: Stack, environment: dict[str, str], wheels: Path) -> str:
+    """The simulated CANN image of a stack: its version's folders, and libraries with what its torch_npu looks for."""
+    version = cann_version(stack)
+    image = f"cann-simulated:{version}"
+    words = ["buildx", "build", "--load", "--network", "host", "--tag", image]
+    for name, value in {"CANN": version, "TORCH_NPU": stack.args["TORCH_VERSION"]}.items():
+        words += ["--build-arg", f"{name}={value}"]
     for name, folder in {"wheels": wheels, "support": ROOT / "tests/support"}.items():
         words += ["--build-context", f"{name}={folder}"]
-    with stage("the simulated CANN image"):
-        project.docker(*words, str(CANN), timeout=900)
-    return "cann-simulated:8.3"
+    with stage(f"the simulated CANN {version} image"):
+        Project("paddleocr-vl-ascend", environment).docker(*words, str(CANN), timeout=900)
+    return image
+
+
+def cann_version(stack: Stack) -> str:
+    """8.3 of 8.3.RC2."""
+    return ".".join(stack.args["CANN_VERSION"].split(".")[:2])
 
 
 @pytest.fixture(scope="package", params=IMAGE_STACKS)
 def built(
     request: pytest.FixtureRequest,
-    simulated_cann: str,
     build_environment: dict[str, str],
-    wheels: Path,
+    ascend_wheels: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Built:
     """The VLM image of a stack, or its stage `vllm` where vllm-ascend's sources of this stack are not here."""
     stack = Stack(request.param)
     found = sources(stack, tmp_path_factory.mktemp("sources"))
-    settings = {"HARDWARE": "ascend", "STACK": stack.name, "NPU_IDS": "0", "CANN_IMAGE": simulated_cann}
+    cann = simulated_cann(stack, build_environment, ascend_wheels)
+    settings = {"HARDWARE": "ascend", "STACK": stack.name, "NPU_IDS": "0", "CANN_IMAGE": cann}
     settings |= {"VLLM_ASCEND_SOURCE": str(found or CANN / "catlass"), "CATLASS_SOURCE": str(CANN / "catlass")}
     project = Project("paddleocr-vl-ascend", build_environment | settings)
     if found is None:
         with stage(f"building the stage vllm of stack {stack.name}"):
-            return Built(project, stack, "vllm", build(project, stack, "vllm", {"wheels": wheels}))
+            return Built(project, stack, "vllm", build(project, stack, "vllm", {"wheels": ascend_wheels}))
     with stage(f"building the Ascend image of stack {stack.name}"):
         print(project.compose("build", "--progress", "plain", "vlm", timeout=3600).stdout[-4000:])
     return Built(project, stack, "vlm", stack.image)
@@ -120,8 +133,8 @@ def compiled_for(product: atlas.Product, whole: Built, wheels: Path) -> Built:
 
 
 @pytest.fixture(scope="package")
-def kernels(ascend: Built, wheels: Path) -> Built:
-    return compiled_for(atlas.DEFAULT, ascend, wheels)
+def kernels(ascend: Built, ascend_wheels: Path) -> Built:
+    return compiled_for(atlas.DEFAULT, ascend, ascend_wheels)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

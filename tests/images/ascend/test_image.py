@@ -14,7 +14,9 @@ from tests.images.bill import check_bill
 from tests.images.contents import check_contents
 
 # What a worker compares with its device: the name of A3 in each stack's vllm-ascend.
-DEVICE_TYPE = {"0.11.1": "_910_93", "0.13.0": "A3"}
+DEVICE_TYPE = {"0.11.1": "_910_93", "0.23.0": "A3"}
+# Where each stack's CANN has its toolkit, behind all links.
+TOOLKIT = {"0.11.1": "/usr/local/Ascend/ascend-toolkit/latest", "0.23.0": "/usr/local/Ascend/cann-9.1.0"}
 
 
 def test_the_libraries_have_the_versions_of_the_stack(built: Built):
@@ -68,10 +70,11 @@ def test_the_entry_point_sources_cann_and_atb_for_a_user_without_power(ascend: B
     assert [path for path in paths if "/driver/" in path] == [
         f"/usr/local/Ascend/driver/lib64{name}" for name in ("", "/common", "/driver")
     ]
-    assert any("/ascend-toolkit/" in path for path in paths)
+    toolkit = TOOLKIT[ascend.stack.name]
+    assert f"{toolkit}/lib64" in paths
     # The published CANN image says cxx_abi_0; ATB's own file asks our torch.
     assert any(path.endswith("/nnal/atb/latest/atb/cxx_abi_1/lib") for path in paths)
-    assert env["ASCEND_HOME_PATH"].endswith("/ascend-toolkit/latest") and "/nnal/atb/" in env["ATB_HOME_PATH"]
+    assert env["ASCEND_HOME_PATH"] == toolkit and "/nnal/atb/" in env["ATB_HOME_PATH"]
     assert env["SOC_VERSION"] == "ascend910_9391" and "ASCEND_VISIBLE_DEVICES" not in env
     assert env["PYTORCH_NPU_ALLOC_CONF"] == "expandable_segments:True" and env["TASK_QUEUE_ENABLE"] == "1"
     assert ascend.inside("id", "-u").strip() == "10001"

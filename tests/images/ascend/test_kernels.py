@@ -12,22 +12,24 @@ from typing import Any
 
 import pytest
 
+import atlas
 from tests.images.ascend.conftest import Built
 
-SOC = "ascend910_9391"
-# The operators that upstream builds for A3, and for no chip whose name it does not know.
-OPERATORS = {
-    "0.11.1": {"grouped_matmul_swiglu_quant_weight_nz_tensor_list"},
-    "0.13.0": {
-        "grouped_matmul_swiglu_quant_weight_nz_tensor_list",
-        "lightning_indexer",
-        "sparse_flash_attention",
-        "dispatch_ffn_combine",
-        "dispatch_gmm_combine_decode",
-        "moe_combine_normal",
-        "moe_dispatch_normal",
-        "dispatch_layout",
-        "notify_dispatch",
+# The operators that upstream builds for a product, and for no chip whose name it does not know: for which chip CANN's
+# compiler is called, and how many are for its cores.
+OPERATORS: dict[str, dict[str, tuple[str, int]]] = {
+    "0.11.1": {"a3": ("ascend910_93", 1), "a2": ("ascend910b", 1)},
+    "0.23.0": {"a3": ("Ascend910_9391", 39), "a2": ("Ascend910B1", 36)},
+}
+# One of them; of 0.23.0 the one that the language model calls.
+NEEDED = {"0.11.1": "grouped_matmul_swiglu_quant_weight_nz_tensor_list", "0.23.0": "add_rms_norm_bias"}
+# Operators for the processor of the device.
+ON_PROCESSOR = {
+    "0.11.1": set(),
+    "0.23.0": {
+        "sparse_attn_sharedkv_metadata_aicpu",
+        "store_kv_block_metadata_aicpu",
+        "vllm_quant_lightning_indexer_metadata_aicpu",
     },
 }
 KERNELS = {
@@ -35,13 +37,19 @@ KERNELS = {
     "bgmv_shrink",
     "get_masked_input_and_mask_kernel",
     "mla_preprocess_kernel",
-    "pos_encoding_kernels",
     "sgmv_expand",
     "sgmv_shrink",
 }
-MORE_KERNELS = {"0.11.1": set(), "0.13.0": {"batch_matmul_transpose_kernel"}}
+MORE_KERNELS = {"0.11.1": {"pos_encoding_kernels"}, "0.23.0": {"batch_matmul_transpose_kernel"}}
+# What the build finds beside catlass, of what upstream would download.
+THIRD_PARTY = {"0.11.1": ["catlass"], "0.23.0": ["catlass", "makeself"]}
 # Of what upstream's requirements.txt names: types for its own checks, which nothing imports.
 NOT_NEEDED = {"pandas-stubs"}
+# Files and texts in the wheel that our patches bring.
+PATCHED = {
+    "0.11.1": ("ops/rotary_embedding.py", "npu_mrope(positions.contiguous(),"),
+    "0.23.0": ("worker/block_table.py", "elif not HAS_TRITON"),
+}
 REQUIREMENTS = """
 import importlib.metadata, json, pathlib, re
 from packaging.requirements import Requirement
@@ -61,12 +69,17 @@ print(json.dumps(lacking))
 """
 
 
+def compilations(built: Built) -> list[dict[str, Any]]:
+    """The compilations, in their order: tool, source, options, and the includes that only CANN has."""
+    text = built.project.docker(
+        "run", "--rm", "--entrypoint", "cat", built.image, "/var/log/simulated-compilers.jsonl"
+    ).stdout
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
 @pytest.fixture(scope="module")
 def compiled(kernels: Built) -> list[dict[str, Any]]:
-    """The compilations, in their order: tool, source, options, and the includes that only CANN has."""
-    options = ("--entrypoint", "cat")
-    text = kernels.project.docker("run", "--rm", *options, kernels.image, "/var/log/simulated-compilers.jsonl").stdout
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return compilations(kernels)
 
 
 def for_device(compiled: list[dict[str, Any]], soc: str) -> set[str]:
@@ -75,12 +88,27 @@ def for_device(compiled: list[dict[str, Any]], soc: str) -> set[str]:
     return {Path(one["source"]).stem for one in entries}
 
 
-def test_every_kernel_is_compiled_for_a3(kernels: Built, compiled: list[dict[str, Any]]):
-    name = kernels.stack.name
-    assert for_device(compiled, SOC) == KERNELS | MORE_KERNELS[name]
-    assert for_device(compiled, "ascend910_93") == OPERATORS[name]
+def check_compiled(compiled: list[dict[str, Any]], stack: str, product: atlas.Product) -> None:
+    """Every kernel and operator of the stack was compiled for the product's chip, and for no other."""
+    chip, count = OPERATORS[stack][product.key]
+    assert for_device(compiled, product.soc) == KERNELS | MORE_KERNELS[stack]
+    operators = for_device(compiled, chip)
+    assert len(operators) == count and NEEDED[stack] in operators
     others = {word for one in compiled for [word, *_] in one["options"] if word.startswith("--cce-soc-version")}
-    assert others == {f"--cce-soc-version={SOC}", "--cce-soc-version=ascend910_93"}
+    assert others == {f"--cce-soc-version={product.soc}", f"--cce-soc-version={chip}"}
+    on_processor = {Path(one["source"]).stem for one in compiled if one["tool"].startswith("aarch64-target-")}
+    assert on_processor == ON_PROCESSOR[stack]
+
+
+def test_every_kernel_is_compiled_for_a3(kernels: Built, compiled: list[dict[str, Any]]):
+    check_compiled(compiled, kernels.stack.name, atlas.DEFAULT)
+
+
+def test_the_build_downloads_nothing(kernels: Built):
+    found = kernels.project.docker(
+        "run", "--rm", "--entrypoint", "ls", kernels.image, "/src/vllm-ascend/csrc/third_party"
+    ).stdout.split()
+    assert found == THIRD_PARTY[kernels.stack.name]
 
 
 def test_the_binding_is_compiled_against_the_locked_torch_and_torch_npu(kernels: Built, compiled: list[dict[str, Any]]):
@@ -112,19 +140,21 @@ def test_upstreams_requirements_are_met(kernels: Built):
 
 
 def test_our_patches_are_in_the_wheel(ascend: Built):
+    file, text = PATCHED[ascend.stack.name]
     code = (
         "import importlib.util, pathlib\n"
         "folder = pathlib.Path(importlib.util.find_spec('vllm_ascend').origin).parent\n"
-        "print('npu_mrope(positions.contiguous(),' in (folder / 'ops/rotary_embedding.py').read_text())"
+        f"print({text!r} in (folder / {file!r}).read_text())"
     )
     assert ascend.python(code) == "True"
 
 
-def test_the_operators_of_a3_are_in_the_image(ascend: Built):
+def test_the_operators_of_a3_are_in_the_image(ascend: Built, compiled: list[dict[str, Any]]):
     code = (
         "import importlib.util, json, pathlib\n"
         "folder = pathlib.Path(importlib.util.find_spec('vllm_ascend').origin).parent\n"
         "found = folder.glob('_cann_ops_custom/vendors/*/op_impl/ai_core/tbe/kernel/ascend910_93/*')\n"
         "print(json.dumps(sorted(path.name for path in found)))"
     )
-    assert set(json.loads(ascend.python(code))) == OPERATORS[ascend.stack.name]
+    chip, _ = OPERATORS[ascend.stack.name]["a3"]
+    assert set(json.loads(ascend.python(code))) == for_device(compiled, chip)

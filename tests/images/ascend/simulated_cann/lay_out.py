@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lay out /usr/local/Ascend as CANN 8.3 does, with simulated libraries and tools: lay_out.py WHEELS TARGET
+"""Lay out /usr/local/Ascend as a version of CANN does, with simulated libraries and tools.
 
+lay_out.py VERSION TARGET WHEEL
 ``tests/support/simulated_cann`` builds the libraries, as for the tests on the NPU path. The image build puts that
-file under its path beside this one. The names of the functions come from the wheel of torch_npu itself. ``toolkit``
+file under its path beside this one. The names of the functions come from WHEEL, torch_npu itself. ``toolkit``
 holds what the kernel build calls: CANN's CMake functions, generators and compilers, each simulated.
 """
 
@@ -13,11 +14,13 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from dataclasses import dataclass
 
 from tests.support import simulated_cann
 
 TOOLKIT = pathlib.Path(__file__).resolve().parent / "toolkit"
-TOOLKIT_ENV = """export ASCEND_TOOLKIT_HOME={home}/ascend-toolkit/latest
+MACHINE = f"{platform.machine()}-linux"
+TOOLKIT_ENV = """export ASCEND_TOOLKIT_HOME={toolkit}
 export ASCEND_HOME_PATH=${{ASCEND_TOOLKIT_HOME}}
 export LD_LIBRARY_PATH=${{ASCEND_TOOLKIT_HOME}}/lib64:$LD_LIBRARY_PATH
 export PATH=${{ASCEND_TOOLKIT_HOME}}/bin:${{ASCEND_TOOLKIT_HOME}}/compiler/ccec_compiler/bin:$PATH
@@ -28,64 +31,123 @@ ATB_ENV = """abi=$(python3 -c 'import torch; print(int(torch.compiled_with_cxx11
 export ATB_HOME_PATH={home}/nnal/atb/latest/atb/cxx_abi_$abi
 export LD_LIBRARY_PATH=${{ATB_HOME_PATH}}/lib:$LD_LIBRARY_PATH
 """
-# What the kernel build links, besides the libraries that torch_npu is linked to.
-LINKED = """ascendalog ascend_dump c_sec error_manager exe_graph ge_common_base graph_base mmpa platform profapi
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a version has its parts. `toolkit` is the folder below /usr/local/Ascend, `links` are further names of it.
+
+    `linked` and `static` are what the kernel build links, besides the libraries that torch_npu is linked to. `headers`
+    are those whose places it looks for; others are on the compilers' list alone.
+    """
+
+    toolkit: str
+    links: tuple[tuple[str, str], ...]
+    linked: str
+    static: str
+    headers: tuple[str, ...]
+
+
+COMMON = """ascendalog ascend_dump c_sec error_manager exe_graph ge_common_base graph_base mmpa platform profapi
 register runtime"""
-STATIC = "rt2_registry tiling_api"
-# Headers whose places the build looks for. Others are on the compilers' list alone.
-HEADERS = ("base/alog_pub.h", "experiment/hccl/moe_distribute_base.h")
+LAYOUTS = {
+    "8.3": Layout(
+        toolkit="ascend-toolkit/latest",
+        links=(),
+        linked=COMMON,
+        static="rt2_registry tiling_api",
+        headers=("include/base/alog_pub.h",),
+    ),
+    # cann and ascend-toolkit/latest are links, as the released packages make them.
+    "9.1": Layout(
+        toolkit="cann-9.1.0",
+        links=(("cann", "cann-9.1.0"), ("ascend-toolkit/latest", "cann")),
+        linked=f"{COMMON} opapi_math ops_base unified_dlog",
+        static="aicpu_context base_ascend_protobuf c_sec rt2_registry tiling_api",
+        headers=(
+            "include/acl/acl.h",
+            "include/exe_graph/runtime/tensor.h",
+            "include/aclnn/aclnn_base.h",
+            "include/aclnn/opdev/op_errno.h",
+            "include/platform/platform_info.h",
+            "include/register/register.h",
+            "include/securec.h",
+            "include/tiling/tiling_api.h",
+            "include/toolchain/dlog_pub.h",
+            "pkg_inc/base/alog_pub.h",
+            "pkg_inc/op_common/op_host/util/opbase_export.h",
+            "pkg_inc/runtime/rt_external.h",
+        ),
+    ),
+}
 
 
-def build_libraries(wheels: list[pathlib.Path], folder: pathlib.Path) -> None:
-    """Build the libraries that any of the wheels is linked to, in ``folder``."""
+def build_libraries(wheel: pathlib.Path, folder: pathlib.Path) -> None:
+    """Build the libraries that torch_npu is linked to, in ``folder``."""
     with tempfile.TemporaryDirectory() as unpacked:
-        for number, wheel in enumerate(wheels):
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(f"{unpacked}/{number}", [name for name in archive.namelist() if ".so" in name])
-        count = simulated_cann.build_for(sorted(pathlib.Path(unpacked).glob("*/torch_npu")), folder)
-    print(f"{', '.join(wheel.name for wheel in wheels)} expect {count} symbols of CANN")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(unpacked, [name for name in archive.namelist() if ".so" in name])
+        count = simulated_cann.build(pathlib.Path(unpacked) / "torch_npu", folder)
+    print(f"{wheel.name} expects {count} symbols of CANN")
 
 
-def program(place: pathlib.Path, source: str) -> None:
-    """Install a program of ``toolkit`` that runs on the system's Python."""
+def program(place: pathlib.Path, source: str, python: str = "/usr/bin/python3.11") -> None:
+    """Install a program of ``toolkit``."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(f"#!/usr/bin/python3.11\n{(TOOLKIT / source).read_text()}")
+    place.write_text(f"#!{python}\n{(TOOLKIT / source).read_text()}")
     place.chmod(0o755)
 
 
-def build_toolkit(latest: pathlib.Path, libraries: pathlib.Path) -> None:
+def build_toolkit(version: str, toolkit: pathlib.Path) -> None:
     """What the kernel build finds of CANN: CMake functions, generators of sources, compilers, libraries to link."""
-    project = latest / "tools/op_project_templates/ascendc/customize"
-    shutil.copytree(TOOLKIT / "project", project)
-    program(latest / "tools/opbuild/op_build", "op_build")
-    program(latest / "bin/opc", "opc.py")
-    cmake = latest / "compiler/tikcpp/ascendc_kernel_cmake"
-    cmake.mkdir(parents=True)
-    shutil.copyfile(TOOLKIT / "ascendc.cmake", cmake / "ascendc.cmake")
-    compilers = latest / "compiler/ccec_compiler/bin"
+    layout, libraries = LAYOUTS[version], toolkit / MACHINE / "lib64"
+    kernel_cmake = toolkit / "compiler/tikcpp/ascendc_kernel_cmake"
+    kernel_cmake.mkdir(parents=True)
+    shutil.copyfile(TOOLKIT / "ascendc.cmake", kernel_cmake / "ascendc.cmake")
+    if version == "8.3":
+        # Later releases of vllm-ascend bring these generators and scripts themselves.
+        shutil.copytree(TOOLKIT / "8.3/project", toolkit / "tools/op_project_templates/ascendc/customize")
+        program(toolkit / "bin/opc", "8.3/opc.py")
+    else:
+        (toolkit / MACHINE / "tikcpp").symlink_to(toolkit / "compiler/tikcpp")
+        # It imports what the operator's Python file imports, from the environment that runs it.
+        program(toolkit / "bin/opc", "9.1/opc.py", "/usr/bin/env python3")
+        (toolkit / "compiler/version.info").write_text("Version=9.1.0\n")
+    program(toolkit / "tools/opbuild/op_build", "op_build")
+    compilers = toolkit / "compiler/ccec_compiler/bin"
     for name in ("bisheng", "c++", "cc"):
         program(compilers / name, "compilers.py")
-    for name in ("headers.txt", "extension.c"):
-        shutil.copyfile(TOOLKIT / name, compilers / name)
-    (latest / "bin/setenv.bash").write_text("# Simulated: set_env.sh has set all already.\n")
-    for header in HEADERS:
-        (latest / "include" / header).parent.mkdir(parents=True, exist_ok=True)
-        (latest / "include" / header).write_text("/* simulated */\n")
-    for name in LINKED.split():
+    lists = [
+        path.read_text() for path in (TOOLKIT / "headers.txt", TOOLKIT / version / "headers.txt") if path.is_file()
+    ]
+    (compilers / "headers.txt").write_text("".join(lists))
+    shutil.copyfile(TOOLKIT / "extension.c", compilers / "extension.c")
+    hcc = toolkit / "toolkit/toolchain/hcc/bin"
+    hcc.mkdir(parents=True)
+    for name in ("gcc", "g++"):
+        (hcc / f"aarch64-target-linux-gnu-{name}").symlink_to(compilers / "bisheng")
+    (toolkit / "bin/setenv.bash").write_text("# Simulated: set_env.sh has set all already.\n")
+    for header in layout.headers:
+        place = toolkit / MACHINE / header
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("/* simulated */\n")
+    for name in layout.linked.split():
         simulated_cann.build_library(libraries / f"lib{name}.so", "")
-    for name in STATIC.split():
+    for name in layout.static.split():
         subprocess.run(["ar", "rc", libraries / f"lib{name}.a"], check=True)
 
 
-def main(wheels: pathlib.Path, home: pathlib.Path) -> None:
-    machine = f"{platform.machine()}-linux"
-    latest = home / "ascend-toolkit/latest"
-    libraries, devlib = latest / machine / "lib64", latest / machine / "devlib"
+def main(version: str, home: pathlib.Path, wheel: pathlib.Path) -> None:
+    layout = LAYOUTS[version]
+    toolkit = home / layout.toolkit
+    libraries, devlib = toolkit / MACHINE / "lib64", toolkit / MACHINE / "devlib"
     # torch_npu refuses a toolkit without opp, runtime and compiler.
-    for folder in (libraries, devlib, *(latest / name for name in ("bin", "opp", "runtime", "compiler"))):
+    for folder in (libraries, devlib, *(toolkit / name for name in ("bin", "opp", "runtime", "compiler"))):
         folder.mkdir(parents=True)
-    (latest / "lib64").symlink_to(libraries)
-    build_libraries(sorted(wheels.glob("torch_npu-*.whl")), libraries)
+    (home / "ascend-toolkit").mkdir(exist_ok=True)
+    for link, target in layout.links:
+        (home / link).symlink_to(home / target)
+    build_libraries(wheel, libraries)
     for abi in (0, 1):
         atb = home / f"nnal/atb/latest/atb/cxx_abi_{abi}/lib"
         atb.mkdir(parents=True)
@@ -93,9 +155,13 @@ def main(wheels: pathlib.Path, home: pathlib.Path) -> None:
     (libraries / "libatb.so").unlink()
     # The toolkit brings this library of the driver only to link against.
     simulated_cann.build_library(devlib / "libascend_hal.so", "")
-    (home / "ascend-toolkit/set_env.sh").write_text(TOOLKIT_ENV.format(home=home))
+    (home / "ascend-toolkit/set_env.sh").write_text(TOOLKIT_ENV.format(toolkit=toolkit))
     (home / "nnal/atb/set_env.sh").write_text(ATB_ENV.format(home=home))
-    build_toolkit(latest, libraries)
+    build_toolkit(version, toolkit)
+    for folder in (toolkit / MACHINE / name for name in ("lib64", "include", "pkg_inc")):
+        if folder.is_dir():
+            (toolkit / folder.name).symlink_to(folder)
 
 
-main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+if __name__ == "__main__":
+    main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))

@@ -19,7 +19,9 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECORD = pathlib.Path("/var/log/simulated-compilers.jsonl")
+HCC = "aarch64-target-linux-gnu-"  # CANN's compiler for the processor on the device
 REAL = {"c++": "/usr/bin/g++", "cc": "/usr/bin/gcc", "bisheng": "/usr/bin/g++"}
+REAL |= {f"{HCC}g++": "/usr/bin/g++", f"{HCC}gcc": "/usr/bin/gcc"}
 SOURCE = re.compile(r"\.(c|cc|cpp|cxx)$")
 WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-isystem", "-D", "-x", "-mllvm")
 # What only the device compiler knows.
@@ -48,7 +50,7 @@ def split(words):
 def missing(real, options, source):
     """Includes that the real preprocessor does not find with these options."""
     kept = [
-        word
+        "c++" if word == "cce" else word  # the device's language
         for option in options
         for word in option
         if option[0] not in ("-o", "-c", "-MD", "-MF", "-MT", "-MQ") and not DEVICE_ONLY.match(option[0])
@@ -58,6 +60,15 @@ def missing(real, options, source):
         sys.exit(f"simulated compiler: {source}: {done.stderr}")
     words = done.stdout.partition(":")[2].replace("\\\n", " ").split()
     return sorted({word for word in words if not pathlib.Path(word).is_file()})
+
+
+def schemas(binding):
+    """What the binding registers with PyTorch, each operator once."""
+    literal = r'"((?:[^"\\]|\\.)*)"'
+    found = (
+        "".join(re.findall(literal, words)) for words, _ in re.findall(rf"ops\.def\(\s*((?:{literal}\s*)+)", binding)
+    )
+    return list({schema.partition("(")[0]: schema.replace('\\"', '"') for schema in found}.values())
 
 
 def main(tool, words):
@@ -82,7 +93,10 @@ def main(tool, words):
     with tempfile.NamedTemporaryFile("w", suffix=".c") as stand_in:
         stand_in.write(EMBEDDED.format(source))
         if source.endswith(MODULE):
-            stand_in.write((HERE / "extension.c").read_text())
+            binding = pathlib.Path(source).with_name("torch_binding.cpp").read_text()
+            stand_in.write(
+                (HERE / "extension.c").read_text().replace(" SCHEMAS ", f" {json.dumps(repr(schemas(binding)))} ")
+            )
         stand_in.flush()
         depfile = ["-MD", "-MT", out.get("-MT", "x"), "-MF", out["-MF"]] if "-MF" in out else []
         return subprocess.call([REAL["cc"], "-fPIC", "-c", *depfile, "-o", out["-o"], stand_in.name])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A simulated vllm_ascend_C: a module of Python that defines the one operator that load_kernels.sh asks for, and computes
- * nothing. Without Python's headers, which the tests do not need otherwise. */
+ * A simulated vllm_ascend_C: a module of Python that defines the operators that upstream's own torch_binding.cpp
+ * registers (the simulated compiler puts their schemas in place of SCHEMAS), and computes nothing. Without Python's
+ * headers, which the tests do not need otherwise. */
 struct definition {
     long references;
     void *type, *init;
@@ -18,7 +19,8 @@ static struct definition module = {1, 0, 0, 0, 0, "vllm_ascend_C", 0, -1};
 void *PyInit_vllm_ascend_C(void) {
     PyRun_SimpleStringFlags("import torch\n"
                             "simulated = torch.library.Library('_C_ascend', 'FRAGMENT')\n"
-                            "simulated.define('weak_ref_tensor(Tensor input) -> Tensor')\n",
+                            "for schema in " SCHEMAS ":\n"
+                            "    simulated.define(schema)\n",
                             0);
     return PyModule_Create2(&module, 1013);
 }
