@@ -20,7 +20,7 @@ from tool_errors import EnvironmentSetupError, UsageError
 
 POINTS = '{"vllm.platform_plugins": ["ascend = vllm_ascend:register"], "vllm.general_plugins": ["a = b:c", "d = e:f"]}'
 TYPES = {"a3": "A3", "a2": "A2", "310p": "_310P"}
-COMMIT = "1b5d5abf865f57742aab2d22dd6737af719c124a"
+COMMIT = "5cb98caaadeff42b5b62b996e34bb2aaa29d20fd"
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def tree(tmp_path: Path) -> Path:
     sources = tmp_path / "vllm-ascend"
     for name, text in {
         "setup.py": f"from setuptools import setup\nsetup(name='vllm_ascend', entry_points={POINTS})\n",
-        "CMakeLists.txt": 'message(FATAL_ERROR "Expected PyTorch version 2.8.0, but found ${TORCH_VERSION}")\n',
+        "CMakeLists.txt": 'message(FATAL_ERROR "Expected PyTorch version 2.10.0, but found ${TORCH_VERSION}")\n',
         "csrc/kernel.cpp": "",
         "vllm_ascend/__init__.py": "",
         # As setuptools_scm writes it.
-        "vllm_ascend/_version.py": "__version__ = version = '0.13.0rc1'\n",
+        "vllm_ascend/_version.py": "__version__ = version = '0.23.0'\n",
         "vllm_ascend/ops/__init__.py": "",
         "vllm_ascend/__pycache__/x.pyc": "",
         "vllm_ascend/_build_info.py": "# Auto-generated file\n__device_type__ = 'A3'\n",
@@ -48,7 +48,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def packed(tree: Path) -> Path:
-    return kernel_wheel.pack(tree, tree.parent / "dist", "0.13.0rc1", "2.8.0", COMMIT)
+    return kernel_wheel.pack(tree, tree.parent / "dist", "0.23.0", "2.10.0", COMMIT)
 
 
 def test_the_wheel_is_one_with_upstreams_entry_points(tree: Path, tmp_path: Path):
@@ -56,7 +56,7 @@ def test_the_wheel_is_one_with_upstreams_entry_points(tree: Path, tmp_path: Path
     kernel_wheel.check(wheel, "ascend910_9391")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     [found] = importlib.metadata.distributions(path=[str(tmp_path / "site")])
-    assert (found.metadata["Name"], found.version) == ("vllm_ascend", "0.13.0rc1")
+    assert (found.metadata["Name"], found.version) == ("vllm_ascend", "0.23.0")
     assert {(point.group, point.name, point.value) for point in found.entry_points} == {
         ("vllm.platform_plugins", "ascend", "vllm_ascend:register"),
         ("vllm.general_plugins", "a", "b:c"),
@@ -71,7 +71,7 @@ def test_the_record_has_the_digest_of_every_file(tree: Path):
     with zipfile.ZipFile(wheel) as archive:
         rows = {
             row[0]: row[1]
-            for row in csv.reader(archive.read("vllm_ascend-0.13.0rc1.dist-info/RECORD").decode().splitlines())
+            for row in csv.reader(archive.read("vllm_ascend-0.23.0.dist-info/RECORD").decode().splitlines())
         }
         assert set(rows) == set(archive.namelist())
         for name, said in rows.items():
@@ -81,16 +81,16 @@ def test_the_record_has_the_digest_of_every_file(tree: Path):
 
 
 def test_an_image_of_another_stack_is_refused(tree: Path):
-    with pytest.raises(UsageError, match=r"VLLM_ASCEND_IMAGE: its vllm-ascend is for torch 2\.8\.0; expected 2\.7\.1"):
+    with pytest.raises(UsageError, match=r"VLLM_ASCEND_IMAGE: its vllm-ascend is for torch 2\.10\.0; expected 2\.7\.1"):
         kernel_wheel.pack(tree, tree.parent / "dist", "x", "2.7.1", COMMIT)
 
 
-@pytest.mark.parametrize("said", ["0.13.0", "0.12.0rc1", "0.13.0rc2.dev3+g0123456ab", ""])
+@pytest.mark.parametrize("said", ["0.23.0rc1", "0.24.0rc1", "0.23.1.dev3+g0123456ab", ""])
 def test_another_release_of_the_same_torch_is_refused(tree: Path, said: str):
-    """v0.13.0 is compiled with CANN 8.5, v0.12.0rc1 for vLLM 0.12.0; both ask for torch 2.8.0."""
+    """v0.23.0rc1 is compiled with CANN 9.0.1, v0.24.0rc1 for vLLM 0.24.0 too; both ask for torch 2.10.0."""
     file = tree / "vllm_ascend/_version.py"
     file.write_text(f"__version__ = version = '{said}'\n") if said else file.unlink()
-    with pytest.raises(UsageError, match=f"is {re.escape(said or 'no release')}.*; expected 0.13.0rc1, commit 1b5d5ab"):
+    with pytest.raises(UsageError, match=f"is {re.escape(said or 'no release')}.*; expected 0.23.0, commit 5cb98ca"):
         packed(tree)
 
 
@@ -103,7 +103,7 @@ def test_an_extension_of_another_python_is_refused(tree: Path):
 
 
 def test_the_commit_itself_without_its_tag_is_taken(tree: Path):
-    (tree / "vllm_ascend/_version.py").write_text("__version__ = version = '0.13.0rc2.dev0+g1b5d5abf8.d20251227'\n")
+    (tree / "vllm_ascend/_version.py").write_text("__version__ = version = '0.23.1.dev0+g5cb98caaa.d20260801'\n")
     assert packed(tree).is_file()
 
 

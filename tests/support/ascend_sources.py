@@ -28,7 +28,6 @@ from tests.support.paths import ROOT
 SETTING = "VLLM_ASCEND_SOURCE"
 PATCHES = ROOT / "operations/bundle/image_build/patches"
 STACKS = ("0.23.0", "0.11.1")
-IMAGE_STACKS = STACKS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 import atlas
 from tests.images.conftest import stage
 from tests.images.project import Project
-from tests.support.ascend_sources import IMAGE_STACKS, SETTING, Stack, sources
+from tests.support.ascend_sources import STACKS, SETTING, Stack, sources
 from tests.support.paths import ROOT
 
 CANN = Path(__file__).parent / "simulated_cann"
@@ -67,7 +67,7 @@ def build(
 def ascend_wheels(wheels: Path) -> Path:
     """The folder of wheels, with those of the Ascend images."""
     with stage("the wheels of the Ascend images"):
-        names = [Stack(name).environment for name in IMAGE_STACKS]
+        names = [Stack(name).environment for name in STACKS]
         subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", *names], check=True)
     return wheels
 
@@ -91,7 +91,7 @@ def cann_version(stack: Stack) -> str:
     return ".".join(stack.args["CANN_VERSION"].split(".")[:2])
 
 
-@pytest.fixture(scope="package", params=IMAGE_STACKS)
+@pytest.fixture(scope="package", params=STACKS)
 def built(
     request: pytest.FixtureRequest,
     build_environment: dict[str, str],
