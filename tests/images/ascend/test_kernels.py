@@ -44,8 +44,9 @@ KERNELS = {
 MORE_KERNELS = {"0.11.1": {"pos_encoding_kernels"}, "0.23.0": {"batch_matmul_transpose_kernel"}}
 # What the build finds beside catlass, of what upstream would download.
 THIRD_PARTY = {"0.11.1": {"catlass"}, "0.23.0": {"catlass", "makeself"}}
-# Of what upstream's requirements.txt names: types for its own checks, which nothing imports.
-NOT_NEEDED = {"pandas-stubs"}
+# Of what upstream's requirements.txt names: types for its own checks, which nothing imports; and what 0.23.0 wants for
+# triton, for memory pools of several nodes, and for guessing tokens (config/requirements/pyproject.toml).
+NOT_NEEDED = {"pandas-stubs", "triton-ascend", "memfabric_hybrid", "memcache_hybrid", "arctic-inference"}
 # Files and texts in the wheel that our patches bring.
 PATCHED = {
     "0.11.1": ("ops/rotary_embedding.py", "npu_mrope(positions.contiguous(),"),
