@@ -21,7 +21,7 @@ from pathlib import Path
 import atlas
 from tool_errors import EnvironmentSetupError, UsageError, run
 
-# What a worker compares with its device: setup.py's names at 6664a4e, v0.13.0rc1 and v0.23.0.
+# What a worker compares with its device: setup.py's names at 6664a4e and v0.23.0.
 DEVICE_TYPES = {"a3": ("_910_93", "A3"), "a2": ("_910B", "A2"), "310p": ("_310P",)}
 # The extension, and operators of upstream's own.
 COMPILED = ("vllm_ascend/vllm_ascend_C", "vllm_ascend/_cann_ops_custom/vendors/")
@@ -62,8 +62,8 @@ def check_torch(sources: Path, torch: str) -> None:
 
 
 def check_release(sources: Path, version: str, commit: str) -> None:
-    """Raise UsageError for the tree of another release, by the file that upstream's setup.py writes. v0.12.0rc1 and
-    v0.13.0 have the torch of v0.13.0rc1 too; the one is for another vLLM, the other for another CANN."""
+    """Raise UsageError for the tree of another release, by the file that upstream's setup.py writes. v0.22.1rc1 and
+    v0.24.0rc1 have the torch of v0.23.0 too; they are for another vLLM and another CANN."""
     file = sources / "vllm_ascend/_version.py"
     found = re.search(r"version = '([^']+)'", file.read_text() if file.is_file() else "")
     said = found[1] if found else "no release that it names"

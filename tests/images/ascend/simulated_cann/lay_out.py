@@ -101,25 +101,24 @@ def program(place: pathlib.Path, source: str, python: str = "/usr/bin/python3.11
 def build_toolkit(version: str, toolkit: pathlib.Path) -> None:
     """What the kernel build finds of CANN: CMake functions, generators of sources, compilers, libraries to link."""
     layout, libraries = LAYOUTS[version], toolkit / MACHINE / "lib64"
+    own = f"cann_{version.replace('.', '_')}"  # in ``toolkit``, what only this version has
     kernel_cmake = toolkit / "compiler/tikcpp/ascendc_kernel_cmake"
     kernel_cmake.mkdir(parents=True)
     shutil.copyfile(TOOLKIT / "ascendc.cmake", kernel_cmake / "ascendc.cmake")
     if version == "8.3":
         # Later releases of vllm-ascend bring these generators and scripts themselves.
-        shutil.copytree(TOOLKIT / "8.3/project", toolkit / "tools/op_project_templates/ascendc/customize")
-        program(toolkit / "bin/opc", "8.3/opc.py")
+        shutil.copytree(TOOLKIT / own / "project", toolkit / "tools/op_project_templates/ascendc/customize")
+        program(toolkit / "bin/opc", f"{own}/opc.py")
     else:
         (toolkit / MACHINE / "tikcpp").symlink_to(toolkit / "compiler/tikcpp")
         # It imports what the operator's Python file imports, from the environment that runs it.
-        program(toolkit / "bin/opc", "9.1/opc.py", "/usr/bin/env python3")
+        program(toolkit / "bin/opc", f"{own}/opc.py", "/usr/bin/env python3")
         (toolkit / "compiler/version.info").write_text("Version=9.1.0\n")
     program(toolkit / "tools/opbuild/op_build", "op_build")
     compilers = toolkit / "compiler/ccec_compiler/bin"
     for name in ("bisheng", "c++", "cc"):
         program(compilers / name, "compilers.py")
-    lists = [
-        path.read_text() for path in (TOOLKIT / "headers.txt", TOOLKIT / version / "headers.txt") if path.is_file()
-    ]
+    lists = [path.read_text() for path in (TOOLKIT / "headers.txt", TOOLKIT / own / "headers.txt") if path.is_file()]
     (compilers / "headers.txt").write_text("".join(lists))
     shutil.copyfile(TOOLKIT / "extension.c", compilers / "extension.c")
     hcc = toolkit / "toolkit/toolchain/hcc/bin"

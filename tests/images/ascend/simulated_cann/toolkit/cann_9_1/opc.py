@@ -6,7 +6,6 @@ and says with which options the device compiler is called. What it imports of CA
 """
 
 import json
-import os
 import pathlib
 import runpy
 import subprocess
@@ -18,7 +17,7 @@ options = dict(word.removeprefix("--").split("=", 1) for word in sys.argv[2:])
 [described] = json.loads(pathlib.Path(options["input_param"]).read_text())["op_list"]
 output = pathlib.Path(options["output"]) / described["bin_filename"]
 soc = options["soc_version"]
-compiled = []
+compiled: list[str] = []
 
 
 def compile_op(source, function, operator, words, channel, settings, more):
@@ -52,10 +51,8 @@ class CommonUtility:
         pass
 
 
-SPECIFICATION = {
-    "SOC_VERSION": soc,
-    "SHORT_SOC_VERSION": "Ascend910_93" if "_93" in soc else soc.rstrip("0123456789")[:11],
-}
+SHORT = {"Ascend910_9391": "Ascend910_93", "Ascend910B1": "Ascend910B"}
+SPECIFICATION = {"SOC_VERSION": soc, "SHORT_SOC_VERSION": SHORT[soc]}
 for package in ("tbe", "tbe.common"):
     module(package)
 module("tbe.common.platform", get_soc_spec=SPECIFICATION.__getitem__)
@@ -84,18 +81,12 @@ module(
     OpInfo=types.SimpleNamespace,
 )
 module("tbe.tikcpp.compile_op", CommonUtility=CommonUtility, AscendCLogLevel=AscendCLogLevel)
-sys.modules["tbe.tikcpp"].compile_op = compile_op
+vars(sys.modules["tbe.tikcpp"])["compile_op"] = compile_op  # the function has the name of the module
 
 arguments = [*described["inputs"], *described["outputs"]]
 runpy.run_path(str(script))[options["main_func"]](*arguments)
 if not compiled:
     sys.exit(f"simulated opc: {script} compiles nothing")
 support = {"inputs": described["inputs"], "outputs": described["outputs"], "simplifiedKey": [], "simplifiedKeyMode": 0}
-text = {
-    "binFileName": output.name,
-    "binFileSuffix": ".o",
-    "coreType": "MIX",
-    "supportInfo": support,
-    "soc": os.fspath(soc),
-}
+text = {"binFileName": output.name, "binFileSuffix": ".o", "coreType": "MIX", "supportInfo": support}
 pathlib.Path(f"{output}.json").write_text(json.dumps(text))
