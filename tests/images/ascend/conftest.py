@@ -13,7 +13,7 @@ import pytest
 import atlas
 from tests.images.conftest import stage
 from tests.images.project import Project
-from tests.support.ascend_sources import STACKS, SETTING, Stack, sources
+from tests.support.ascend_sources import SETTING, STACKS, Stack, sources
 from tests.support.paths import ROOT
 
 CANN = Path(__file__).parent / "simulated_cann"
