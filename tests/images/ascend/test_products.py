@@ -12,7 +12,7 @@ from tests.images.ascend.conftest import Built, compiled_for
 from tests.images.ascend.test_kernels import check_compiled, compilations
 
 # What a worker compares with its device, by product and stack.
-DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.23.0": "A2"}}
+DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.23.0": "A2"}, "310p": {"0.23.0": "_310P"}}
 READ_WHEEL = """
 import glob, zipfile
 [wheel] = glob.glob("/dist/*.whl")
@@ -29,6 +29,8 @@ def product(request: pytest.FixtureRequest) -> atlas.Product:
 
 @pytest.fixture(scope="module")
 def compiled(product: atlas.Product, ascend: Built, wheels: Path) -> Built:
+    if product.stacks and ascend.stack.name not in product.stacks:
+        pytest.skip(f"stack {ascend.stack.name} does not serve a {product.title}")
     return compiled_for(product, ascend, wheels)
 
 
