@@ -3,7 +3,7 @@
 
 ATLAS in .env picks a row. The compose fragments, the stacks (config/stacks) and the guide repeat parts of it, and
 tests/bundle/test_atlas.py holds them to this table. Sources: Dockerfile, Dockerfile.a3 and setup.py of vllm-ascend
-v0.23.0, its Dockerfile.310p and docs/source/tutorials/models/PaddleOCR-VL.md; tags of quay.io/ascend/cann; npu-smi's
+v0.23.0, its Dockerfile.310p and tutorial PaddleOCR-VL.md; tags of quay.io/ascend/cann; npu-smi's
 public reports.
 """
 

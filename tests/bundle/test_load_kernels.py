@@ -18,7 +18,8 @@ import pytest
 from tests.support.paths import ROOT
 
 SCRIPT = ROOT / "operations/bundle/image_build/load_kernels.sh"
-EXTENSION = (ROOT / "tests/images/ascend/simulated_cann/toolkit/extension.c").read_text()
+TEMPLATE = (ROOT / "tests/images/ascend/simulated_cann/toolkit/extension.c").read_text()
+EXTENSION = TEMPLATE.replace(" SCHEMAS ", """ "['weak_ref_tensor(Tensor input) -> Tensor']" """)
 TORCH = """
 class ops:
     class _C_ascend:

@@ -25,7 +25,7 @@ def commits() -> dict[str, str]:
 
 def test_stacks_have_their_mends():
     of_stack = {"grids_stay_on_host": "0.11.1", "length_of_a_step": "0.11.1", "npu_mrope_positions": "0.11.1"}
-    of_stack["slots_without_triton"] = "0.23.0"
+    of_stack |= {"slots_without_triton": "0.23.0", "operators_without_downloads": "0.23.0"}
     assert {path.stem: commits()[path.parent.name] for path in FILES} == of_stack
 
 
@@ -38,18 +38,21 @@ def test_a_patch_belongs_to_a_stack_and_says_why(path: Path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_patch_applies_once(path: Path, tmp_path: Path):
-    """To a file that has the lines of the commit at their places; a second time it does not, and is recognised."""
-    text = path.read_text()
-    name = re.search(r"(?m)^--- a/(.+)$", text)
-    assert name
-    hunks = re.findall(r"(?ms)^@@ -(\d+),[^\n]*\n(.*?)(?=^@@|\Z)", text)
-    lines: list[str] = []
-    for start, hunk in hunks:
-        lines += ["#"] * (int(start) - 1 - len(lines))
-        lines += [line[1:] for line in hunk.splitlines() if not line.startswith("+")]
-    target = tmp_path / name[1]
-    target.parent.mkdir(parents=True)
-    target.write_text("\n".join([*lines, *["#"] * 9]) + "\n")
+    """To files that have the lines of the commit at their places; a second time it does not, and is recognised."""
+    hunks: dict[Path, list[tuple[str, str]]] = {}
+    for part in re.split(r"(?m)^--- ", path.read_text())[1:]:
+        name = re.search(r"(?m)^\+\+\+ b/(.+)$", part)
+        assert name
+        target = tmp_path / name[1]
+        hunks[target] = re.findall(r"(?ms)^@@ -(\d+)[^\n]*\n(.*?)(?=^@@|\Z)", part)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if part.startswith("/dev/null"):
+            continue
+        lines: list[str] = []
+        for start, hunk in hunks[target]:
+            lines += ["#"] * (int(start) - 1 - len(lines))
+            lines += [line[1:] for line in hunk.splitlines() if not line.startswith("+")]
+        target.write_text("\n".join([*lines, *["#"] * 9]) + "\n")
 
     def apply(*options: str) -> int:
         return subprocess.run(
@@ -57,7 +60,8 @@ def test_a_patch_applies_once(path: Path, tmp_path: Path):
         ).returncode
 
     assert apply() == 0
-    for _, hunk in hunks:
-        after = [line[1:] for line in hunk.splitlines() if not line.startswith("-")]
-        assert "\n".join(after) in target.read_text()
+    for target, found in hunks.items():
+        for _, hunk in found:
+            after = [line[1:] for line in hunk.splitlines() if not line.startswith("-")]
+            assert "\n".join(after) in target.read_text()
     assert apply() != 0 and apply("--reverse", "--check") == 0
