@@ -32,7 +32,7 @@ def is_public(address: str) -> bool:
     """Whether an IP address belongs to the public internet; an address that wraps another one is public if both are."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        inner = ip.ipv4_mapped or ip.sixtofour
         if inner is None and ip in ipaddress.ip_network("64:ff9b::/96"):  # NAT64, RFC 6052
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None and not is_public(str(inner)):

@@ -305,10 +305,11 @@ def test_an_archive_that_cannot_be_written(tmp_path: Path):
             f"GET /api/v2/ocr/results/j-1/{MARK}/result.jsonl",
         ),
         ("http://host:8000/v1 and me@example.org", "http://host:8000/v1 and me@example.org"),
+        ("known-secret, known-secret-and-more", f"{MARK}, {MARK}"),
     ],
 )
 def test_what_is_taken_out_of_a_text(text: str, clean: str):
-    assert Redactor(secrets({"MY_TOKEN": "known-secret"}))(text) == clean
+    assert Redactor(secrets({"MY_TOKEN": "known-secret", "A_KEY": "known-secret-and-more"}))(text) == clean
 
 
 @pytest.mark.parametrize("password", ["with a blank", "a/b@c:d", "plain-one"])

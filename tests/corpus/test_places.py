@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders and buckets as places of documents and outputs; parts and versions of documents; downloads."""
+"""Folders and buckets as places of documents and outputs; parts and versions of documents; downloads; settings."""
 
 from __future__ import annotations
 
@@ -126,6 +126,12 @@ def test_parts_are_nearly_as_long(pages: int, most: int, lengths: list[int] | No
     assert lengths in (None, found)
     assert [part.first for part in parts[1:]] == [part.last + 1 for part in parts[:-1]]
     assert [part.whole for part in parts] == [len(parts) == 1] * len(parts)
+
+
+def test_a_reader_has_the_servers_the_patience_and_the_threads_of_the_run(tmp_path: Path) -> None:
+    job = Job("in", "out", ("http://a/v1", "http://b/v1"), {}, {}, (), {}, False, 16, 77.0, 3)
+    own = job.parser_settings(tmp_path)
+    assert (len(own.vlm_urls), own.vlm_patience_s, own.cpu_threads, own.page_timeout_s > 77) == (2, 77, 3, True)
 
 
 def test_a_document_is_downloaded_once_for_all_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

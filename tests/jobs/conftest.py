@@ -96,4 +96,5 @@ def parser(service) -> JobsParser:
 @pytest.fixture
 def vlm(service) -> Iterator[VlmProcess]:
     yield service[1]
-    (service[1].folder / "refuse").unlink(missing_ok=True)
+    for steering in ("refuse", "say"):
+        (service[1].folder / steering).unlink(missing_ok=True)

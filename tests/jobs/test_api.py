@@ -200,6 +200,16 @@ def test_results_in_other_formats(parser):
     assert parser.client.get(f"{JOBS}/{job_id}/result?format=exe").status_code == 400
 
 
+def test_tables_are_joined_as_the_job_asked(parser, vlm):
+    rows = "<table><tr><td>a</td></tr></table>"
+    blocks = [{"block_label": "table", "block_content": rows}]
+    (vlm.folder / "say").write_text(json.dumps({"text": rows, "blocks": blocks}))
+    for option, tables in (("mergeTables", 2), ("relevelTitles", 1)):
+        job_id = parser.job(pdf(2), optionalPayload=json.dumps({option: False}))
+        parser.ended(job_id)
+        assert parser.client.get(f"{JOBS}/{job_id}/result").text.count("</table>") == tables, option
+
+
 def test_a_searchable_pdf_of_a_jobs_pages_and_of_an_upload(parser):
     job_id = parser.job(pdf(3), pageRanges="1,3")
     parser.ended(job_id)

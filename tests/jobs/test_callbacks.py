@@ -248,6 +248,10 @@ def test_a_slow_receiver_holds_up_nobody_else(service, receiver):
 
 
 def test_time_is_bounded_and_what_fails_for_long_is_given_up(service, receiver):
+    patient = service(callback_hours=1.0, callback_pause_s=600.0)
+    early = patient.ended("http://127.0.0.1:1/")
+    patient.send_until(lambda: patient.told(early).error)
+    assert patient.told(early).state == "queued", "the next attempt comes within the hour"
     here = service(callback_timeout_s=0.2, callback_hours=1e-9)
     unanswered, away = here.ended(receiver.address("/slow")), here.ended("http://127.0.0.1:1/")
     gone = Settings(**here.settings.model_dump() | {"callback_hosts": f"{receiver.hosts},127.0.0.1:1"})

@@ -47,7 +47,8 @@ def document(*pages: dict[str, Any]) -> ResultDocument:
 
 
 def chunks(*pages: dict[str, Any], tokens: int = 512, join: bool = True, outline: bool = True) -> list[dict[str, Any]]:
-    lines = convert(document(*pages), "chunks", How(tokens, join, outline=outline)).decode().splitlines()
+    how = How(chunk_tokens=tokens, join_tables=join, outline=outline)
+    lines = convert(document(*pages), "chunks", how).decode().splitlines()
     return [json.loads(line) for line in lines]
 
 

@@ -80,6 +80,11 @@ class TestKeys:
         assert response.status_code == response.json()["errorCode"] == 401
         assert response.headers["WWW-Authenticate"].startswith("Bearer") and KEY not in response.text
 
+    def test_bytes_that_were_announced_and_never_came_are_not_kept(self, tmp_path):
+        gate = gated(Settings(api_keys=f"{ENTRY} bytes=100/day", data_dir=tmp_path))
+        announced = {"X-Api-Key": KEY, "Content-Length": "80"}
+        assert [ask(gate, "POST", "/layout-parsing", **announced).status_code for _ in range(2)] == [200, 200]
+
     def test_probes_need_none(self):
         gate = gated(Settings(api_keys=ENTRY))
         pages = ("/", "/docs", "/docs/swagger-ui.css", "/openapi.json")

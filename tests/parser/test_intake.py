@@ -52,6 +52,19 @@ def test_an_upload_goes_to_the_disk_as_it_is_and_may_be_closed(tmp_path):
     asyncio.run(scenario())
 
 
+def test_a_document_from_an_address_is_written_and_counted_piece_by_piece(tmp_path):
+    class Site(UrlSource):
+        async def fetch(self, url, write):
+            for start in range(0, len(PDF), 50):
+                await write(PDF[start : start + 50])
+
+    async def scenario(counted):
+        async with DocumentIntake(tmp_path, Site(Settings())).from_field("http://a/b", 0, counted.append) as document:
+            assert Path(document.path).read_bytes() == PDF and counted == [*range(50, len(PDF), 50), len(PDF)]
+
+    asyncio.run(scenario([]))
+
+
 def test_the_memory_of_a_document_is_free_while_its_pages_are_parsed(tmp_path):
     size = 8 << 20
     field = base64.b64encode(b"%PDF-" + bytes(size)).decode()

@@ -9,10 +9,12 @@ import queue
 
 import pytest
 
+from docparser.documents.spool import Document
 from docparser.errors import InternalError, NotReady, PageTimeout, StepTooSlow, WorkerLost
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import State
 from docparser.parsing.scheduler import DEATHS, LOSSES
+from docparser.worker.baton import Baton, Hold
 from docparser.worker.messages import CancelTask, CountPages, ParsePage, RunTask
 from tests.support.simulated_workers import Bench, Process, in_loop
 
@@ -75,6 +77,15 @@ async def test_a_step_that_hangs_costs_its_page_and_its_worker():
     assert worker.killed
     with pytest.raises(StepTooSlow, match="PARSER_STEP_TIMEOUT_S"):
         await page
+
+
+def test_a_page_that_waits_for_the_vlm_is_in_no_step():
+    slot, task = Process().slot, RunTask(1, CountPages(Document("a.pdf", "PDF")))
+    with Hold(Baton(slot), task, lambda: None, print) as hold:
+        with hold.lent():
+            assert (slot.task, slot.held_s) == (0, 0)
+        assert slot.task == 1
+    assert slot.task == 0
 
 
 @in_loop

@@ -21,6 +21,8 @@ from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
 from docparser.parsing.pool import State, WorkerPool
 from docparser.settings import REPOSITORY, Settings
+from selftest.check import compare
+from selftest.server import Answer
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.question import Question
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
@@ -151,6 +153,13 @@ def test_a_vlm_that_computes_something_else_is_not_ready_until_it_is_mended(reco
         await found.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_an_answer_that_was_cut_is_none(length):
+    recorded = {"image": "a.png", "text": "text", "tokens": TOKENS, "logprobs": LOGPROBS, "margins": [9.0] * 3}
+    probable = [{token: probability} for token, probability in zip(TOKENS[:length], LOGPROBS)]
+    assert compare(recorded, Answer([1], TOKENS[:length], probable, "text"), 0.05).passed == (length == 3)
 
 
 def test_values_of_other_weights_are_told_apart(recorded_vlm, weights):

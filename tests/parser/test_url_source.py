@@ -43,6 +43,7 @@ from docparser.settings import Settings
         "2002:7f00:1::",
         "64:ff9b::7f00:1",
         "2001:db8::1",
+        "2001:0:808:808::f7f7:f7f7",  # Teredo
     ],
 )
 def test_addresses_that_are_not_public(address):

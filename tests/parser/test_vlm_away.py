@@ -113,6 +113,17 @@ def test_a_name_that_does_not_resolve_is_away():
     with_client(own, use)
 
 
+def test_the_time_of_a_call_begins_when_it_is_its_turn(vlm):
+    async def use(client: VlmClient) -> None:
+        await client.limit.acquire()  # another block's call
+        waits = asyncio.create_task(read(client, "waits"))
+        await asyncio.sleep(2.2)
+        client.limit.release()
+        assert (await waits).text == "waits" and client.counts["retries"] == 0
+
+    with_client(settings(vlm.port, vlm_concurrency=1, vlm_timeout_s=2.0), use)
+
+
 def test_a_server_that_hangs_is_away_unless_it_answers_others(balancer, vlm):
     async def use(client: VlmClient) -> None:
         balancer.mode = "hang"

@@ -10,17 +10,18 @@ import numpy as np
 
 
 def frame(number: int, width: int, height: int) -> np.ndarray:
-    """[height, width, 3] uint8 RGB: the number in 16 black or white stripes, the lowest bit left."""
+    """[height, width, 3] uint8 RGB: the number in 16 black or red stripes, the lowest bit left."""
     stripes = [255 * (number >> bit & 1) for bit in range(16)]
-    columns = np.asarray(stripes, np.uint8)[np.arange(width) * 16 // width]
-    return np.broadcast_to(columns[None, :, None], (height, width, 3)).copy()
+    picture = np.zeros((height, width, 3), np.uint8)
+    picture[..., 0] = np.asarray(stripes, np.uint8)[np.arange(width) * 16 // width]
+    return picture
 
 
 def number_of(picture: np.ndarray) -> int:
-    """The number that a frame tells."""
+    """The number that a frame tells, in red."""
     width = picture.shape[1]
     middles = (np.arange(16) * 2 + 1) * width // 32
-    return sum(int(picture[picture.shape[0] // 2, x].mean() > 127) << bit for bit, x in enumerate(middles))
+    return sum(int(picture[picture.shape[0] // 2, x, 0] > 127) << bit for bit, x in enumerate(middles))
 
 
 def clip(
@@ -32,6 +33,6 @@ def clip(
     writer = cv2.VideoWriter(str(file), cv2.VideoWriter.fourcc(*codec), fps, (width, height))
     assert writer.isOpened()
     for number in range(frames):
-        writer.write(frame(number, width, height))
+        writer.write(cv2.cvtColor(frame(number, width, height), cv2.COLOR_RGB2BGR))
     writer.release()
     return file.read_bytes()

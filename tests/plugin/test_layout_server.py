@@ -135,7 +135,8 @@ def test_a_device_that_fails_answers_everybody_and_ends_the_work():
         asked = [asyncio.create_task(pages.find(page())) for _ in range(6)]
         await until(lambda: model.calls)
         model.free.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
+        async with asyncio.timeout(60):  # who is not answered would wait for ever
+            found = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(error) for error in found] == [DeviceFailed] * 6
         await work
         with pytest.raises(DeviceFailed):

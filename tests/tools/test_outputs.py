@@ -19,7 +19,9 @@ from PIL import Image, ImageChops
 
 import file_types
 from batch import arguments, outputs, pages
+from batch.inputs import Document
 from batch.picture_pdf import PicturePdf, as_jpeg
+from batch.state import DocumentState, Trouble
 from docparser.convert import workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
@@ -248,6 +250,14 @@ def form_pdf(value: str) -> bytes:
     size = len(objects) + 1
     trailer = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(out)}\n%%EOF\n".encode()
     return out + f"xref\n0 {size}\n0000000000 65535 f \n".encode() + table + trailer
+
+
+def test_a_failed_page_that_was_read_at_last_is_so_after_an_interruption(tmp_path):
+    book = Document(tmp_path / "book.pdf", Path("book.pdf"))
+    state = DocumentState(book, tmp_path / "out", {})
+    state.note(Trouble(1, "the parser was away"))
+    state.clear(1)
+    assert DocumentState(book, tmp_path / "out", {}).trouble == []
 
 
 def test_the_command_line_knows_every_format():

@@ -34,13 +34,8 @@ class GridEmbeddingCache:
         self._grids: OrderedDict[tuple[int, int], GridEmbedding] = OrderedDict()
         self._patches = 0
 
-    def clear(self) -> None:
-        """Forget everything; needed when the table of :meth:`get` changes."""
-        self._grids.clear()
-        self._patches = 0
-
     def get(self, rows: int, columns: int, table: Tensor) -> GridEmbedding:
-        """Embedding of a grid; ``table`` is the learned square grid [side * side, hidden]."""
+        """Embedding of a grid; ``table`` is the learned square grid [side * side, hidden], the same at each call."""
         key = (rows, columns)
         if key in self._grids:
             self._grids.move_to_end(key)

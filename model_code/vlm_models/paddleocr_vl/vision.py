@@ -163,7 +163,6 @@ class VisionTransformer(nn.Module):
         return self.post_layernorm(self.encoder(x, cos, sin, plan))
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> set[str]:
-        self.grids.clear()
         wanted = ((name, weight) for name, weight in weights if not name.startswith(self.unused))
         return load_stacked(self, wanted, self.stacked)
 

@@ -25,7 +25,7 @@ PAGE_BREAK = "\n\n"  # between the pages of a Markdown text
 LEAST_TOKENS, DEFAULT_TOKENS, MOST_TOKENS = 32, 512, 8192  # of the longest chunk
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class How:
     """What a client may choose: ``chunk_tokens`` of the longest chunk; whether a table that goes on on the next page
     becomes one (in every format but JSON and PDF, which show pages); whether signs that were printed are escaped in

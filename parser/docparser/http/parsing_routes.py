@@ -132,7 +132,12 @@ async def parse(
             return json_answer(result, request.state.log_id, models, SAFE)
         try:
             _, pieces = result.body(request.state.log_id, models)
-            how = How(chunk_tokens, options.mergeTables, escape_markdown, options.relevelTitles)
+            how = How(
+                chunk_tokens=chunk_tokens,
+                join_tables=options.mergeTables,
+                escape_markdown=escape_markdown,
+                outline=options.relevelTitles,
+            )
             work = converted(request, pieces, result.pages, name, format, document, how, download=False)
             return await wait_for(request, work)
         finally:

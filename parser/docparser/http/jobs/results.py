@@ -169,8 +169,12 @@ async def result(
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
-    joined, outlined = (job.options.get(name) is not False for name in ("mergeTables", "relevelTitles"))
-    how = How(chunk_tokens, joined, escape_markdown, outlined)
+    how = How(
+        chunk_tokens=chunk_tokens,
+        join_tables=job.options.get("mergeTables") is not False,
+        escape_markdown=escape_markdown,
+        outline=job.options.get("relevelTitles") is not False,
+    )
     models = await request.app.state.readiness.models_in_use()
 
     async def convert() -> Response:
