@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -278,6 +278,29 @@ class TestOffload:
         def busy() -> int:
             zygote = offload._pool._zygote
             return len(children(zygote.pid)) if zygote else 0
+
+        offload = Offload(settings, JOBS)
+        offload.start()
+        try:
+            assert asyncio.run(work()).strip().isdigit()
+        finally:
+            offload.close()
+
+    def test_one_client_has_half_of_the_places_and_nobody_waits_behind_its_jobs(self, settings):
+        async def work() -> bytes:
+            def sleep() -> Coroutine[None, None, BinaryIO]:
+                return offload.run("sleep", {}, lambda file: (), BOUNDS, "sleep", "many")
+
+            async with asyncio.timeout(WAIT_S / 4):
+                tasks = [asyncio.create_task(sleep()) for _ in range(20)]
+                await asyncio.sleep(0)
+                output = await offload.run("echo", {}, lambda file: (), BOUNDS, "echo", "another")
+                assert not any(task.done() for task in tasks)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                with output:
+                    return output.read()
 
         offload = Offload(settings, JOBS)
         offload.start()

@@ -33,7 +33,7 @@ from docparser.convert.format_names import (
 )
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest, RequestTimeout
-from docparser.http.gate import client_of, pages_of
+from docparser.http.gate import client_of, holder_of, pages_of
 from docparser.http.openapi import BINARY, as_text, ref, shows
 from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
@@ -169,7 +169,7 @@ async def from_child(
 
     offload: Offload = request.app.state.offload
     bounds = Bounds.of(request.app.state.settings).for_pages(pages)
-    output = await offload.run(job, args, fill, bounds, what)
+    output = await offload.run(job, args, fill, bounds, what, holder_of(request.scope))
     try:
         length = output.seek(0, 2)
         output.seek(0)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,8 @@ class Offload:
     def __init__(self, settings: Settings, jobs: Mapping[str, str]) -> None:
         """``jobs`` are ``MODULE:FUNCTION`` by name. PARSER_CHILD_TASKS are at work at a time, others wait in order."""
         most = settings.child_tasks
+        self._share = max(1, most // 2)
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Semaphore] = weakref.WeakValueDictionary()
         self._folder = settings.spool_dir
         self._pool = ChildPool(lambda: Zygote.spawn(jobs), quick=max(1, min(cores(), most // 2)), most=most)
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="offload")
@@ -35,11 +38,21 @@ class Offload:
         """Start the zygote and a first child; returns at once."""
         self._threads.submit(self._pool.prepare)
 
-    async def run(self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str) -> BinaryIO:
-        """The output, to be read from its beginning. Each job has a child and a temporary folder to itself.
+    async def run(
+        self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str, client: str = ""
+    ) -> BinaryIO:
+        """The output, to be read from its beginning. Each job has a child and a temporary folder to itself. ``client``
+        has half of the places; its further jobs wait, and nobody else behind them.
 
         Raises SpoolFull, and what ``ChildPool.run`` raises. When the caller is cancelled, the job's child ends.
         """
+        if not client:
+            return await self._offload(job, args, fill, bounds, what)
+        turn = self._turns.setdefault(client, asyncio.Semaphore(self._share))
+        async with turn:
+            return await self._offload(job, args, fill, bounds, what)
+
+    async def _offload(self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str) -> BinaryIO:
         call = JobHandle()
         waiting = self._threads.submit(self._run, job, args, fill, bounds, what, call)
         future = asyncio.wrap_future(waiting)

@@ -23,6 +23,7 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
 from docparser.http.answers import SAFE, ChunkTokens, EscapeMarkdown, converted, in_formats, wait_for
+from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.http.openapi import BINARY, as_text, shows
@@ -80,7 +81,8 @@ async def original(job_id: str, number: int, request: Request) -> Response:
             args = {"path": str(path), "format": job.format, "number": number, "limits": limits}
             offload: Offload = request.app.state.offload
             bounds = Bounds.of(settings)
-            with await offload.run("draw", args, lambda _: [str(path)], bounds, f"page {number}") as output:
+            what, client = f"page {number}", holder_of(request.scope)
+            with await offload.run("draw", args, lambda _: [str(path)], bounds, what, client) as output:
                 return await asyncio.to_thread(output.read)
 
     head, _, picture = (await wait_for(request, drawn())).partition(b"\n")
