@@ -49,11 +49,11 @@ def compiled(value: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
     """The extension that was compiled with vllm-ascend, and of it what a stack calls in each step: v0.23.0's norm of a
     sum, whose kernel is compiled too, and before it what each capture of a graph calls. Where the extension does not
     load, vllm-ascend writes a warning, and fails at the capture or computes the norm by other means."""
-    importlib.import_module("vllm_ascend.vllm_ascend_C")
+    # Says where the compiled kernels lie, which v0.23.0's extension reads once, while it is loaded.
+    importlib.import_module("vllm_ascend.utils").enable_custom_op()
+    importlib.import_module("vllm_ascend.vllm_ascend_C")  # raises where that wrote a warning
     own = torch.ops._C_ascend
     if hasattr(own, "npu_add_rms_norm_bias"):
-        # Tells CANN where the kernels lie that were compiled.
-        importlib.import_module("vllm_ascend.utils").enable_custom_op()
         return own.npu_add_rms_norm_bias(value, residual, weight, None, shapes.EPSILON)[0]
     found = torch.ops.npu.npu_add_rms_norm(value, residual, weight, shapes.EPSILON)[0]
     return own.weak_ref_tensor(found).clone()

@@ -58,6 +58,8 @@ def main(kind: str) -> None:
         # Loads CANN; the operators' names exist from here on.
         importlib.import_module("torch_npu")
         device = torch.device("npu:0")
+        # As vllm-ascend's worker on a 310P, where each operator would else be compiled while it is called.
+        vars(torch)["npu"].set_compile_mode(jit_compile=False)
     else:
         device = torch.device("cpu")
     print(json.dumps(check_all(kind, device)))

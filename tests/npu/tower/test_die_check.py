@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +36,9 @@ def calls(cpu_kernels, small, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     """What a die is asked, with strict stand-ins behind the operators' names, and for graphs and the extension."""
     npu: Any = torch.npu  # type: ignore[attr-defined]  # torch_npu adds it
     simulated_graphs.install(npu, monkeypatch)
-    for module in ("vllm_ascend", "vllm_ascend.vllm_ascend_C"):
+    for module in ("vllm_ascend", "vllm_ascend.vllm_ascend_C", "vllm_ascend.utils"):
         monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+    vars(sys.modules["vllm_ascend.utils"])["enable_custom_op"] = lambda: True
     from tests.support import simulated_attention_kernels, simulated_language_kernels
     from vlm_server.die_check import on_npu
 
@@ -57,6 +59,25 @@ def test_a_die_is_asked_for_every_operator(calls):
 def test_the_calls_give_what_is_expected(calls, name: str):
     finding = one.check(BY_NAME[name], calls[name], CPU)
     assert finding["words"] == "" and finding["error"] <= BY_NAME[name].tolerance, finding
+
+
+def test_the_extension_is_loaded_when_it_is_known_where_its_kernels_lie(
+    calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """v0.23.0's reads the place once, while it is loaded: every die failed where it was imported first."""
+    package = tmp_path / "vllm_ascend"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "utils.py").write_text(
+        "import os\ndef enable_custom_op():\n    os.environ['ASCEND_CUSTOM_OPP_PATH'] = 'there'\n"
+    )
+    (package / "vllm_ascend_C.py").write_text("import os\nKERNELS = os.environ.get('ASCEND_CUSTOM_OPP_PATH')\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "vllm_ascend"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", "")
+    one.check(BY_NAME["compiled extension"], calls["compiled extension"], CPU)
+    assert sys.modules["vllm_ascend.vllm_ascend_C"].KERNELS == "there"
 
 
 @pytest.mark.parametrize("name", on_cpu.EVERYWHERE | on_cpu.CALLS)
