@@ -10,15 +10,16 @@ NODE_PYTHON='sys.version_info[:2] >= (3, 9)'
 
 # find_python CONDITION: prints the first Python that meets it, or ends the script with status 2.
 find_python() {
-    local candidate
+    local candidate wanted=3.11
+    [[ "$1" == "$NODE_PYTHON" ]] && wanted="3.9 or newer"
     for candidate in "${PYTHON:-}" python3.11 /usr/bin/python3.11 python3; do
         if [[ -n "$candidate" ]] && "$candidate" -c "import sys; sys.exit(not ($1))" >/dev/null 2>&1; then
             printf '%s\n' "$candidate"
             return
         fi
     done
-    echo "error: Python 3.11 was not found (found: $(python3 --version 2>&1 || echo none)). Install it," \
-        "e.g. apt-get install python3.11 python3.11-venv, or set PYTHON to its path." >&2
+    echo "error: Python $wanted was not found (found: $(python3 --version 2>&1 || echo none)). Install it," \
+        "e.g. apt-get install python3.11 python3.11-venv, or dnf install python3, or set PYTHON to its path." >&2
     exit 2
 }
 

@@ -52,14 +52,20 @@ def check_all(kind: str, device: torch.device) -> list[dict[str, Any]]:
     return [check(operator, calls[operator.name], device) for operator in tried]
 
 
+def as_served(npu: Any) -> None:
+    """The switches that vllm-ascend's runner, and its worker on a 310P, set: tiles of weights are kept, and no operator
+    is compiled while it is called, as it would be on a 310P by default."""
+    npu.config.allow_internal_format = True
+    npu.set_compile_mode(jit_compile=False)
+
+
 def main(kind: str) -> None:
     torch.manual_seed(0)
     if kind == "npu":
         # Loads CANN; the operators' names exist from here on.
         importlib.import_module("torch_npu")
         device = torch.device("npu:0")
-        # As vllm-ascend's worker on a 310P, where each operator would else be compiled while it is called.
-        vars(torch)["npu"].set_compile_mode(jit_compile=False)
+        as_served(vars(torch)["npu"])
     else:
         device = torch.device("cpu")
     print(json.dumps(check_all(kind, device)))

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import declared_settings
 from bundle import envfile, signature
 from bundle.archives import unpack
 from bundle.offline import contents, takeover
@@ -97,8 +98,9 @@ def load(folder: Path, old: Path | None, checked: bool = False) -> int:
     install_plugin(folder / contents.PLUGIN)
     values = envfile.merged(folder / ".env")
     for name, made_for in manifest["settings"].items():
-        if values.get(name) and values[name] != made_for:
-            say(f"WARNING: {name} is {values[name]}, but the archive is for {made_for}; mend {folder}/.env")
+        said = declared_settings.text(values, name)  # a line that is not there is the default
+        if said and said != made_for:
+            say(f"WARNING: {name} is {said}, but the archive is for {made_for}; mend {folder}/.env")
     if manifest.get("builds"):
         say(
             "next: scripts/build_images.sh builds the images from what was carried, with "

@@ -27,6 +27,13 @@ def at_least(least: tuple[int, ...], found: str | None, name: str, absent: Findi
     return passed(absent.check, f"{name} {found.strip()}")
 
 
+# openEuler 22.03 has 18.09, whose command line knows no plugins.
+INSTALL = (
+    "apt-get install docker.io, or Docker's own packages (docker-ce, docker-ce-cli, containerd.io, "
+    "docker-compose-plugin; those for CentOS on openEuler, whose docker is 18.09)"
+)
+
+
 def check_engine(machine: Machine) -> Iterator[Finding]:
     found = machine.run("docker", "version", "--format", "{{.Server.Version}}")
     absent = Finding(
@@ -34,10 +41,9 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
         "engine",
         "docker does not answer",
         f"Docker Engine {dotted(ENGINE)} or newer, running",
-        "dnf install docker (openEuler) or apt-get install docker.io, then systemctl enable --now docker; "
-        "as another user than root: usermod -aG docker USER",
+        f"{INSTALL}; then systemctl enable --now docker; as another user than root: usermod -aG docker USER",
     )
-    finding = at_least(ENGINE, found, "Docker", absent, "update Docker")
+    finding = at_least(ENGINE, found, "Docker", absent, INSTALL)
     yield finding
     if found is None or finding.level == "FAIL":
         return
@@ -70,8 +76,8 @@ def check_compose(machine: Machine) -> Iterator[Finding]:
         "compose",
         "docker compose is missing",
         f"the Compose plugin, {dotted(COMPOSE)} or newer",
-        "openEuler's docker has none: copy the plugin docker-compose (it is in the offline bundle) to "
-        "/usr/libexec/docker/cli-plugins/ and make it executable; Debian: apt-get install docker-compose",
+        "copy the plugin docker-compose (it is in the offline bundle) to /usr/libexec/docker/cli-plugins/ and make it "
+        "executable; with Docker's own packages docker-compose-plugin, on Ubuntu docker-compose-v2",
     )
     yield at_least(COMPOSE, found, "Compose", absent, "replace the plugin docker-compose")
 

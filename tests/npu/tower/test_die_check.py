@@ -80,6 +80,13 @@ def test_the_extension_is_loaded_when_it_is_known_where_its_kernels_lie(
     assert sys.modules["vllm_ascend.vllm_ascend_C"].KERNELS == "there"
 
 
+def test_a_die_computes_as_it_serves():
+    said: dict[str, Any] = {}
+    npu = types.SimpleNamespace(config=types.SimpleNamespace(), set_compile_mode=said.update)
+    one.as_served(npu)
+    assert said == {"jit_compile": False} and npu.config.allow_internal_format is True
+
+
 @pytest.mark.parametrize("name", on_cpu.EVERYWHERE | on_cpu.CALLS)
 def test_a_cpu_gives_what_is_expected(name: str):
     call = (on_cpu.EVERYWHERE | on_cpu.CALLS)[name]
