@@ -134,7 +134,7 @@ def pythons(tmp_path: Path) -> list[Path]:
 def test_the_plugin_runs_where_the_stack_serves_the_model(tmp_path, pythons):
     options = argparse.Namespace(model_path=tmp_path, dtype="float32", plugin_python=pythons[:1])
     results = Results(tmp_path, "candidate")
-    with pytest.raises(EnvironmentSetupError, match=r"^--plugin_python: HunyuanOCR needs stack 0\.13\.0, but this is"):
+    with pytest.raises(EnvironmentSetupError, match=r"^--plugin_python: HunyuanOCR needs stack 0\.23\.0, but this is"):
         plugin.compute(options, [], results)
     options.plugin_python = pythons
     with pytest.raises(DeviceError, match="ended with status 1"):  # the second was asked
