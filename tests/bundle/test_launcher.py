@@ -419,18 +419,20 @@ def test_the_layout_server_on_a_die_takes_of_the_replicas_share(
         fitted(LAYOUT_MEMORY_SHARE="0.2")
 
 
-def test_a_310p_serves_in_float16_without_graphs_and_with_an_attention_that_it_has(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("soc", "dtype", "eager", "attention"),
+    [("ascend310p1", "float16", True, "npu-atb-310p"), ("ascend910b1", "bfloat16", False, "")],
+)
+def test_a_310p_serves_in_float16_without_graphs_and_with_an_attention_that_it_has(
+    tmp_path: Path, soc: str, dtype: str, eager: bool, attention: str
+):
     make_weights(tmp_path / "PaddleOCR-VL")
-    for soc, dtype, eager, attention in (
-        ("ascend310p1", "float16", True, "npu-atb-310p"),
-        ("ascend910b1", "bfloat16", False, None),
-    ):
-        chosen = settings(tmp_path, HARDWARE="ascend", SOC_VERSION=soc)
-        command = build_command(chosen, SERVING, resolve(chosen), [])
-        assert last_value(command, "--dtype") == dtype and ("--enforce-eager" in command) == eager
-        env = build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": ""})
-        assert (env["VLM_ATTENTION"] or None) == attention
-    assert build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": "sdpa"})["VLM_ATTENTION"] == "sdpa"
+    chosen = settings(tmp_path, HARDWARE="ascend", SOC_VERSION=soc)
+    command = build_command(chosen, SERVING, resolve(chosen), [])
+    assert last_value(command, "--dtype") == dtype and ("--enforce-eager" in command) == eager
+    for named, used in (("", attention), ("sdpa", "sdpa")):
+        env = build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": named})
+        assert env["VLM_ATTENTION"] == used
 
 
 def test_the_launcher_refuses_a_310p_on_another_stack(

@@ -141,7 +141,7 @@ def test_a_310p_node_passes_with_two_settings(tmp_path: Path):
     after = by_check(node)
     assert {finding.level for finding in after.values()} == {"PASS"}, [show(finding) for finding in after.values()]
     assert images.vlm("310p", "0.23.0") in after["image"].found
-    node.values.update({"LAYOUT_SERVER": "1", "LAYOUT_DEVICE": "npu:1"})
+    node.values = {**node.values, "LAYOUT_SERVER": "1", "LAYOUT_DEVICE": "npu:1"}
     assert "float32, which a 310P does not multiply" in by_check(node)["layout device"].found
 
 
