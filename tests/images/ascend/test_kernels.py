@@ -20,9 +20,9 @@ SOURCES = "/src/vllm-ascend"
 # compiler is called, and how many are for its cores.
 OPERATORS: dict[str, dict[str, tuple[str, int]]] = {
     "0.11.1": {"a3": ("ascend910_93", 1), "a2": ("ascend910b", 1)},
-    "0.23.0": {"a3": ("Ascend910_9391", 39), "a2": ("Ascend910B1", 36), "310p": ("Ascend310P1", 4)},
+    "0.23.0": {"a3": ("Ascend910_9391", 39), "a2": ("Ascend910B1", 36)},
 }
-# One of them; of 0.23.0 the one that the language model calls, on a 310P none.
+# One of them; of 0.23.0 the one that the language model calls.
 NEEDED = {"0.11.1": "grouped_matmul_swiglu_quant_weight_nz_tensor_list", "0.23.0": "add_rms_norm_bias"}
 # Operators for the processor of the device.
 ON_PROCESSOR = {
@@ -94,10 +94,9 @@ def for_device(compiled: list[dict[str, Any]], soc: str) -> set[str]:
 def check_compiled(compiled: list[dict[str, Any]], stack: str, product: atlas.Product) -> None:
     """Every kernel and operator of the stack was compiled for the product's chip, and for no other."""
     chip, count = OPERATORS[stack][product.key]
-    card = product.key == "310p"  # upstream's CMake leaves the kernels out there
-    assert for_device(compiled, product.soc) == (set() if card else KERNELS | MORE_KERNELS[stack])
+    assert for_device(compiled, product.soc) == KERNELS | MORE_KERNELS[stack]
     operators = for_device(compiled, chip)
-    assert len(operators) == count and (card or NEEDED[stack] in operators)
+    assert len(operators) == count and NEEDED[stack] in operators
     others = {word for one in compiled for [word, *_] in one["options"] if word.startswith("--cce-soc-version")}
     assert others == {f"--cce-soc-version={product.soc}", f"--cce-soc-version={chip}"}
     on_processor = {Path(one["source"]).stem for one in compiled if one["tool"].startswith("aarch64-target-")}
