@@ -122,6 +122,14 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def test_settings_that_the_archive_was_not_made_for():
+    """A taken-over .env without STACK or ATLAS means the defaults, whose images are not in every archive."""
+    made_for = {"HARDWARE": "ascend", "ATLAS": "a2", "STACK": "0.23.0", "VLM_MODEL": "HunyuanOCR"}
+    assert load.unlike({"STACK": "0.23.0"}, made_for) == ["ATLAS is a3, but the archive is for a2"]
+    assert load.unlike({}, made_for)[1] == "STACK is 0.11.1, but the archive is for 0.23.0"
+    assert load.unlike(made_for, made_for) == []
+
+
 def test_an_archive_gets_its_folder_when_all_of_it_is_right(archive: Path):
     folder = load.unpack_here(archive)
     assert folder.name == "paddleocr-vl-0.3.0" and load.read_checked(folder)["settings"] == SETTINGS

@@ -8,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,16 @@ def check_processor(made_for: str | None) -> None:
         )
 
 
+def unlike(values: Mapping[str, str], made_for: Mapping[str, str]) -> list[str]:
+    """What .env says otherwise than the archive was made for; a line that is not there says the default."""
+    said = {name: declared_settings.text(values, name) for name in made_for}
+    return [
+        f"{name} is {said[name]}, but the archive is for {value}"
+        for name, value in made_for.items()
+        if said[name] and said[name] != value
+    ]
+
+
 def load(folder: Path, old: Path | None, checked: bool = False) -> int:
     """Check every file unless that was done, take over what `old` has, load the images and compare their ids; returns
     preflight's exit status.
@@ -96,11 +107,8 @@ def load(folder: Path, old: Path | None, checked: bool = False) -> int:
         if docker("image", "inspect", "--format", "{{.Id}}", image) != expected:
             raise EnvironmentSetupError(f"{image} is not the image that was saved; remove it and load again")
     install_plugin(folder / contents.PLUGIN)
-    values = envfile.merged(folder / ".env")
-    for name, made_for in manifest["settings"].items():
-        said = declared_settings.text(values, name)  # a line that is not there is the default
-        if said and said != made_for:
-            say(f"WARNING: {name} is {said}, but the archive is for {made_for}; mend {folder}/.env")
+    for line in unlike(envfile.merged(folder / ".env"), manifest["settings"]):
+        say(f"WARNING: {line}; mend {folder}/.env")
     if manifest.get("builds"):
         say(
             "next: scripts/build_images.sh builds the images from what was carried, with "
