@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What npu-smi prints, as values, and what it means where it fails.
 
-Read from reports of versions 25.2 (310P, A2, A3) and 25.5; column widths may grow. tests/data/npu-smi has them.
+Read from reports of versions 25.2 (310P, A2, A3), 25.5 and 26.0 (wider, with one column more for processes).
+tests/data/npu-smi has them.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def parse(text: str) -> Report:
         if PROCESS_HEADER in line:
             in_processes = True
         elif in_processes:
-            if len(row) > 1 and re.fullmatch(r"\d+\s+\d+", row[0], re.ASCII) and row[1].isdigit():
+            # Whatever it says of the process: 26.0 has an id in the container, too, and either id may be NA.
+            if len(row) > 1 and re.fullmatch(r"\d+\s+\d+", row[0], re.ASCII):
                 npu, chip = row[0].split()
                 busy.add((int(npu), int(chip)))
         elif row[0].startswith("Chip"):

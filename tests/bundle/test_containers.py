@@ -409,15 +409,20 @@ def test_cann_is_read_for_the_vlm_alone_and_without_torch_npu(
 
 
 @pytest.mark.parametrize(
-    ("name", "generation", "count", "memory"),
-    [("a3", "A3", 3, 65536), ("a2", "A2", 2, 32768), ("310p", "310P", 2, 43693)],
+    ("name", "generation", "numbers", "memory"),
+    [
+        ("a3", "A3", [0, 1, 2], 65536),
+        ("a3-26", "A3", [0, 1, 15], 65536),
+        ("a2", "A2", [0, 1], 32768),
+        ("310p", "310P", [0, 1], 43693),
+    ],
 )
-def test_npu_smi(name: str, generation: str, count: int, memory: int):
+def test_npu_smi(name: str, generation: str, numbers: list[int], memory: int):
     report = npu_smi.parse((SAMPLES / f"{name}.txt").read_text())
-    assert {die.generation for die in report.dies} == {generation} and len(report.dies) == count
+    assert {die.generation for die in report.dies} == {generation}
     assert report.dies[-1].memory_total == memory and all(die.health == "OK" for die in report.dies)
-    assert report.version.startswith("25.2.")
-    assert [die.number for die in report.dies] == list(range(count))
+    assert report.version.startswith("26.0." if name == "a3-26" else "25.2.")
+    assert [die.number for die in report.dies] == numbers
 
 
 def test_the_memory_of_the_smallest_die_in_bytes(monkeypatch: pytest.MonkeyPatch):
@@ -439,6 +444,9 @@ def test_processes_on_dies_are_seen():
         "| No running processes found in NPU 1                                                            |\n"
     )
     assert npu_smi.parse(text).busy == {(0, 1)}
+    text = (SAMPLES / "a3-26.txt").read_text()
+    assert npu_smi.parse(text).busy == {(0, 0)}
+    assert npu_smi.parse(text.replace("632268", "NA    ").replace("| NA     ", "| 71     ")).busy == {(0, 0)}
 
 
 def test_no_npu_at_all():
