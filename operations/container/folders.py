@@ -58,14 +58,15 @@ def opened() -> set[str]:
     return found
 
 
-def prune_logs(env: Mapping[str, str], limit: int) -> int:
-    """Remove the oldest logs until all together have at most `limit` bytes; returns how many were removed.
+def prune(env: Mapping[str, str], limit: int) -> int:
+    """Remove the oldest logs and files of working directories until all together have at most `limit` bytes; returns
+    how many were removed.
 
-    A process rotates its own logs, but those of earlier processes stay. One that is open is kept: its writer would go
-    on in a file without a name, and not notice that it is full.
+    A process rotates its own logs, but those of earlier processes stay, and so do `kernel_meta` and dumps. One that is
+    open is kept: its writer would go on in a file without a name, and not notice that it is full.
     """
     found = []
-    for path in logs(env).rglob("*"):
+    for path in (*logs(env).rglob("*"), *replicas_folder(env).glob("*/work/**/*")):
         try:
             if path.is_file() and not path.is_symlink():
                 status = path.stat()

@@ -125,8 +125,8 @@ def main() -> None:
                 watch.meet()
         for watch in watches:
             watch.check()
-        if removed := folders.prune_logs(os.environ, log_bytes):
-            print(f"removed {removed} of CANN's oldest logs (ASCEND_LOG_MIB)", flush=True)
+        if removed := folders.prune(os.environ, log_bytes):
+            print(f"removed {removed} of the oldest files that CANN wrote (ASCEND_LOG_MIB)", flush=True)
 
 
 if __name__ == "__main__":

@@ -262,7 +262,7 @@ def test_a_wrong_choice_ends_a_replica_with_status_2(tmp_path: Path):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_the_oldest_logs_are_removed(tmp_path: Path):
+def test_the_oldest_files_of_cann_are_removed(tmp_path: Path):
     env = {"STATE_DIR": str(tmp_path), "RUN_DIR": "/nonexistent"}
     for index in range(4):
         folder = Path(folders.make(env, index % 2)["ASCEND_PROCESS_LOG_PATH"]) / "debug/plog"
@@ -270,11 +270,15 @@ def test_the_oldest_logs_are_removed(tmp_path: Path):
         log = folder / f"plog-{index}.log"
         log.write_bytes(b"x" * 100)
         os.utime(log, (index, index))
-    assert folders.prune_logs(env, 400) == 0
+    (meta := folders.work(env, 0) / "kernel_meta").mkdir()
+    (meta / "old.json").write_bytes(b"x" * 100)
+    os.utime(meta / "old.json", (0, 0))
+    (compiled := Path(folders.make(env, 0)["ASCEND_CACHE_PATH"]) / "kernel.o").write_bytes(b"x" * 100)
+    assert folders.prune(env, 500) == 0
     with next(tmp_path.rglob("plog-0.log")).open("a"):  # its writer would go on in a file without a name
-        assert folders.prune_logs(env, 250) == 2
+        assert folders.prune(env, 250) == 3
     assert sorted(path.name for path in tmp_path.rglob("*.log")) == ["plog-0.log", "plog-3.log"]
-    assert folders.work(env, 0).is_dir(), "nothing but logs is removed"
+    assert compiled.is_file() and meta.is_dir() and not [*meta.iterdir()], "what was compiled stays, and folders"
 
 
 def test_a_replica_waits_for_its_turn_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
