@@ -70,13 +70,6 @@ BUILDS = (
         "Its digest, `sha256:...`.",
     ),
     Setting(
-        "SOC_VERSION",
-        "",
-        "The chip that kernels are compiled for; one of its kind serves all, so leave it empty "
-        "(docs/install.md#which-atlas).",
-        shown="of ATLAS",
-    ),
-    Setting(
         "BASE_IMAGE",
         "debian:bookworm-slim",
         "Base image of the parser, and of the VLM on CPU.",

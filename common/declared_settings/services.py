@@ -191,7 +191,7 @@ VLM_SERVER = (
     Whole(
         "ASCEND_LOG_MIB",
         "1024",
-        "MiB of CANN's logs that are kept.",
+        "MiB that CANN's logs and the files of working directories may have; the oldest go.",
         least=0,
         most=10**6,
         unit="MiB",

@@ -11,6 +11,7 @@ from a device that computes something else.
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,8 @@ EARLIER = Question("OCR:", 112896, 1003520)
 # Where the recorded first choice leads by less than this (nats), the device's rounding may choose the second one.
 NEAR_TIE = 0.5
 LOGPROB_TOLERANCE = 0.05
+# Of two readings of one block: a near tie changes a letter or two, a wrong computation the text.
+LEAST_ALIKE = 0.97
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Finding:
     name: str
     passed: bool
     words: str
+
+
+def read_alike(text: str, other: str) -> bool:
+    """Whether two readings of one block differ by what rounding does at near ties, at most."""
+    return difflib.SequenceMatcher(None, text, other, autojunk=False).ratio() >= LEAST_ALIKE
 
 
 def blocks() -> list[Path]:

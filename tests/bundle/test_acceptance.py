@@ -394,6 +394,9 @@ def test_dies_that_were_present_are_checked(
         dies.alone(node)
 
 
+PARAGRAPH = "Eleven villages share the water of the lower valley, and each of them has sent samples for three years."
+
+
 def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") -> dict[str, Any]:
     speeds = {} if problem else {"1": speed / 10, "3": speed / 4, "16": speed}
     return {
@@ -401,6 +404,7 @@ def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") 
         "tokens_per_second": speeds,
         "start_s": 60,
         "text": "" if problem else text,
+        "readings": 2 if text.endswith("l") else 1,
         "problem": problem,
     }
 
@@ -415,6 +419,12 @@ def measured(mode: str, speed: float, text: str = "A page.", problem: str = "") 
             ".env: VLM_GRAPH_MODE=full_decode_only",
         ),
         ([("piecewise", 800), ("none", 300)], PASS, "piecewise 800, none 300; .env: VLM_GRAPH_MODE=piecewise"),
+        # A near tie decided otherwise is no other text.
+        (
+            [("piecewise", 800, PARAGRAPH[:-1] + "l"), ("none", 300, PARAGRAPH)],
+            PASS,
+            "piecewise 800 (2 readings, all alike), none 300; .env: VLM_GRAPH_MODE=piecewise",
+        ),
         # The fastest one reads something else: it is not taken, and said.
         (
             [("piecewise", 800), ("full_decode_only", 1500, "A p"), ("none", 300)],

@@ -29,7 +29,7 @@ def test_the_stacks_have_each_product_that_they_serve_and_no_other(stack):
             rf"\$\{{CANN_IMAGE:-quay\.io/ascend/cann:[\w.]+-{product.cann}-ubuntu22\.04-py3\.11\}}", cann
         )
         assert cann.split("cann:")[1].split("-")[0].upper() == build["args"]["CANN_VERSION"]
-        assert build["args"]["SOC_VERSION"] == f"${{SOC_VERSION:-{product.soc}}}"
+        assert build["args"]["SOC_VERSION"] == product.soc
         own = {"CANN_IMAGE", "SOC_VERSION"}
         shared = [{name: value for name, value in one["args"].items() if name not in own} for one in (first, build)]
         assert shared[0] == shared[1] and build["additional_contexts"] == first["additional_contexts"]

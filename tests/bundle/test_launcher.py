@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import npu_smi
 from served_weights.vlm import VlmWeights, find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
-from tool_errors import UsageError
+from tool_errors import ServiceError, UsageError
 from vlm_server import mode_check
 from vlm_server.__main__ import main
 from vlm_server.command import build_command, build_environment, flags, last_value, max_num_seqs
@@ -522,6 +523,36 @@ def test_a_mode_is_measured_where_cann_may_write_and_with_a_replicas_threads(
     assert json.loads(capfd.readouterr().out)[0]["problem"].startswith("the server ended with status 7")
     work, *variables = (tmp_path / "said").read_text().splitlines()
     assert {"OMP_NUM_THREADS=8", "RAYON_NUM_THREADS=8", f"ASCEND_WORK_PATH={work}"} <= set(variables) and work != "/"
+
+
+SENTENCE = "Eleven villages share the water of the lower valley, and each of them has sent samples."
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (SENTENCE, 1),
+        (SENTENCE.replace("valley", "va1ley"), 2),
+        (SENTENCE[:40], "was read as 'Eleven"),
+        (SENTENCE + SENTENCE, "was read as 'Eleven"),
+    ],
+)
+def test_requests_at_once_may_choose_another_letter_and_no_other_text(
+    monkeypatch: pytest.MonkeyPatch, second: str, said: int | str
+):
+    readings = iter((SENTENCE, SENTENCE, second))
+    monkeypatch.setattr(
+        mode_check,
+        "Server",
+        lambda url: SimpleNamespace(name="a", root="b", read=lambda *_: (next(readings, SENTENCE), 20)),
+    )
+    monkeypatch.setattr(mode_check, "serving", lambda *_: SimpleNamespace(golden="asked"))
+    if isinstance(said, int):
+        speed, text, count = mode_check.measure("http://a", None)
+        assert set(speed) == {"1", "3", "16"} and (text, count) == (SENTENCE, said)
+    else:
+        with pytest.raises(ServiceError, match=said):
+            mode_check.measure("http://a", None)
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeyp
     monkeypatch.setattr(save, "find_plugin", lambda: ROOT / "LICENSE")
     monkeypatch.setattr(save.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(to_build, "ROOT", tmp_path)
-    chosen = {"CANN_IMAGE": "cann:8.3", "SOC_VERSION": "ascend910b3", "VLLM_ASCEND_IMAGE": "compiled:v1"}
+    chosen = {"CANN_IMAGE": "cann:8.3", "VLLM_ASCEND_IMAGE": "compiled:v1"}
     for module in (to_build, save):
         monkeypatch.setattr(module, "VALUES", {"HARDWARE": "ascend", "ATLAS": "a2", "BASE_IMAGE": "", **chosen})
     fetch = tmp_path / "scripts/fetch_wheels.sh"

@@ -220,7 +220,8 @@ def test_a_pair_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Pat
 
 def test_the_version_before_keeps_its_settings(node: SimulatedDies):
     """.env is of the new version by then, and the one before may refuse it: nothing would serve."""
-    node.change(env={"STACK": "0.23.0", "VLM_GRAPH_MODE": "full_decode_only"})
+    # The second one is a setting that the version before has never heard of.
+    node.change(env={"STACK": "0.23.0", "VLM_GRAPH_MODE": "full_decode_only", "VLM_NEWER": "1"})
     upgrade.start(5, pause=True)
     modes = {name: one["env"].get("VLM_GRAPH_MODE") for name, one in node.containers.items()}
     assert modes == {"vlm": "", "vlm-next": "full_decode_only"}

@@ -116,6 +116,8 @@ def broken(state: dict[str, Any], service: str) -> str:
     one = state["containers"][service]
     if one["image"] == "sha256:old" and one["env"].get("VLM_GRAPH_MODE") == "full_decode_only":
         return "error: VLM_GRAPH_MODE asks for FULL_DECODE_ONLY, whose steps stack 0.11.1 fills up wrongly"
+    if one["image"] == "sha256:old" and one["env"].get("VLM_NEWER"):
+        return "error: VLM_NEWER is set, and nothing reads it"
     if one["image"] == "sha256:broken":
         return "error: this version is broken"
     if one.get("replicas") and int(one["replicas"]) > len(one["dies"]):
@@ -125,6 +127,8 @@ def broken(state: dict[str, Any], service: str) -> str:
 
 # What the file of the VLM's service gives to its container, empty where .env has none.
 PASSED = ("VLM_MODEL", "VLM_GRAPH_MODE", "VLM_CORES", "LAYOUT_DEVICE")
+# What only the file of the new version gives; sha256:old does not know it.
+PASSED_NOW = (*PASSED, "VLM_NEWER")
 
 
 def up(state: dict[str, Any], service: str, values: Mapping[str, str], folder: Path) -> None:
@@ -134,7 +138,7 @@ def up(state: dict[str, Any], service: str, values: Mapping[str, str], folder: P
     numbers = [int(number) for number in re.findall(r"/dev/davinci(\d+)$", text, re.MULTILINE)]
     half = values.get("VLM_NEXT_HALF", "second") if service == "vlm-next" else state["containers"]["vlm"]["half"]
     made = {"image": image, "dies": numbers, "aliases": [service], "half": half or "all"}
-    own = {"replicas": values.get("VLM_REPLICAS", ""), "env": {name: values.get(name, "") for name in PASSED}}
+    own = {"replicas": values.get("VLM_REPLICAS", ""), "env": {name: values.get(name, "") for name in PASSED_NOW}}
     state["containers"][service] = {**made, **own}
     state["order"] = [*(name for name in state["order"] if name != service), service]
 
@@ -152,6 +156,8 @@ def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], f
                 print(json.dumps({"Service": name, "State": stands, "Health": health, "ID": name, "Project": "p"}))
         case ["compose", "config", "--images", _]:
             print(state["name"])
+        case ["compose", "config", "--format", "json", service]:
+            print(json.dumps({"services": {service: {"environment": dict.fromkeys(PASSED_NOW, "")}}}))
         case ["compose", "up", *_, service]:
             up(state, service, values, folder)
         case ["compose", "logs", *_, service]:

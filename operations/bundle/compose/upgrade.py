@@ -33,6 +33,8 @@ VOLUME = "vlm-next-state"
 OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 700.0, 900.0, 180.0
 PAUSE_SECONDS = 2
+# Of the variables that compose hands to `vlm` those that .env may have.
+OWN_PREFIXES = (*declared_settings.PREFIXES, "MODELS_CONFIG")
 # Settings that count the dies of a container, which `vlm` gets others of.
 COUNT_DIES = ("VLM_REPLICAS", "VLM_CORES", "LAYOUT_DEVICE")
 
@@ -147,7 +149,8 @@ def named_image() -> str:
 
 def as_it_is(container: str) -> dict[str, str]:
     """Settings that make `vlm` anew as its container is: of its own image, which compose's name may not be any more,
-    and by its own settings. What .env says now may be for the other version, and this one may refuse it.
+    and by its own settings. What .env says now may be for the other version, and this one may refuse it: what the
+    container has nothing of is empty, which every version takes for unset.
 
     OWN_IMAGE is left alone where compose's name is the image: it may be all that names the version before.
     """
@@ -159,7 +162,8 @@ def as_it_is(container: str) -> dict[str, str]:
             raise ServiceError(f"docker tag: {answer.stderr.strip()}")
         own_image = {"VLM_IMAGE": OWN_IMAGE}
     env = dict(line.split("=", 1) for line in found["Config"]["Env"] if "=" in line)
-    own = {name: env[name] for name in env if name.startswith(declared_settings.PREFIXES) and name not in COUNT_DIES}
+    passed = json.loads(must("config", "--format", "json", NOW))["services"][NOW]["environment"]
+    own = {name: env.get(name, "") for name in passed if name.startswith(OWN_PREFIXES) and name not in COUNT_DIES}
     # Where it is unset, the container took the newest weights of then; newer ones may be there by now. Where it serves
     # nothing that could be asked, those it is, and the parser follows.
     own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW, PYTHON)

@@ -27,7 +27,7 @@ SOURCES = {
     "catlass": ("sources/catlass", "CATLASS_SOURCE"),
 }
 # What a site may have chosen besides, and the node's build must choose again.
-CHOICES = ("CANN_IMAGE", "BASE_IMAGE", "SOC_VERSION", "VLLM_ASCEND_IMAGE")
+CHOICES = ("CANN_IMAGE", "BASE_IMAGE", "VLLM_ASCEND_IMAGE")
 
 
 @dataclass(frozen=True)

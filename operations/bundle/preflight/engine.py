@@ -139,7 +139,7 @@ def check_image(machine: Machine) -> Iterator[Finding]:
             "image",
             f"{image} was built for {soc or 'no chip that it names'}",
             f"an image for {atlas.named(key).title}, like {atlas.named(key).soc}",
-            "docker compose build vlm, without SOC_VERSION in .env",
+            "docker compose build vlm",
         )
     else:
         yield passed("image", image + (f", built for {soc}" if soc else ""))
