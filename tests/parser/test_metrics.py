@@ -58,15 +58,6 @@ def test_names_follow_the_conventions():
             assert family.name.endswith("_seconds")
 
 
-def test_paths_are_not_taken_from_the_client():
-    settings = Settings()
-    pool = WorkerPool(settings)
-    metrics = Metrics(pool, PageScheduler(settings, pool))
-    for number in range(50):
-        metrics.request(f"/{number}", 404, 0.1)
-    assert 'path="other"' in metrics.exposition().decode() and 'path="/7"' not in metrics.exposition().decode()
-
-
 def test_pages_and_calls_are_counted(start_service, vlm):
     service = start_service(VLM_URL=vlm.url).wait()
     service.page(samples.image())

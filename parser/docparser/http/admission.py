@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import re
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,6 +21,7 @@ from docparser.clients.origins import Origins
 from docparser.errors import QuotaExceeded
 from docparser.http.bodies import Arriving
 from docparser.http.errors import early_error, early_response
+from docparser.http.paths import RETRY, needs_key, rule_of, shown_path
 
 Headers = dict[bytes, bytes]
 HOW_TO_SEND = "send `Authorization: Bearer KEY` or `X-Api-Key: KEY` with your operator's key."
@@ -69,29 +69,6 @@ def refusal(headers: Headers, key: Key | None) -> tuple[str, str, str]:
             "Bearer",
         )
     return "key_missing", "A key is needed, and none was sent: " + HOW_TO_SEND, "Bearer"
-
-
-PUBLIC_PATHS = ("/", "/health", "/health/ready")
-# Probes come with whatever host their load balancer writes, and nothing can be learned or changed there.
-PROBES = ("/health", "/health/ready")
-# Pages that ask for a key themselves, and what they show of the API, which is no secret; results of jobs are fetched
-# by addresses that cannot be guessed.
-PUBLIC_GET = ("/docs", "/openapi.json")
-PUBLIC_GET_PREFIXES = ("/ui/", "/docs/", "/api/v2/ocr/results/")
-PROBED = "/layout-parsing"  # clients probe it with GET and expect 405
-JOBS = "/api/v2/ocr/jobs"
-RETRY = re.compile(JOBS + "/[^/]+/retry")
-MAKES_JOB = (JOBS, "/v1/convert/source/async", "/v1/convert/file/async")
-READ = ("/layout-parsing", "/parse", "/v1/chat/completions", "/v1/ocr", "/v1/convert/source", "/v1/convert/file")
-DOCUMENTS = (*READ, "/restructure-pages", "/v1/files")
-
-
-def needs_key(method: str, path: str) -> bool:
-    if path in PUBLIC_PATHS:
-        return False
-    if method in ("GET", "HEAD") and (path in PUBLIC_GET or path.startswith(PUBLIC_GET_PREFIXES)):
-        return False
-    return method == "POST" or path != PROBED
 
 
 def cors(origins: tuple[str, ...]) -> dict[str, Any]:
@@ -156,14 +133,14 @@ class Admission:
                 yield None
         finally:
             self._metrics.request(visit.name, visit.status)
-            if scope["method"] == "POST" and scope["path"] in DOCUMENTS and visit.admitted:
+            if scope["method"] == "POST" and rule_of(scope["path"]).document and visit.admitted:
                 self._audit.record(
                     "document.submitted", path=scope["path"], status=visit.status or 499, bytes=visit.received
                 )
             caller.reset(token)
 
     def _check_origin(self, scope: Scope) -> None:
-        foreign = None if scope["path"] in PROBES else self._origins.check(scope["method"], scope["headers"])
+        foreign = None if rule_of(scope["path"]).probe else self._origins.check(scope["method"], scope["headers"])
         if foreign is not None:
             self._metrics.denied(foreign.reason)
             raise RequestRefused(foreign.reason, early_response(scope, foreign.status, foreign.words))
@@ -225,10 +202,11 @@ class Admission:
         method, path = scope["method"], scope["path"]
         if method == "POST":
             # A repeated submission makes no job, so its key is looked up first.
-            makes_job = path in MAKES_JOB and b"idempotency-key" not in headers
+            rule = rule_of(path)
+            makes_job = rule.makes_job and b"idempotency-key" not in headers
             if makes_job:
                 self._allowance.check(client, "jobs")
-            if makes_job or path in READ or RETRY.fullmatch(path):
+            if makes_job or rule.reads or RETRY.fullmatch(path):
                 self._allowance.check(client, "pages")
             self._allowance.check(client, "bytes", max(size, 1))
         self._allowance.spend(client, "requests")
@@ -259,8 +237,3 @@ class _Visit:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         await self._send(message)
-
-
-def shown_path(path: str) -> str:
-    """The path for logs: without the signature that permits to fetch a job's result, and cut to a length."""
-    return re.sub(r"(/api/v2/ocr/results/[^/]*/)[^/]*", r"\1…", path)[:200]

@@ -22,9 +22,10 @@ from docparser import traces
 from docparser.clients.shares import ConcurrencyLimit, network_of
 from docparser.contract.priority import with_priority
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
-from docparser.http.admission import READ, Admission, shown_path
+from docparser.http.admission import Admission
 from docparser.http.bodies import Arriving, Bodies, Body
 from docparser.http.errors import early_error, early_response
+from docparser.http.paths import route_of, rule_of, shown_path
 from docparser.logs import request_id
 from docparser.parsing.metrics import Metrics
 from docparser.settings import Settings
@@ -32,8 +33,6 @@ from docparser.settings import Settings
 log = logging.getLogger("docparser.access")
 
 SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
-COSTLY = (*READ, "/restructure-pages")
-QUIET = ("/health", "/health/ready", "/metrics")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
 STOPPING = "The service is stopping; send the request again."
 OTHER_VERSION = "This service speaks HTTP/1.1 and HTTP/1.0 only."
@@ -105,8 +104,8 @@ class Gate:
             await early_response(scope, 503, STOPPING, {"Retry-After": "5"})(scope, receive, tagged)
         finally:
             seconds = time.monotonic() - began
-            self._metrics.request(scope["path"], status, seconds)
-            if scope["path"] not in QUIET:
+            self._metrics.request(route_of(scope), status, seconds)
+            if not rule_of(scope["path"]).quiet:
                 log.info("%s %s %d %.3f s", scope["method"], shown_path(scope["path"]), status, seconds)
             request_id.reset(token)
 
@@ -116,7 +115,7 @@ class Gate:
         """Nothing is held for a request but its body until that is whole: who sends slowly keeps nobody waiting."""
         client = holder_of(scope)
         declared = headers.get(b"content-length", b"")
-        costly = scope["method"] == "POST" and scope["path"] in COSTLY
+        costly = scope["method"] == "POST" and rule_of(scope["path"]).costly
         with contextlib.ExitStack() as held:
             try:
                 if declared and b"transfer-encoding" in headers:
@@ -144,7 +143,7 @@ class TracedRequests:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in QUIET:
+        if scope["type"] != "http" or rule_of(scope["path"]).quiet:
             return await self._app(scope, receive, send)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         parent = {name: headers[name] for name in traces.FIELDS if name in headers}

@@ -18,8 +18,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from docparser.contract import answers, chat, docling, job_answers, ocr
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
-from docparser.http.admission import PROBES, needs_key
 from docparser.http.errors import error_body, family_of, status_of
+from docparser.http.paths import needs_key, rule_of
 from docparser.settings import Settings
 
 # What routes show and FastAPI does not see; the types inside them come along.
@@ -232,7 +232,7 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any]) -> No
 
 def _errors(path: str, method: str, has_body: bool, has_parameters: bool) -> Iterator[tuple[int, str]]:
     """Statuses that every operation of this kind may have, and their meanings."""
-    if path in PROBES:
+    if rule_of(path).probe:
         yield 400, "`Content-Length` came together with `Transfer-Encoding`."
         return
     keyed = needs_key(method, path)

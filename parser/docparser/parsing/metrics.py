@@ -18,7 +18,6 @@ from docparser.parsing.scheduler import PageScheduler
 
 STAGES = ("queue", "read", "layout", "blocks", "vlm", "write")
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
-PATHS = ("/layout-parsing", "/restructure-pages", "/v1/chat/completions", "/health", "/health/ready", "/metrics")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -78,8 +77,7 @@ class Metrics:
             self._stage_seconds.labels(stage)
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request; ``status`` is 0 if the client left before there was an answer."""
-        path = path if path in PATHS else "other"
+        """Count a request; ``path`` is a route's, ``status`` 0 if the client left before there was an answer."""
         self._requests.labels(path, str(status or 499)).inc()
         self._request_seconds.labels(path).observe(seconds)
 
