@@ -95,9 +95,9 @@ class PageLoop:
             run.text_layer,
             layout["boxes"],
             layout_found=settings["use_layout_detection"],
-            own_table=run.own_table,
+            own_table=run.reading.own_table,
         )
-        boxes = run.label(own.layout(), len(upright))
+        boxes = run.reading.label(own.layout(), len(upright))
         blocks = blocks_of(upright, {"boxes": boxes}, figures, settings, options, own.further())
         given = own.given(blocks)
         if run.listener is not None:
@@ -172,7 +172,7 @@ class PageLoop:
                 if number in given:
                     continue
                 run.check()
-                read = functools.partial(run.read_block, question, sampling)
+                read = functools.partial(run.reading.block, question, sampling)
                 calls[number] = run.calling(self.vlm.start(f"{run.request_id}-b{number}", read))
             return run.replies(calls, given, functools.partial(own.settled, blocks))
         finally:

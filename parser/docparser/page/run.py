@@ -37,9 +37,18 @@ Replies = Mapping[int, Reply]  # by the numbers of the blocks
 # Of a table's question, where its picture begins on the page, and what the page says there and in boxes: the table in
 # OTSL; None where its cells cannot be told.
 OwnTable = Callable[[Question, tuple[int, int], BlockText, Callable[..., list[BlockText]]], str | None]
-# The boxes of a page so many pixels high, with labels that the layout model should have given.
-Label = Callable[[list[dict[str, Any]], int], list[dict[str, Any]]]
 Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How the blocks of a page are read. ``block``: one of them by the VLM. ``label``: the boxes of a page so many
+    pixels high, with labels that the layout model should have given. ``own_table``: makes a table of the page's own
+    text. The usual way; ``small_print`` has another."""
+
+    block: ReadBlock = read_block
+    label: Callable[[list[dict[str, Any]], int], list[dict[str, Any]]] = lambda boxes, height: boxes
+    own_table: OwnTable | None = None
 
 
 class PageCancelled(Exception):
@@ -59,28 +68,26 @@ class PageListener(Protocol):
 class PageRun:
     """Belongs to the page's thread; ``cancel`` may be called from any.
 
-    ``without_cpu()``: while it lasts, this page waits for something and others compute. ``own_text``: what the page
-    says itself, where that is asked for; ``text_layer``: what for; ``own_table``: what makes a table of it. ``places``:
-    of what they are to be found; ``find_grid``: that of a table. ``child``: its call of child processes. ``layout_s``,
-    ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that have been read; ``tokens``: of the
-    VLM's prompts, and of its texts.
+    ``own_text``: what the page says itself, where that is asked for; ``text_layer``: what for. ``child``: its call of
+    child processes. ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that have
+    been read; ``tokens``: of the VLM's prompts, and of its texts.
     """
 
     def __init__(
         self,
         request_id: str,
         without_cpu: Callable[[], AbstractContextManager[None]],
+        reading: Reading = Reading(),
+        places: Places | None = None,
+        find_grid: FindGrid = lambda picture: None,
     ) -> None:
-        """``request_id`` goes to the VLM with each call."""
+        """``request_id`` goes to the VLM with each call. ``without_cpu()``: while it lasts, this page waits for
+        something and others compute. ``places``: of what they are to be found; ``find_grid``: that of a table."""
         self.request_id, self.without_cpu = request_id, without_cpu
-        self.read_block: ReadBlock = read_block
+        self.reading, self.places, self.find_grid = reading, places, find_grid
         self.listener: PageListener | None = None
-        self.label: Label = lambda boxes, height: boxes
         self.own_text: OwnText | None = None
         self.text_layer = "off"
-        self.own_table: OwnTable | None = None
-        self.places: Places | None = None
-        self.find_grid: FindGrid = lambda picture: None
         self.child = JobHandle()
         self.layout_s = self.waited_s = 0.0
         self.answered, self.tokens = 0, (0, 0)

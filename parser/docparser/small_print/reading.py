@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door of this room: what the demo weights need in the place of the usual steps of a page.
-
-``read_small_print`` reads a block in small pieces, in the place of ``page.question.read_block`` (docs/decisions/0304).
-``with_captions`` finds captions that the demo's layout model calls texts. ``own_table`` makes a table of the page's own
-text, with the grid that the cells are found by.
+"""How the demo weights read a page, as ``SMALL_PRINT``: a block in small pieces (docs/decisions/0304), captions that
+the demo's layout model calls texts, and tables of the page's own text with the grid that cells are found by.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ import numpy as np
 from docparser.own_text.page_text import BlockText
 from docparser.own_text.truth import Doubt
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
+from docparser.page.run import Reading
 from docparser.small_print import bands, cells, grid, lines, second_look
 from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply
@@ -113,3 +111,6 @@ def own_table(question: Question, corner: tuple[int, int], whole: BlockText, sai
 
 def _letters(said: BlockText) -> int:
     return sum(len(word.text) for line in said.lines for word in line.words)
+
+
+SMALL_PRINT = Reading(read_small_print, with_captions, own_table)

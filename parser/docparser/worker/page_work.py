@@ -25,13 +25,13 @@ from docparser.own_text.page_text import OwnText
 from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, stored, without_pictures
-from docparser.page.run import PageCancelled, PageReader, PageReading, PageRun
+from docparser.page.run import PageCancelled, PageReader, PageReading, PageRun, Reading
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.settings import Settings
 from docparser.small_print.grid import find as find_grid
-from docparser.small_print.reading import own_table, read_small_print, with_captions
+from docparser.small_print.reading import SMALL_PRINT
 from docparser.vlm.client import VlmClient
 from docparser.weights import reads_whole_pages
 from docparser.worker.baton import Baton, Hold
@@ -144,12 +144,10 @@ class PageWork:
 
     def _do_page(self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None]) -> ParsedPage:
         request_id = f"{task.request_id}-p{task.index + 1}"
-        run = PageRun(request_id, hold.lent)
-        if task.small_print:
-            run.read_block, run.label, run.own_table = read_small_print, with_captions, own_table
+        reading = SMALL_PRINT if task.small_print else Reading()
+        run = PageRun(request_id, hold.lent, reading, task.options.answer.places, find_grid)
         if task.early and task.options.restructure is None:
             run.listener = self._early(number, task, run, report)
-        run.places, run.find_grid = task.options.answer.places, find_grid
         self._cancel[number] = run.cancel
         try:
             with traces.span("worker", task.trace), hold:
