@@ -85,7 +85,10 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
         return list(command)
     replicas = settings.replicas_per_die
     share = number(command, "--gpu-memory-utilization", 0.9)
-    tokens, length = tokens_of_a_block(command), int(number(command, "--max-model-len", 0))
+    tokens = tokens_of_a_block(command)
+    # vLLM 0.23 takes the last two for the greatest length that its cache holds.
+    fitted = last_value(command, "--max-model-len") in ("auto", "-1")
+    length = 0 if fitted else int(number(command, "--max-model-len", 0))
     block = tokens * token_bytes(weights.path / "config.json")
     least = math.ceil(length / tokens) * block
     own = sum(file.stat().st_size for file in weights.path.glob("*.safetensors")) + BESIDES
@@ -128,23 +131,21 @@ def sizes(most: int) -> int:
 def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: VlmWeights, stack: str | None) -> None:
     """Raise UsageError where the replicas of a die capture more graphs than it has streams for.
 
-    On 0.11.1 one replica bounds its own number (update_aclgraph_sizes). Several do not know of each other, and the
-    later ones would fail at each capture; 0.23.0 bounds nothing.
+    One replica bounds its own number (update_aclgraph_sizes). Several do not know of each other, and the later ones
+    would fail at each capture. The driver that stack 0.23.0 needs has no such bound (vllm-ascend's release notes,
+    #9572: about 32,000 graphs on A3).
     """
     replicas, layers = settings.replicas_per_die, described(weights.path / "config.json").get("num_hidden_layers")
-    old, mode = stack == FIRST, settings.graph_mode
-    without = settings.enforce_eager or mode == "NONE" or (old and replicas == 1)
-    if without or not layers or any(means(word, OTHER_GRAPHS) for word in settings.arguments):
+    if stack != FIRST or replicas == 1 or settings.enforce_eager or settings.graph_mode == "NONE" or not layers:
         return
-    # Graphs of one size: of the whole step, of its pieces between the layers' attention, or of both. Both is what
-    # 0.23.0 takes where no mode is named, and what 0.11.1 takes for pieces.
-    whole, pieces = mode in ("FULL", "FULL_DECODE_ONLY"), layers + 1
-    each = 1 if whole else pieces if old or mode == "PIECEWISE" else pieces + 1
-    asked, times = max_num_seqs(command), 2 if old else 1
-    if replicas * sizes(times * asked) * each > GRAPHS:
-        most = max((n for n in range(1, min(asked, 513)) if replicas * sizes(times * n) * each <= GRAPHS), default=0)
+    if any(means(word, OTHER_GRAPHS) for word in settings.arguments):
+        return
+    # Graphs of one size: the step's pieces between the layers' attention.
+    asked, pieces = max_num_seqs(command), layers + 1
+    if replicas * sizes(2 * asked) * pieces > GRAPHS:
+        most = max((n for n in range(1, min(asked, 513)) if replicas * sizes(2 * n) * pieces <= GRAPHS), default=0)
         raise UsageError(
             f"VLM_REPLICAS_PER_DIE is {replicas}: with {asked} requests at once each, the graphs of all take more than "
             f"the {GRAPHS} streams of a die; expected --max-num-seqs of at most {replicas * most} for the die "
-            "(VLM_ARGS)"
+            "(VLM_ARGS), or STACK=0.23.0"
         )

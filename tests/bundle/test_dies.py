@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 import npu_smi
-from bundle.compose import dies
+from bundle.compose import dies, driver_files
 from tests.support.paths import ROOT
 from tool_errors import DeviceError, UsageError
 
@@ -160,7 +162,64 @@ def test_a_node_without_any_die(node: Path):
     assert not (node / "dies/present.yaml").exists()
 
 
-@pytest.mark.parametrize("words", [(), ("1", "2"), ("present", "0", "1"), ("--help",)])
+@pytest.fixture
+def driver(node: Path, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What the driver does, one thing in each pause of the one who waits; without any, the time is over."""
+    steps: list[Callable[[], object]] = []
+    clock = [0.0]
+
+    def pause(seconds: float) -> None:
+        if steps:
+            steps.pop(0)()
+        else:
+            clock[0] += 1000
+
+    monkeypatch.setattr(driver_files.time, "sleep", pause)
+    monkeypatch.setattr(driver_files.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(dies, "write_present", functools.partial(dies.write_present, root=node))
+    monkeypatch.setattr(dies.driver_files, "wait", functools.partial(driver_files.wait, root=node))
+    for file in (node / "dev").iterdir():
+        file.chmod(0o660)
+    monkeypatch.setattr(dies, "VALUES", {"ASCEND_GID": str(file.stat().st_gid), "NPU_IDS": "present"})
+    return steps
+
+
+def test_at_boot_the_driver_makes_the_files_one_after_the_other(node: Path, driver: list, capsys):
+    """Whoever looks when the first one is there would serve on one die until somebody sees it."""
+    for file in (late := [node / "dev/davinci1", node / "dev/davinci2"]):
+        file.unlink()
+    (node / "report.txt").rename(node / "later.txt")  # npu-smi fails
+    driver += [late[0].touch, lambda: late[0].chmod(0o600), lambda: late[0].chmod(0o660)]
+    driver += [late[1].touch, lambda: (node / "later.txt").rename(node / "report.txt")]
+    late[0].parent.joinpath("x").touch()
+    assert dies.main(["present", "0-2", "--wait", "600"]) == 0 and not driver
+    assert dies.dies_of((node / "dies/present.yaml").read_text()) == [0, 1, 2]
+    said = capsys.readouterr().err
+    assert "waiting up to 600 s for the driver: /dev/davinci1 is not there" in said and "left out" not in said
+
+
+def test_a_die_that_does_not_come_costs_the_time_once(node: Path, driver: list, capsys):
+    (node / "dev/davinci1").unlink()
+    assert dies.main(["present", "0-2", "--wait", "600"]) == 0
+    said = capsys.readouterr().err
+    assert "waited 600 s for the driver: /dev/davinci1 is not there" in said and "die 1 is left out" in said
+    assert dies.main(["present", "--wait", "600"]) == 0
+    assert "waited" not in (said := capsys.readouterr().err) and "die 1 is left out" in said
+
+
+def test_files_of_another_group_are_waited_for(node: Path):
+    for file in (node / "dev").iterdir():
+        file.chmod(0o660)
+    group = file.stat().st_gid
+    assert driver_files.lacking([0, 1, 2], group, node) == ""
+    assert "belongs to the group" in driver_files.lacking([0], group + 1, node)
+    (node / "dev/davinci0").chmod(0o666)
+    assert driver_files.lacking([0], group + 1, node) == "", "a driver that was installed for all users"
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("1", "2"), ("present", "0", "1"), ("--help",), ("0", "--wait", "9"), ("present", "--wait")]
+)
 def test_usage(words: tuple[str, ...]):
     result = subprocess.run([ROOT / "scripts/select_npus.sh", *words], capture_output=True, text=True, check=False)
     assert result.returncode == 2 and result.stderr.startswith("usage: scripts/select_npus.sh")

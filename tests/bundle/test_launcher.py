@@ -312,20 +312,20 @@ def test_a_replica_names_its_share_of_the_die_where_its_worker_asks(
     assert last_value(command, "--gpu-memory-utilization") == share
 
 
-def check_graphs_on_die(tmp_path: Path, name: str, stack: str, replicas: int, words: str, mode: str = "") -> None:
+def check_graphs_on_die(tmp_path: Path, name: str, stack: str, replicas: int, words: str) -> None:
     on_die(tmp_path, name, None)
-    env = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words, "VLM_GRAPH_MODE": mode}
+    env = {"VLM_REPLICAS_PER_DIE": str(replicas), "VLM_ARGS": words}
     chosen = settings(tmp_path, HARDWARE="ascend", VLM_MODEL=name, **env)
     check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), stack)
 
 
-@pytest.mark.parametrize(("stack", "name"), [(stack, name) for stack in ("0.11.1", "0.23.0") for name in SIZES])
-def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, stack: str, name: str):
+@pytest.mark.parametrize("name", SIZES)
+def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, name: str):
     """The later ones would fail at each capture. What the message names as the most is taken."""
     for replicas in (2, 8):
 
-        def check(words: str, mode: str = "", replicas: int = replicas) -> None:
-            check_graphs_on_die(tmp_path, name, stack, replicas, words, mode)
+        def check(words: str, stack: str = "0.11.1", replicas: int = replicas) -> None:
+            check_graphs_on_die(tmp_path, name, stack, replicas, words)
 
         check("")
         with pytest.raises(UsageError, match=r"the 1800 streams of a die; expected .* at most \d+ for the die") as told:
@@ -334,26 +334,17 @@ def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, sta
         check(f"--max-num-seqs {most}")
         with pytest.raises(UsageError):
             check(f"--max-num-seqs {most + replicas}")
-        check("--max-num-seqs 4096", "full_decode_only")
         check("--max-num-seqs 512 --enforce")
+        check("--max-num-seqs 4096", "0.23.0")
 
 
-@pytest.mark.parametrize(("mode", "most"), [("piecewise", 463), ("", 431), ("full_and_piecewise", 431), ("full", 4096)])
-def test_graphs_are_counted_by_their_mode(tmp_path: Path, mode: str, most: int):
-    """Of 18 layers, pieces are 19 graphs a size, with whole steps 20: two replicas have streams for 47 sizes or 45."""
-    check_graphs_on_die(tmp_path, "PaddleOCR-VL", "0.23.0", 2, f"--max-num-seqs {2 * most}", mode)
-    if most < 512:
-        with pytest.raises(UsageError, match=f"--max-num-seqs of at most {2 * most} for the die"):
-            check_graphs_on_die(tmp_path, "PaddleOCR-VL", "0.23.0", 2, f"--max-num-seqs {2 * most + 2}", mode)
-
-
-def test_one_replica_bounds_its_graphs_itself_before_0_23(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    said, size = SIZES["HunyuanOCR"]
-    monkeypatch.setitem(SIZES, "HunyuanOCR", ({**said, "num_hidden_layers": 48}, size))
+def test_one_replica_bounds_its_graphs_itself(tmp_path: Path):
     check_graphs_on_die(tmp_path, "HunyuanOCR", "0.11.1", 1, "--max-num-seqs 512")
-    check_graphs_on_die(tmp_path, "HunyuanOCR", "0.23.0", 1, "")
-    with pytest.raises(UsageError, match="VLM_REPLICAS_PER_DIE is 1: with 512 requests at once each, .* at most 287"):
-        check_graphs_on_die(tmp_path, "HunyuanOCR", "0.23.0", 1, "--max-num-seqs 512")
+
+
+@pytest.mark.parametrize("words", ["--max-model-len auto", "--max-model-len=-1"])
+def test_a_length_that_vllm_fits_to_its_cache(tmp_path: Path, words: str):
+    assert on_die(tmp_path, "PaddleOCR-VL", 64 * 10**9, 2, words)
 
 
 def test_a_mapping_of_vllm_ascends_settings_that_is_none(tmp_path: Path):

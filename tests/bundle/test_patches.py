@@ -23,15 +23,20 @@ def commits() -> dict[str, str]:
     return {str(one["VLLM_ASCEND_VERSION"]): str(one["STACK"]) for one in arguments}
 
 
+def commit_of(path: Path) -> str:
+    """A patch in COMMIT/build is for compiling alone."""
+    return path.relative_to(PATCHES).parts[0]
+
+
 def test_stacks_have_their_mends():
     of_stack = {"grids_stay_on_host": "0.11.1", "length_of_a_step": "0.11.1", "npu_mrope_positions": "0.11.1"}
     of_stack |= {"slots_without_triton": "0.23.0", "operators_without_downloads": "0.23.0"}
-    assert {path.stem: commits()[path.parent.name] for path in FILES} == of_stack
+    assert {path.stem: commits()[commit_of(path)] for path in FILES} == of_stack
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_patch_belongs_to_a_stack_and_says_why(path: Path):
-    assert path.parent.name in commits()
+    assert commit_of(path) in commits()
     reason = path.read_text().partition("--- a/")[0]
     assert all(f"\n{word}" in reason for word in ("What:", "Why:", "How:", "When it can go:"))
 
@@ -65,3 +70,15 @@ def test_a_patch_applies_once(path: Path, tmp_path: Path):
             after = [line[1:] for line in hunk.splitlines() if not line.startswith("-")]
             assert "\n".join(after) in target.read_text()
     assert apply() != 0 and apply("--reverse", "--check") == 0
+
+
+def test_what_upstream_compiled_gets_no_patch_for_compiling(tmp_path: Path):
+    """VLLM_ASCEND_IMAGE: upstream's build leaves files where such a patch would make some."""
+    dockerfile = (ROOT / "Dockerfile.ascend").read_text()
+    taken = dockerfile.partition("AS upstream_wheel")[2].partition("AS kernels")[0]
+    assert 'patches/${VLLM_ASCEND_VERSION}"' in taken and "/build" not in taken
+    for folder in PATCHES.iterdir():
+        words = [PATCHES.parent / "patch_sources.sh", tmp_path, folder / "build"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        # An empty tree fits none of them; without any there is nothing to do.
+        assert (done.returncode == 2) == any((folder / "build").glob("*.patch")), done.stderr

@@ -261,6 +261,7 @@ def test_a_machine_without_npu(tmp_path: Path):
         (lambda node: node.answers.pop(("docker", "version")), "engine", "FAIL", "docker does not answer"),
         (lambda node: node.answers.update({("docker", "version"): "18.09.0\n"}), "engine", "FAIL", "18.09.0"),
         (lambda node: node.answers.update({("docker", "version"): "20.10.24+dfsg1\n"}), "building", "WARN", "20.10.24"),
+        (lambda node: node.answers.update({("docker", "version"): "20.10.17\n"}), "engine", "FAIL", "20.10.17"),
         (lambda node: node.answers.pop(("docker", "compose")), "compose", "FAIL", "missing"),
         (lambda node: node.answers.update({("docker", "compose"): "2.3.3\n"}), "compose", "FAIL", "2.3.3"),
         (lambda node: node.answers.pop(("docker", "image")), "image", "WARN", "is not there"),

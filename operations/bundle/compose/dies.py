@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import atlas
+import declared_settings
 import npu_smi
+from bundle.compose import driver_files
 from bundle.paths import CONFIG, VALUES, shown
 from bundle.progress import say
 from tool_errors import DeviceError, ToolError, UsageError
@@ -156,8 +158,8 @@ def visible(environment: str) -> set[int]:
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
     not list it, or says a Health with which it does not compute. Says which others have a Health but OK."""
+    answer = npu_smi.ask("info")  # first: its first call may wait for the driver, which makes the files meanwhile
     found = {number: "no device file" for number in wanted if not (root / f"dev/davinci{number}").exists()}
-    answer = npu_smi.ask("info")
     if trouble := npu_smi.trouble(answer):
         say(f"WARNING: the dies' health is not known: {trouble[0]}; {trouble[1]}")
     report = npu_smi.parse(answer.text)
@@ -221,8 +223,15 @@ def write_present(text: str, name: str = PRESENT, root: Path = Path("/")) -> lis
     return there
 
 
-def select(text: str) -> None:
-    """Write the file of NPU_IDS=present for the dies of `text`, and say so."""
+def select(text: str, seconds: float = 0) -> None:
+    """Write the file of NPU_IDS=present for the dies of `text`, and say so. Before that, wait for the driver at most so
+    many seconds, for those of them that were there the last time."""
+    if seconds:
+        last = dies_of(path.read_text()) if (path := FOLDER / f"{PRESENT}.yaml").is_file() else []
+        numbers = [number for number in parse_ids(text) if number in last or text != written_for()]
+        driver_files.wait(
+            numbers, int(VALUES.get("ASCEND_GID") or declared_settings.DECLARED["ASCEND_GID"].default), seconds
+        )
     there = write_present(text)
     path = shown(FOLDER / f"{PRESENT}.yaml")
     say(f"{len(there)} of {len(parse_ids(text))} dies in {path}; NPU_IDS={PRESENT} in .env uses them")
@@ -235,14 +244,23 @@ def leaving_out(values: Mapping[str, str]) -> str:
 
 
 def main(words: list[str]) -> int:
-    if not 1 <= len(words) <= 2 or words[0] in ("-h", "--help") or (len(words) == 2 and words[0] != PRESENT):
-        print("usage: scripts/select_npus.sh IDS (like 0,2,5 or 4-11) | present [IDS]", file=sys.stderr)
+    seconds = 0.0
+    if words[-2:-1] == ["--wait"] and words[-1].isdigit() and words[0] == PRESENT:
+        words, seconds = words[:-2], float(words[-1])
+    if (
+        not 1 <= len(words) <= 2
+        or any(word.startswith("-") for word in words)
+        or (len(words) == 2 and words[0] != PRESENT)
+    ):
+        print(
+            "usage: scripts/select_npus.sh IDS (like 0,2,5 or 4-11) | present [IDS] [--wait SECONDS]", file=sys.stderr
+        )
         return 2
     try:
         if words[0] == PRESENT:
             text = words[1] if words[1:] else looked_at(VALUES)
             if text:
-                select(text)
+                select(text, seconds)
             else:
                 own = VALUES["NPU_IDS"]
                 say(f"nothing was written, as NPU_IDS={own} in .env; {leaving_out(VALUES)}")

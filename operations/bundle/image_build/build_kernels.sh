@@ -22,7 +22,8 @@ export HOME PATH="/opt/venv/vlm/bin:$PATH" TORCH_DEVICE_BACKEND_AUTOLOAD=0
 # Upstream's setup takes short names (910c), and then leaves out the operators of A3 without a word.
 PYTHONPATH="$tree/operations:$tree/common" python3 -m bundle.image_build.kernel_wheel chip
 
-"$tools/patch_sources.sh" "$sources" "$tools"
+patches="$tools/patches/${VLLM_ASCEND_VERSION:-none}"
+"$tools/patch_sources.sh" "$sources" "$patches" "$patches/build"
 
 # shellcheck source=operations/bundle/image_build/cann_environment.sh
 source "$tools/cann_environment.sh"

@@ -13,7 +13,9 @@ from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 
 GIB = 2**30
-ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10), (2, 20), (23, 0)
+# Before 20.10.10 its default seccomp profile fails clone3, by which a glibc of 2.34 makes threads (moby#42681); before
+# 20.10.18 it hides Landlock from containers (moby#43991), by which decoders are isolated.
+ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10, 18), (2, 20), (23, 0)
 # Both images and what a build needs besides.
 DISK = {"ascend": 60, "cpu": 20}
 

@@ -2,7 +2,7 @@
 """VLLM_ASCEND_IMAGE: the kernels of an image of upstream's layout are taken, and no compiler runs.
 
 The image is simulated: the compiled wheel of this stack's stage `kernels`, unpacked where upstream's images have their
-checkout. Upstream's own image was not tried.
+checkout, with files that upstream's build leaves. Upstream's own image was not tried.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ FROM {cann}
 COPY --from=kernels /src/vllm-ascend /vllm-workspace/vllm-ascend
 RUN --mount=type=bind,from=kernels,source=/dist,target=/dist \\
     python3.11 -m zipfile -e /dist/*.whl /vllm-workspace/vllm-ascend
+# What upstream's own build leaves there, where a patch of ours has a file for builds.
+RUN mkdir -p /vllm-workspace/vllm-ascend/csrc/third_party/makeself && \
+    for name in makeself makeself-header; do \
+        echo upstream >/vllm-workspace/vllm-ascend/csrc/third_party/makeself/$name.sh; done
 """
 
 
