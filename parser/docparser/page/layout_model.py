@@ -141,7 +141,7 @@ def predictor(
 
 def paddle_config(settings: Settings) -> dict[str, Any]:
     """How Paddle runs a model, in PaddleX's words."""
-    return {"cpu_threads": settings.cpu_threads, **({} if settings.mkldnn else {"run_mode": PADDLE})}
+    return {"cpu_threads": settings.cpu_threads}
 
 
 def layout_server(settings: Settings, folder: Path) -> LayoutServer | None:

@@ -39,9 +39,6 @@ class PageSettings(SettingsGroup):
         le=64,
         description="Threads of the layout model, per worker. Default: the worker's share of the cores, 4 at most.",
     )
-    mkldnn: bool = Field(
-        default=True, description="oneDNN kernels for the layout model, where PaddleX allows them for it."
-    )
     pages_in_flight: int = Field(
         default=24, ge=1, le=256, description="Pages that a worker has begun; all but one wait for the VLM."
     )
