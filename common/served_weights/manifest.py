@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -53,6 +54,17 @@ def write(folder: Path) -> int:
     return len(files)
 
 
+def put(path: Path, text: str) -> None:
+    """Write a file of the state whole or not at all. The replicas of a container may do so at the same moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 class Known:
     """Digests of files by their size and time of change, kept in `<state>/verified.json`; without state nothing is
     kept."""
@@ -65,6 +77,7 @@ class Known:
                 self._entries = json.loads(self._path.read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 self._entries = {}
+        self._new = False
 
     def digest(self, path: Path) -> str:
         """The file's digest, computed only where the file is not the one that was seen last."""
@@ -74,16 +87,16 @@ class Known:
         if entry and entry[:-1] == mark:
             return str(entry[-1])
         value = digest(path)
-        self._entries[str(path)] = [*mark, value]
+        self._entries[str(path)], self._new = [*mark, value], True
         return value
 
     def keep(self) -> None:
-        """Write what is known, whole or not at all."""
-        if self._path:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            part = self._path.with_suffix(".part")
-            part.write_text(json.dumps(self._entries), encoding="utf-8")
-            part.replace(self._path)
+        """Write what is known, if something is new. Where that fails, the next start reads the files again."""
+        if self._path and self._new:
+            try:
+                put(self._path, json.dumps(self._entries))
+            except OSError as error:
+                print(f"weights: digests are not kept in {self._path}: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def made_at_first_use(folder: Path, state: Path, known: Known) -> Path:
@@ -93,10 +106,7 @@ def made_at_first_use(folder: Path, state: Path, known: Known) -> Path:
         return manifest
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     lines = [f"{known.digest(path)}  {path.relative_to(folder)}\n" for path in files]
-    manifest.parent.mkdir(parents=True, exist_ok=True)
-    part = manifest.with_suffix(".part")
-    part.write_text("".join(lines), encoding="utf-8")
-    part.replace(manifest)
+    put(manifest, "".join(lines))
     print(
         f"weights: {folder} has no {NAME}, so nobody says what they should be; {len(files)} files are "
         "remembered as they "

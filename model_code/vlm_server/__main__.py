@@ -69,11 +69,12 @@ def main(arguments: list[str]) -> int:
         env = build_environment(settings, serving, weights, os.environ)
         family = serving.models[weights.model.name].family
         told = {"VLM_SERVED_NAMES": ",".join(served_names(command)), "VLM_FAMILY": family}
-        os.execve(command[0], command, env | told)
+        try:
+            os.execve(command[0], command, env | told)
+        except FileNotFoundError:
+            raise UsageError(f"{command[0]} is missing; run scripts/setup_env.sh vlm") from None
     except UsageError as error:
         print(f"error: {with_place(str(error))}", file=sys.stderr)
-    except FileNotFoundError as error:
-        print(f"error: {error.filename} is missing; run scripts/setup_env.sh vlm", file=sys.stderr)
     return 2
 
 

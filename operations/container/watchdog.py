@@ -32,10 +32,9 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def work_done(page: list[Metric] | None) -> float | None:
-    """A number that grows while a replica works; None where its metrics do not answer."""
-    if page is None:
-        return None
-    return sum(sample.value for family in page for sample in family.samples if sample.name in WORK)
+    """A number that grows while a replica works; None where its metrics do not answer, or VLM_ARGS turned them off."""
+    found = [sample.value for family in page or () for sample in family.samples if sample.name in WORK]
+    return sum(found) if found else None
 
 
 def answers(url: str, model: str, timeout: float) -> bool:
@@ -87,7 +86,10 @@ class Watch:
         if answers(self._url, self._model, self._timeout):
             self._seen, self._failed = True, 0
             return
-        work = work_done(fetch(self._url))
+        page = fetch(self._url)
+        work = work_done(page)
+        if page is not None and work is None:
+            return  # it answers, and nobody can say whether it works
         moved = work is not None and work != self._work
         self._work = work
         if not self._seen or moved:

@@ -144,7 +144,7 @@ def test_a_whole_run_names_each_step_and_keeps_each_output(docker: SimulatedDock
         "preflight": verdicts["preflight"],
     }, found
     assert status == (1 if verdicts["preflight"] == FAIL else 0) and found["accepted"] is (status == 0)
-    assert files["report.md"] in printed and "not judged" in files["report.md"]
+    assert files["report.md"] in printed and "should read is not recorded" in files["report.md"]
     named = {name for step in found["steps"] for name in step["files"]}
     assert named == set(files) - {"report.md", "report.json"} and "raw/03-each-die-alone/dies.json" in named
     assert not any("compose up" in call for call in docker.calls), "it runs already"
@@ -486,15 +486,23 @@ def test_ten_pages(docker: SimulatedDocker, parser: DrawnPages):
     found = pages.ten_pages(node)
     assert found.verdict == FAIL and "report.png, page 1" in found.found and "handbook.pdf, page 3" in found.found
     node.weights = {}
+    assert pages.ten_pages(node).verdict == PASS
+    parser.text = lambda text: "the the the 0 0 0"
     found = pages.ten_pages(node)
-    assert found.verdict == PASS and "not judged" in found.found
+    assert found.verdict == FAIL, "dies that all read the same nonsense agree with each other"
+    parser.text = lambda text: " ".join(text.split()[: len(text.split()) * 3 // 4])
+    found = pages.ten_pages(node)
+    assert (
+        found.verdict == PASS
+        and "wanted: 50 %, since how well these weights should read is not recorded" in found.found
+    )
     parser.text = lambda text: "  "
     assert "no text" in pages.ten_pages(node).found
 
 
 def test_pages_that_are_missing_or_partial():
     truth = pages.true_words("handbook.pdf")
-    one = {"markdown": {"text": "x"}}
+    one = {"markdown": {"text": " ".join(truth[0])}}
     result = {"layoutParsingResults": [one], "docparser": {"partial": True}}
     _, wrong = pages.check("handbook.pdf", result, demo=False)
     assert wrong == [f"handbook.pdf: 1 of {len(truth)} pages came back", "handbook.pdf: parts of it failed"]

@@ -270,7 +270,7 @@ class Replica:
 
     def __init__(self) -> None:
         replica = self
-        self.answering, self.tokens = True, 0
+        self.answering, self.tokens, self.counting = True, 0, True
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def reply(self, status: int, body: bytes) -> None:
@@ -288,7 +288,8 @@ class Replica:
             def do_GET(self) -> None:
                 if self.path == "/health":
                     return self.reply(200 if replica.answering else 503, b"")
-                self.reply(200, f'vllm:generation_tokens_total{{model_name="m"}} {replica.tokens}\n'.encode())
+                counters = f'vllm:generation_tokens_total{{model_name="m"}} {replica.tokens}\n'
+                self.reply(200, counters.encode() if replica.counting else b"process_open_fds 7\n")
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -329,6 +330,16 @@ def test_a_busy_replica_is_left_alone(watched):
     replica.answering = False
     for _ in range(8):
         replica.tokens += 5
+        watch.check()
+    assert killed == []
+
+
+def test_a_replica_without_counters_is_left_alone(watched):
+    """VLM_ARGS=--disable-log-stats: a probe that waits behind work looks like one that hangs."""
+    replica, watch, killed = watched
+    watch.check()
+    replica.answering = replica.counting = False
+    for _ in range(8):
         watch.check()
     assert killed == []
 

@@ -4,6 +4,7 @@ engine are in tests/images/cpu/test_offline.py."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import tarfile
@@ -154,6 +155,7 @@ class Engine:
     def __init__(self, folder: Path, commit: str) -> None:
         self.images = {"debian:bookworm-slim": ("sha256:here", "amd64")}
         self.elsewhere = {"arm64": "sha256:there"}
+        self.in_no_registry = ""
         sources = {"vllm_ascend": f"{folder}#{commit}", "catlass": str(ROOT / "config/empty")}
         self.builds = {
             "parser": {"args": {"BASE_IMAGE": "debian:bookworm-slim", "BASE_DIGEST": ""}},
@@ -172,6 +174,8 @@ class Engine:
         verb, image = " ".join(words[:2]) if words[0] in ("image", "compose") else words[0], words[-1]
         if verb == "compose config":
             return json.dumps({"services": {name: {"build": build} for name, build in self.builds.items()}})
+        if verb == "pull" and image == self.in_no_registry:
+            raise EnvironmentSetupError("docker pull: pull access denied")
         if verb == "pull":
             processor = words[2].removeprefix("linux/")
             self.images[image] = (self.elsewhere.get(processor, "sha256:here"), processor)
@@ -210,6 +214,20 @@ def test_the_weights_that_travel_are_those_that_the_node_serves(monkeypatch: pyt
     monkeypatch.setattr(save, "VALUES", {"HARDWARE": "cpu", "STACK": "0.23.0", "VLM_MODEL": "HunyuanOCR"})
     assert save.made_for(weights=False) == SETTINGS
     assert save.made_for(weights=True) == {**SETTINGS, "VLM_MODEL": "HunyuanOCR"}
+
+
+def test_an_image_that_was_built_here_needs_no_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """VLLM_ASCEND_IMAGE, as docs/install.md makes it. One for the other processor is no help."""
+    engine = Engine(tmp_path, "0")
+    engine.in_no_registry = "compiled:v1"
+    monkeypatch.setattr(to_build, "docker", engine.docker)
+    for processor in ("amd64", "arm64"):
+        engine.images["compiled:v1"] = ("sha256:built", processor)
+        with contextlib.ExitStack() as stack:
+            if processor == "amd64":
+                stack.enter_context(pytest.raises(EnvironmentSetupError, match="pull access denied"))
+            assert stack.enter_context(to_build.pulled({"compiled:v1": "compiled:v1"}, "aarch64")) == ["compiled:v1"]
+        assert engine.images["compiled:v1"] == ("sha256:built", processor)
 
 
 def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

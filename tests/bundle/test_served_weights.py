@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -299,3 +301,40 @@ def test_the_self_test_respects_models_yaml(tmp_path: Path, catalog: str):
 def test_settings_that_make_no_sense():
     with pytest.raises(UsageError, match="HARDWARE is 'gpu'; expected one of cpu, ascend"):
         settings(Path("models"), HARDWARE="gpu")
+
+
+def verify_at_once(barrier: Barrier, folder: Path, state: Path) -> None:
+    barrier.wait()
+    assert verify(folder, state) == 3
+
+
+def test_replicas_that_start_at_once_keep_what_they_checked(tmp_path: Path):
+    """A file that two of them wrote by one name was gone for the second, which ended the container."""
+    (folder := tmp_path / "weights").mkdir()
+    for name in ("a.safetensors", "b.json", "c.json"):
+        (folder / name).write_bytes(name.encode())
+    fork = multiprocessing.get_context("fork")
+    for round in range(30):
+        state = tmp_path / f"state-{round}"  # without a manifest, both files are made
+        barrier = fork.Barrier(8)
+        started = [fork.Process(target=verify_at_once, args=(barrier, folder, state)) for _ in range(8)]
+        for process in started:
+            process.start()
+        for process in started:
+            process.join()
+        assert [process.exitcode for process in started] == [0] * 8
+        assert not [path for path in state.rglob("*.part")]
+
+
+def test_digests_that_cannot_be_kept_cost_the_next_start_time_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """As on a full disk. Nothing is written where nothing is new."""
+    (folder := tmp_path / "weights").mkdir()
+    (folder / "a.safetensors").write_bytes(b"a")
+    write(folder)
+    (state := tmp_path / "state").mkdir()
+    (state / "verified.json").mkdir()
+    assert verify(folder, state) == 1 and "digests are not kept" in capsys.readouterr().err
+    (state / "verified.json").rmdir()
+    assert verify(folder, state) == 1
+    kept = (state / "verified.json").stat().st_mtime_ns
+    assert verify(folder, state) == 1 and (state / "verified.json").stat().st_mtime_ns == kept

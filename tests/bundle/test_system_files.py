@@ -26,7 +26,9 @@ def test_systemd_takes_the_unit(tmp_path: Path, unit: Path):
     """Docker, which this machine may lack, is a program that is always there, and a unit that does nothing."""
     (tmp_path / "docker.service").write_text("[Service]\nExecStart=/bin/true\n")
     copy = tmp_path / unit.name
-    copy.write_text(unit.read_text().replace("/usr/bin/docker ", "/bin/true "))
+    copy.write_text(unit.read_text())
+    # systemd 243 of openEuler 20.03 and Kylin V10 refuses this pair, which newer ones take.
+    assert not ("Type=oneshot" in unit.read_text() and "\nRestart=" in unit.read_text())
     done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and unit.name not in done.stderr, done.stderr
     # The folder that they are relative to is the unit's WorkingDirectory.

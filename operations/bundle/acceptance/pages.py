@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten pages with known texts through the whole service. How well their words should be read is known for the demo
-weights only."""
+"""Ten pages with known texts through the whole service. They are clean printed English, which each served model reads;
+how well it should be read is known for the demo weights only."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ DOCUMENTS = ("handbook.pdf", "report.png", "letter.png", "invoice.png", "handboo
 SECONDS = 600
 # Words of the page that the answer must have. The demo weights find 99 % and more on each of these documents.
 WORDS_FOUND = 0.95
+# Of any weights: dies that all compute the same nonsense agree with each other.
+LEAST_WORDS_FOUND = 0.5
 # Left out of the Markdown by default (decision 0203), and tables, which the demo weights do not read.
 LEFT_OUT = {"header", "footer", "number", "footnote", "header_image", "footer_image", "image", "chart", "table"}
 
@@ -57,7 +59,7 @@ def check(document: str, result: dict[str, Any], demo: bool) -> tuple[list[dict[
         figures.append({"document": document, "page": number, "characters": len(text), "words_found": round(found, 4)})
         if not text.strip():
             wrong.append(f"{document}, page {number}: no text")
-        elif demo and found < WORDS_FOUND:
+        elif found < (WORDS_FOUND if demo else LEAST_WORDS_FOUND):
             wrong.append(f"{document}, page {number}: {100 * found:.1f} % of its words")
     return figures, wrong
 
@@ -81,4 +83,5 @@ def ten_pages(node: Node) -> Outcome:
     )
     if node.demo:
         return Outcome(PASS, f"{read} (wanted: {100 * WORDS_FOUND:.0f} %)")
-    return Outcome(PASS, f"{read}, not judged: no texts are recorded for these weights, so only the form was checked")
+    wanted = f"wanted: {100 * LEAST_WORDS_FOUND:.0f} %, since how well these weights should read is not recorded"
+    return Outcome(PASS, f"{read} ({wanted})")

@@ -16,7 +16,7 @@ from typing import Any
 from bundle.compose.images import hardware
 from bundle.offline.engine import docker
 from bundle.paths import ROOT, VALUES
-from bundle.progress import step
+from bundle.progress import say, step
 from tool_errors import EnvironmentSetupError, UsageError
 
 # `uname -m` -> what container engines call it.
@@ -65,8 +65,17 @@ def pulled(images: Mapping[str, str], machine: str) -> Iterator[list[str]]:
     try:
         for image, source in images.items():
             known = docker("image", "ls", "--quiet", "--no-trunc", image)
-            with step(f"pulling {source} for {machine}"):
-                docker("pull", "--platform", f"linux/{PROCESSORS[machine]}", source)
+            try:
+                with step(f"pulling {source} for {machine}"):
+                    docker("pull", "--platform", f"linux/{PROCESSORS[machine]}", source)
+            except EnvironmentSetupError as error:
+                # One that was built here, as VLLM_ASCEND_IMAGE may be, lies in no registry.
+                if (
+                    not known
+                    or docker("image", "inspect", "--format", "{{.Architecture}}", image) != PROCESSORS[machine]
+                ):
+                    raise
+                say(f"{image} as it is here: {error}")
             if known:
                 before[image] = known.splitlines()[0]
             if source != image:
