@@ -1,40 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel stage for a chip of A2, on the simulated CANN. A 310P's is not built here (docs/decisions/0422)."""
+"""The image of each other product of common/atlas.py, as compose builds it where ATLAS names the product, on the
+simulated CANN."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import atlas
+from bundle.compose import images
 from tests.images.ascend.conftest import Built, compiled_for
-from tests.images.ascend.test_kernels import check_compiled, compilations
+from tests.images.ascend.test_kernels import OPERATORS, check_compiled, compilations, for_device
+from tests.images.conftest import stage
+from tests.images.project import Project
 
 # What a worker compares with its device, by product and stack.
-DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.23.0": "A2"}}
-READ_WHEEL = """
-import glob, zipfile
-[wheel] = glob.glob("/dist/*.whl")
-print(zipfile.ZipFile(wheel).read("vllm_ascend/_build_info.py").decode())
+DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.23.0": "A2"}, "310p": {"0.23.0": "_310P"}}
+READ_PACKAGE = """
+import importlib.util, json, os, pathlib
+from vllm_ascend._build_info import __device_type__
+folder = pathlib.Path(importlib.util.find_spec("vllm_ascend").origin).parent
+operators = [path.name for path in folder.glob("_cann_ops_custom/vendors/*/op_impl/ai_core/tbe/kernel/ascend*/*")]
+print(json.dumps([__device_type__, os.environ["SOC_VERSION"], sorted(operators)]))
 """
 
 
-@pytest.fixture(scope="module", params=["a2"])
+@pytest.fixture(
+    scope="module", params=[product for product in atlas.PRODUCTS if product != atlas.DEFAULT], ids=lambda one: one.key
+)
 def product(request: pytest.FixtureRequest) -> atlas.Product:
-    return atlas.named(request.param)
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def compiled(product: atlas.Product, ascend: Built, wheels: Path) -> Built:
-    return compiled_for(product, ascend, wheels)
+def image(product: atlas.Product, ascend: Built) -> Built:
+    """The image of the product, which is made only where the compiled extension loads."""
+    if product.stacks and ascend.stack.name not in product.stacks:
+        pytest.skip(f"stack {ascend.stack.name} does not serve a {product.title}")
+    project = Project(ascend.project.name, ascend.project.env | {"ATLAS": product.key})
+    with stage(f"the image of stack {ascend.stack.name} for a {product.title}"):
+        project.compose("build", "vlm", timeout=3600)
+    return replace(ascend, project=project, image=images.vlm(product.key, ascend.stack.name))
 
 
-def test_every_kernel_is_compiled_for_the_chip(product: atlas.Product, compiled: Built):
-    check_compiled(compilations(compiled), compiled.stack.name, product)
+@pytest.fixture(scope="module")
+def compiled(product: atlas.Product, image: Built, wheels: Path) -> list[dict[str, Any]]:
+    return compilations(compiled_for(product, image, wheels))
 
 
-def test_the_wheel_is_for_the_product(product: atlas.Product, compiled: Built):
-    command = ("run", "--rm", "--entrypoint", "/opt/venv/vlm/bin/python", compiled.image, "-c", READ_WHEEL)
-    printed = compiled.project.docker(*command).stdout
-    assert f"__device_type__ = '{DEVICE_TYPES[product.key][compiled.stack.name]}'" in printed
+def test_every_kernel_is_compiled_for_the_chip(product: atlas.Product, image: Built, compiled: list[dict[str, Any]]):
+    check_compiled(compiled, image.stack.name, product)
+
+
+def test_the_image_is_for_the_product(product: atlas.Product, image: Built, compiled: list[dict[str, Any]]):
+    stack = image.stack.name
+    chip, *_ = OPERATORS[stack][product.key]
+    device, soc, operators = json.loads(image.python(READ_PACKAGE))
+    assert (device, soc) == (DEVICE_TYPES[product.key][stack], product.soc)
+    assert set(operators) == for_device(compiled, chip)

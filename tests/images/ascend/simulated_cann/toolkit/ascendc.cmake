@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Simulated: CANN's ascendc.cmake. `ascendc_library` compiles each source with the device compiler and links the results.
 set(SIMULATED_SOCS ascend910_9391 ascend910_9381 ascend910_9372 ascend910_9392 ascend910_9382 ascend910_9362
-    ascend910b1 ascend910b2 ascend910b2c ascend910b3 ascend910b4 ascend910b4-1)
+    ascend910b1 ascend910b2 ascend910b2c ascend910b3 ascend910b4 ascend910b4-1
+    ascend310p1 ascend310p3 ascend310p5 ascend310p7)
 string(TOLOWER "${SOC_VERSION}" _soc)
 if(NOT _soc IN_LIST SIMULATED_SOCS)
   message(FATAL_ERROR "SOC_VERSION ${SOC_VERSION} is not supported; expected one of ${SIMULATED_SOCS}")

@@ -28,6 +28,9 @@ WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-isystem", "-D", "-x", "-mllvm")
 DEVICE_ONLY = re.compile(r"^(--cce|-cce|--op_|-mllvm$)")
 LINES = (HERE / "headers.txt").read_text().splitlines()
 OWNED = re.compile("|".join(line for line in LINES if line and not line.startswith("#")))
+# What the device compiler defines of a chip's cores, by a part of the chip's name. Upstream's kernels ask for it, and
+# include other files on a 310P.
+CORES = {"310p": "200", "910": "220"}
 # The source that makes vllm_ascend_C a module of Python.
 MODULE = "/csrc/camem_allocator.cpp"
 EMBEDDED = 'static const char source[] __attribute__((used, section("simulated"))) = "SIMULATED-SOURCE:{}";\n'
@@ -47,7 +50,14 @@ def split(words):
     return options, sources
 
 
-def missing(real, options, source):
+def cores(options):
+    """The macro of the chip that --cce-soc-version names."""
+    [chip] = [word.partition("=")[2].lower() for [word, *_] in options if word.startswith("--cce-soc-version=")]
+    [generation] = [number for part, number in CORES.items() if part in chip]
+    return [f"-D__CCE_AICORE__={generation}"]
+
+
+def missing(real, options, source, more=()):
     """Includes that the real preprocessor does not find with these options."""
     kept = [
         "c++" if word == "cce" else word  # the device's language
@@ -55,15 +65,20 @@ def missing(real, options, source):
         for word in option
         if option[0] not in ("-o", "-c", "-MD", "-MF", "-MT", "-MQ") and not DEVICE_ONLY.match(option[0])
     ]
-    done = subprocess.run([real, "-M", "-MG", *kept, source], capture_output=True, text=True)
+    done = subprocess.run([real, "-M", "-MG", *more, *kept, source], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"simulated compiler: {source}: {done.stderr}")
     words = done.stdout.partition(":")[2].replace("\\\n", " ").split()
     return sorted({word for word in words if not pathlib.Path(word).is_file()})
 
 
-def schemas(binding):
-    """What the binding registers with PyTorch, each operator once."""
+def schemas(binding, options):
+    """What the binding registers with PyTorch where it is compiled with these options, each operator once: for another
+    chip upstream defines another macro. The includes, which are not here, are left out first."""
+    text = re.sub(r"^\s*#\s*include\b.*", "", binding, flags=re.MULTILINE)
+    macros = [word for option in options if option[0].startswith("-D") for word in option]
+    command = [REAL["c++"], "-E", "-P", "-x", "c++", *macros, "-"]
+    binding = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
     literal = r'"((?:[^"\\]|\\.)*)"'
     found = (
         "".join(re.findall(literal, words)) for words, _ in re.findall(rf"ops\.def\(\s*((?:{literal}\s*)+)", binding)
@@ -83,7 +98,7 @@ def main(tool, words):
         return subprocess.call([real, *words])
     [source] = sources
     source = os.path.abspath(source)
-    lost = missing(real, options, source)
+    lost = missing(real, options, source, cores(options) if tool == "bisheng" else ())
     entry = {"tool": tool, "source": source, "options": [list(one) for one in options], "folder": os.getcwd()}
     with RECORD.open("a") as record:
         record.write(json.dumps(entry | {"missing": lost}) + "\n")
@@ -95,7 +110,9 @@ def main(tool, words):
         if source.endswith(MODULE):
             binding = pathlib.Path(source).with_name("torch_binding.cpp").read_text()
             stand_in.write(
-                (HERE / "extension.c").read_text().replace(" SCHEMAS ", f" {json.dumps(repr(schemas(binding)))} ")
+                (HERE / "extension.c")
+                .read_text()
+                .replace(" SCHEMAS ", f" {json.dumps(repr(schemas(binding, options)))} ")
             )
         stand_in.flush()
         depfile = ["-MD", "-MT", out.get("-MT", "x"), "-MF", out["-MF"]] if "-MF" in out else []

@@ -51,7 +51,7 @@ class CommonUtility:
         pass
 
 
-SHORT = {"Ascend910_9391": "Ascend910_93", "Ascend910B1": "Ascend910B"}
+SHORT = {"Ascend910_9391": "Ascend910_93", "Ascend910B1": "Ascend910B", "Ascend310P3": "Ascend310P"}
 SPECIFICATION = {"SOC_VERSION": soc, "SHORT_SOC_VERSION": SHORT[soc]}
 for package in ("tbe", "tbe.common"):
     module(package)
