@@ -17,8 +17,8 @@ from tests.images.ascend.conftest import Built
 
 SOURCES = "/src/vllm-ascend"
 # The operators that upstream builds for a product, and for no chip whose name it does not know: for which chip CANN's
-# compiler is called, how many are for its cores, and what some are: of 0.23.0 the one that the language model calls,
-# and all of a 310P's, whose names are the only ones that this bundle does not call.
+# compiler is called, how many are for its cores, and some of them: of 0.23.0 the one that the language model calls, and
+# on a 310P, where it calls none, all.
 GROUPED = {"grouped_matmul_swiglu_quant_weight_nz_tensor_list"}
 ON_310P = {"causal_conv1d_v310", "chunk_fwd_o", "chunk_gated_delta_rule_fwd_h", "recurrent_gated_delta_rule_v310"}
 OPERATORS: dict[str, dict[str, tuple[str, int, set[str]]]] = {
