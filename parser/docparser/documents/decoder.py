@@ -5,8 +5,10 @@ before it is read. Every mode of every supported image becomes a BGR array on a 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -21,6 +23,7 @@ from docparser.errors import DocumentTooLarge, InvalidDocument, JobNotFound
 from docparser.opening import CUT_SHORT, Unreadable, pictures
 
 JPEG_QUALITY = 85
+MOST_DRAWN = 40_000_000  # pixels of a page for people; a larger one is shown at a half or a third of its size
 
 
 class DocumentDecoder:
@@ -45,6 +48,16 @@ class DocumentDecoder:
             return self._pdf.read_page(document, index, self._limits, own_text=own_text)
         return read_frame(document, index, self._limits)
 
+    def show_page(self, document: OpenDocument, index: int) -> Image.Image:
+        """Page ``index`` (from 0) for people, of MOST_DRAWN pixels at most. Raises as above."""
+        if document.format == "PDF":
+            most = min(MOST_DRAWN, self._limits.max_pdf_page_pixels)
+            limits = dataclasses.replace(self._limits, max_pdf_page_pixels=most)
+            page = self._pdf.read_page(document, index, limits, own_text=False)
+        else:
+            page = read_frame(document, index, self._limits, MOST_DRAWN)
+        return Image.fromarray(page.pixels[:, :, ::-1])
+
 
 def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:
     """The number of pages of a TIFF, at most one more than are allowed; 1 for any other format. Checks the first
@@ -60,8 +73,9 @@ def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:
             raise Unreadable(f"is damaged ({exc})") from None
 
 
-def read_frame(document: OpenDocument, index: int, limits: DocumentLimits) -> Page:
-    """Page ``index`` (from 0), turned upright as EXIF says, in square pixels. One whose end is missing has a note.
+def read_frame(document: OpenDocument, index: int, limits: DocumentLimits, most: int | None = None) -> Page:
+    """Page ``index`` (from 0), turned upright as EXIF says, in square pixels. One whose end is missing has a note. One
+    of more than ``most`` pixels is made smaller by a whole number while it is read: a second copy of it is 300 MB.
 
     Raises InvalidDocument for a damaged file, DocumentTooLarge before decoding.
     """
@@ -69,14 +83,17 @@ def read_frame(document: OpenDocument, index: int, limits: DocumentLimits) -> Pa
     with _refused(what):
         picture = pictures.read(document.file, document.format, index, lambda image: _check_size(image, index, limits))
     notes = [] if picture.whole else [note(CUT_SHORT, f"{what} is damaged, or its end is missing; the rest was read")]
-    pixels = np.empty((picture.image.height, picture.image.width, 3), np.uint8)
-    for top, strip in picture.strips():
-        rgb = strip if strip.mode == "RGB" else strip.convert("RGB")
+    width, height = picture.image.size
+    by = math.ceil(math.sqrt(width * height / most)) if most else 1
+    pixels = np.empty((math.ceil(height / by), math.ceil(width / by), 3), np.uint8)
+    for top, strip in picture.strips(by):
+        rgb = (strip if strip.mode == "RGB" else strip.convert("RGB")).reduce(by)
         rows = np.frombuffer(rgb.tobytes("raw", "BGR"), np.uint8)
-        pixels[top : top + strip.height] = rows.reshape(strip.height, strip.width, 3)
+        pixels[top // by : top // by + rgb.height] = rows.reshape(rgb.height, rgb.width, 3)
     size = picture.square_size(limits.max_image_pixels, LONGEST_SIDE)
     if size != picture.image.size:
-        pixels = np.array(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC))
+        square = max(1, size[0] // by), max(1, size[1] // by)
+        pixels = np.array(Image.fromarray(pixels).resize(square, Image.Resampling.BICUBIC))
     return Page(pixels, notes)
 
 
@@ -112,6 +129,6 @@ def draw(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
         count = decoder.count_pages(document)
         if not 1 <= args["number"] <= count:
             raise JobNotFound(f"page {args['number']}: the document has the pages 1 to {count}")
-        pixels = decoder.read_page(document, args["number"] - 1).pixels
+        page = decoder.show_page(document, args["number"] - 1)
     sink.write(json.dumps({"pages": count}).encode() + b"\n")
-    Image.fromarray(pixels[:, :, ::-1]).save(sink, "JPEG", quality=JPEG_QUALITY)
+    page.save(sink, "JPEG", quality=JPEG_QUALITY)

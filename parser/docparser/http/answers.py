@@ -170,9 +170,15 @@ async def from_child(
     offload: Offload = request.app.state.offload
     bounds = Bounds.of(request.app.state.settings).for_pages(pages)
     output = await offload.run(job, args, fill, bounds, what, holder_of(request.scope))
+    return sent(output, media_type, headers or {})
+
+
+def sent(output: BinaryIO, media_type: str, headers: Mapping[str, str]) -> StreamingResponse:
+    """What is left of ``output``, piece by piece; closes it at the end."""
     try:
-        length = output.seek(0, 2)
-        output.seek(0)
+        begin = output.tell()
+        length = output.seek(0, os.SEEK_END) - begin
+        output.seek(begin)
     except BaseException:
         output.close()
         raise
@@ -182,9 +188,8 @@ async def from_child(
             while piece := output.read(CHUNK):
                 yield piece
 
-    return StreamingResponse(
-        send(), media_type=media_type, headers={"Content-Length": str(length), **SAFE, **(headers or {})}
-    )
+    headers = {"Content-Length": str(length), **SAFE, **headers}
+    return StreamingResponse(send(), media_type=media_type, headers=headers)
 
 
 async def read_as(

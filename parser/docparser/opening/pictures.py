@@ -101,9 +101,10 @@ def extrema(band: Image.Image) -> tuple[float, float]:
     return cast(tuple[float, float], band.getextrema())
 
 
-def strips(image: Image.Image) -> Iterator[Image.Image]:
-    """The picture in strips of whole rows: several copies of a large one in a wider mode are gigabytes."""
-    rows = max(1, STRIP_PIXELS // image.width)
+def strips(image: Image.Image, multiple: int = 1) -> Iterator[Image.Image]:
+    """The picture in strips of whole rows, ``multiple`` times some number in all but the last: several copies of a
+    large one in a wider mode are gigabytes."""
+    rows = max(1, STRIP_PIXELS // image.width // multiple) * multiple
     if rows >= image.height:
         yield image
         return
@@ -220,11 +221,10 @@ class Picture(NamedTuple):
     turned: int
     whole: bool
 
-    def strips(self) -> Iterator[tuple[int, Image.Image]]:
-        """The page in 1, L or RGB, on a ground that makes it legible, in strips of whole rows, each with its first row:
-        several copies of a large picture in a wider mode are gigabytes."""
+    def strips(self, multiple: int = 1) -> Iterator[tuple[int, Image.Image]]:
+        """The page in 1, L or RGB, on a ground that makes it legible, in strips as above, each with its first row."""
         top = 0
-        for strip in strips(self.image):
+        for strip in strips(self.image, multiple):
             yield top, self.tones.plain(strip)
             top += strip.height
 
@@ -277,4 +277,6 @@ def _read(file: File, format: str, index: int, check: Callable[[Image.Image], No
         image.load()
         tones = Tones.of(image)
         turned = image.getexif().get(ORIENTATION, 1)
-        return Picture(ImageOps.exif_transpose(image), tones, stretch, turned, whole=True)
+        # Pillow's function copies what stands upright already, which for a large picture is 400 MB.
+        upright = image if turned == 1 else ImageOps.exif_transpose(image)
+        return Picture(upright, tones, stretch, turned, whole=True)
