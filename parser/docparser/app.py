@@ -88,6 +88,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(
         version=VERSION,
         lifespan=lifespan,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         telemetry=NO_TELEMETRY,

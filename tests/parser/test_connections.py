@@ -22,7 +22,7 @@ import pytest
 from pydantic import ValidationError
 
 from docparser.clients.shares import network_of
-from docparser.connections.protocol import CountedTransport, error_answer
+from docparser.connections.protocol import MOST_FIELDS, CountedTransport, Head, error_answer
 from docparser.connections.registry import ConnectionRegistry
 from docparser.settings import Settings
 from tests.support import samples
@@ -122,6 +122,31 @@ def test_many_idle_and_trickling_connections_keep_nobody_else_out(parser):
     good_work(parser, OTHER)
 
 
+def test_a_head_of_very_many_fields_is_refused_and_a_body_of_many_lines_is_not(parser):
+    """Two requests on one connection: lines of a body are none of the next head."""
+    body = b"\n" * 5000
+    for fields, expected in ((100, 422), (9000, 431)):
+        lines = (f"X-{number}: y" for number in range(fields))
+        data = head("/layout-parsing", f"Content-Length: {len(body)}", *lines) + body
+        with connect(parser, STRANGER, data) as connection:
+            status, words = answer(connection)
+            assert status == expected and ("more than 128 fields" in words["msg"] if status == 431 else words)
+            if status != 431:
+                connection.sendall(data)
+                assert answer(connection)[0] == expected
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_fields_of_a_head_are_counted_however_it_is_cut(end: bytes):
+    longest = b"".join(b"X: %d" % number + end for number in range(MOST_FIELDS))
+    for fields, refused in ((longest, False), (longest + b"X: y" + end, True)):
+        data = b"GET / HTTP/1.1" + end + fields + end
+        for cut in range(1, len(data)):
+            counted = Head()
+            pieces = data[:cut], data[cut:] + b"\n" * 1000
+            assert any([counted.too_long(piece) for piece in pieces]) is refused, cut
+
+
 @pytest.mark.parametrize("line", [b"PRI * HTTP/2.0", b"GET /health HTTP/9.9"])
 def test_another_version_of_http_is_refused(parser, line):
     with connect(parser, STRANGER, line + b"\r\nHost: 127.0.0.1\r\n\r\nSM\r\n\r\n") as connection:
@@ -148,8 +173,13 @@ def test_connections_without_a_head_from_many_addresses_keep_nobody_out(parser, 
 class Silent:
     """A connection of a flood that nobody has read yet."""
 
-    asked = 0
-    waiting = (0, 0.0)
+    asked = looked_at = 0
+    fresh = True
+
+    @property
+    def waiting(self) -> tuple[int, float]:
+        type(self).looked_at += 1
+        return (0, 0.0)
 
     @property
     def unread(self) -> bool:
@@ -164,13 +194,42 @@ class Silent:
 
 
 def test_a_flood_in_one_turn_of_the_loop_costs_little_for_each_connection():
-    """Asking all 1,024 for each of the next 500 took the service 1.5 s of processor time."""
+    """Asking all 1,024 for each of the next 500 took the service 1.5 s of processor time, and looking at all 0.4 s."""
     loop = asyncio.new_event_loop()
     registry = ConnectionRegistry(Settings())
     for number in range(1524):
         assert registry.enter(Silent(), f"10.0.0.{number % 200}", loop) is None
     loop.close()
-    assert 0 < Silent.asked <= 64 * 500
+    assert 0 < Silent.asked <= 64 * 500 and Silent.looked_at <= 64 * 500
+
+
+class Waiting:
+    """One that was read: its head is to come ``since`` then, and so many heads came ``before``."""
+
+    unread = False
+
+    def __init__(self, since: float, before: int = 0) -> None:
+        self.waiting, self.fresh, self.ended = (0, since), before == 0, False
+
+    def cut(self) -> None:
+        self.ended = True
+
+    def look(self, now: float) -> None:
+        pass
+
+
+def test_the_one_that_waited_longest_makes_room_whatever_came_on_it_before():
+    """Of 128 places: a flood of those that never sent a head, behind two that did; one of these waits longer."""
+    loop = asyncio.new_event_loop()
+    registry = ConnectionRegistry(Settings(max_connections=128))
+    places = [Waiting(200.0, 1), Waiting(0.5, 1), *(Waiting(float(number)) for number in range(1, 127))]
+    for number, place in enumerate(places):
+        assert registry.enter(place, f"10.0.0.{number % 3}", loop) is None
+    for first in (1, 2, 3):
+        assert registry.enter(Waiting(300.0), "10.0.0.9", loop) is None
+        assert [place.ended for place in places].index(True) == 1 and places[first].ended
+        assert sum(place.ended for place in places) == first
+    loop.close()
 
 
 def test_connections_at_work_stay_and_this_machine_has_places_of_its_own(parser):

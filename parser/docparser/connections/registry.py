@@ -24,6 +24,10 @@ class Watched(Protocol):
         None while a request is at work."""
 
     @property
+    def fresh(self) -> bool:
+        """Whether its first head is still to come: it waits since it was opened."""
+
+    @property
     def unread(self) -> bool:
         """Whether its client has sent something that was not read yet: many come in one turn of the loop."""
 
@@ -99,20 +103,28 @@ class ConnectionRegistry:
     def _make_room(self, *, kept: bool) -> None:
         """End a connection that waits, if there is one: first those that never sent a whole head. A proxy may be about
         to send a request where it has sent others, so such connections of it stay."""
-        waiting = [
-            (since, connection)
-            for connection, client in self._open.items()
-            if (client is None) == kept
-            and (since := connection.waiting) is not None
-            and (since[0] == 0 or client != "")
-        ]
-        in_order = [connection for _, connection in sorted(waiting, key=lambda entry: entry[0])]
+        in_order = [connection for _, connection in sorted(self._waiting(kept), key=lambda entry: entry[0])]
         # A flood comes in one turn of the loop, so all of it is unread; to ask each for each would take a second.
         heard = (connection for connection in in_order[:ASKED] if not connection.unread)
         first = next(heard, in_order[0] if in_order else None)
         if first is not None:
             self.leave(first)
             first.cut()
+
+    def _waiting(self, kept: bool) -> list[tuple[tuple[int, float], Watched]]:
+        """Connections that may be ended, with their rank: all, or at least the first ASKED. A flood has this done for
+        each of its connections, so it stops where all further ones were opened later, and so wait since later."""
+        found: list[tuple[tuple[int, float], Watched]] = []
+        fresh = 0
+        for connection, client in self._open.items():
+            if (client is None) != kept or (since := connection.waiting) is None:
+                continue
+            if since[0] == 0 or client != "":
+                found.append((since, connection))
+                fresh += connection.fresh
+                if fresh == ASKED:
+                    break
+        return found
 
     def _is_proxy(self, address: str) -> bool:
         try:
