@@ -42,6 +42,9 @@ class Pod:
                     release.wait()
                 self.text(200, pod.address)
 
+            def do_POST(self) -> None:
+                self.text(200, self.rfile.read(int(self.headers["Content-Length"])).decode())
+
         self._server = QuietServer((address, port), Handler)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
@@ -51,10 +54,13 @@ class Pod:
         self._server.socket.close()
 
 
-class Front:
-    """HAProxy before pods, on 127.0.0.1."""
+HEADS = "timeout http-request 10s\n"
 
-    def __init__(self, folder: Path) -> None:
+
+class Front:
+    """HAProxy before pods, on 127.0.0.1. `head_s`: how long a head may take, where that is not as configured."""
+
+    def __init__(self, folder: Path, head_s: int | None = None) -> None:
         self.release = threading.Event()
         self.pod_port, self._port = free_port(), free_port()
         self.pods: dict[str, Pod] = {}
@@ -62,6 +68,8 @@ class Front:
         self.names = SimulatedNames(lambda _: self.addresses)
         env = {"VLM_PODS": "vlm-pods.ns.svc.cluster.local", "VLM_PORT": str(self.pod_port)}
         text = balancer.configuration(env | {"VLM_MOST_PODS": "4", "VLM_MAX_NUM_SEQS": "16"})
+        assert text.count(HEADS) == 1
+        text = text if head_s is None else text.replace(HEADS, f"timeout http-request {head_s}s\n")
         path = folder / "haproxy.cfg"
         path.write_text(text.replace("parse-resolv-conf", f"nameserver simulated 127.0.0.1:{self.names.port}"))
         own = {"RUN_DIR": str(folder), "VLM_HOST": "127.0.0.1", "METRICS_PORT": str(free_port())}
@@ -82,6 +90,9 @@ class Front:
                 return answer.read().decode()
         except OSError as error:
             return repr(error)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._port))
 
     def in_work(self) -> int:
         """Requests that pods have, as HAProxy counts them."""
@@ -142,3 +153,26 @@ def test_pods_come_and_go_and_no_request_is_lost(front: Front):
         front.release.set()
         assert {future.result() for future in last} <= {first, third}
     assert front.process.wait(60) == 0
+
+
+def test_heads_that_never_end_keep_a_request_waiting_no_longer_than_a_head_may_take(tmp_path: Path):
+    """All connections are taken by heads that end nowhere. A body may take longer than a head."""
+    front = Front(tmp_path, head_s=1)
+    heads: list[socket.socket] = []
+    try:
+        front.add("127.0.0.2")
+        slow = front.connect()
+        slow.sendall(b"POST / HTTP/1.1\r\nHost: vlm\r\nContent-Length: 4\r\n\r\nsl")
+        for _ in range(600):
+            heads.append(front.connect())
+            heads[-1].sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: vlm\r\nX: ")
+        asked = front.connect()
+        asked.sendall(b"GET / HTTP/1.1\r\nHost: vlm\r\n\r\n")
+        assert asked.makefile("rb").readline().split()[1] == b"200"
+        assert heads[0].recv(100).startswith(b"HTTP/1.1 408 ")
+        slow.sendall(b"ow")
+        assert slow.makefile("rb").read().endswith(b"\r\n\r\nslow")
+    finally:
+        for connection in heads:
+            connection.close()
+        front.close()
