@@ -125,23 +125,31 @@ def environment(
     return found | own
 
 
-def compose_service(name: str, hardware: str) -> dict[str, Any]:
-    """A service of compose.yaml with what it extends, as it is for this hardware with no setting made."""
+def compose_service(name: str, hardware: str = "", **settings: str) -> dict[str, Any]:
+    """A service of compose.yaml with what it extends, as it is for this hardware with no further setting made, or with
+    these."""
+    settings = {"HARDWARE": hardware, **settings}
 
     def load(path: Path, service: str) -> dict[str, Any]:
         text = path.read_text()
         for _ in range(2):
-            text = VARIABLE.sub(lambda match: hardware if match[1] == "HARDWARE" else match[2] or "", text)
+            text = VARIABLE.sub(lambda match: settings.get(match[1], match[2] or ""), text)
         found: dict[str, Any] = yaml.safe_load(text)["services"][service]
+        for key, text in (contexts := found.get("build", {}).get("additional_contexts", {})).items():
+            if text.startswith("."):
+                contexts[key] = str((path.parent / text).resolve())
         extended = found.pop("extends", None)
         if not extended:
             return found
         below = load((path.parent / extended["file"]).resolve(), extended["service"])
         merged = below | found
-        for key in ("environment", "volumes", "devices", "tmpfs"):
+        for key in ("environment", "volumes", "devices", "tmpfs", "build"):
             both = [each[key] for each in (below, found) if key in each]
             if len(both) == 2:
-                merged[key] = both[0] | both[1] if key == "environment" else both[0] + both[1]
+                merged[key] = both[0] + both[1] if isinstance(both[0], list) else both[0] | both[1]
+        if "build" in below and "build" in found:
+            for key in ("args", "additional_contexts"):
+                merged["build"][key] = below["build"].get(key, {}) | found["build"].get(key, {})
         return merged
 
     return load(ROOT / "compose.yaml", name)
