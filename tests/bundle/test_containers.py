@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import cgroup
 import npu_smi
-from container import balancer, layout, metrics, replica, replicas, supervisord, watchdog
+from container import balancer, layout, metrics, replica, replicas, supervisord, take_half, watchdog
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tests.support.simulated_http import JsonHandler, SimulatedServer
@@ -44,6 +44,7 @@ def test_one_replica_for_each_die(tmp_path: Path):
     assert (
         replicas.count({"HARDWARE": "cpu"}, dev) == 1 and replicas.count({"HARDWARE": "cpu", "VLM_REPLICAS": "3"}) == 3
     )
+    assert replicas.count({"HARDWARE": "cpu", "VLM_REPLICAS": "16", "VLM_REPLICAS_PER_DIE": "4"}) == 64
 
 
 def test_a_die_that_was_left_out_costs_its_replicas_only(tmp_path: Path):
@@ -61,6 +62,8 @@ def test_a_die_that_was_left_out_costs_its_replicas_only(tmp_path: Path):
         ({"HARDWARE": "cpu", "VLM_REPLICAS": "two"}, (), "VLM_REPLICAS is 'two'"),
         ({"HARDWARE": "ascend"}, (), "no /dev/davinci"),
         ({"HARDWARE": "ascend", "VLM_REPLICAS": "3"}, (0, 1), "NPU_IDS gives 2 dies"),
+        ({"HARDWARE": "cpu", "VLM_REPLICAS": "65"}, (), "VLM_REPLICAS is '65'"),
+        ({"HARDWARE": "cpu", "VLM_REPLICAS": "13", "VLM_REPLICAS_PER_DIE": "5"}, (), "makes 65 replicas; .* most 64"),
     ],
 )
 def test_replicas_that_make_no_sense(tmp_path: Path, env: dict[str, str], dies: tuple[int, ...], message: str):
@@ -104,6 +107,26 @@ def test_the_balancer_lists_every_replica():
         balancer.of_replicas("backend replicas\n", [8100], 16)
 
 
+def test_each_time_limit_of_the_balancer_holds_what_it_is_for():
+    """A client's wait is longer than the balancer's for a replica, and that longer than the parser's own."""
+    text = balancer.TEMPLATE.read_text()
+    limits = {name: int(seconds) for name, seconds in re.findall(r"^ +timeout ([\w-]+) (\d+)s$", text, re.MULTILINE)}
+    schema = json.loads((ROOT / "common/declared_settings/settings.schema.json").read_text())["properties"]
+    assert limits["client"] > limits["server"] > float(schema["PARSER_VLM_TIMEOUT_S"]["default"])
+    assert take_half.DRAIN_SECONDS == limits["server"]
+    assert limits["queue"] < limits["server"] and limits["http-request"] < limits["server"]
+    # One more try, at another replica, for what may be sent again; a hard stop before supervisord's own.
+    assert re.search(r"^ +option redispatch 1$", text, re.MULTILINE) and re.search(r"^ +retries 1$", text, re.MULTILINE)
+    assert set(re.findall(r"retry-on (.*)$", text, re.MULTILINE)) == {"conn-failure empty-response 502 503"}
+    stops = int(re.findall(r"hard-stop-after (\d+)s", text)[0])
+    assert stops < int(re.findall(r"stopwaitsecs=(\d+)", (ROOT / "config/supervisor/balancer.conf").read_text())[0])
+    assert "default-server check inter 3s fastinter 1s fall 3 rise 1\n" in text
+    assert (
+        "\n    server metrics 127.0.0.1:${METRICS_PORT}\n" in text
+        and "use_backend metrics if { path /metrics }" in text
+    )
+
+
 @pytest.mark.parametrize(("replicas", "seqs", "expected"), [(1, 16, 512), (16, 128, 4096), (64, 128, 16384)])
 def test_connections_follow_from_replicas_and_their_requests(replicas: int, seqs: int, expected: int):
     text = balancer.of_replicas(balancer.TEMPLATE.read_text(), list(range(8100, 8100 + replicas)), seqs)
@@ -140,6 +163,19 @@ def test_metrics_of_all_replicas_are_one_valid_page():
     # All lines of a family stand together, as the format demands.
     waits = [index for index, line in enumerate(lines) if "vllm:wait" in line]
     assert waits == list(range(waits[0], waits[0] + 2 + 2 * 4))
+
+
+@pytest.mark.parametrize(("missing", "count"), [("", 0), ("5", 1), ("5,6", 2)])
+def test_dies_that_are_missing_are_counted(monkeypatch: pytest.MonkeyPatch, missing: str, count: int):
+    env = {"NPU_MISSING": missing, "VLM_REPLICAS": "3", "VLM_REPLICA_PORT": "8100", "VLM_HALF": "first"}
+    monkeypatch.setattr(os, "environ", {**env, "RUN_DIR": "/nowhere"})
+    monkeypatch.setattr(cgroup, "oom_kills", lambda: 4)
+    monkeypatch.setattr(metrics, "fetch", lambda url: [] if url.endswith(":8101") else None)
+    families = {family.name: family.samples for family in metrics.Replicas().collect()}
+    assert [sample.value for sample in families["vlm_dies_missing"]] == [count]
+    assert [sample.value for sample in families["vlm_oom_kills"]] == [4]
+    up = {sample.labels["replica"]: sample.value for sample in families["vlm_replica_up"]}
+    assert up == {"0": 0, "1": 1}, "the other half belongs to another container"
 
 
 def test_nothing_of_a_replicas_page_is_lost_or_renamed():
@@ -248,13 +284,14 @@ class SimulatedLayout(SimulatedServer):
 @pytest.mark.server
 def test_the_layout_server_of_a_container(tmp_path: Path):
     server = SimulatedLayout()
-    own = {"LAYOUT_SERVER": "1", "LAYOUT_PORT": str(server.port), "LAYOUT_DEVICE": "npu:3"}
+    own = {"LAYOUT_SERVER": "1", "LAYOUT_PORT": str(server.port), "LAYOUT_DEVICE": "npu"}
     env = {**own, "RUN_DIR": str(tmp_path)}
     up = {"up": True, "ended": False, "device": "npu:3", "batch": 4, "waiting": 3, "detail": ""}
     assert layout.describe(env) == up
     assert "GET http://127.0.0.1" in (told := layout.pages(env)) and '"device": "npu:3"' in told and "3.0" in told
     server.failed = True
-    assert layout.describe(env) == up | {"up": False, "batch": None, "detail": "HTTP 503: the device failed"}
+    failed = up | {"up": False, "device": "npu", "batch": None, "detail": "HTTP 503: the device failed"}
+    assert layout.describe(env) == failed
     server.close()
     down = layout.describe(env)
     assert down and not down["up"] and down["waiting"] is None and "refused" in down["detail"] and not down["ended"]

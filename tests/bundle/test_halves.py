@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from container import balancer, halves, replica, status, take_half
+from health_probe import Probe
 from tests.support.processes import free_port
 from tests.support.wait import wait_for
 from tool_errors import UsageError
@@ -89,7 +90,7 @@ def test_a_replica_waits_until_it_is_chosen(env: dict[str, str], monkeypatch: py
 
 
 class SimulatedBalancer:
-    """HAProxy's command socket: notes the commands, and says that replica 1 has `in_work` requests."""
+    """HAProxy's command socket: notes the commands, and says that replica 0 has 5 and replica 1 `in_work` requests."""
 
     def __init__(self, path: Path) -> None:
         self.commands: list[str] = []
@@ -108,9 +109,8 @@ class SimulatedBalancer:
             with connection:
                 self.commands.append(connection.makefile().readline().strip())
                 if self.commands[-1] == "show stat":
-                    connection.sendall(
-                        f"# pxname,svname,qcur,qmax,scur\nreplicas,replica-1,0,0,{self.in_work},9\n".encode()
-                    )
+                    rows = f"replicas,replica-0,0,0,5,9\nreplicas,replica-1,0,0,{self.in_work},9\n"
+                    connection.sendall(f"# pxname,svname,qcur,qmax,scur\n{rows}".encode())
 
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
@@ -152,6 +152,40 @@ def test_a_replica_that_is_given_up_finishes_its_requests(env: dict[str, str], h
         server.wait()
     take_half.choose(env, "all")
     assert haproxy.commands[-2:] == [f"set server replicas/replica-{index} state ready" for index in (0, 1)]
+
+
+def test_a_replica_that_does_not_end_is_killed(env: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+    """So is one whose requests never end: the wait for both is bounded."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(take_half, "DRAIN_SECONDS", 0)
+    monkeypatch.setattr(take_half, "END_SECONDS", 0)
+    monkeypatch.setattr(take_half, "in_work", lambda env, index: 1)
+    monkeypatch.setattr(take_half, "processes", lambda env, index: [4000 + index])
+    monkeypatch.setattr(take_half.os, "kill", lambda process, signum: sent.append((process, signum)))
+    take_half.choose(env, "first")
+    assert sent == [(pid, signum) for signum in (signal.SIGTERM, signal.SIGKILL) for pid in (4003, 4004)]
+
+
+def test_what_status_sh_is_told(env: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+    """Four replicas on the dies 4 and 6, of which one is away; die 5 was left out."""
+    env |= {"HARDWARE": "ascend", "VLM_REPLICAS": "4", "VLM_REPLICAS_PER_DIE": "2", "NPU_MISSING": "5"}
+    monkeypatch.setattr(status.replicas, "dies", lambda: [4, 6])
+    monkeypatch.setattr(
+        status, "probe", lambda url, timeout: Probe(False, "x" * 900) if ":8102/health" in url else Probe(True, "{}")
+    )
+    status.write(env)
+    # What the start has derived, `docker compose exec` does not see.
+    found = status.describe({name: env[name] for name in ("RUN_DIR", "HARDWARE", "NPU_MISSING")})
+    assert [(one["number"], one["port"], one["die"], one["up"]) for one in found["replicas"]] == [
+        (0, 8100, 4, True),
+        (1, 8101, 4, True),
+        (2, 8102, 6, False),
+        (3, 8103, 6, True),
+    ]
+    assert [one["detail"] for one in found["replicas"]] == ["", "", "x" * 200, ""]
+    assert (found["configured"], found["missing"], found["half"], found["layout"]) == (4, "5", "", None)
+    env |= {"HARDWARE": "cpu"}
+    assert {one["die"] for one in status.describe(env)["replicas"]} == {None}
 
 
 @pytest.mark.server

@@ -127,6 +127,15 @@ def test_replicas_of_one_core_set_on_cpu(topology):
     assert [cores.of_replica(env, index, [0, 1])[0] for index in range(2)] == [[0, 1], [0, 1]]
 
 
+def test_core_sets_on_cpu_are_shares_of_what_is_there(topology):
+    env = {"HARDWARE": "cpu", "VLM_REPLICAS": "2"}
+    assert [cores.of_replica(env, index, range(4, 8)) for index in range(2)] == [
+        ([4, 5], "a share"),
+        ([6, 7], "a share"),
+    ]
+    assert cores.of_replica({"HARDWARE": "cpu"}, 0, range(4, 8)) == ([4, 5, 6, 7], "the only core set")
+
+
 @pytest.mark.parametrize("text", ["0", "9", "two", "-1"])
 def test_replicas_per_die_that_make_no_sense(text: str):
     with pytest.raises(UsageError, match="VLM_REPLICAS_PER_DIE is"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -15,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from container import parser, supervisord, vlm
-from container.guard import QUICK_S, TRIES, Guard, pairs
+from container import balancer, folders, parser, start_layout, status, supervisord, vlm, watchdog
+from container.guard import Guard, pairs
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
+from tool_errors import DeviceError, UsageError
 
 
 @pytest.mark.parametrize(("service", "more"), [(vlm, ()), (vlm, vlm.LAYOUT), (parser, ())])
@@ -39,7 +41,171 @@ def test_supervisord_gets_every_variable_that_its_files_name(
     assert logs == set(programs)
     supervisord.prepare_logs(programs, tmp_path)
     supervisord.prepare_logs(programs, tmp_path)
-    assert {link.stem for link in (tmp_path / "logs").iterdir() if str(link.readlink()) == "/dev/stdout"} == logs
+    assert {link.stem: str(link.readlink()) for link in (tmp_path / "logs").iterdir()} == {
+        "supervisord": "/dev/null",
+        **dict.fromkeys(logs, "/dev/stdout"),
+    }
+
+
+class Became(BaseException):
+    """The process is another one from here on: the program, its words and its environment."""
+
+    def __init__(self, program: str, words: list[str], env: dict[str, str]) -> None:
+        self.program, self.words, self.env = program, words, env
+
+
+@pytest.fixture
+def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of a container, whose service becomes its program by raising Became."""
+
+    def become(program: str, words: list[str], env: dict[str, str]) -> None:
+        raise Became(program, words, dict(env))
+
+    monkeypatch.setattr(os, "execve", become)
+    monkeypatch.setattr(os, "execvpe", become)
+    monkeypatch.chdir(tmp_path)
+    own = {"ENVS_DIR": "/opt/venv", "RUN_DIR": str(tmp_path / "run"), "STATE_DIR": str(tmp_path / "state")}
+    (tmp_path / "run").mkdir()
+    env = {"HARDWARE": "cpu", "PATH": "/usr/bin", **own}
+    monkeypatch.setattr(os, "environ", env)
+    return env
+
+
+def programs(env: dict[str, str]) -> list[str]:
+    return [Path(name).stem for name in env["PROGRAMS"].split()]
+
+
+def test_the_parsers_container_becomes_supervisord(image: dict[str, str]):
+    (of_the_last_time := supervisord.exit_status(image)).write_text("2\n")
+    with pytest.raises(Became) as became:
+        parser.main()
+    assert became.value.words == [sys.executable, "-m", "container.supervisord"]
+    assert programs(env := became.value.env) == ["parser", "guard"] and env["PARSER_STOP_SECONDS"] == "20"
+    assert not of_the_last_time.exists() and (Path(image["RUN_DIR"]) / "logs/guard.log").is_symlink()
+    image["PARSER_MAX_BODYMIB"] = "7"
+    with pytest.raises(UsageError, match="did you mean PARSER_MAX_BODY_MIB"):
+        parser.main()
+
+
+FOUND = '{"model": "PaddleOCR-VL-1.6-0.9B", "entry": "PaddleOCR-VL-1.6", "max_num_seqs": 16}'
+
+
+@pytest.mark.parametrize(("layout", "more"), [("", []), ("0", []), ("1", ["layout"])])
+def test_the_vlms_container_becomes_supervisord(
+    image: dict[str, str], monkeypatch: pytest.MonkeyPatch, layout: str, more: list[str]
+):
+    asked: list[tuple[list[str], dict[str, str]]] = []
+
+    def check(words: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append((words, env))
+        return subprocess.CompletedProcess(words, 0, FOUND)
+
+    monkeypatch.setattr(vlm.subprocess, "run", check)
+    image |= {"VLM_REPLICAS": "2", "VLM_REPLICAS_PER_DIE": "2", "LAYOUT_SERVER": layout, "VLM_CORES": "none"}
+    with pytest.raises(Became) as became:
+        vlm.main()
+    env = became.value.env
+    assert programs(env) == ["vlm", "balancer", "guard", *more] and env["VLM_REPLICAS"] == "4"
+    logs = {path.stem for path in (Path(image["RUN_DIR"]) / "logs").iterdir()}
+    assert logs == {"supervisord", "vlm", "balancer", "metrics", "watchdog", "guard", *more}
+    assert (env["VLM_MODEL"], env["VLM_MAX_NUM_SEQS"]) == ("PaddleOCR-VL-1.6", "16")
+    [(words, given)] = asked
+    assert words == ["/opt/venv/vlm/bin/python", "-m", "vlm_server", "--check"] and given["VLM_REPLICAS"] == "4"
+    ports = json.loads(status.record(env).read_text())["ports"]
+    assert ports == [8100, 8101, 8102, 8103] and env["METRICS_PORT"] == "8099"
+    assert env["VLM_HOST"] == env["LAYOUT_HOST"] == "0.0.0.0"
+    assert [env[f"WATCHDOG_{name}"] for name in ("INTERVAL_S", "TIMEOUT_S", "FAILURES")] == ["10", "30", "3"]
+
+
+def shut(_: object) -> None:
+    raise DeviceError("no die answers")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"VLM_REPLICAS": "65"}, "VLM_REPLICAS is '65'"),
+        ({"VLM_CORES": "99999"}, r"VLM_CORES is .*list 1 is wrong"),
+        ({"VLM_REPLICA": "1"}, "VLM_REPLICA: unknown"),
+        ({"LAYOUT_SERVER": "yes"}, "LAYOUT_SERVER is 'yes'"),
+        ({}, "no die answers"),
+    ],
+)
+def test_the_vlms_container_ends_with_one_line_for_what_is_wrong(
+    image: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wrong: dict[str, str],
+    said: str,
+):
+    monkeypatch.setattr(vlm, "check_device", shut)
+    image |= wrong
+    assert vlm.main() == 2 and re.match(f"error: .*({said})", error := capsys.readouterr().err), error
+    assert error.count("\n") == 1
+
+
+def test_what_the_launcher_refuses_ends_the_container(image: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vlm.subprocess, "run", lambda words, **_: subprocess.CompletedProcess(words, 4, ""))
+    image |= {"VLM_CORES": "none"}
+    assert vlm.main() == 4 and not status.record(image).exists()
+
+
+def test_the_layout_server_begins_in_its_own_folder(image: dict[str, str]):
+    with pytest.raises(Became) as became:
+        start_layout.main()
+    assert became.value.program == "/opt/venv/vlm/bin/python" and became.value.words[1:] == ["-m", "layout_server"]
+    assert Path.cwd() == folders.work(image, "layout") == Path(became.value.env["ASCEND_WORK_PATH"])
+    assert became.value.env["ENVS_DIR"] == "/opt/venv"
+
+
+def test_the_balancer_becomes_haproxy_with_its_file(image: dict[str, str]):
+    # Pods are not waited for, as replicas are.
+    image |= {"VLM_PODS": "vlm", "VLM_MOST_PODS": "3", "VLM_MAX_NUM_SEQS": "200", "METRICS_PORT": "8099"}
+    image |= {"VLM_HOST": "0.0.0.0", "VLM_PORT": "8000", "AWS_SECRET_ACCESS_KEY": "own"}
+    with pytest.raises(Became) as became:
+        balancer.main()
+    assert became.value.program == "haproxy" and became.value.words[:2] == ["haproxy", "-db"]
+    # Debian has it in /usr/sbin; it gets what its file names and no secrets.
+    given = {
+        name: value for name, value in image.items() if name in ("VLM_HOST", "VLM_PORT", "METRICS_PORT", "RUN_DIR")
+    }
+    assert became.value.env == {"PATH": "/usr/bin:/usr/sbin", **given}
+    text = Path(became.value.words[-1]).read_text()
+    assert "    maxconn 1200\n" in text and "server-template pod- 3 vlm:8000 " in text
+
+
+def test_the_watchdog_has_its_settings(image: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+    """It looks often whether a replica is ready, probes each in turn, and bounds CANN's logs."""
+    done: list[object] = []
+
+    class Watch:
+        def __init__(self, index: int, url: str, model: str, timeout: float, failures: int) -> None:
+            done.append((index, url, model, timeout, failures))
+
+        def meet(self) -> None:
+            done.append("meet")
+
+        def check(self) -> None:
+            done.append("check")
+
+    class Over(Exception):
+        pass
+
+    def prune(env: object, limit: int) -> int:
+        done.append(limit)
+        raise Over
+
+    now = iter([0.0, 0.0, 0.9, 1.1])
+    monkeypatch.setattr(watchdog, "Watch", Watch)
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(watchdog.time, "sleep", done.append)
+    monkeypatch.setattr(folders, "prune_logs", prune)
+    image |= {"VLM_REPLICAS": "2", "VLM_REPLICA_PORT": "8100", "VLM_MODEL_NAME": "m", "ASCEND_LOG_MIB": "3"}
+    image |= {"WATCHDOG_INTERVAL_S": "1", "WATCHDOG_TIMEOUT_S": "30", "WATCHDOG_FAILURES": "4"}
+    with pytest.raises(Over):
+        watchdog.main()
+    watches = [(index, f"http://127.0.0.1:{8100 + index}", "m", 30, 4) for index in range(2)]
+    assert done == [*watches, 0.5, "meet", "meet", 0.5, "meet", "meet", "check", "check", 3 << 20]
 
 
 def test_the_model_is_settled_until_the_container_ends():
@@ -68,12 +234,16 @@ def test_the_guard_tells_giving_up_from_a_retry():
         assert guard.status(event, optional, 0) is None
 
 
-@pytest.mark.parametrize(("between", "status"), [(QUICK_S - 1, 1), (QUICK_S + 1, None)])
-def test_the_guard_counts_ends_in_a_row(between: float, status: int | None):
+@pytest.mark.parametrize(
+    ("times", "status"),
+    [((0, 5, 10, 15), 1), ((0, 5.1, 10.2, 15.3), None), ((0, 100, 101, 102), None), ((0, 100, 101, 102, 103), 1)],
+)
+def test_the_guard_counts_ends_in_a_row(times: tuple[float, ...], status: int | None):
+    """Four, each at most five seconds after the one before."""
     guard = Guard()
     ends = [pairs(f"processname:{name} expected:0") for name in ("vlm-0", "vlm-1")]
-    found = [guard.status("PROCESS_STATE_EXITED", end, number * between) for number in range(TRIES) for end in ends]
-    assert found == [None] * (2 * TRIES - 2) + [status] * 2
+    found = [guard.status("PROCESS_STATE_EXITED", end, now) for now in times for end in ends]
+    assert found == [None] * (2 * len(times) - 2) + [status] * 2
 
 
 @pytest.mark.server
