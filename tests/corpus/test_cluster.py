@@ -40,6 +40,7 @@ def cluster() -> Iterator[RayCluster]:
     cluster.end()
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_driver_of_another_head_ends(cluster: RayCluster) -> None:
     command = [sys.executable, "-c", DRIVER, cluster.address]

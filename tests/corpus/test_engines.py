@@ -15,6 +15,7 @@ from tests.support.ray_cluster import RayCluster
 from tests.tools.calls import call
 
 
+@pytest.mark.long
 @pytest.mark.server
 @pytest.mark.skipif(not python_of("vlm").exists(), reason="the environment vlm is missing: scripts/setup_env.sh vlm")
 def test_a_page_is_read_by_a_server_that_the_run_started(tmp_path: Path) -> None:

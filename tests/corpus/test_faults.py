@@ -20,7 +20,7 @@ from tests.support.paths import ROOT
 from tests.support.ray_cluster import RayCluster
 from tests.support.simulated_vlm import SimulatedVlm
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 LENGTHS = [1, 2, 1, 40, 3, 1, 9, 1, 20, 2, 5, 1, 1, 30, 2, 1, 4, 2, 1, 1]
 
 

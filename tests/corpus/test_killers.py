@@ -21,6 +21,7 @@ from tests.support.simulated_vlm import SimulatedVlm
 from tests.support.wait import WAIT_S
 
 
+@pytest.mark.long
 @pytest.mark.server
 def test_a_part_that_ends_its_readers(tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
     """Both readers have parts of the only document, and are killed while the VLM has its pages; then their followers

@@ -154,8 +154,8 @@ GROUPS = {
 }
 
 # `scripts/test.sh`: what proves the product, without the tests marked `long`. It needs no root, no container engine and
-# no environment that only one of the further groups has.
-DEFAULT = ("plugin", "parser", "jobs", "web", "api", "bundle", "e2e", "tools", "reference")
+# no environment that only one of the further groups has. Of `corpus` it is one run on Ray, and what needs no cluster.
+DEFAULT = ("plugin", "parser", "jobs", "web", "api", "bundle", "e2e", "tools", "corpus", "reference")
 # `scripts/test.sh unit`: what of these groups is quick.
 UNIT = ("parser", "bundle", "jobs", "plugin", "tools", "reference")
 # `scripts/test.sh workshop`: what made or judged something once, and is not shipped (workshop/README.md).
