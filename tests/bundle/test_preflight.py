@@ -8,11 +8,13 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bundle.compose import dies, images, project
 from bundle.preflight import engine, host, npu, reach, settings, weights
+from bundle.preflight import machine as machine_module
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
 from npu_smi import Answer
@@ -373,6 +375,27 @@ def test_each_trouble_is_named(tmp_path: Path, change, check: str, level: str, w
 def test_a_secret_is_never_shown(tmp_path: Path):
     node = Node(tmp_path, "a3", PARSER_API_KEYS="mysecret")
     assert not any("mysecret" in show(finding) for finding in findings(node))
+
+
+def test_what_is_read_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = Machine({"HARDWARE": "", "NPU_IDS": "", "ATLAS": "a2"}, tmp_path)
+    assert found.hardware == "ascend" and (found.setting("NPU_IDS", "0-1"), found.setting("ATLAS", "a3")) == (
+        "0-1",
+        "a2",
+    )
+    assert found.read("/proc/meminfo") == "" and found.memory() == 0
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemFree: 7 kB\nMemTotal:       2048 kB\n")
+    assert found.memory() == 2 << 20
+    assert found.run("sh", "-c", "echo out; echo err >&2") == "out\n"
+    assert found.run("sh", "-c", "echo out; exit 1") is None and found.run(str(tmp_path / "none")) is None
+    monkeypatch.setattr(machine_module.shutil, "disk_usage", lambda path: SimpleNamespace(free=len(str(path))))
+    assert found.free_disk(tmp_path / "not/there/yet") == len(str(tmp_path))
+    assert [machine_module.version(text) for text in ("v2.20.3-desktop", "Docker 25.0", "none")] == [
+        (2, 20, 3),
+        (25, 0),
+        (),
+    ]
 
 
 def test_a_port_that_our_own_parser_holds(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from bundle import status as bundle_status
 from bundle.compose import project
+from bundle.support import sources
 from bundle.support.redact import MARK, Redactor, secrets
 from npu_smi import Answer
 from tests.support.paths import ROOT
@@ -276,6 +278,20 @@ def test_no_planted_secret_is_in_the_archive(node: Path, monkeypatch: pytest.Mon
     assert json.loads(files["status.json"].partition("\nexit status")[0])
     assert {"preflight.json", "compose/config.yaml", "host/system.txt", "npu/info.txt", "CONTENTS.txt"} <= set(files)
     assert set(files["CONTENTS.txt"].split()) >= {f"{name}:" for name in files if name != "CONTENTS.txt"}
+
+
+def test_what_every_linux_has_is_asked_with_words_that_work():
+    by_name = {source.name: source.command for source in sources.sources([3])}
+    for name, found in (("system.txt", "Linux"), ("memory.txt", "MemTotal"), ("processor.txt", ""), ("disk.txt", "/")):
+        command = by_name[f"host/{name}"]
+        if shutil.which(command[0]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0 and found in done.stdout, command
+    kinds = {
+        f"npu/3-{kind}.txt": ("npu-smi", "info", "-t", kind, "-i", "3")
+        for kind in ("health", "ecc", "temp", "device-share")
+    }
+    assert kinds.items() <= by_name.items() and by_name["npu/info.txt"] == ("npu-smi", "info")
 
 
 def test_an_archive_that_cannot_be_written(tmp_path: Path):

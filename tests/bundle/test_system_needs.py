@@ -145,7 +145,8 @@ def test_root_has_it_installed(bare: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"), [("echo E: broken; exit 100", "failed: E: broken"), ("exit 0", "even after")]
+    ("lines", "message"),
+    [("echo trying; echo E: broken; exit 100", "failed: E: broken"), ("exit 0", "even after")],
 )
 def test_an_installation_that_fails_ends_it(bare: Path, monkeypatch: pytest.MonkeyPatch, lines: str, message: str):
     program(bare, "apt-get", lines)
@@ -172,6 +173,7 @@ def test_the_images_install_what_the_list_says():
                 assert need.apt in apt and need.dnf in dnf, (stage, need)
 
 
-def test_a_python_without_ensurepip_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_a_python_without_ensurepip_is_named(monkeypatch: pytest.MonkeyPatch, bare: Path):
     monkeypatch.setitem(sys.modules, "ensurepip", None)
+    assert [need.dnf for need in system.missing(local_mode())] == ["python3", "numactl-libs", "libgomp"]
     assert [need.apt for need in system.missing([ENVIRONMENTS["tools"]])] == ["python3.11-venv"]

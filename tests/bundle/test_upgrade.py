@@ -8,13 +8,14 @@ engine, where both containers see the same core sets.
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from bundle.compose import dies, division, images, upgrade
+from bundle.compose import dies, division, images, served_model, upgrade
 from container import cores
 from tests.support.paths import ROOT
 from tests.support.simulated_dies import SimulatedDies
@@ -241,6 +242,40 @@ def test_a_version_that_did_not_pass_is_not_promoted(node: SimulatedDies, monkey
     with pytest.raises(UsageError, match=r"did not pass scripts/upgrade.sh start .*upgrade.sh back"):
         upgrade.promote(5)
     assert node.containers["vlm"]["image"] == "sha256:old"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "words"),
+    [(0, "PASS 8100\n", None), (1, "PASS 8100\nFAIL 8101: text differs\n", "FAIL 8101: text differs"), (2, "", None)],
+)
+def test_a_version_is_judged_by_each_of_its_replicas(
+    monkeypatch: pytest.MonkeyPatch, capsys, status: int, said: str, words: str | None
+):
+    """What could not be judged is a warning: weights without recorded values, say."""
+    answer = subprocess.CompletedProcess([], status, said, "first\nnothing is recorded\n")
+    monkeypatch.setattr(upgrade.project, "compose", lambda *_, **__: answer)
+    if words:
+        with pytest.raises(ServiceError, match=f"vlm-next does not compute what was recorded for its weights: {words}"):
+            upgrade.judge("vlm-next")
+    else:
+        upgrade.judge("vlm-next")
+        warned = "WARNING: vlm-next was not judged: nothing is recorded" in capsys.readouterr().err
+        assert warned == bool(status)
+
+
+@pytest.mark.parametrize(
+    ("told", "model"),
+    [
+        ('{"data": [{"root": "/models/a/b"}]}', "a/b"),
+        ('{"data": [{"root": "/elsewhere/a"}]}', ""),
+        ('{"data": [{"root": null}]}', ""),
+        ('{"data": []}', ""),
+        ("Connection refused", ""),
+    ],
+)
+def test_the_model_that_a_container_serves(monkeypatch: pytest.MonkeyPatch, told: str, model: str):
+    monkeypatch.setattr(upgrade.project, "compose", lambda *_, **__: subprocess.CompletedProcess([], 0, told, ""))
+    assert served_model.served("vlm", "python") == model
 
 
 def test_both_containers_must_serve_one_model(node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -10,6 +10,7 @@ import pytest
 
 from bundle import readiness
 from health_probe import Probe
+from tool_errors import ServiceError
 
 ENGINE = """\
 (APIServer pid=11) INFO 11-25 02:00:00 [api_server.py:1977] vLLM API server version 0.11.1
@@ -52,6 +53,27 @@ ENGINE = """\
 )
 def test_the_cause_is_found_in_the_log(log: str, cause: str):
     assert readiness.likely_cause(log.splitlines()) == cause
+
+
+def test_a_service_is_probed_until_it_answers(monkeypatch: pytest.MonkeyPatch):
+    """With a look and a pause after each failure; a look may end it."""
+    probes = iter([Probe(False, "one"), Probe(False, "two"), Probe(False, "three"), Probe(True, "there")] * 2)
+    done: list[object] = []
+    monkeypatch.setattr(readiness, "probe", lambda url: next(probes))
+    monkeypatch.setattr(readiness.time, "sleep", done.append)
+    found = readiness.wait("http://a", "a service", lambda _, result: done.append(result.detail), every=0.25)
+    assert found == Probe(True, "there") and done == ["two", 0.25, "three", 0.25]
+
+    def look(_: object, result: Probe) -> None:
+        raise ServiceError(f"gave up at {result.detail}")
+
+    with pytest.raises(ServiceError, match="gave up at two"):
+        readiness.wait("http://a", "a service", look)
+
+
+@pytest.mark.parametrize(("detail", "found"), [('{"result": {"model": "m"}}', {"model": "m"}), ("{}", {}), ("ok", {})])
+def test_the_weights_in_use_are_told_by_the_parser(detail: str, found: dict[str, object]):
+    assert readiness.weights_in_use(Probe(True, detail)) == found
 
 
 def answer(state: str) -> Probe:
