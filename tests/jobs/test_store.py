@@ -27,7 +27,7 @@ from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.queue import MAX_ATTEMPTS
 from docparser.jobs.storage.retention import Retention
-from docparser.jobs.storage.states import JobState
+from docparser.jobs.storage.states import JOINING, JobState
 from docparser.jobs.submission import select_pages
 from tests.support.job_place import Place
 from tests.support.wait import wait_for
@@ -124,6 +124,21 @@ def test_failed_pages_are_tried_again_alone(place):
     assert place.store.retry(job_id, "") == 1
     assert [page for _, page in place.work()] == [2]
     assert place.store.job(job_id).error is None
+
+
+def test_joining_that_fails_ends_the_job_and_can_be_tried_again(place):
+    """It was begun again for ever."""
+    job_id = place.submit(1)
+    place.queue.finish(place.claim(), place.record("one"), join=True)
+    joining = place.queue.claim()
+    assert joining.number == JOINING
+    place.queue.fail(joining, "BoundExceeded", "too large", join=True)
+    job = place.store.job(job_id)
+    assert (job.state, job.error) == (JobState.DONE, "the pages could not be joined: too large")
+    assert place.queue.claim() is None and place.store.retry(job_id, "") == 1
+    place.queue.joined(place.queue.claim(), {1: place.record("joined")})
+    job, _, (step,), _ = place.store.look(job_id)
+    assert (job.state, job.error, step.folder) == (JobState.DONE, None, "joined")
 
 
 def test_jobs_of_one_owner_are_listed_newest_first_while_others_arrive(place):

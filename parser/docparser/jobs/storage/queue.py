@@ -127,11 +127,11 @@ class StepQueue:
             end_if_finished(connection, claim.job.id)
 
     def fail(self, claim: Claim, kind: str, error: str, *, join: bool) -> None:
-        """The step failed; the job's other pages are not touched."""
+        """The step failed; the job's other pages are not touched. Joining that failed is not begun again by itself."""
         with self._database.writing() as connection:
             if self._owns_or_deletes(connection, claim):
                 fail_step(connection, claim.job.id, claim.number, kind, error)
-                _advance_job(connection, claim, join)
+                _advance_job(connection, claim, join and claim.number != JOINING)
 
     def requeue(self, claim: Claim, delay_s: float, *, count: bool) -> None:
         """Put the step back into the queue, not before ``delay_s`` from now; ``count``: as one more attempt."""
