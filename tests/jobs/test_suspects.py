@@ -42,6 +42,9 @@ class SimulatedService(ParseService):
         self.in_work: dict[int, asyncio.Event] = {}
         self.begun: Counter[int] = Counter()
 
+    def watches(self, client: str) -> bool:
+        return False
+
     async def count_pages(self, document: Document, flow: Flow) -> int:
         return PAGES
 

@@ -115,8 +115,8 @@ class Place:
         folder, sha256, size = self.files.keep_page(claim.job.id, claim.number, page, {"a.jpg": b"x"})
         self.queue.finish(claim, PageRecord(folder, sha256, 1, 2, size), join=False)
 
-    def record(self, folder: str) -> PageRecord:
-        return PageRecord(folder, "0" * 64, 1, 2, 3)
+    def record(self, folder: str, sha256: str = "0" * 64) -> PageRecord:
+        return PageRecord(folder, sha256, 1, 2, 3)
 
     def work(self) -> list[tuple[str, int]]:
         """Everything that waits, in the order of its turns: (job, page)."""

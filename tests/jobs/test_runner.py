@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a step, however its page ends: the job runner and the store are real, the parsing of pages is
+simulated."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docparser.contract.answers import NotedBlock
+from docparser.contract.priority import with_priority
+from docparser.contract.schemas import ParseOptions
+from docparser.documents.spool import Document
+from docparser.errors import InvalidDocument, NotReady, QuotaExceeded
+from docparser.jobs import runner as runner_module
+from docparser.jobs.runner import BLOCK_TRIES, GONE, WATCHED_STEPS, JobRunner
+from docparser.jobs.storage.fair_order import Wanted
+from docparser.jobs.storage.queue import Claim
+from docparser.jobs.storage.states import Job, Step
+from docparser.parsing.fair_queue import Flow
+from docparser.parsing.result import PageOutcome
+from docparser.worker.messages import ParsedPage
+from tests.jobs.test_suspects import SimulatedService, runner_of
+from tests.support.job_place import Place
+from tests.support.wait import WAIT_S
+
+FAILED: NotedBlock = {"block_id": 1, "kind": "failed", "message": "engine dead"}
+REFUSED: NotedBlock = {"block_id": 1, "kind": "refused", "message": "too wide"}
+Ends = Callable[[int, int], PageOutcome]  # page, and how often it was begun -> its end
+
+
+def parsed(number: int, *notes: NotedBlock, answered: int = 1, frozen: dict[str, bytes] | None = None) -> PageOutcome:
+    entry = json.dumps({"markdown": {"text": f"page {number}", "images": {}}}).encode()
+    return PageOutcome(number - 1, parsed=ParsedPage(entry, 10, 20, answered, list(notes), {}, frozen=frozen))
+
+
+class Pages(SimulatedService):
+    """``count`` pages; ``ends`` says how one ends, or raises."""
+
+    def __init__(self, count: int, ends: Ends) -> None:
+        super().__init__()
+        self.count, self.ends = count, ends
+        self.joined: list[list[str]] = []
+        self.refuses_to_join = False
+        self.watched: set[str] = set()
+
+    def watches(self, client: str) -> bool:
+        return client in self.watched
+
+    async def count_pages(self, document: Document, flow: Flow) -> int:
+        return self.count
+
+    async def page(
+        self,
+        document: Document,
+        index: int,
+        options: ParseOptions,
+        flow: Flow,
+        request_id: str = "",
+        waited_s: float = 0.0,
+    ) -> PageOutcome:
+        assert Path(document.path).exists() and document.format == "PDF"
+        self.begun[index + 1] += 1
+        return self.ends(index + 1, self.begun[index + 1])
+
+    async def join(
+        self, frozen: list[dict[str, bytes]], options: ParseOptions, flow: Flow
+    ) -> tuple[list[bytes], list[tuple[int, NotedBlock]]]:
+        self.joined.append([content.decode() for page in frozen for content in page.values()])
+        if self.refuses_to_join:
+            raise InvalidDocument("no page of it fits")
+        texts = [json.dumps({"markdown": {"text": f"joined {place}"}}).encode() for place in range(len(frozen))]
+        return texts, [(1, REFUSED)]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    for name in ("POLL_S", "PAUSE_S", "BLOCK_PAUSE_S"):
+        monkeypatch.setattr(runner_module, name, 0.01)
+    return Place(tmp_path)
+
+
+def options_of(place: Place, job_id: str, options: dict[str, Any]) -> None:
+    with place.database.writing() as connection:
+        connection.execute("UPDATE jobs SET options = ? WHERE id = ?", (json.dumps(options), job_id))
+
+
+def run(place: Place, runner: JobRunner, job_id: str) -> tuple[Job, list[Step]]:
+    """The job and its steps when it has ended."""
+
+    async def scenario() -> None:
+        runner.start()
+        async with asyncio.timeout(WAIT_S):
+            while not place.store.job(job_id).state.ended:
+                await asyncio.sleep(0.01)
+        await runner.close()
+
+    asyncio.run(scenario())
+    job, _, steps, _ = place.store.look(job_id)
+    return job, steps
+
+
+def raising(error: Exception) -> Ends:
+    def end(number: int, begun: int) -> PageOutcome:
+        if number == 2:
+            raise error
+        return parsed(number)
+
+    return end
+
+
+@pytest.mark.parametrize(
+    ("ends", "begun", "kind", "words"),
+    [
+        (lambda number, begun: parsed(number), 1, None, None),
+        (lambda number, begun: parsed(number, FAILED) if begun < BLOCK_TRIES else parsed(number), 3, None, None),
+        (lambda number, begun: parsed(number, FAILED), 3, None, None),
+        (lambda number, begun: parsed(number, REFUSED), 1, None, None),
+        (
+            lambda number, begun: parsed(number, FAILED, answered=0),
+            3,
+            "VlmUnavailable",
+            "The VLM server failed on every block: engine dead",
+        ),
+        (lambda number, begun: PageOutcome(1, error=InvalidDocument("torn")), 1, "InvalidDocument", "torn"),
+        (raising(InvalidDocument("no PDF")), 1, "InvalidDocument", "no PDF"),
+        (raising(KeyError("secret")), 1, "InternalError", "The parser failed on this page; the operator finds"),
+    ],
+)
+def test_how_a_page_ends(place: Place, ends: Ends, begun: int, kind: str | None, words: str | None):
+    service = Pages(2, lambda number, times: ends(number, times) if number == 2 else parsed(number))
+    job, (first, second) = run(place, runner_of(place, service), job_id := place.submit())
+    assert (service.begun, first.state, second.kind) == (Counter({1: 1, 2: begun}), "done", kind)
+    assert str(second.error).startswith(str(words)) and job.state == "done"
+    if kind is None:
+        assert (second.width, second.height) == (10, 20) and second.folder is not None
+        page = place.files.page(job_id, second.folder, second.sha256)
+        assert page["entry"]["markdown"]["text"] == "page 2" and (page["number"], page["models"]) == (2, {})
+
+
+def test_what_keeps_the_service_from_working_is_no_pages_fault(place: Place, caplog: pytest.LogCaptureFixture):
+    """It is begun again when the service can work, as often as that takes; meanwhile the reason is told."""
+
+    def ends(number: int, begun: int) -> PageOutcome:
+        if begun < 40:
+            raise NotReady("the models are loading")
+        return parsed(number)
+
+    runner = runner_of(place, Pages(1, ends))
+    job, (step,) = run(place, runner, place.submit())
+    assert (job.state, step.attempts) == ("done", 1)
+    assert "jobs pause: the models are loading" in caplog.text
+
+
+def test_a_document_that_is_gone_is_named(place: Place):
+    job_id = place.submit()
+    (place.files.folder(job_id) / "document").unlink()
+    job, _ = run(place, runner_of(place, Pages(1, lambda number, begun: parsed(number))), job_id)
+    assert (job.state, job.error) == ("failed", GONE)
+
+
+def test_a_document_that_goes_while_its_page_is_read_is_named_too(place: Place):
+    def ends(number: int, begun: int) -> PageOutcome:
+        (place.files.folder(job_id) / "document").unlink()
+        return parsed(number)
+
+    job_id = place.submit()
+    job, (step,) = run(place, runner_of(place, Pages(1, ends)), job_id)
+    assert job.state == "failed" and step.error == GONE and place.files.page_folders(job_id) == {}
+
+
+@pytest.mark.parametrize(("ranges", "numbers"), [(None, [1, 2, 3]), ("2-", [2, 3]), ("4", None)])
+def test_pages_are_counted_once_and_those_that_were_asked_for(place: Place, ranges: str | None, numbers: list | None):
+    counted: list[tuple[str, int, str]] = []
+    service = Pages(3, lambda number, begun: parsed(number))
+    runner, job_id = runner_of(place, service), place.submit(owner="me")
+    runner._allowance.spend_pages = lambda client, count, *, reference="": counted.append((client, count, reference))  # type: ignore[method-assign]  # it notes its arguments
+    with place.database.writing() as connection:
+        connection.execute("UPDATE jobs SET page_ranges = ? WHERE id = ?", (ranges, job_id))
+    job, steps = run(place, runner, job_id)
+    if numbers is None:
+        assert job.state == "failed" and "names page 4, but the document has 3 pages" in str(job.error)
+        assert counted == []
+    else:
+        assert [step.number for step in steps] == numbers and counted == [("me", len(numbers), job_id)]
+        assert (job.document_pages, job.total_pages) == (3, len(numbers))
+
+
+def test_a_quota_that_is_used_up_fails_the_job(place: Place):
+    def spend(*_: object, **__: object) -> None:
+        raise QuotaExceeded("used up")
+
+    runner = runner_of(place, service := Pages(1, lambda number, begun: parsed(number)))
+    runner._allowance.spend_pages = spend  # type: ignore[method-assign]  # it is used up
+    job, _ = run(place, runner, place.submit())
+    assert (job.state, job.error, service.begun) == ("failed", "used up", Counter())
+
+
+FROZEN: Ends = lambda number, begun: parsed(number, frozen={"frozen.json": b"%d" % number})  # noqa: E731 (it has a type)
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
+    service = Pages(2, FROZEN)
+    service.refuses_to_join = not joins
+    options_of(place, job_id := place.submit(), {"restructurePages": True})
+    job, steps = run(place, runner_of(place, service), job_id)
+    pages = [place.files.page(job_id, str(step.folder), step.sha256) for step in steps if step.number > 0]
+    assert service.joined == [["1", "2"]] and job.state == "done"
+    assert all(len(folders) == 1 for folders in place.files.page_folders(job_id).values()), "none is left over"
+    texts = [page["entry"]["markdown"]["text"] for page in pages]
+    if joins:
+        assert texts == ["joined 0", "joined 1"] and job.error is None
+        assert [page["block_notes"] for page in pages] == [[], [REFUSED]]
+    else:
+        assert texts == ["page 1", "page 2"] and job.error == "the pages could not be joined: no page of it fits"
+
+
+def test_a_cancelled_job_ends_its_pages_and_an_orderly_end_gives_them_back(place: Place):
+    begun: list[str] = []
+
+    class Endless(Pages):
+        async def page(self, *arguments: Any, **options: Any) -> PageOutcome:
+            begun.append("page")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                begun.append("ended")
+            raise AssertionError
+
+    async def scenario() -> None:
+        runner.start()
+        async with asyncio.timeout(WAIT_S):
+            while begun != ["page", "page"]:
+                await asyncio.sleep(0.01)
+            place.store.cancel(cancelled, "")
+            while "ended" not in begun:
+                await asyncio.sleep(0.01)
+        await runner.close()
+
+    cancelled, kept = place.submit(flow="a"), place.submit(flow="b")
+    runner = runner_of(place, Endless(1, lambda number, times: parsed(number)))
+    asyncio.run(scenario())
+    assert place.store.look(cancelled)[2] == [] and begun.count("ended") == 2
+    (step,) = place.store.look(kept)[2]
+    assert (step.state, step.attempts) == ("queued", 0)
+
+
+BULK = with_priority("a", bulk=True)
+
+
+@pytest.mark.parametrize(
+    ("running", "watched", "wanted", "room"),
+    [
+        ({}, "", Wanted([], "last"), True),
+        ({"a": 12}, "", Wanted([], "last"), False),
+        ({"a": 11}, "", Wanted([], "last"), True),
+        ({BULK: 10}, "", Wanted([], "last"), True),
+        ({BULK: 11}, "", Wanted([], "none"), True),
+        ({"a": WATCHED_STEPS - 1}, "a", Wanted([], "last"), True),
+        ({"a": WATCHED_STEPS, "b": 11}, "a", Wanted(["a"], "last"), True),
+        ({"a": WATCHED_STEPS, "b": 12}, "a", Wanted(["a"], "last"), False),
+    ],
+)
+def test_which_jobs_may_be_next(place: Place, running: dict[str, int], watched: str, wanted: Wanted, room: bool):
+    """Of 12 places."""
+    service = Pages(1, FROZEN)
+    service.watched = {watched}
+    runner = runner_of(place, service)
+    place.submit(1)
+    job = place.claim().job
+    claims: Any = {
+        (flow, number): Claim(job.__class__(**{**vars(job), "flow": flow}), number, 1)
+        for flow, count in running.items()
+        for number in range(count)
+    }
+    runner._running = claims
+    assert (runner._wanted(), runner._has_room()) == (wanted, room)
+
+
+def test_after_a_tenth_of_interactive_pages_a_bulk_one_comes_first(place: Place):
+    runner, begun = runner_of(place, Pages(1, FROZEN)), 0
+    while runner._wanted().bulk == "last" and begun < 20:
+        runner._bulk_share.begun(bulk=False)
+        begun += 1
+    assert 9 <= begun <= 11

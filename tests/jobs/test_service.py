@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job service put together without HTTP: which settings reach what, and what a submission leaves behind where it
+comes to nothing. The parsing of pages is simulated, and not reached."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from docparser.clients.allowance import Allowance, ClientMetrics
+from docparser.clients.audit import AuditLog
+from docparser.clients.key_ring import KeyRing
+from docparser.clients.keys import digest
+from docparser.clients.usage import UsageLedger
+from docparser.contract.schemas import ParseOptions
+from docparser.errors import (
+    DataDirFull,
+    InvalidJob,
+    InvalidRequest,
+    JobNotFound,
+    OutcomeUnknown,
+    QueueFull,
+    QuotaExceeded,
+    StorageDamaged,
+)
+from docparser.http.jobs import routes
+from docparser.http.jobs.results import _picture
+from docparser.jobs.links import STEP_S
+from docparser.jobs.service import JobService
+from docparser.jobs.storage import retention
+from docparser.jobs.storage.states import StepState
+from docparser.jobs.submission import check_submission
+from docparser.models.served_model import ServedModel
+from docparser.settings import Settings
+from tests.jobs.test_suspects import Ready, SimulatedService
+from tests.support.job_place import Place
+
+ME = digest("key")[:16]
+MODEL = ServedModel("PaddleOCR-VL", "PaddleOCR-VL-0.9B", ("ocr",), strict=False)
+HOUR_S = 3600
+
+
+class Presence(Ready):
+    """Notes how long the VLM may be away."""
+
+    def __init__(self) -> None:
+        self.conditions: dict[str, Callable[[], str]] = {}
+        self.asked: list[float] = []
+
+    def add_condition(self, name: str, trouble: Callable[[], str]) -> None:
+        self.conditions[name] = trouble
+
+    async def check_presence(self, longest_s: float) -> None:
+        self.asked.append(longest_s)
+
+
+class Knows(SimulatedService):
+    def notes(self, options: ParseOptions) -> list[str]:
+        if options.promptLabel == "seal":
+            raise InvalidRequest("promptLabel: 'seal' is no task")
+        return options.notes()
+
+
+Made = Callable[..., JobService]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Made]:
+    made: list[JobService] = []
+
+    def make(entry: str = "", **settings: Any) -> JobService:
+        registry = CollectorRegistry()
+        ring = KeyRing(f"sha256:{digest('key')} name=me {entry}")
+        allowance = Allowance(ring, UsageLedger(tmp_path / "usage.sqlite3"), ClientMetrics(registry))
+        own = Settings(**{"data_dir": tmp_path, "min_free_mib": 0, **settings})
+        audit = AuditLog(str(tmp_path / "audit.jsonl"))
+        made.append(JobService(own, Knows(), Presence(), allowance, audit, MODEL, registry))
+        return made[-1]
+
+    yield make
+    for service in made:
+        asyncio.run(service.close())
+        service.audit.close()
+
+
+def keep(service: JobService, key: str | None = None, **fields: Any) -> str:
+    document = io.BytesIO(b"%PDF-1.4")
+    fields = {"model": "PaddleOCR-VL", **fields}
+    submission = check_submission(fields, document, file_name="a.pdf", idempotency_key=key, served=MODEL)
+    return service.keep(submission, ME, ME, "http://parser.example")
+
+
+def outcomes(folder: Path) -> list[str]:
+    return [json.loads(line)["outcome"] for line in (folder / "audit.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"max_queued_jobs": 1}, QueueFull, "^1 jobs .*PARSER_MAX_QUEUED_JOBS"),
+        ({"max_queued_pages": 1}, QueueFull, "^1 pages .*PARSER_MAX_QUEUED_PAGES"),
+    ],
+)
+def test_bounds_of_the_queue(make: Made, settings, error, words):
+    service = make("jobs=2/day", **settings)
+    first = keep(service)
+    for refused in (service.check_room, lambda: keep(service)):
+        with pytest.raises(error, match=words):
+            refused()
+    assert service.files.job_ids() == {first}, "nothing is left of the one that was refused"
+    service.allowance.check(ME, "jobs")  # what was refused does not count
+
+
+def test_room_is_looked_for_before_a_document_is_kept(make: Made):
+    service = make(min_free_mib=1 << 30)
+    for refused in (service.check_room, lambda: keep(service)):
+        with pytest.raises(DataDirFull, match="PARSER_MIN_FREE_MIB"):
+            refused()
+    assert service.files.job_ids() == set()
+
+
+@pytest.mark.parametrize(
+    ("settings", "later_s", "removed"),
+    [
+        ({"job_keep_hours": 2.0}, 2 * HOUR_S - 60, 0),
+        ({"job_keep_hours": 2.0}, 2 * HOUR_S + 60, 1),
+        ({"job_keep_gib": 100 / 2**30}, 0, 0),
+        ({"job_keep_gib": 4 / 2**30}, 0, 1),
+    ],
+)
+def test_how_long_and_how_much_is_kept(make: Made, tmp_path: Path, monkeypatch, settings, later_s, removed):
+    service, place = make(**settings), Place(tmp_path)
+    place.store.cancel(place.submit(), "")  # 5 bytes
+    now = time.time() + later_s
+    monkeypatch.setattr(retention.time, "time", lambda: now)
+    assert service.runner._retention.sweep() == removed
+
+
+def test_addresses_live_as_long_as_the_setting_says(make: Made):
+    service = make(result_url_hours=2.0)
+    expires = int(service.links.path("a" * 32, "result.jsonl").split("/")[6].partition("-")[0])
+    assert 2 * HOUR_S < expires - time.time() <= 2 * HOUR_S + STEP_S
+
+
+@pytest.mark.parametrize(("minutes", "asked"), [(0.0, []), (5.0, [300.0])])
+def test_how_long_the_vlm_may_be_away(make: Made, minutes, asked):
+    service = make(job_vlm_away_minutes=minutes)
+    asyncio.run(service.check_presence())
+    readiness: Any = service._readiness
+    assert readiness.asked == asked and readiness.conditions["jobs"]() == ""
+
+
+def test_what_is_refused_leaves_nothing(make: Made, tmp_path: Path):
+    service = make("jobs=1/day pages=1/day")
+    with pytest.raises(InvalidRequest, match="promptLabel"):
+        keep(service, optionalPayload={"promptLabel": "seal"})
+    service.allowance.spend(ME, "pages")
+    with pytest.raises(QuotaExceeded, match="pages=1/day"):
+        keep(service)
+    assert service.files.job_ids() == set() and (tmp_path / "audit.jsonl").read_text() == ""
+
+
+def test_of_two_submissions_with_one_key_the_slower_leaves_nothing(make: Made, tmp_path: Path, monkeypatch):
+    """Both looked for the key before either was inserted."""
+    service = make("jobs=2/day")
+    first = keep(service, "k", callbackUrl="https://hooks.example/")
+    assert service.store.job(first).callback == {"url": "https://hooks.example/", "base": "http://parser.example"}
+    assert keep(service, "k", callbackUrl="https://hooks.example/") == first
+    monkeypatch.setattr(service.store, "find_key", lambda *_: None)
+    assert keep(service, "k", callbackUrl="https://hooks.example/") == first
+    assert service.files.job_ids() == {first} and outcomes(tmp_path) == ["accepted", "repeated", "repeated"]
+    service.allowance.check(ME, "jobs")
+
+
+def test_a_submission_whose_outcome_is_not_known_stays_until_it_is(make: Made, monkeypatch):
+    service = make()
+
+    def lost(*_: object, **__: object) -> str:
+        raise OutcomeUnknown("the connection is lost")
+
+    monkeypatch.setattr(service.store, "insert", lost)
+    with pytest.raises(OutcomeUnknown):
+        keep(service)
+    (job_id,) = service.files.job_ids()
+    assert service.files.unsure(job_id)
+
+
+def test_only_its_owner_purges_a_job_and_only_after_its_end(make: Made):
+    service = make()
+    job_id = keep(service)
+    with pytest.raises(InvalidJob, match="pending; cancel it first"):
+        service.purge(job_id, ME)
+    service.store.cancel(job_id, ME)
+    with pytest.raises(JobNotFound):
+        service.purge(job_id, "another")
+    service.purge(job_id, ME)
+    assert service.files.job_ids() == set()
+
+
+def stored(place: Place, job_id: str, number: int, reader: str) -> None:
+    """A finished page that ``reader`` read, with a picture and what joining needs."""
+    claim = place.claim()
+    assert (claim.job.id, claim.number) == (job_id, number)
+    page = {"number": number, "width": 1, "height": 2, "models": {"vlm": {"model": reader}}}
+    folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x", "frozen.json": b"{}"})
+    place.queue.finish(claim, place.record(folder, sha256), join=False)
+
+
+def test_who_read_a_job_is_what_its_first_page_says(make: Made, tmp_path: Path):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(2)
+    stored(place, job_id, 1, "an earlier one")
+    job, _, steps, _ = service.store.look(job_id)
+    assert service.read_by(job, steps) == MODEL.served_name, "it still runs"
+    stored(place, job_id, 2, "a later one")
+    job, _, steps, _ = service.store.look(job_id)
+    assert service.read_by(job, steps) == "an earlier one"
+    service.files.remove_page(job_id, str(steps[0].folder))
+    assert service.read_by(job, steps) == MODEL.served_name
+
+
+def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make: Made, tmp_path: Path):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(2)
+    stored(place, job_id, 1, "one")
+    assert _picture(service, job_id, 1, "a.jpg") == b"x"
+    for number, name in ((1, "frozen.json"), (1, "page.json"), (1, "b.jpg"), (1, "../a.jpg"), (2, "a.jpg"), (3, "a")):
+        with pytest.raises(JobNotFound, match=f"page {number} has no"):
+            _picture(service, job_id, number, name)
+    (tmp_path / "jobs" / job_id / "pages" / str(place.store.look(job_id)[2][0].folder) / "a.jpg").write_bytes(b"y")
+    with pytest.raises(StorageDamaged):
+        _picture(service, job_id, 1, "a.jpg")
+    assert place.store.look(job_id)[2][0].state is StepState.FAILED
+
+
+def capacity(service: JobService) -> dict[str, Any]:
+    state = SimpleNamespace(jobs=service, settings=service._settings)
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=state))
+    return json.loads(bytes(asyncio.run(routes.capacity(request)).body))["result"]
+
+
+def test_what_the_capacity_says_of_the_queue(make: Made, tmp_path: Path):
+    service, place = make(max_queued_jobs=3, max_queued_pages=3), Place(tmp_path)
+    assert capacity(service) | {"accepting": True, "estimateSeconds": None} == capacity(service)
+    long = place.submit(5)
+    for number in (1, 2):
+        stored(place, long, number, "one")
+    place.claim()
+    found = capacity(service)
+    assert found["pages"] == {"queued": 2, "running": 1, "most": 3}
+    assert found["jobs"] == {"pending": 0, "running": 1, "most": 3}
+    # Two pages in 300 s; three wait or are at work, and the one that is submitted now.
+    assert (found["pagesPerMinute"], found["estimateSeconds"], found["accepting"]) == (0.4, 600.0, True)
+    place.submit()  # its opening waits, too
+    found = capacity(service)
+    assert found["jobs"]["pending"] == 1 and found["pages"]["queued"] == 3 and not found["accepting"]
+
+
+def test_jobs_beyond_their_bound_are_not_accepted(make: Made, tmp_path: Path):
+    service, place = make(max_queued_jobs=2), Place(tmp_path)
+    place.submit(), place.submit()
+    place.claim()
+    assert not capacity(service)["accepting"]
+
+
+def test_pages_that_are_tried_again_count_again(make: Made, tmp_path: Path):
+    service, place = make("pages=9/day"), Place(tmp_path)
+    job_id = place.submit(2, owner=ME)
+    for kind in ("WorkerLost", "DocumentTooSlow"):
+        place.queue.fail(place.claim(), kind, "why", join=False)
+    place.files.mark_told(job_id, "failed")
+    assert routes._retry(service, job_id, ME) == 1, "what took too long takes as long again"
+    assert not place.files.marks(job_id)
+    (quota,) = service.allowance.report(service.allowance._ring.keys()[0])
+    assert (quota["used"], quota["limit"]) == (1, 9)
