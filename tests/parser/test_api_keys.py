@@ -45,6 +45,21 @@ class TestEntries:
         assert parse_entry(key.entry) == key
 
     @pytest.mark.parametrize(
+        ("resource", "value", "most"),
+        [
+            *(("bytes", "1", 1), ("bytes", "2k", 2000), ("bytes", "3KB", 3000), ("bytes", "4KiB", 4096)),
+            *(("bytes", "5M", 5_000_000), ("bytes", "6GB", 6_000_000_000), ("bytes", "7TiB", 7 << 40)),
+            *(("jobs", "8k", 8000), ("jobs", "9M", 9_000_000)),
+        ],
+    )
+    def test_amounts(self, resource, value, most):
+        assert parse_quota(resource, f"{value}/day") == Quota(resource, most, "day")
+
+    def test_a_key_has_expired_from_its_moment_on(self):
+        key = Key("a" * 64, "b" * 16, "me", expires=100.0)
+        assert [key.expired(now) for now in (99.9, 100.0)] == [False, True]
+
+    @pytest.mark.parametrize(
         ("rest", "words"),
         [
             ("page=100/day", "'page=100/day' is not known"),
@@ -100,6 +115,7 @@ class TestFiles:
         self.write(path, f"sha256:{digest('two')}", "my-secret-key")
         assert ring.find("one") and not ring.find("two")
         assert "line 2" in caplog.text and "my-secret-key" not in caplog.text
+        assert len(caplog.records) == 1, "once, and not with each request"
         path.unlink()
         assert ring.find("one"), "a file that is away changes nothing"
 

@@ -18,8 +18,8 @@ from docparser.connections.protocol import Pace
 from docparser.contract import strict_json
 from docparser.documents.intake import decode, decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
-from docparser.http.bodies import Bodies, Body
-from docparser.http.strict_reading import file_name, form_of
+from docparser.http.bodies import CHUNK, IN_MEMORY, Bodies, Body
+from docparser.http.strict_reading import StrictRequest, file_name, form_of
 from docparser.settings import Settings
 
 MIB = 1 << 20
@@ -50,12 +50,19 @@ class TestShares:
                 places.check("c")
         places.check("a")
 
+    @pytest.mark.parametrize(("most", "own"), [(1, 1), (2, 1), (3, 2)])
+    def test_one_place_is_for_everybody_and_an_odd_one_too(self, most, own):
+        assert Shares(most).own == own
+
     def test_what_is_given_back_is_forgotten(self):
         shares = Shares(10, own=7)
         shares.take("a", 7)
         assert shares.bound("a") == 7 and shares.bound("b", 3) is None and shares.bound("b", 4) == 10
         shares.give_back("a", 7)
         assert shares.taken == shares.of("a") == 0 and shares.bound("a", 7) is None
+        shares.take("a", 3)
+        shares.give_back("a", 1)
+        assert shares.of("a") == 2 and not shares._by_client.keys() - {"a"}, "who has nothing takes no memory"
 
 
 class TestPace:
@@ -85,9 +92,24 @@ class TestBodies:
                         message = await again()
                         size, more = size + len(message["body"]), message["more_body"]
                     assert size == body.size and (await again())["type"] == "http.disconnect"
+                    assert body.file.seek(0, 2) == 0, "the disk is free while the request is worked on"
             finally:
                 tracemalloc.stop()
             assert pool.shares.taken == 0
+
+        asyncio.run(scenario())
+
+    @pytest.mark.parametrize("size", [3, CHUNK + 1, IN_MEMORY, IN_MEMORY + 3])
+    def test_a_body_is_given_on_as_it_came(self, tmp_path, size):
+        async def scenario():
+            content = (bytes(range(251)) * (size // 251 + 1))[:size]
+            with Body(bodies(tmp_path), "a") as body:
+                assert await body.arrive(Pieces(*[content[at : at + 70_000] for at in range(0, size, 70_000)]))
+                again, found, more = body.replay(Pieces()), b"", True
+                while more:
+                    message = await again()
+                    found, more = found + message["body"], message["more_body"]
+                assert found == content
 
         asyncio.run(scenario())
 
@@ -107,6 +129,16 @@ class TestBodies:
 
         asyncio.run(scenario())
 
+    @pytest.mark.parametrize(("most", "all_together"), [(8, 10), (8, 8), (8, 4)])
+    def test_a_body_of_the_longest_length_may_always_come(self, tmp_path, most, all_together):
+        """One client's share is as much, and what never fits is too large, not too early."""
+        pool = bodies(tmp_path, max_body_mib=most, max_bodies_mib=all_together)
+        longest = min(most, all_together) * MIB
+        with Body(pool, "a") as body:
+            body.check(longest)
+            with pytest.raises(DocumentTooLarge):
+                body.check(longest + 1)
+
     def test_an_announcement_holds_nothing(self, tmp_path):
         pool = bodies(tmp_path)
         with Body(pool, "a") as body:
@@ -119,6 +151,26 @@ class TestBodies:
             body.charge(strict_json.memory_of(b'{"file": "x"}'))
             with pytest.raises(DocumentTooLarge, match="MiB of memory"):
                 body.charge(strict_json.memory_of(b"[[]" + b",[]" * MIB + b"]"))
+
+    @pytest.mark.parametrize("kind", ["application/json", "application/problem+json; charset=utf-8", "text/plain"])
+    def test_a_request_counts_its_json_before_that_is_read(self, tmp_path, kind):
+        """What is no JSON by its type is shown in errors, and no more of it is read."""
+        text = b"[[]" + b",[]" * (MIB // 4) + b"]"
+
+        async def read(most: int) -> StrictRequest:
+            with Body(bodies(tmp_path, max_body_mib=4, max_bodies_mib=most), "a") as body:
+                assert await body.arrive(Pieces(text))
+                scope = {"type": "http", "headers": [(b"content-type", kind.encode())], "state": {"body": body}}
+                request = StrictRequest(scope)
+                await request.read("file", 2 * MIB)
+                return request
+
+        if kind == "text/plain":
+            assert asyncio.run(read(8))._body == text[:1000]
+        else:
+            with pytest.raises(DocumentTooLarge, match="MiB of memory"):
+                asyncio.run(read(8))
+            assert asyncio.run(read(256))._body == text
 
     def test_a_client_that_leaves(self, tmp_path):
         async def scenario():
@@ -261,6 +313,34 @@ def test_a_part_with_any_of_these_is_a_file_of_that_name():
     assert asyncio.run(names('name="file"; filename="发.png"'.encode("gbk"))) == ["发.png"]
     with pytest.raises(InvalidRequest, match="'file' is not UTF-8: .*; a file needs a filename"):
         asyncio.run(names(b'name="file"'))
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind", "words"),
+    [
+        (2, "multipart/form-data; boundary=x", None),
+        (3, "multipart/form-data; boundary=x; charset=UTF8", "Too many fields"),
+        (1, "multipart/form-data; boundary=x; charset=utf-16", "its charset is not UTF-8"),
+        (0, "multipart/form-data; boundary=x", "Too many files"),
+        (1, "application/x-www-form-urlencoded", None),
+    ],
+)
+def test_a_form_has_bounds_on_its_parts(parts: int, kind: str, words: str | None):
+    """Without parts here: two files."""
+    part = b'--x\r\nContent-Disposition: form-data; name="%d"\r\n\r\nb\r\n'
+    file = b'--x\r\nContent-Disposition: form-data; name="%d"; filename="a"\r\n\r\nb\r\n'
+    body = b"".join(part % number for number in range(parts)) or file % 0 + file % 1
+    scope = {"type": "http", "headers": [(b"content-type", kind.encode())]}
+
+    async def names() -> list[str]:
+        async with form_of(Request(scope, Pieces(body + b"--x--\r\n")), max_fields=2) as form:
+            return [*form]
+
+    if words is None:
+        assert asyncio.run(names()) == (["0", "1"] if kind.startswith("multipart") else [])
+    else:
+        with pytest.raises(InvalidRequest, match=words):
+            asyncio.run(names())
 
 
 def test_the_head_of_a_part_has_a_bound_on_its_parameters():

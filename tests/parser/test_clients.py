@@ -68,15 +68,16 @@ class TestUsage:
 
     def test_a_new_period_begins_at_nothing(self, ledger, monkeypatch):
         quota = Quota("pages", 10, "day")
-        ledger.spend("a", "A", [(quota, 10)])
+        ledger.spend("a", "A", [(quota, 10)], reference="job-1")
         tomorrow = quota.window(time.time())[1] + 3605  # it looks for them once an hour
         monkeypatch.setattr("docparser.clients.usage.time.time", lambda: tomorrow)
         assert ledger.used("a", quota) == 0
-        ledger.spend("a", "A", [(quota, 10)])
-        rows = sqlite3.connect(ledger.path).execute("SELECT count(*) FROM used").fetchone()
-        assert rows == (1,), "counts of periods that are over are removed"
+        ledger.spend("a", "A", [(quota, 10)], reference="job-2")
+        for table in ("used", "charged"):
+            rows = sqlite3.connect(ledger.path).execute(f"SELECT count(*) FROM {table}").fetchone()
+            assert rows == (1,), f"{table}: those of periods that are over are removed"
 
-    def test_threads_do_not_spend_the_same_twice(self, ledger, tmp_path):
+    def test_threads_do_not_spend_the_same_twice(self, ledger, tmp_path, caplog):
         refused = []
         ledgers = [UsageLedger(tmp_path / "usage.sqlite3") for _ in range(4)]
 
@@ -87,12 +88,14 @@ class TestUsage:
                 except QuotaExceeded:
                     refused.append(1)
 
-        threads = [threading.Thread(target=spend, args=(own,)) for own in ledgers]
+        # Some share one, as the threads of a service do.
+        threads = [threading.Thread(target=spend, args=(own,)) for own in ledgers * 2]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert (ledger.used("a", PAGES), len(refused)) == (10, 10)
+        assert (ledger.used("a", PAGES), len(refused)) == (10, 30)
+        assert "cannot be used" not in caplog.text
         for own in ledgers:
             own.close()
 
@@ -100,6 +103,8 @@ class TestUsage:
         ledger.path.write_bytes(b"no database at all" * 100)
         ledger.spend("a", "A", [(PAGES, 4)])
         assert ledger.path.with_name("usage.sqlite3.damaged").exists() and "cannot be used" in caplog.text
+        with pytest.raises(QuotaExceeded):
+            ledger.spend("a", "A", [(PAGES, 7)])
         ledger.spend("a", "A", [(PAGES, 4)])
         assert ledger.used("a", PAGES) == 8, "what was counted in memory is written with the next"
         with pytest.raises(QuotaExceeded):
@@ -111,6 +116,9 @@ class TestUsage:
         with pytest.raises(QuotaExceeded):
             ledger.spend("a", "A", [(PAGES, 2)])
         assert ledger.used("a", PAGES) == 9
+        ledger.spend("a", "A", [(PAGES, 1)])
+        ledger.spend("a", "A", [(PAGES, 5)], force=True)
+        assert ledger.used("a", PAGES) == 15, "work that is done counts in any case"
 
 
 class TestAllowance:
@@ -133,8 +141,29 @@ class TestAllowance:
         allowance.arriving(me, 80)
         with pytest.raises(QuotaExceeded):
             allowance.check(me, "bytes", 30)
+        allowance.check(me, "bytes", 20)
         allowance.arriving(me, -80)
-        allowance.check(me, "bytes", 30)
+        allowance.check(me, "bytes", 100)
+        with pytest.raises(QuotaExceeded):
+            allowance.check(me, "bytes", 101)
+
+    def test_so_many_requests_at_once_and_what_a_report_says(self, ledger):
+        allowance, me, registry = self.allowance(ledger, "connections=2 jobs=5/day")
+        allowance.enter(me), allowance.enter(me)
+        with pytest.raises(QuotaExceeded, match="2 of its requests are being worked on") as caught:
+            allowance.enter(me)
+        assert (caught.value.quota, caught.value.limit, caught.value.used) == ("connections", 2, 2)
+        allowance.leave(me)
+        allowance.spend(me, "jobs", 3)
+        key = allowance._ring.client(me)
+        assert key is not None
+        connections, jobs = allowance.report(key)
+        assert connections == {"name": "connections", "limit": 2, "used": 1}
+        tomorrow = time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(Quota("jobs", 5, "day").window(time.time())[1]))
+        assert jobs == {"name": "jobs/day", "limit": 5, "used": 3, "resets": tomorrow}
+        text = generate_latest(registry)
+        assert b'docparser_client_quota_refusals_total{client="me",quota="connections"} 1.0' in text
+        assert b'docparser_client_used_total{client="me",resource="jobs"} 3.0' in text
 
     def test_a_failed_insertion_gives_the_job_back(self, ledger):
         allowance, me, _ = self.allowance(ledger, "jobs=1/day")
@@ -178,6 +207,18 @@ class TestAudit:
         line = json.loads(stream.getvalue())
         assert line["logger"] == "docparser.audit" and line["event"] == "job.purged" and line["client"] == "me"
         assert (line["address"], line["job"], "bytes" in line) == ("10.0.0.1", "7", False)
+
+    def test_of_a_flood_of_refusals_twenty_a_second_are_written_and_the_rest_is_counted(self, tmp_path, monkeypatch):
+        seconds = [7.0] * 25 + [8.5] * 2
+        monkeypatch.setattr("docparser.clients.audit.time.monotonic", lambda: seconds.pop(0))
+        audit = AuditLog(str(tmp_path / "audit"))
+        for _ in range(27):
+            audit.refusal("key_unknown", path="/parse")
+        audit.close()
+        lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+        assert [line.get("left_out") for line in lines] == [None] * 20 + [5, None]
+        assert {(line["reason"], line["path"]) for line in lines} == {("key_unknown", "/parse")}
+        assert (tmp_path / "audit").stat().st_mode & 0o777 == 0o600
 
     def test_off(self, capsys, caplog):
         AuditLog("off").record("job.purged")

@@ -9,6 +9,7 @@ import json
 import httpx
 import pytest
 import uvicorn
+from fastapi import Request
 
 from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
@@ -17,8 +18,8 @@ from docparser.clients.keys import digest
 from docparser.clients.origins import Origins
 from docparser.clients.usage import UsageLedger
 from docparser.errors import NotReady
-from docparser.http.admission import Admission
-from docparser.http.gate import Gate
+from docparser.http.admission import Admission, cors, shown_path
+from docparser.http.gate import Gate, client_of, holder_of
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -85,11 +86,37 @@ class TestKeys:
         announced = {"X-Api-Key": KEY, "Content-Length": "80"}
         assert [ask(gate, "POST", "/layout-parsing", **announced).status_code for _ in range(2)] == [200, 200]
 
+    @pytest.mark.parametrize(
+        ("method", "path", "headers", "quota"),
+        [
+            ("POST", "/api/v2/ocr/jobs", {}, "jobs/day"),
+            ("POST", "/v1/convert/file/async", {}, "jobs/day"),
+            ("POST", "/api/v2/ocr/jobs", {"Idempotency-Key": "a"}, None),
+            ("POST", "/parse", {}, "pages/day"),
+            ("POST", "/v1/ocr", {}, "pages/day"),
+            ("POST", "/api/v2/ocr/jobs/1/retry", {}, "pages/day"),
+            ("POST", "/restructure-pages", {}, None),
+            ("GET", "/parse", {}, None),
+            ("DELETE", "/api/v2/ocr/jobs/1", {}, None),
+        ],
+    )
+    def test_quotas_that_are_used_up_refuse_what_would_use_them(self, tmp_path, method, path, headers, quota):
+        """Before a body is read. A repeated submission makes no job."""
+        gate = gated(Settings(api_keys=f"{ENTRY} name=me pages=1/day jobs=1/day", data_dir=tmp_path))
+        allowance = gate._admission._allowance
+        for resource in ("pages", "jobs"):
+            allowance.spend(digest(KEY)[:16], resource)
+        answer = ask(gate, method, path, **{"X-Api-Key": KEY, **headers})
+        assert answer.status_code == (200 if quota is None else 429)
+        assert quota is None or answer.json()["quota"] == {"name": quota, "limit": 1, "used": 1}
+
     def test_probes_need_none(self):
         gate = gated(Settings(api_keys=ENTRY))
         pages = ("/", "/docs", "/docs/swagger-ui.css", "/openapi.json")
         for path in ("/health", "/health/ready", "/layout-parsing", *pages):
-            assert ask(gate, "GET", path).status_code == 200
+            assert ask(gate, "GET", path).status_code == ask(gate, "HEAD", path).status_code == 200
+        for path in ("/layout-parsing", "/docs", "/api/v2/ocr/results/1/2/result.jsonl"):
+            assert ask(gate, "POST", path).status_code == 401
         for path in ("/metrics", "/usage", "/capacity", "/api/v2/ocr/jobs"):
             assert ask(gate, "GET", path).status_code == 401
 
@@ -151,6 +178,29 @@ class TestQueue:
                 release.set()
                 assert [(await one).status_code for one in [*first, other]] == [200] * 3
                 assert (await http.post(path, json={})).status_code == 200, "places are given back"
+
+        asyncio.run(run())
+
+    @pytest.mark.parametrize(("other", "status"), [(KEY, 429), ("another-key", 200)])
+    def test_with_keys_half_of_the_places_is_of_a_key_and_not_of_an_address(self, other, status):
+        async def run():
+            entered, release = asyncio.Semaphore(0), asyncio.Event()
+
+            async def slow(scope, receive, send):
+                entered.release()
+                await release.wait()
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+                await send({"type": "http.response.body", "body": b"{}"})
+
+            entries = f"{ENTRY},sha256:{digest('another-key')}"
+            gate = gated(Settings(max_requests=2, api_keys=entries), slow)
+            async with client(gate) as http:
+                first = asyncio.create_task(http.post("/parse", headers={"X-Api-Key": KEY}))
+                await entered.acquire()
+                second = asyncio.create_task(http.post("/parse", headers={"X-Api-Key": other}))
+                await (second if status == 429 else entered.acquire())
+                release.set()
+                assert ((await first).status_code, (await second).status_code) == (200, status)
 
         asyncio.run(run())
 
@@ -216,3 +266,50 @@ class TestStopping:
             assert answer.json()["errorMsg"] == "The service is stopping; send the request again."
 
         asyncio.run(asyncio.wait_for(run(), WAIT_S))
+
+
+@pytest.mark.parametrize(
+    ("key", "bulk", "address", "token", "flow"),
+    [
+        ("id", False, "10.0.0.1", "a", "id"),
+        ("id", True, "10.0.0.1", "a", "id bulk"),
+        ("", False, "10.0.0.1", "a", "10.0.0.1 ca978112ca1b"),
+        ("", False, "10.0.0.1", "b", "10.0.0.1 3e23e8160039"),
+        ("", False, "2001:db8:1:2:3::1", "a", "2001:db8:1:2::/64 ca978112ca1b"),
+    ],
+)
+def test_who_takes_turns_and_who_holds_a_share(key, bulk, address, token, flow):
+    """A token, whose SHA-256 begins so, can be made up anew for each request: it gives turns and no share."""
+    headers = [(b"authorization", token.encode())]
+    scope = {"type": "http", "headers": headers, "client": (address, 1), "state": {"key_id": key, "bulk": bulk}}
+    assert client_of(Request(scope)) == flow
+    assert holder_of(scope) == (key or flow.partition(" ")[0])
+
+
+def test_what_pages_of_an_allowed_origin_may_send_and_read():
+    said = cors(("https://app.example",))
+    assert set(said["allow_methods"]) == {"GET", "POST", "DELETE"}
+    assert {"Authorization", "Idempotency-Key", "Content-Type"} <= set(said["allow_headers"])
+    assert {"Retry-After", "Content-Disposition", "Document-Pages"} <= set(said["expose_headers"])
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/api/v2/ocr/results/1/123-abc/result.jsonl", "/api/v2/ocr/results/1/…/result.jsonl"),
+        ("/api/v2/ocr/results/1/123-abc", "/api/v2/ocr/results/1/…"),
+        ("/api/v2/ocr/jobs/1/retry", "/api/v2/ocr/jobs/1/retry"),
+        ("/" + "a" * 300, "/" + "a" * 199),
+    ],
+)
+def test_paths_in_logs_open_nothing_and_are_short(path, shown):
+    assert shown_path(path) == shown
+
+
+def test_probes_are_not_in_the_log(caplog):
+    with caplog.at_level("INFO", "docparser.access"):
+        for path in ("/health", "/health/ready", "/metrics", "/capacity"):
+            ask(gated(Settings()), "GET", path)
+    assert [record.args[:3] for record in caplog.records if record.name == "docparser.access"] == [
+        ("GET", "/capacity", 200)
+    ]
