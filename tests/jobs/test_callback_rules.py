@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from docparser.errors import InvalidJob, NotReady
-from docparser.jobs.callbacks.sender import LONGEST_S, pause, retry_after
+from docparser.jobs.callbacks.sender import LONGEST_S, Attempt, pause, retry_after
 from docparser.jobs.callbacks.webhook import Signer, check_url, client_of
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET
@@ -92,6 +92,13 @@ def test_pauses_double_vary_and_have_bounds():
         pauses = {pause(attempts, 5.0, None) for _ in range(20)}
         assert longest / 2 <= min(pauses) and max(pauses) <= longest and len(pauses) > 1
     assert pause(1, 5.0, 60.0) == 60.0 and pause(1, 5.0, 1e9) == LONGEST_S and pause(1, 5.0, 0.0) >= 2.5
+
+
+@pytest.mark.parametrize(
+    ("status", "delivered"), [(199, False), (200, True), (204, True), (299, True), (300, False), (410, False)]
+)
+def test_which_answers_are_a_delivery(status, delivered):
+    assert Attempt(status).delivered is delivered and not Attempt(None).delivered
 
 
 def test_what_retry_after_may_say():

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from docparser.clients.audit import AuditLog
 from docparser.contract.job_answers import CallbackBody
-from docparser.errors import InvalidJob
+from docparser.errors import InvalidJob, StorageUnavailable
 from docparser.jobs.callbacks import sender as senders
 from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
 from docparser.jobs.links import Links
@@ -274,6 +274,27 @@ def test_what_a_killed_process_was_sending_is_sent_again_with_its_id(service, re
     second.send_until(lambda: second.is_over(job_id))
     (request,) = receiver.at("/a")
     assert request.id == claimed.id and second.told(job_id).attempts == 2
+
+
+def test_a_claim_whose_answer_was_lost_is_put_back_and_costs_no_attempt(service, receiver, monkeypatch):
+    here = service()
+    job_id = here.ended(receiver.address("/a"))
+    claimed = here.queue.claim()
+    here.queue.keep_only([claimed])
+    assert here.queue.claim() is None, "it is being sent"
+    here.queue.keep_only([])
+    claim, lost = here.queue.claim, []
+
+    def losing(without: list[str]) -> Delivery | None:
+        found = claim(without)
+        if found is not None and not lost:
+            lost.append(found)
+            raise StorageUnavailable("the answer is lost")
+        return found
+
+    monkeypatch.setattr(here.queue, "claim", losing)
+    here.send_until(lambda: here.is_over(job_id))
+    assert len(receiver.at("/a")) == 1 and (here.told(job_id).state, here.told(job_id).attempts) == ("delivered", 1)
 
 
 def test_an_orderly_end_waits_for_what_was_begun(service, receiver):

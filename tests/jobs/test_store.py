@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +22,7 @@ from docparser.errors import (
     StorageDamaged,
     StorageUnavailable,
 )
-from docparser.jobs.links import Links
+from docparser.jobs.links import STEP_S, Links
 from docparser.jobs.pages import frozen_of
 from docparser.jobs.storage import repair, retention
 from docparser.jobs.storage.data_folder import FolderFiles
@@ -113,6 +115,25 @@ def test_a_full_queue_names_its_setting_and_takes_jobs_again_later(open_place):
         place.submit()
     place.work()
     place.submit()
+
+
+def test_a_step_that_is_put_back_waits_and_counts_as_it_is_told(place):
+    place.submit(1)
+    for delay_s, count, attempts in ((0.0, False, 1), (0.0, True, 1), (0.0, True, 2), (60.0, True, 3)):
+        claim = place.claim()
+        assert claim.attempts == attempts
+        place.queue.requeue(claim, delay_s, count=count)
+    assert place.try_claim() is None, "for a minute"
+
+
+def test_a_full_queue_of_pages_names_its_setting(open_place):
+    place = open_place(pages=2)
+    place.submit(3)
+    place.claim()
+    with pytest.raises(QueueFull, match="2 pages are waiting.*PARSER_MAX_QUEUED_PAGES"):
+        place.store.check_room()
+    place.claim()
+    place.store.check_room()
 
 
 def test_failed_pages_are_tried_again_alone(place):
@@ -261,6 +282,36 @@ def test_a_full_disk_is_named_and_what_was_there_stays(tmp_path):
         place.files.check_room()
 
 
+def test_what_is_kept_is_on_the_disk_when_it_is_said_to_be(tmp_path, monkeypatch):
+    """A file by its content, and its name by the folder's."""
+    flushed: set[int] = set()
+    fsync = os.fsync
+
+    def seen(descriptor: int) -> None:
+        flushed.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    place = Place(tmp_path)
+
+    def check(*paths: Path) -> None:
+        assert {path.name for path in paths if path.stat().st_ino not in flushed} == set()
+        flushed.clear()
+
+    folder = place.files.folder(job_id := place.submit(1))
+    check(folder / "document", folder / "submission.json", folder, place.files.jobs)
+    name, _, _ = place.files.keep_page(job_id, 1, {}, {"a.jpg": b"x"})
+    page = place.files.page_folder(job_id, name)
+    check(page / "a.jpg", page / "page.json", page, page.parent)
+    for write in (place.files.small.create, place.files.small.replace):
+        write("small", b"x")
+        check(tmp_path / "small")
+    assert not place.files.small.create("small", b"y") and place.files.small.read("small") == b"x"
+    with place.database.reading() as connection:
+        found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")]
+    assert found == [2, 1], "FULL: a commit lasts; and steps go with their job"
+
+
 def test_a_submission_that_does_not_fit_leaves_nothing(open_folders, monkeypatch):
     place = open_folders()
 
@@ -287,6 +338,28 @@ def test_half_written_folders_are_removed_once_they_are_old(open_folders, monkey
     assert place.files.job_ids() == {job_id, "0" * 32}, "no row says of the second that it is over"
 
 
+def test_what_nothing_refers_to_is_removed_and_a_pages_only_folder_is_not(place, monkeypatch):
+    ended, cancelled, running = (place.submit(1, flow=flow) for flow in "abc")
+    for _ in range(2):
+        place.parse(place.claim())
+    place.claim()
+    with place.database.writing() as connection:  # it was cancelled when its page was just read
+        connection.execute("UPDATE jobs SET state = 'cancelled' WHERE id = ?", (cancelled,))
+        connection.execute("DELETE FROM steps WHERE job_id = ?", (cancelled,))
+    extra = {job: place.files.keep_page(job, 1, {}, {})[0] for job in (ended, running)}
+    alone = place.files.keep_page(ended, 2, {}, {})[0]
+
+    def left(job_id: str) -> dict[int, int]:
+        return {number: len(folders) for number, folders in place.files.page_folders(job_id).items()}
+
+    retention.remove_leftovers(place.database, place.files)
+    assert (left(ended), left(cancelled)) == ({1: 2, 2: 1}, {1: 1}), "they may be in the making"
+    monkeypatch.setattr(retention, "ORPHAN_S", -60.0)
+    retention.remove_leftovers(place.database, place.files)
+    assert (left(ended), left(cancelled), left(running)) == ({1: 1, 2: 1}, {}, {1: 1})
+    assert not place.files.has_page(ended, extra[ended]) and place.files.has_page(ended, alone)
+
+
 def test_retention_by_age_and_by_size_spares_what_runs(place):
     jobs = [place.submit() for _ in range(3)]
     for _ in range(2):
@@ -305,7 +378,7 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
 def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch):
     links = Links(FolderFiles(tmp_path), 3600)
     _, _, _, _, _, job_id, permission, _ = links.path("a" * 32, "result.jsonl").split("/")
-    Links(FolderFiles(tmp_path), 3600).check(job_id, permission)  # another process
+    assert 3595 < Links(FolderFiles(tmp_path), 3600).check(job_id, permission) <= 3600 + STEP_S, "another process"
     for other, sent in (("b" * 32, permission), (job_id, permission[:-1] + "0" * 2), (job_id, "9" + permission)):
         with pytest.raises(LinkExpired):
             links.check(other, sent)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from docparser.errors import InternalError, PageTimeout, ParserError
+from docparser.errors import InternalError, PageTimeout, ParserError, RequestTimeout
+from docparser.http.chat import completion
 from docparser.http.chat.completion import Arrived, ChatReading
 from docparser.parsing.document_pages import Early
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, PageOutcome, ParseResult
@@ -26,6 +27,8 @@ def parsed(text: str) -> ParsedPage:
 class Document:
     """Two pages whose parts and ends are told as given: ``(page, offset, text)``, or an outcome."""
 
+    joined, limit_s, endless = False, 60.0, False
+
     def __init__(self, folder: Path, news: list[tuple[int, int, str] | PageOutcome]) -> None:
         self._folder, self._news = folder, news
 
@@ -38,17 +41,19 @@ class Document:
             else:
                 early(*told)
             await asyncio.sleep(0)
+        if self.endless:
+            await asyncio.Event().wait()
         return ParseResult(store, {"docparser": {}})
 
     def read(self) -> tuple[str, ParserError | None]:
-        """The text that a client gets, and what ended it."""
+        """The text that a client gets, with ~ where it is told that there is none yet, and what ended it."""
         return asyncio.run(self._read())
 
     async def _read(self) -> tuple[str, ParserError | None]:
-        reading, texts = ChatReading(self.work, joined=False, limit_s=60), []
+        reading, texts = ChatReading(self.work, joined=self.joined, limit_s=self.limit_s), []
         try:
             async for text in reading.texts():
-                texts.append(text)
+                texts.append(text or "~")
         except ParserError as error:
             return "".join(texts), error
         finally:
@@ -76,3 +81,34 @@ def test_a_page_that_is_begun_again(tmp_path: Path, again: str):
         assert (text, error) == ("# Title\n\nOne.", None)
     else:
         assert text == "# Title" and isinstance(error, InternalError) and "send the document again" in str(error)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_pages_come_in_their_order_whatever_is_read_first(tmp_path: Path, joined: bool):
+    """A page without text parts nothing."""
+    texts = ["One.", "", "  Three.\n\n", "Four."]
+    news = [PageOutcome(index, parsed=parsed(texts[index])) for index in (2, 3, 0, 1)]
+    document = Document(tmp_path, [*news])
+    document.joined = joined
+    assert document.read() == ("One.\n\nThree.\n\nFour.", None)
+
+
+def test_parts_of_a_page_are_its_text(tmp_path: Path):
+    """What is white at either end of the page is not sent, and what is white between two parts is."""
+    parts = ["\n", "# A\n\n", "b", " \n\nc", "\n"]
+    offsets = [sum(map(len, parts[:place])) for place in range(len(parts))]
+    news = [(0, offset, part) for offset, part in zip(offsets, parts)]
+    end = PageOutcome(0, parsed=parsed("".join(parts)))
+    assert Document(tmp_path, [*news, end, (1, 0, "d"), PageOutcome(1, parsed=parsed("d"))]).read() == (
+        "# A\n\nb \n\nc\n\nd",
+        None,
+    )
+
+
+def test_a_document_that_takes_too_long_is_given_up_and_says_meanwhile_that_it_is_read(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(completion, "HEARTBEAT_S", 0.02)
+    document = Document(tmp_path, [])
+    document.endless, document.limit_s = True, 0.1
+    text, error = document.read()
+    assert text and set(text) == {"~"}
+    assert isinstance(error, RequestTimeout) and "0 s (PARSER_REQUEST_TIMEOUT_S)" in str(error)
