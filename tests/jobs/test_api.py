@@ -208,6 +208,9 @@ def test_tables_are_joined_as_the_job_asked(parser, vlm):
         job_id = parser.job(pdf(2), optionalPayload=json.dumps({option: False}))
         parser.ended(job_id)
         assert parser.client.get(f"{JOBS}/{job_id}/result").text.count("</table>") == tables, option
+        sent = {"files": {"file": ("a.pdf", pdf(2))}, "data": {"options": json.dumps({option: False})}}
+        parsed = parser.client.post("/parse", headers={"X-Request-Id": "job-now"}, **sent)
+        assert parsed.text.count("</table>") == tables, option
 
 
 def test_a_searchable_pdf_of_a_jobs_pages_and_of_an_upload(parser):
@@ -223,6 +226,18 @@ def test_a_searchable_pdf_of_a_jobs_pages_and_of_an_upload(parser):
     (page,) = pypdfium2.PdfDocument(answer.content)
     assert "page 1" in " ".join(page.get_textpage().get_text_bounded().split())
     assert not list((parser.log.parent / "spool").iterdir())
+
+
+def test_chunks_are_as_long_as_was_asked_for(parser, vlm):
+    (vlm.folder / "say").write_text(json.dumps({"text": " ".join(f"Sentence {number}." for number in range(99))}))
+    parser.ended(job_id := parser.job(pdf(1)))
+    files, headers = {"file": ("a.pdf", pdf(1))}, {"X-Request-Id": "job-now"}
+    for get in (
+        lambda query: parser.client.get(f"{JOBS}/{job_id}/result", params=query),
+        lambda query: parser.client.post("/parse", params=query, files=files, headers=headers),
+    ):
+        few, many = (get({"format": "chunks", "chunkTokens": tokens}).text.count("\n") for tokens in (512, 32))
+        assert many > 3 * few > 0
 
 
 def test_chunks_and_word_files_of_a_job_and_of_an_upload(parser):

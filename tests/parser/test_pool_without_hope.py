@@ -75,6 +75,17 @@ def test_a_pool_that_had_a_worker_goes_on(monkeypatch: pytest.MonkeyPatch):
     assert given_up == 0
 
 
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised"), [(1024, 4096, 4096), (1024, -1, 65_536), (1024, 1 << 20, 65_536), (1 << 17, -1, None)]
+)
+def test_as_many_descriptors_as_connections_may_need(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, raised):
+    found: list[tuple[int, int]] = []
+    monkeypatch.setattr(server.resource, "getrlimit", lambda kind: (soft, hard))
+    monkeypatch.setattr(server.resource, "setrlimit", lambda kind, limits: found.append(limits))
+    server._raise_descriptors()
+    assert found == ([] if raised is None else [(raised, hard)])
+
+
 def test_a_service_whose_pool_gave_up_ends_with_status_2(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
@@ -85,7 +96,15 @@ def test_a_service_whose_pool_gave_up_ends_with_status_2(
     monkeypatch.setattr(server, "find_layout_model", lambda settings, verify: None)
     monkeypatch.setattr(server, "configure_logging", lambda level, form: None)
 
+    for name, value in {"BIND": "127.0.0.9", "PORT": "8099", "KEEP_ALIVE_S": "7.5"}.items():
+        monkeypatch.setenv(f"PARSER_{name}", value)
+    monkeypatch.setenv("PARSER_TRUSTED_PROXIES", "10.0.0.1,10.1.0.0/16")
+
     def serve(self: Any) -> None:
+        config = self.config
+        assert (config.host, config.port, config.timeout_keep_alive) == ("127.0.0.9", 8099, 7.5)
+        assert (config.proxy_headers, config.forwarded_allow_ips) == (True, "10.0.0.1,10.1.0.0/16")
+        assert config.http.registry.settings.keep_alive_s == 7.5 and not config.access_log
         assert not self.should_exit
         state.when_given_up()
         assert self.should_exit

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import base64
 import contextlib
 import fcntl
 import io
@@ -24,7 +25,8 @@ from PIL import Image
 
 from docparser.documents import decoder
 from docparser.documents import reader as reader_module
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
+from docparser.documents.pdf import PdfReader
 from docparser.documents.reader import DocumentReader, Reading
 from docparser.documents.renderer import LOWER_PRIORITY, Renderer
 from docparser.documents.spool import Document, OpenDocument
@@ -104,6 +106,32 @@ def test_opening_a_document_is_bounded_too(make_reader, keep):
     reader = make_reader(render_timeout_s=0.3)
     with pytest.raises(DocumentTooSlow, match=r"opening the document was given up after 0.3 s"):
         reader.count_pages(keep(bombs.huge_cross_references()))
+
+
+def test_as_many_pages_and_pixels_as_are_allowed_are_read(keep):
+    own = decoder.DocumentDecoder(DocumentLimits.of(Settings(max_pages=3, max_image_pixels=120 * 100)))
+    for content in (samples.blank_pages(3), base64.b64decode(samples.tiff(*[(120, 100)] * 3))):
+        with keep(content).opened() as document:
+            assert own.count_pages(document) == 3
+    for size, error in (((120, 100), ""), ((121, 100), "121 x 100 = 12100 pixels"), ((1, 12_001), "12001 pixels")):
+        refused = pytest.raises(DocumentTooLarge, match=error) if error else contextlib.nullcontext()
+        with keep(samples.save(samples.picture(size), "PNG")).opened() as document, refused:
+            assert own.read_page(document, 0).pixels.shape == (size[1], size[0], 3)
+    usual = decoder.DocumentDecoder(DocumentLimits.of(Settings()))
+    with keep(samples.save(samples.picture((LONGEST_SIDE, 1), "1", 1), "PNG")).opened() as document:
+        assert usual.read_page(document, 0).pixels.shape[1] == LONGEST_SIDE
+
+
+def test_the_last_pdfs_stay_open_and_those_that_are_gone_do_not(keep):
+    reader, documents = PdfReader(), [keep(samples.blank_pages(1), f"{number}.pdf") for number in range(6)]
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(document.opened()) for document in documents]
+        for document in (*opened[:4], opened[0], opened[4]):
+            assert reader.count_pages(document) == 1
+        assert [name[1] for name in reader._open_pdfs] == [os.fstat(opened[at].file).st_ino for at in (2, 3, 0, 4)]
+        os.unlink(documents[2].path), os.unlink(documents[4].path)
+        reader.count_pages(opened[5])
+        assert [name[1] for name in reader._open_pdfs] == [os.fstat(opened[at].file).st_ino for at in (3, 0, 5)]
 
 
 def test_a_chain_of_tiff_directories_is_followed_no_further_than_pages_are_allowed(make_reader, keep):

@@ -7,11 +7,17 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from docparser.http import bodies
+from docparser import errors
+from docparser.errors import RequestTimeout
+from docparser.http import answers, bodies
+from docparser.http.errors import extras, fields_of, status_of
 from docparser.settings import Settings
 from tests.parser.test_gate import ENTRY, KEY, ask, gated
 
@@ -154,3 +160,82 @@ class TestBody:
     def test_the_answer_says_why(self):
         answer, _ = self.send(Settings(api_keys=ENTRY), 2)
         assert json.loads(answer[1]["body"])["msg"].startswith("A key is needed")
+
+
+EVERYWHERE = {
+    403: "LinkExpired NoOwner",
+    404: "FileNotFound JobNotFound ModelNotFound",
+    413: "BoundExceeded DocumentTooLarge DocumentTooSlow StepTooSlow",
+    429: "QueueFull QuotaExceeded TooBusy",
+    500: "Abandoned InternalError StorageDamaged",
+    503: "Incompatible NotReady OutcomeUnknown SpoolFull StorageAway StorageUnavailable VlmUnavailable",
+    504: "PageTimeout RequestTimeout",
+    507: "DataDirFull",
+    400: "BodyTooComplex",
+}
+# On /layout-parsing, of jobs, of the OpenAI API, of Mistral's, of docling-serve's.
+FAMILIES = ("/layout-parsing", JOBS, CHAT, "/v1/ocr", "/v1/convert/file")
+BY_FAMILY = {
+    **dict.fromkeys(("InvalidRequest", "InvalidDocument"), (422, 400, 400, 400, 422)),
+    **dict.fromkeys(("UnreadableText", "WorkerLost", "KeyReused"), (422, 422, 400, 400, 422)),
+    "InvalidJob": (400, 400, 400, 400, 422),
+    "NoResultYet": (409, 409, 409, 409, 404),
+}
+AGAIN_S = {"QueueFull": 30, "TooBusy": 10, "QuotaExceeded": 60, "DataDirFull": 60}
+AGAIN_S |= dict.fromkeys(("StorageUnavailable", "StorageAway", "Incompatible", "OutcomeUnknown"), 10)
+
+
+def test_each_error_has_its_status_and_says_when_to_come_again():
+    expected = {name: (status,) * 5 for status, names in EVERYWHERE.items() for name in names.split()} | BY_FAMILY
+    known = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and name != "ParserError"}
+    assert {name: tuple(status_of(kind, path) for path in FAMILIES) for name, kind in known.items()} == expected
+    for name, kind in known.items():
+        status = expected[name][0]
+        headers, _ = extras(kind("why"), status)
+        seconds = AGAIN_S.get(name, 5 if status == 503 else None)
+        assert headers == (None if seconds is None else {"Retry-After": str(seconds)}), name
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind", "param", "code"),
+    [
+        (400, "messages.0.role: wrong", "invalid_request_error", "messages.0.role", None),
+        (404, "model: no such", "invalid_request_error", "model", "model_not_found"),
+        (404, "There is no path", "invalid_request_error", None, None),
+        (429, "full", "rate_limit_exceeded", None, "rate_limit_exceeded"),
+        (500, "fault", "server_error", None, None),
+        (503, "away", "server_error", None, None),
+    ],
+)
+def test_errors_of_the_openai_api_and_mistrals(status, message, kind, param, code):
+    said = {"message": message, "type": kind, "param": param, "code": code}
+    assert fields_of(CHAT, status, message) == {"error": said}
+    assert fields_of("/v1/files", status, message) == {"object": "error", **said}
+
+
+@pytest.mark.parametrize(("leaves", "error"), [(True, HTTPException), (False, RequestTimeout)])
+def test_work_that_nobody_waits_for_or_that_takes_too_long_is_cancelled(monkeypatch, leaves, error):
+    monkeypatch.setattr(answers, "CHECK_S", 0.01)
+    ended = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    async def left() -> bool:
+        return leaves
+
+    state = SimpleNamespace(settings=Settings(request_timeout_s=3600.0 if leaves else 0.05))
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=state), is_disconnected=left)
+
+    async def wait() -> None:
+        try:
+            await answers.wait_for(request, work())
+        finally:
+            await asyncio.sleep(0)
+
+    with pytest.raises(error, match="499" if leaves else "PARSER_REQUEST_TIMEOUT_S"):
+        asyncio.run(wait())
+    assert ended == ["cancelled"]

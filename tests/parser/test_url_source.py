@@ -194,6 +194,15 @@ def test_redirects_are_checked_like_the_first_address(site):
         fetch(f"http://localhost:{site.port}/round", listed)
 
 
+def test_so_many_redirects_are_followed(site):
+    for left, status in enumerate((301, 302, 303, 307, 308, 302), 1):
+        site.answers[f"/{left}"] = (status, {"Location": f"{left - 1}"}, [])
+    site.answers["/0"] = (200, {}, [b"%PDF"])
+    assert fetch(f"http://localhost:{site.port}/5", f"localhost:{site.port}") == b"%PDF"
+    with pytest.raises(InvalidDocument, match="redirects more than 5 times"):
+        fetch(f"http://localhost:{site.port}/6", f"localhost:{site.port}")
+
+
 def test_size_and_time_are_bounded(site):
     site.answers["/large"] = (200, {}, (bytes(1 << 18) for _ in range(100)))
     with pytest.raises(DocumentTooLarge, match="1 MiB"):

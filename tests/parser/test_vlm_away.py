@@ -7,6 +7,8 @@ import asyncio
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -254,6 +256,30 @@ def test_a_lost_call_voids_the_proof_that_the_vlm_reads(vlm, lost):
 
     asyncio.run(scenario())
     assert bool(asked) is lost
+
+
+def test_a_tiny_image_proves_for_half_a_minute_that_the_vlm_reads(vlm, monkeypatch):
+    """Checks within two seconds are one."""
+    tiny, asked, clock, ask = [], [], [1000.0], VlmProbe._ask
+
+    def counted(self: VlmProbe) -> Awaitable[Any]:
+        asked.append(1)
+        return ask(self)
+
+    monkeypatch.setattr(VlmProbe, "_ask", counted)
+    monkeypatch.setattr("docparser.models.vlm_probe.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    vlm.completion = lambda text, number: tiny.append(number) or {"choices": [{"message": {"content": "x"}}]}
+
+    async def scenario() -> list[tuple[int, int]]:
+        probe, seen = VlmProbe(settings(vlm.port), lambda: float("-inf"), lambda: float("-inf")), []
+        for later_s in (0.0, 2.0, 1.0, 26.0, 2.5):
+            clock[0] += later_s
+            await probe.check()
+            seen.append((len(asked), len(tiny)))
+        await probe.close()
+        return seen
+
+    assert asyncio.run(scenario()) == [(1, 1), (1, 1), (2, 1), (3, 1), (4, 2)]
 
 
 def test_which_weights_read_is_never_a_guess(balancer, vlm, monkeypatch):
