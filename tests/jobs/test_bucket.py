@@ -269,6 +269,38 @@ def test_a_server_that_knows_no_conditions_still_keeps_the_first(bucket, monkeyp
     assert place.get("a") == b"1"
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "kind"),
+    [
+        ("AccessDenied", 403, StorageUnavailable),
+        ("SlowDown", 503, StorageAway),
+        ("NoSuchBucket", 404, StorageAway),
+        ("NoSuchKey", 404, StorageUnavailable),
+    ],
+)
+def test_what_a_server_refuses_it_refuses_another_time_too(files, monkeypatch, code, status, kind):
+    answer = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+    def refuse(**_: object) -> None:
+        raise buckets.botocore.exceptions.ClientError(answer, "PutObject")
+
+    monkeypatch.setattr(files._bucket._client, "put_object", refuse)
+    with pytest.raises(StorageUnavailable, match=code) as caught:
+        files.small.replace("a", b"")
+    assert type(caught.value) is kind and code in files.failure
+
+
+def test_small_files_are_kept_in_mind_until_they_are_written(bucket):
+    mine, other = (local_copies.BucketFiles(Bucket(bucket)) for _ in range(2))
+    for content in (b"1", b"2"):
+        mine.replace("a", content)
+        assert (mine.read("a"), mine.names("")) == (content, ["a"])
+    other.replace("a", b"3")
+    assert mine.read("a") == b"2", "for some seconds"
+    mine.remove("a")
+    assert mine.read("a") is None and mine.names("") == []
+
+
 def test_a_database_belongs_to_the_place_that_it_saw_first(open_place, s3, tmp_path, url):
     open_place()
     with pytest.raises(Incompatible, match="place"):

@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import email.utils
+import socket
 import time
+from collections.abc import Callable
 
 import openai
 import pytest
@@ -136,6 +138,29 @@ def test_addresses_that_are_refused(url, words):
     with pytest.raises(InvalidJob, match=words) as refused:
         asyncio.run(check_url(client, url))
     assert str(refused.value).startswith("callbackUrl: ") and "secret" not in str(refused.value)
+
+
+def test_a_name_that_does_not_exist_is_refused_and_one_that_nobody_can_look_up_now_is_not(monkeypatch):
+    """The same name is looked up once for all who ask for it."""
+    client, asked = client_of(Settings(callback_hosts="hooks.example")), []
+
+    def failing(error: int) -> Callable[..., None]:
+        def getaddrinfo(*arguments: object) -> None:
+            asked.append(arguments[:2])
+            time.sleep(0.05)
+            raise socket.gaierror(error, "why")
+
+        return getaddrinfo
+
+    async def look() -> None:
+        await asyncio.gather(*(check_url(client, "https://hooks.example/") for _ in range(3)))
+
+    monkeypatch.setattr(socket, "getaddrinfo", failing(socket.EAI_AGAIN))
+    asyncio.run(look())
+    assert asked == [("hooks.example", 0)]
+    monkeypatch.setattr(socket, "getaddrinfo", failing(socket.EAI_NONAME))
+    with pytest.raises(InvalidJob, match="callbackUrl: there is no host hooks.example"):
+        asyncio.run(check_url(client, "https://hooks.example/"))
 
 
 def test_without_hosts_there_are_no_callbacks():

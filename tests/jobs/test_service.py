@@ -34,10 +34,13 @@ from docparser.errors import (
     StorageUnavailable,
 )
 from docparser.http.jobs import events, routes
+from docparser.http.jobs.requests import _last_part
 from docparser.http.jobs.results import _picture
 from docparser.jobs.links import STEP_S
+from docparser.jobs.result import describe_told
 from docparser.jobs.service import JobService
 from docparser.jobs.storage import retention
+from docparser.jobs.storage.callbacks import CallbackState, Told
 from docparser.jobs.storage.states import StepState
 from docparser.jobs.submission import check_submission
 from docparser.models.served_model import ServedModel
@@ -49,6 +52,7 @@ from tests.support.wait import WAIT_S
 ME = digest("key")[:16]
 MODEL = ServedModel("PaddleOCR-VL", "PaddleOCR-VL-0.9B", ("ocr",), strict=False)
 HOUR_S = 3600
+DAY = "1970-01-02T00:00:00.250Z"
 
 
 class Presence(Ready):
@@ -335,3 +339,33 @@ def test_a_follower_is_told_each_change_and_that_the_rest_is_still_to_come(make:
             await anext(stream)
 
     asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (None, {"state": "waiting", "attempts": 0}),
+        (("queued", 0, None, None), {"state": "queued", "attempts": 0}),
+        (("sending", 1, None, None), {"state": "sending", "attempts": 1, "lastStatus": None}),
+        (
+            ("queued", 2, 500, "why"),
+            {"state": "queued", "attempts": 2, "lastStatus": 500, "lastError": "why", "nextTime": DAY},
+        ),
+        (("delivered", 3, 204, None), {"state": "delivered", "attempts": 3, "lastStatus": 204}),
+        (("over", 1, None, None), {"state": "over", "attempts": 1}),
+    ],
+)
+def test_what_a_jobs_state_says_of_its_callback(tmp_path: Path, told: tuple | None, said: dict[str, Any]):
+    place = Place(tmp_path)
+    job = place.store.job(place.submit(callback="https://hooks.example/"))
+    found = told and Told("done", CallbackState(told[0]), told[1], 86_400.25, *told[2:])
+    assert describe_told(job, found) == (said if told is None else {"type": "job.done", **said})
+    assert describe_told(place.store.job(place.submit()), found) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [("https://a.example/b/c.pdf?d=/e", "c.pdf"), ("data:image/png;base64,a/b", ""), ("https://a.example/", "")],
+)
+def test_the_name_of_a_document_from_an_address(url: str, name: str):
+    assert _last_part(url) == name

@@ -17,12 +17,21 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from docparser.errors import Incompatible, NotReady, OutcomeUnknown, QueueFull, StorageUnavailable
+from docparser.errors import (
+    DataDirFull,
+    Incompatible,
+    NotReady,
+    OutcomeUnknown,
+    QueueFull,
+    StorageAway,
+    StorageUnavailable,
+)
 from docparser.jobs.storage import backend
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import reconcile
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.states import JobState
+from docparser.postgres import database as databases
 from docparser.postgres import schema, sessions
 from docparser.postgres.database import PostgresDatabase
 from docparser.postgres.sessions import Sessions
@@ -316,6 +325,49 @@ class TestSchema:
             place.database.check()
         with pytest.raises(StorageUnavailable, match="PARSER_DATABASE_URL"):
             place.submit()
+
+
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (psycopg.errors.DiskFull, DataDirFull),
+        (psycopg.OperationalError, StorageAway),
+        (psycopg.errors.UndefinedTable, StorageUnavailable),
+        (psycopg.IntegrityError, psycopg.IntegrityError),
+    ],
+)
+def test_what_errors_of_postgresql_mean(monkeypatch, error, named):
+    """And nobody asks a server again at once that has just refused."""
+    database, tried = PostgresDatabase("postgresql://127.0.0.1:1/jobs"), []
+    with pytest.raises(Exception, match="why") as caught, database._named_errors():
+        raise error("why")
+    assert type(caught.value) is named
+
+    def refuse(*_: object, **__: object) -> None:
+        tried.append(1)
+        raise psycopg.OperationalError("refused")
+
+    monkeypatch.setattr(psycopg.Connection, "connect", refuse)
+    for _ in range(2):
+        with pytest.raises(StorageAway, match="refused"):
+            database.connect()
+    assert len(tried) == 1
+    monkeypatch.setattr(databases, "AGAIN_S", 0.0)
+    database._away = None
+    for _ in range(2):
+        with pytest.raises(StorageAway):
+            database.connect()
+    assert len(tried) == 3
+
+
+def test_a_connection_has_the_bounds_of_time_that_free_its_locks(url):
+    """They are the session's, whatever the server's are."""
+    database = PostgresDatabase(url)
+    with database.reading() as transaction:
+        found = {name: transaction.execute(f"SHOW {name}").fetchone()[0] for name in databases.SESSION}
+    database.close()
+    assert (found["statement_timeout"], found["lock_timeout"], found["synchronous_commit"]) == ("1min", "20s", "on")
+    assert found["idle_in_transaction_session_timeout"] == "1min"
 
 
 def test_a_url_that_cannot_be_read_is_named_without_its_password():

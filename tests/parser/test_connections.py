@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import io
 import json
+import re
 import select
 import socket
 import struct
@@ -22,6 +23,7 @@ import pytest
 from pydantic import ValidationError
 
 from docparser.clients.shares import network_of
+from docparser.connections import registry as registries
 from docparser.connections.protocol import MOST_FIELDS, CountedTransport, Head, error_answer
 from docparser.connections.registry import ConnectionRegistry
 from docparser.settings import Settings
@@ -191,6 +193,36 @@ class Silent:
 
     def look(self, now: float) -> None:
         pass
+
+
+class Busy(Silent):
+    """A connection whose request is at work."""
+
+    waiting = None  # type: ignore[assignment]  # nothing is waited for
+
+
+@pytest.mark.parametrize(
+    ("address", "let_in", "status", "words"),
+    [
+        ("10.0.0.1", 4, 429, "4 connections of 10.0.0.1 are open, .* half of PARSER_MAX_CONNECTIONS"),
+        ("10.9.0.1", 8, 503, "8 connections are open, which is all"),  # a proxy has them for many clients
+        ("127.0.0.1", 4 + registries.KEPT, 429, "4 connections of 127.0.0.1"),  # some are kept for probes
+    ],
+)
+def test_how_many_connections_each_may_have(address: str, let_in: int, status: int, words: str):
+    """Of 8. Those beyond are told why, and very many more are not."""
+    loop = asyncio.new_event_loop()
+    registry = ConnectionRegistry(Settings(max_connections=8, trusted_proxies="10.9.0.0/16"))
+    connections = [Busy() for _ in range(let_in + registries.REFUSED_AT_ONCE + 1)]
+    found = [registry.enter(connection, address, loop) for connection in connections]
+    assert found[:let_in] == [None] * let_in
+    refused = [refusal for refusal in found[let_in:-1] if refusal is not None]
+    assert len(refused) == registries.REFUSED_AT_ONCE and {refusal.status for refusal in refused} == {status}
+    assert re.match(words, refused[0].words)
+    assert found[-1] == registries.Refusal(503, "")
+    registry.leave(connections[0])
+    assert registry.enter(connections[0], address, loop) is None
+    loop.close()
 
 
 def test_a_flood_in_one_turn_of_the_loop_costs_little_for_each_connection():

@@ -121,8 +121,9 @@ def test_a_disk_that_fills_up_meanwhile_is_named(tmp_path):
 
 
 def test_documents_of_a_killed_service_are_removed(tmp_path):
-    (tmp_path / "spool").mkdir()
+    remove_stale(tmp_path / "spool")  # makes it
     (tmp_path / "spool/docparser-x.pdf").touch()
+    (tmp_path / "spool/docparser-folder/inside").mkdir(parents=True)
     (tmp_path / "spool/other").touch()
     remove_stale(tmp_path / "spool")
     assert [path.name for path in (tmp_path / "spool").iterdir()] == ["other"]

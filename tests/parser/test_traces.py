@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from docparser.settings import Settings
 from tests.support import samples
 from tests.support.otlp_receiver import OtlpReceiver, SeenSpan, tree
 from tests.support.parser_process import ParserProcess
@@ -204,3 +205,13 @@ def test_a_wrong_setting_stops_the_start(start_service, name: str, value: str, e
     service = start_service(VLM_URL="http://127.0.0.1:9/v1", **{name: value})
     assert service.process.wait() == 2
     assert name in service.log.read_text() and expected in service.log.read_text()
+
+
+def test_a_share_of_requests_is_traced_as_the_setting_says():
+    from docparser.traces.spans import Spans  # it loads OpenTelemetry
+
+    spans = Spans(Settings(otlp_endpoint="http://127.0.0.1:9", traces_sampler_arg=0.25))
+    try:
+        assert "root:TraceIdRatioBased{0.25}" in spans._provider.sampler.get_description()
+    finally:
+        spans.stop()
