@@ -283,7 +283,8 @@ def test_a_claim_whose_answer_was_lost_is_put_back_and_costs_no_attempt(service,
     here.queue.keep_only([claimed])
     assert here.queue.claim() is None, "it is being sent"
     here.queue.keep_only([])
-    claim, lost = here.queue.claim, []
+    claim = here.queue.claim
+    lost: list[Delivery] = []
 
     def losing(without: list[str]) -> Delivery | None:
         found = claim(without)

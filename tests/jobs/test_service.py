@@ -358,7 +358,7 @@ def test_a_follower_is_told_each_change_and_that_the_rest_is_still_to_come(make:
 def test_what_a_jobs_state_says_of_its_callback(tmp_path: Path, told: tuple | None, said: dict[str, Any]):
     place = Place(tmp_path)
     job = place.store.job(place.submit(callback="https://hooks.example/"))
-    found = told and Told("done", CallbackState(told[0]), told[1], 86_400.25, *told[2:])
+    found = Told("done", CallbackState(told[0]), told[1], 86_400.25, *told[2:]) if told else None
     assert describe_told(job, found) == (said if told is None else {"type": "job.done", **said})
     assert describe_told(place.store.job(place.submit()), found) is None
 

@@ -364,7 +364,7 @@ def test_a_connection_has_the_bounds_of_time_that_free_its_locks(url):
     """They are the session's, whatever the server's are."""
     database = PostgresDatabase(url)
     with database.reading() as transaction:
-        found = {name: transaction.execute(f"SHOW {name}").fetchone()[0] for name in databases.SESSION}
+        found = {name: transaction.execute(f"SHOW {name}").fetchall()[0][0] for name in databases.SESSION}
     database.close()
     assert (found["statement_timeout"], found["lock_timeout"], found["synchronous_commit"]) == ("1min", "20s", "on")
     assert found["idle_in_transaction_session_timeout"] == "1min"

@@ -149,7 +149,8 @@ class TestAllowance:
 
     def test_so_many_requests_at_once_and_what_a_report_says(self, ledger):
         allowance, me, registry = self.allowance(ledger, "connections=2 jobs=5/day")
-        allowance.enter(me), allowance.enter(me)
+        for _ in range(2):
+            allowance.enter(me)
         with pytest.raises(QuotaExceeded, match="2 of its requests are being worked on") as caught:
             allowance.enter(me)
         assert (caught.value.quota, caught.value.limit, caught.value.used) == ("connections", 2, 2)

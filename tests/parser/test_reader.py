@@ -129,7 +129,8 @@ def test_the_last_pdfs_stay_open_and_those_that_are_gone_do_not(keep):
         for document in (*opened[:4], opened[0], opened[4]):
             assert reader.count_pages(document) == 1
         assert [name[1] for name in reader._open_pdfs] == [os.fstat(opened[at].file).st_ino for at in (2, 3, 0, 4)]
-        os.unlink(documents[2].path), os.unlink(documents[4].path)
+        for at in (2, 4):
+            os.unlink(documents[at].path)
         reader.count_pages(opened[5])
         assert [name[1] for name in reader._open_pdfs] == [os.fstat(opened[at].file).st_ino for at in (3, 0, 5)]
 

@@ -268,7 +268,13 @@ def test_a_tiny_image_proves_for_half_a_minute_that_the_vlm_reads(vlm, monkeypat
 
     monkeypatch.setattr(VlmProbe, "_ask", counted)
     monkeypatch.setattr("docparser.models.vlm_probe.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    vlm.completion = lambda text, number: tiny.append(number) or {"choices": [{"message": {"content": "x"}}]}
+    complete = vlm.completion
+
+    def counted_tiny(text: str, number: int) -> dict:
+        tiny.append(number)
+        return complete(text, number)
+
+    vlm.completion = counted_tiny
 
     async def scenario() -> list[tuple[int, int]]:
         probe, seen = VlmProbe(settings(vlm.port), lambda: float("-inf"), lambda: float("-inf")), []
