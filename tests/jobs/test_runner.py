@@ -56,15 +56,7 @@ class Pages(SimulatedService):
     async def count_pages(self, document: Document, flow: Flow) -> int:
         return self.count
 
-    async def page(
-        self,
-        document: Document,
-        index: int,
-        options: ParseOptions,
-        flow: Flow,
-        request_id: str = "",
-        waited_s: float = 0.0,
-    ) -> PageOutcome:
+    async def page(self, document: Document, index: int, *_: Any, **__: Any) -> PageOutcome:
         assert Path(document.path).exists() and document.format == "PDF"
         self.begun[index + 1] += 1
         return self.ends(index + 1, self.begun[index + 1])

@@ -5,6 +5,7 @@ comes to nothing. The parsing of pages is simulated, and not reached."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import io
 import json
 import time
@@ -33,6 +34,8 @@ from docparser.errors import (
     StorageDamaged,
     StorageUnavailable,
 )
+from docparser.http import service_info
+from docparser.http.dialects import docling
 from docparser.http.jobs import events, routes
 from docparser.http.jobs.requests import _last_part
 from docparser.http.jobs.results import _picture
@@ -41,7 +44,7 @@ from docparser.jobs.result import describe_told
 from docparser.jobs.service import JobService
 from docparser.jobs.storage import retention
 from docparser.jobs.storage.callbacks import CallbackState, Told
-from docparser.jobs.storage.states import StepState
+from docparser.jobs.storage.states import JobState, StepState
 from docparser.jobs.submission import check_submission
 from docparser.models.served_model import ServedModel
 from docparser.settings import Settings
@@ -369,3 +372,38 @@ def test_what_a_jobs_state_says_of_its_callback(tmp_path: Path, told: tuple | No
 )
 def test_the_name_of_a_document_from_an_address(url: str, name: str):
     assert _last_part(url) == name
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "counts"),
+    [
+        ("pending", "pending", (0, 0, 0)),
+        ("running", "started", (0, 0, 0)),
+        ("done", "success", (1, 1, 0)),
+        ("failed", "failure", (1, 0, 1)),
+        ("cancelled", "failure", (1, 0, 1)),
+    ],
+)
+def test_a_job_as_a_task_of_docling_serve(tmp_path: Path, state: str, status: str, counts: tuple[int, int, int]):
+    place = Place(tmp_path)
+    job = dataclasses.replace(place.store.job(place.submit()), state=JobState(state), error="why")
+    task = docling._described("task", job)
+    meta = task["task_meta"]
+    assert (task["task_id"], task["task_status"], meta["num_docs"]) == ("task", status, 1)
+    assert (meta["num_processed"], meta["num_succeeded"], meta["num_failed"]) == counts
+    assert task.get("error_message") == ("why" if counts[2] else None)
+
+
+def test_what_a_key_is_told_of_itself(make: Made):
+    service = make("expires=2099-01-31 pages=5/day")
+    service.allowance.spend(ME, "pages", 2)
+
+    def usage(client: str) -> dict[str, Any]:
+        state = SimpleNamespace(keys=service.allowance._ring, allowance=service.allowance)
+        request: Any = SimpleNamespace(app=SimpleNamespace(state=state), state=SimpleNamespace(key_id=client))
+        return json.loads(bytes(asyncio.run(service_info.usage(request)).body))["result"]
+
+    mine = usage(ME)
+    assert (mine["name"], mine["expires"]) == ("me", "2099-01-31T00:00:00Z")
+    assert [(quota["name"], quota["limit"], quota["used"]) for quota in mine["quotas"]] == [("pages/day", 5, 2)]
+    assert usage("") == {"name": None, "expires": None, "quotas": []}

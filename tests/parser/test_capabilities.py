@@ -34,7 +34,11 @@ def test_what_it_says(service):
         LIMITS["PARSER_MAX_PAGES"]
     )
     assert limits["imagePixels"] == int(LIMITS["PARSER_MAX_IMAGE_PIXELS"]) and limits["fetchesUrls"] is False
-    assert limits["queuedPages"] == Settings().max_queued_pages
+    usual = Settings()
+    assert (limits["queuedPages"], limits["queuedJobs"]) == (usual.max_queued_pages, usual.max_queued_jobs)
+    assert (limits["requests"], limits["requestSeconds"]) == (usual.max_requests, usual.request_timeout_s)
+    assert (limits["pageSeconds"], limits["pdfPagePixels"]) == (usual.page_timeout_s, usual.max_pdf_page_pixels)
+    assert (limits["jobKeepHours"], limits["resultUrlHours"]) == (usual.job_keep_hours, usual.result_url_hours)
     assert said["confidence"] == {"doubtfulBelow": Settings().doubtful_below}
     assert said["versions"]["paddleocr"] == importlib.metadata.version("paddleocr")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import io
 import os
 import signal
 import subprocess
@@ -14,11 +15,13 @@ import tempfile
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import pytest
 
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
+from docparser.http import answers
 from docparser.sandbox import pool as pools
 from docparser.sandbox.offload import Offload
 from docparser.sandbox.pool import Cancelled, ChildPool, JobHandle
@@ -314,6 +317,37 @@ def test_bounds_grow_with_the_pages():
     bounds = BOUNDS.for_pages(300)
     assert (bounds.cpu_s, bounds.wall_s) == (4 * WAIT_S, 4 * WAIT_S)
     assert (bounds.memory, bounds.output) == (BOUNDS.memory, BOUNDS.output)
+
+
+def test_bounds_are_those_of_the_settings():
+    own = Settings(child_cpu_s=1, child_wall_s=2, child_memory_mib=64, child_output_mib=4)
+    assert Bounds.of(own) == Bounds(cpu_s=1, wall_s=2, memory=64 << 20, output=4 << 20)
+
+
+def test_a_conversion_has_the_bounds_of_its_pages_and_takes_its_clients_place():
+    seen: list[tuple] = []
+
+    class Seen(Offload):
+        def __init__(self) -> None: ...
+
+        async def run(self, job, args, fill, bounds, what, client="") -> BinaryIO:
+            with io.BytesIO() as sink:
+                seen.append((job, args, fill(sink), sink.getvalue(), bounds, what, client))
+            return io.BytesIO(b"text")
+
+    async def convert() -> tuple[dict[str, str], bytes]:
+        answer = await answers.from_child(
+            request, "convert", {"a": 1}, [b"x", b"y"], 50, "this", "text/plain", {"X": "1"}, opened=["o"], files=files
+        )
+        return dict(answer.headers), b"".join([piece async for piece in answer.body_iterator])  # type: ignore[misc]  # it gives bytes
+
+    own, files = Settings(), ["/jobs/1/a.jpg", "/jobs/1/b.jpg"]
+    state = SimpleNamespace(offload=Seen(), settings=own)
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=state), scope={"state": {"key_id": "me"}})
+    headers, body = asyncio.run(convert())
+    assert seen == [("convert", {"a": 1}, ["o", "/jobs/1"], b"xy", Bounds.of(own).for_pages(50), "this", "me")]
+    assert body == b"text" and headers["content-length"] == "4" and headers["x"] == "1"
+    assert headers["x-content-type-options"] == "nosniff" and "sandbox" in headers["content-security-policy"]
 
 
 def test_many_threads_share_the_children():

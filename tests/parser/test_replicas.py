@@ -35,6 +35,8 @@ vlm_replica_up{replica="10"} 1.0
 @pytest.fixture
 def vlm(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vlm_probe, "REPLICAS_REMEMBERED_S", 0.0)
+    for name, value in {"HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1", "NO_PROXY": ""}.items():
+        monkeypatch.setenv(name, value)  # neither probe asks it
     server = SimulatedVlm()
     yield server
     server.close()
@@ -66,6 +68,7 @@ def test_readiness_wants_as_many_as_the_setting_says(vlm: SimulatedVlm, least: i
 
     states, problems = asyncio.run(check())
     assert states["vlm"]["replicas"] == {"up": 2, "configured": 3, "diesMissing": 1}
+    assert len(problems) == (not ready)
     assert states["vlm"]["ready"] is ready
     assert [problem for problem in problems if "VLM_MIN_REPLICAS" in problem] == (
         [] if ready else ["2 of 3 replicas of the VLM answer; VLM_MIN_REPLICAS wants 3."]

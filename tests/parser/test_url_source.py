@@ -144,7 +144,10 @@ def test_urls_that_are_refused_before_anything_is_resolved(url, words):
         fetch(url, "example.com,*.org", allowed=lambda address: pytest.fail("resolved"))
 
 
-def test_a_listed_host_is_fetched_from(site):
+def test_a_listed_host_is_fetched_from(site, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")  # another one's word where the request goes
+    monkeypatch.setenv("NO_PROXY", "")
     site.answers["/a.pdf"] = (200, {}, [b"%PDF-", b"1.4"])
     assert fetch(f"http://localhost:{site.port}/a.pdf", f"localhost:{site.port}") == b"%PDF-1.4"
 
