@@ -20,7 +20,12 @@ from docparser.jobs.callbacks.webhook import Signer, check_url, client_of
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET
 
-OTHER = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+
+def secret_of(size: int) -> str:
+    return "whsec_" + base64.b64encode(bytes(range(size))).decode()
+
+
+OTHER = secret_of(32)
 
 
 def verify(headers: dict[str, str], body: bytes, secret: str) -> None:
@@ -62,6 +67,9 @@ def test_a_secret_is_replaced_without_a_restart(tmp_path):
         ({"callback_hosts": "hooks.example"}, "PARSER_CALLBACK_HOSTS allows.*there are 0 secrets"),
         ({"callback_secrets": "hunter2hunter2"}, "PARSER_CALLBACK_SECRETS: entry 1 is no secret; expected whsec_"),
         ({"callback_secrets": f"{SECRET},whsec_aGk="}, "entry 2 is no secret.*24 to 64 bytes"),
+        ({"callback_secrets": secret_of(23)}, "entry 1 is no secret.*24 to 64 bytes"),
+        ({"callback_secrets": secret_of(65)}, "entry 1 is no secret.*24 to 64 bytes"),
+        ({"callback_secrets": secret_of(32).removeprefix("whsec_")}, "entry 1 is no secret"),
         ({"callback_secrets": ",".join([SECRET] * 5)}, "there are 5 secrets.*1 to 4"),
         (
             {"callback_secrets_file": "/nowhere/secrets"},
@@ -74,6 +82,7 @@ def test_secrets_that_are_wrong_are_named_and_not_shown(settings, words):
         Signer.of(Settings(**settings))
     assert "hunter2" not in str(refused.value) and SECRET not in str(refused.value)
     assert SECRET not in repr(Settings(callback_secrets=SECRET))
+    Signer.of(Settings(callback_secrets=",".join(map(secret_of, (24, 25, 63, 64)))))
 
 
 @pytest.mark.parametrize(

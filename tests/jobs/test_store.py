@@ -75,6 +75,16 @@ def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(open_plac
     assert job.state is JobState.DONE and counts.done == 3
 
 
+def test_a_page_of_a_cancelled_job_goes_with_its_process(open_place):
+    first, second = open_place(), open_place()
+    job_id = first.submit()
+    first.claim()
+    first.store.cancel(job_id, "")
+    first.die()
+    wait_for(functools.partial(reclaims_one, second))
+    assert second.store.look(job_id)[2] == [] and second.store.load().queued_pages == 0
+
+
 def reclaims_one(place: Place) -> bool:
     return place.queue.reclaim() == 1
 

@@ -290,6 +290,8 @@ def test_what_was_used_survives_a_kill(start):
     first.client.headers.update(as_client("pages"))
     first.ended(first.job(pdf(4)))
     first.kill()
+    kept = [path for path in (start.folder / "data").rglob("*") if path.stat().st_mode & 0o077]
+    assert (start.folder / "data/usage.sqlite3").exists() and kept == [], "it is for the service's user alone"
     second = start.parser(**settings).wait()
     answer = second.client.post("/layout-parsing", json={"file": samples.encode(pdf(2))}, headers=as_client("pages"))
     assert "1 of 5 pages" in refused(answer, "pages/month", 5)
