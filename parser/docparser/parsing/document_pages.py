@@ -191,16 +191,19 @@ class DocumentPages:
             if early is not None:
                 early(index, part.offset, part.text)
 
+        begun = False
         try:
             await self._slow_documents.check(document, index, with_options(index, options))
+            begun = True
             with traces.span("page", page=index + 1, request_id=request_id):
                 task = await self._task(document, index, options, request_id, early is not None)
                 parsed = await self._scheduler.submit(task, flow, on_part)
         except (DocumentTooSlow, StepTooSlow) as exc:
-            part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
-            message = await self._slow_documents.note(document, part, exc)
-            if message:
-                self._scheduler.give_up(document, DocumentTooSlow(message))
+            if begun:  # else it is what was noted before, perhaps with these options alone
+                part = index if isinstance(exc, DocumentTooSlow) else with_options(index, options)
+                message = await self._slow_documents.note(document, part, exc)
+                if message:
+                    self._scheduler.give_up(document, DocumentTooSlow(message))
             self._metrics.page("failed")
             return PageOutcome(index, error=exc)
         except PAGE_ERRORS as exc:
