@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker's page: what its reader is asked with, and what the service is told of it. The readers and the children are
+simulated; PaddleX's parts run in tests of the service."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from docparser.contract.options import page_options, restructure_options
+from docparser.contract.schemas import ParseOptions
+from docparser.documents.page import Page
+from docparser.documents.reader import Reading
+from docparser.documents.spool import Document
+from docparser.errors import Abandoned, BoundExceeded, DocumentTooSlow, UnreadableText
+from docparser.page import frozen
+from docparser.page.question import read_block
+from docparser.page.run import PageCancelled, PageReading, PageRun
+from docparser.sandbox.pool import Cancelled as ChildCancelled
+from docparser.settings import Settings
+from docparser.small_print.reading import own_table, read_small_print, with_captions
+from docparser.worker import page_work
+from docparser.worker.baton import Baton
+from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage, RunTask
+from docparser.worker.page_work import PageWork
+from docparser.worker.process import HolderSlot
+
+DOCUMENT = Document("page.pdf", "PDF")
+PIXELS = np.zeros((2, 3, 3), np.uint8)
+FROZEN = {"blocks": [], "imgs_in_doc": []}
+READ_NOTE, PAGE_NOTE = {"kind": "damaged", "message": "read"}, {"kind": "rotated", "message": "page"}
+
+
+class Parts:
+    """What `PageWork` calls: the documents' reader, the pages' reader, and the children."""
+
+    layout_engine, layout_server, vlm = "paddle", None, SimpleNamespace(client="client")
+
+    def __init__(self) -> None:
+        self.run_of: PageRun | None = None
+        self.readings: list[tuple[Any, ...]] = []
+        self.jobs: list[tuple[str, Any, str, int]] = []
+        self.outputs: dict[str, bytes | Exception] = {"read": b'{"prunedResult":{},"markdown":{"text":"a"}}'}
+        self.while_read: Callable[[PageRun], object] = lambda run: None
+        self.work: PageWork | None = None
+
+    def warm_up(self) -> None:
+        """Nothing is cold."""
+
+    def count_pages(self, document: Document, reading: Reading) -> int:
+        self.readings.append((document, reading.apart))
+        reading.on_slow()
+        assert not reading.cancelled()
+        self.work.cancel(1)
+        assert reading.cancelled()
+        return 5
+
+    def read_page(self, document: Document, index: int, reading: Reading, *, own_text: bool) -> Page:
+        self.readings.append((document, index, own_text))
+        return Page(PIXELS, [READ_NOTE], "characters" if own_text else None)  # type: ignore[list-item, arg-type]  # only passed on
+
+    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
+        assert page is PIXELS and self.work.pixels == 6
+        self.run_of, run.layout_s, run.waited_s, run.answered, run.tokens = run, 0.25, 0.5, 4, (7, 8)
+        self.while_read(run)
+        drawn = {"layout_det_res": PIXELS}
+        return PageReading(FROZEN, [], [PAGE_NOTE], lambda: drawn, PIXELS)  # type: ignore[list-item, arg-type]  # only passed on
+
+    def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: object = None) -> bytes:
+        self.jobs.append((job, task, what, pages))
+        output = self.outputs[job]
+        if isinstance(output, Exception):
+            raise output
+        return output
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Parts()
+    monkeypatch.setattr(page_work, "DocumentReader", lambda limits: made)
+    monkeypatch.setattr(page_work, "page_reader", lambda settings: made)
+    monkeypatch.setattr(page_work, "OwnText", lambda characters, picture: (characters, picture is PIXELS))
+    made.work = PageWork(Settings(), Baton(HolderSlot((ctypes.c_double * 2)())), made)  # type: ignore[arg-type]  # simulated
+    return made
+
+
+def task(*, early: bool = False, small_print: bool = False, text_layer: str = "off", **options: Any) -> ParsePage:
+    chosen = page_options(ParseOptions(**options), visualize_by_default=False)
+    return ParsePage(DOCUMENT, 4, chosen, "request", early, small_print, text_layer)
+
+
+def do(parts: Any, what: Any, told: list[object] | None = None) -> Any:
+    told = [] if told is None else told
+    answer = parts.work.do(RunTask(1, what), lambda: told.append("free"), told.append)
+    assert parts.work._cancel == {} and parts.work._baton.idle
+    return answer
+
+
+def test_the_answer_says_what_the_page_is(parts: Any):
+    answer = do(parts, task())
+    assert (answer.width, answer.height, answer.blocks_answered, answer.tokens) == (3, 2, 4, (7, 8))
+    assert answer.page_notes == [READ_NOTE, PAGE_NOTE] and answer.block_notes == [] and answer.frozen is None
+    assert set(answer.seconds) == {"read", "layout", "vlm", "blocks", "write"}
+    assert (answer.seconds["layout"], answer.seconds["vlm"], answer.seconds["blocks"]) == (0.25, 0.5, 0.0)
+    assert json.loads(answer.entry) == {"prunedResult": {}, "markdown": {"text": "a", "images": {}}}
+    assert parts.work.pixels == 0 and parts.run_of.request_id == "request-p5"
+    assert [(job, what) for job, _, what, _ in parts.jobs] == [("read", "file: page 5: reading the VLM's answers")]
+
+
+@pytest.mark.parametrize("small_print", [False, True])
+@pytest.mark.parametrize("text_layer", ["off", "prefer"])
+@pytest.mark.parametrize("places", [None, "cells"])
+def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_layer: str, places: Any):
+    do(parts, task(small_print=small_print, text_layer=text_layer, places=places))
+    run = parts.run_of
+    own = text_layer != "off"
+    assert parts.readings == [(DOCUMENT, 4, own)]
+    assert (run.own_text, run.text_layer) == ((("characters", True), "prefer") if own else (None, "off"))
+    assert (run.read_block, run.own_table) == ((read_small_print, own_table) if small_print else (read_block, None))
+    assert (run.label is with_captions, run.places, run.listener) == (small_print, places, None)
+
+
+def test_only_pages_that_are_not_joined_tell_their_parts_early(parts: Any):
+    told: list[object] = []
+    do(parts, task(early=True, restructurePages=True))
+    assert parts.run_of.listener is None
+    do(parts, task(early=True), told)
+    parts.outputs["part"] = "Ä".encode()
+    listener = parts.run_of.listener
+    told.clear()
+    listener._tell(3, listener._write("part of the page"))
+    assert told == [PartOfPage(1, 3, "Ä")] and parts.jobs[-1][:3] == (
+        "part",
+        "part of the page",
+        "file: page 5: reading the VLM's first answers",
+    )
+
+
+def test_a_page_to_be_joined_is_frozen_and_has_its_pictures(parts: Any):
+    answer = do(parts, task(restructurePages=True, visualize=True))
+    assert parts.jobs == [] and list(answer.frozen) == [frozen.NAME]
+    assert list(json.loads(answer.entry)) == ["inputImage", "outputImages"]
+
+
+def test_further_files_come_beside_the_text_and_their_failure_is_a_note(parts: Any):
+    asked = {"outputFormats": ["docx"], "visualize": True, "returnMarkdownImages": False}
+    parts.outputs |= {"word": b'{"content":"w"}', "draw": b'{"spotting_res":"s"}'}
+    entry = json.loads(do(parts, task(**asked)).entry)
+    assert entry["exports"] == {"docx": {"content": "w"}} and "images" not in entry["markdown"]
+    assert list(entry["outputImages"]) == ["layout_det_res", "spotting_res"] and entry["inputImage"]
+    parts.outputs |= {"word": BoundExceeded("too much"), "draw": UnreadableText("no text")}
+    answer = do(parts, task(**asked))
+    assert [(note["block_id"], note["kind"], note["message"]) for note in answer.block_notes] == [
+        (None, "too_large", "too much"),
+        (None, "too_large", "no text"),
+    ]
+    entry = json.loads(answer.entry)
+    assert "exports" not in entry and list(entry["outputImages"]) == ["layout_det_res"]
+
+
+@pytest.mark.parametrize(
+    ("error", "cancelled", "told"),
+    [
+        (PageCancelled(), False, Abandoned),
+        (OSError("the file is gone"), True, Abandoned),
+        (OSError("a fault"), False, OSError),
+        (DocumentTooSlow("slow"), True, DocumentTooSlow),
+    ],
+)
+def test_what_fails_for_a_page_that_nobody_waits_for_is_no_error(
+    parts: Any, error: Exception, cancelled: bool, told: type[Exception]
+):
+    def fail(run: PageRun) -> None:
+        if cancelled:
+            parts.work.cancel(1)
+        parts.work.cancel(2)  # of another task: nothing
+        assert run.cancelled == cancelled
+        raise error
+
+    parts.while_read = fail
+    with pytest.raises(told):
+        do(parts, task())
+    assert parts.work.pixels == 0 and parts.work._cancel == {} and parts.work._baton.idle
+
+
+def test_pages_are_counted_with_the_baton_and_can_be_cancelled(parts: Any):
+    told: list[Any] = []
+    assert do(parts, CountPages(DOCUMENT), told) == 5
+    assert parts.readings == [(DOCUMENT, False)] and [type(item).__name__ for item in told] == [
+        "ReadingIsSlow",
+        "str",
+        "ReadingEnded",
+    ]
+
+
+def test_joining_is_bounded_by_the_number_of_pages_and_leaves_the_cpu(parts: Any):
+    options, told = task(prettifyMarkdown=False).options.answer, []  # type: ignore[var-annotated]  # of what is told
+    restructure = restructure_options(ParseOptions(mergeTables=False))
+    parts.outputs |= {"join": b"{}\n{}\n{}", "join_sent": b"{}"}
+    assert do(parts, JoinPages([{}, {}, {}], options, restructure), told) == [b"{}"] * 3
+    assert do(parts, JoinClientPages(b"body", 7, 9)) == [b"{}"] and told == ["free"]
+    (join, pages, _, count), (sent, body, _, sent_pages) = parts.jobs
+    side = Settings().max_output_image_side
+    assert (join, count, pages.answer, pages.restructure, pages.max_side) == ("join", 3, options, restructure, side)
+    assert (sent, sent_pages, body.body, body.most, body.max_side) == ("join_sent", 7, b"body", 9, side)
+    parts.outputs["join"] = ChildCancelled()
+    with pytest.raises(Abandoned, match="these pages"):
+        do(parts, JoinPages([{}], options, restructure))
