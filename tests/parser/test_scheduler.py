@@ -9,10 +9,13 @@ import contextlib
 import pytest
 
 from docparser.contract.priority import with_priority
-from docparser.errors import InternalError
+from docparser.documents.spool import Document
+from docparser.errors import InternalError, VlmUnavailable
 from docparser.parsing.fair_queue import Flow
-from docparser.worker.messages import CancelTask, CountPages
+from docparser.worker.messages import CancelTask, CountPages, ParsedPage, ParsePage, PartOfPage
 from tests.support.simulated_workers import Bench, in_loop
+
+PAGE = Document("page", "PDF")
 
 
 @in_loop
@@ -75,6 +78,54 @@ async def test_answers_and_errors_reach_who_waits():
     with pytest.raises(InternalError, match="broken"):
         await second
     assert bench.scheduler.assigned == flow.assigned == 0
+
+
+@in_loop
+async def test_of_workers_that_ask_the_one_with_fewest_pages_is_given_the_next():
+    bench, flow = Bench(2), Flow()
+    bench.want(0)
+    bench.submit("a", flow)
+    await asyncio.sleep(0)
+    bench.want(0)
+    bench.want(1)
+    bench.submit("b", flow)
+    await asyncio.sleep(0)
+    assert (bench.order(0), bench.order(1)) == (["a"], ["b"])
+
+
+@in_loop
+async def test_a_page_says_how_long_it_waited_and_an_error_that_the_vlm_is_away():
+    bench, flow = Bench(), Flow()
+    first, second = bench.submit("a", flow), bench.submit("b", flow)
+    await asyncio.sleep(0)
+    for item in bench.scheduler._queue.waiting():
+        item.queued_at -= 500.0
+    assert 500 <= bench.scheduler.oldest_s < 900
+    bench.want()
+    bench.answer(ParsedPage(b"", 1, 1, 0, [], {}))
+    assert 500 <= (await first).seconds["queue"] < 900
+    assert bench.pool.last_vlm_loss == float("-inf")
+    bench.want()
+    bench.answer(VlmUnavailable("away"))
+    with pytest.raises(VlmUnavailable):
+        await second
+    assert bench.pool.last_vlm_loss > float("-inf") and bench.scheduler.oldest_s == 0.0
+
+
+@in_loop
+async def test_parts_of_a_page_reach_who_waits_and_nobody_later():
+    bench, parts = Bench(), []  # type: ignore[var-annotated]  # of messages
+    waits = asyncio.ensure_future(bench.scheduler.submit(ParsePage(PAGE, 0, None), Flow(), parts.append))  # type: ignore[arg-type]  # nobody reads options
+    await asyncio.sleep(0)
+    bench.want()
+    number = bench.last("page").number
+    part = PartOfPage(number, 3, "text")
+    for message in (part, PartOfPage(number + 1, 0, "of another")):
+        bench.scheduler.on_message(bench.workers[0], message)
+    waits.cancel()
+    await asyncio.sleep(0)
+    bench.scheduler.on_message(bench.workers[0], part)
+    assert parts == [part]
 
 
 @in_loop

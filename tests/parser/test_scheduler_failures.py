@@ -11,9 +11,10 @@ import pytest
 
 from docparser.documents.spool import Document
 from docparser.errors import InternalError, NotReady, PageTimeout, StepTooSlow, WorkerLost
+from docparser.parsing import scheduler
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import State
-from docparser.parsing.scheduler import DEATHS, LOSSES
+from docparser.parsing.scheduler import CANCEL_GRACE_S, DEATHS, LOSSES
 from docparser.worker.baton import Baton, Hold
 from docparser.worker.messages import CancelTask, CountPages, ParsePage, RunTask
 from tests.support.simulated_workers import Bench, Process, in_loop
@@ -41,6 +42,7 @@ async def test_a_page_that_kills_workers_is_given_up_and_the_others_are_not():
     for _ in range(DEATHS):
         bench.want()
         bench.want()
+        assert bench.scheduler.assigned == 2, "it is tried again"
         number = next(m.number for m in bench.workers[0].told[::-1] if m.task.document.path == "poison")
         bench.scheduler.on_worker_lost(bench.workers[0], on_task=number)
     with pytest.raises(WorkerLost, match=f"{DEATHS} times"):
@@ -57,6 +59,7 @@ async def test_a_page_is_not_tried_for_ever_whoever_kills_the_workers():
     await asyncio.sleep(0)
     for _ in range(LOSSES):
         bench.want()
+        assert bench.scheduler.assigned == 1, "it is tried again"
         bench.scheduler.on_worker_lost(bench.workers[0], on_task=0)
     with pytest.raises(WorkerLost, match=f"{LOSSES} times"):
         await page
@@ -99,6 +102,54 @@ async def test_a_page_that_waits_too_long_is_given_up_and_its_worker_goes_on():
     with pytest.raises(PageTimeout, match="PARSER_PAGE_TIMEOUT_S"):
         await page
     assert isinstance(bench.workers[0].told[-1], CancelTask) and not bench.workers[0].killed
+
+
+@in_loop
+async def test_a_worker_that_does_not_end_a_cancelled_page_is_replaced_unless_it_computes():
+    bench = Bench()
+    (worker,) = bench.workers
+    page = bench.submit("page", Flow())
+    await asyncio.sleep(0)
+    bench.want()
+    page.cancel()
+    await asyncio.sleep(0)
+    (item,) = bench.scheduler._assigned.values()
+    assert item.cancelled_at is not None
+    item.cancelled_at -= CANCEL_GRACE_S / 2
+    bench.scheduler.check()
+    assert not worker.killed
+    item.cancelled_at -= CANCEL_GRACE_S
+    worker.simulated.hold(99, 0.0)
+    bench.scheduler.check()
+    assert not worker.killed, "it looks when its step ends"
+    worker.simulated.slot.clear()
+    bench.scheduler.check()
+    assert worker.killed
+
+
+@in_loop
+async def test_limits_are_looked_at_again_after_a_look_that_failed():
+    bench, looked = Bench(), asyncio.Event()
+    ended: list[str] = []
+    bench.pool.start = lambda listener: None  # type: ignore[method-assign]  # no processes here
+    bench.pool.close = lambda: ended.append("pool")  # type: ignore[method-assign]
+    looks = iter([ValueError("a fault"), None])
+
+    def check() -> None:
+        if error := next(looks, None):
+            raise error
+        looked.set()
+
+    bench.scheduler.check = check  # type: ignore[method-assign]  # of this test
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduler, "CHECK_S", 0.0)
+        bench.scheduler.start()
+        page = bench.submit("page", Flow())
+        await looked.wait()
+        await bench.scheduler.close()
+    with pytest.raises(NotReady, match="shutting down"):
+        await page
+    assert ended == ["pool"] and bench.scheduler._checker.cancelling()  # type: ignore[union-attr]  # it was started
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.BROKEN])
