@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import pytest
 from pydantic import ValidationError
 
+from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
 from docparser.vlm import endpoints
 from docparser.vlm.client import VlmClient
-from docparser.vlm.endpoints import Endpoints
+from docparser.vlm.endpoints import Endpoints, Reachability
 from docparser.vlm.repetition import TEXT
 from tests.support.simulated_vlm import MODEL, SimulatedVlm
 
@@ -81,6 +82,55 @@ def test_one_server_is_asked_however_often_it_failed() -> None:
         only.all[0].failed()
     with only.one() as chosen:
         assert chosen.url == "a"
+
+
+def test_rests_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints.time, "monotonic", lambda: 100.0)
+    (only,) = Endpoints(["a"]).all
+    rests = []
+    for _ in range(50):
+        only.failed()
+        rests.append(only.rests_until - 100.0)
+    assert rests[:7] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] and set(rests[7:]) == {30.0}
+
+
+def test_away_is_what_nobody_answered_for_as_long_as_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(endpoints.time, "monotonic", lambda: now[0])
+    known = Reachability("http://vlm", 20.0, lambda: pytest.fail("nobody asks"))
+    for moment in (100.0, 110.0, 119.9):
+        now[0] = moment
+        known.away("refused")
+    known.answered()
+    now[0] = 121.0
+    known.away("refused")  # a new absence
+    now[0] = 121.0 + 20.0 + endpoints.FORGET_S + 1.0
+    known.away("refused")  # long after it: another one
+    now[0] += 20.0
+    with pytest.raises(VlmUnavailable, match=r"http://vlm cannot be reached \(refused\)"):
+        known.away("refused")
+
+
+def test_of_calls_that_failed_at_once_one_asks_whether_the_server_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, asked, reads = [100.0], [], [False]
+    monkeypatch.setattr(endpoints.time, "monotonic", lambda: now[0])
+
+    async def ask() -> bool:
+        asked.append(now[0])
+        await asyncio.sleep(0)
+        now[0] += 5.0
+        return reads[0]
+
+    async def scenario() -> None:
+        known = Reachability("http://vlm", 20.0, ask)
+        assert await asyncio.gather(*(known.answers_since(99.0) for _ in range(5))) == [False] * 5
+        assert asked == [100.0]
+        reads[0] = True
+        assert await asyncio.gather(*(known.answers_since(102.0) for _ in range(5))) == [True] * 5
+        assert asked == [100.0, 105.0] and known.last_answer == 110.0
+        assert await known.answers_since(109.0) and asked == [100.0, 105.0], "an answer is proof"
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.server
