@@ -15,6 +15,8 @@ from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument
 from docparser.convert.format_names import FORMATS, Format, How
 from docparser.convert.formats import convert
+from docparser.convert.table_joins import goes_on
+from docparser.html_tables import Table, read_tables
 from tests.support.paths import DATA
 
 HEAD = "<tr><th>Well</th><th>March</th></tr>"
@@ -117,6 +119,32 @@ def test_no_chunk_is_longer_than_asked_for_and_nothing_is_lost(text, tokens):
     assert all(0 < chunk["tokens"] <= tokens for chunk in found)
     whole = "".join("".join(chunk["text"].split()) for chunk in found)
     assert whole == "".join((text + "short" + text).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("", 0), ("four", 1), ("fives", 2), ("eightsix", 2), ("12345", 2), ("\u6c34\u4e95", 2), ("a.b", 3), ("a_b c", 4)],
+)
+def test_what_a_text_is_taken_to_cost(text: str, tokens: int):
+    assert estimate(text) == tokens
+
+
+@pytest.mark.parametrize(("last", "sizes"), [("w " * 16, [32]), ("w " * 17, [16, 17])])
+def test_a_chunk_is_filled_to_its_bound(last: str, sizes: list[int]):
+    texts = page(("text", "w " * 16), ("text", last))
+    assert [chunk["tokens"] for chunk in chunks(texts, tokens=32)] == sizes
+    assert [chunk["tokens"] for chunk in chunks(page(("text", f"{'w ' * 15}w.\n{last}")), tokens=33)] == (
+        [33] if len(sizes) == 1 else [17, 17]
+    )
+
+
+@pytest.mark.parametrize(("tokens", "rows"), [(64, [4, 4]), (63, [3, 3, 2])])
+def test_a_part_of_a_table_is_filled_to_its_bound(tokens: int, rows: list[int]):
+    """Its head costs 20 tokens here, and each row 11."""
+    said = table("<tr><th>a</th><th>b</th><th>c</th></tr>", *(row("w w", "w w", "w w w") for _ in range(8)))
+    found = chunks(page(("table", said)), tokens=tokens)
+    assert [chunk["text"].count("w w w") for chunk in found] == rows
+    assert [chunk["tokens"] for chunk in found] == [20 + 11 * count for count in rows]
 
 
 def test_a_long_table_is_cut_between_rows_and_its_header_is_said_again():
@@ -243,6 +271,24 @@ def test_only_a_header_is_left_out_where_it_is_printed_again():
     blank = row("", "")
     both = document(page(("table", table(blank, same))), page(("table", table(blank, row("1", "1")))))
     assert convert(both, "md").decode().count("<td></td>") == 4
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "repeated"),
+    [
+        (HEAD + row("a", "b"), HEAD + row("c", "d"), 1),
+        (HEAD + row("a", "b"), row("c", "d"), 0),
+        (HEAD + row("a", "b"), HEAD, 0),  # one row at least stays
+        (HEAD + row("a", "b"), HEAD + row("a", "b"), 1),  # only the header is repeated
+        (row("x", "y") + row("a", "b"), row("x", "y") + row("a", "b") + row("c", "d"), 2),
+        (row("", "") + row("a", "b"), row("", "") + row("c", "d"), 0),
+        (HEAD + row("a", "b"), row("a", "b", "c"), None),
+        (HEAD + row("a", "b"), "", None),
+    ],
+)
+def test_how_many_rows_are_a_header_that_is_printed_again(first: str, second: str, repeated: int | None):
+    (above,), below = read_tables(table(first)), read_tables(table(second))
+    assert goes_on(above, below[0] if below else Table([])) == repeated
 
 
 def test_tables_stay_apart_where_that_is_asked_for():

@@ -11,8 +11,11 @@ import openpyxl
 import pytest
 
 from docparser.convert import to_html, workbook
-from docparser.convert.document import ResultDocument, ResultPage, disposition, stem
+from docparser.convert.blocks import Block
+from docparser.convert.document import ResultDocument, ResultPage, disposition, stem, with_own_pictures
 from docparser.convert.formats import convert
+from docparser.convert.formulas import LONGEST_IN_DOLLARS, Formulas
+from docparser.convert.parts import tables_of
 from docparser.convert.safe_text import FORBIDDEN
 from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.html_tables import read_tables
@@ -125,6 +128,64 @@ def test_cells_of_careless_html():
     outer, inner = read_tables("<table><td>a<table><th>b</table></td><td>c</table>")
     assert [cell.text for cell in outer.cells] == ["a", "c"] and [cell.header for cell in inner.cells] == [True]
     assert read_tables("no table") == read_tables("<table></table>") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "rows"), [("0", 1), ("1", 1), ("2", 2), (" 3 ", 3), ("-2", 1), ("x", 1), ("", 1), ("9" * 7, 4), ("99", 4)]
+)
+def test_spans_are_whole_numbers_from_one(said: str, rows: int):
+    (table,) = read_tables(f"<table><tr><td rowspan='{said}'>a<td>b" + "<tr><td>c" * 3 + "</table>")
+    assert table.cells[0].rows == rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "head"),
+    [
+        (["<th>a<th>b", "<td>1<td>2"], 1),
+        (["<th>a<th>b", "<th>c<th>d", "<td>1<td>2"], 2),
+        (["<th rowspan=2>a<th>b", "<td>c", "<td>1<td>2"], 1),
+        (["<th rowspan=2>a<th>b", "<td>", "<td>1<td>2"], 2),  # a cell without text may be any
+        (["<th>a<td>1", "<th>b<td>2"], 0),
+        (["<td>1<td>2", "<td>3<td>4"], 0),
+        (["<th>a<th>b"], 0),
+        (["<th>a<th>b", "<th>c<th>d"], 1),
+    ],
+)
+def test_rows_of_headers_alone_are_a_tables_head(rows: list[str], head: int):
+    (table,) = read_tables("<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>")
+    assert table.head == head
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [("Year | Wells\n2023 | 4", 2), ("a|b\n1|2\n3|4", 3), ("Year | Wells", None), ("Year\n2023", None), ("", None)],
+)
+def test_lines_of_cells_are_a_charts_table(content: str, rows: int | None):
+    tables, _ = tables_of(Block("chart", (), content))
+    assert [table.height for table in tables] == ([] if rows is None else [rows])
+    assert all(cell.header == (cell.row == 0) for table in tables for cell in table.cells)
+    assert tables_of(Block("text", (), content)) == ([], "")
+
+
+def test_marks_of_formulas_that_are_not_there_are_nothing():
+    formulas = Formulas()
+    assert formulas.take_out("so $x$ and $y_1$") == "so \ue0000\ue001 and \ue0001\ue001"
+    assert formulas.find("1") == ("y_1", False)
+    assert {formulas.find(number) for number in ("2", "9", "9" * 20)} == {("", False)}
+
+
+@pytest.mark.parametrize(("letters", "formulas"), [(LONGEST_IN_DOLLARS, 1), (LONGEST_IN_DOLLARS + 1, 0)])
+def test_dollars_far_apart_are_no_signs(letters: int, formulas: int):
+    text = f"so ${'x' * (letters - 2)}^2$ here"
+    assert Formulas().take_out(text).count("\ue000") == formulas
+
+
+def test_json_is_readable_and_pictures_of_one_name_are_renamed_without_parts_too():
+    said = ResultDocument("d", [], {"layoutParsingResults": [{"text": "\u6c34\u4e95"}]})
+    assert "\u6c34\u4e95".encode() in convert(said, "json")
+    first, second = with_own_pictures([ResultPage("![](imgs/a.jpg)", {"imgs/a.jpg": "x"})] * 2)
+    assert (first.text, first.pictures) == ("![](imgs/a.jpg)", {"imgs/a.jpg": "x"})
+    assert (second.text, second.pictures) == ("![](imgs/page_0002_a.jpg)", {"imgs/page_0002_a.jpg": "x"})
 
 
 def test_archives_hold_only_what_lies_below_their_root():

@@ -167,6 +167,9 @@ def test_escaped_markdown_as_a_reader_of_markdown_shows_it():
 def test_escaped_markdown_keeps_formulas_tables_and_pictures():
     said, entries = cells()
     same(read_html(b"<body>" + markdown_html(escaped(entries)).encode()).found, said)
+    assert escaped([page([("figure_title", "Figure 1\nof two lines"), ("text", "Two\nlines")])]) == (
+        "Figure 1 of two lines\n\nTwo\n\nlines\n"
+    )
     assert escaped([page([("text", "a_b with $x^2_i$"), ("display_formula", "$$y_1$$")])]) == (
         "a\\_b with $x^2_i$\n\n$$y_1$$\n"
     )

@@ -22,6 +22,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageOps
 
 from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes, true_type
+from docparser.convert.picture_pages import _points
 from docparser.convert.searchable_pdf import UneditablePdf, write
 from tests.support.paths import DATA
 from tests.support.system_packages import needs
@@ -323,6 +324,26 @@ def test_pictures_of_extreme_size_become_pages_that_readers_take(tmp_path, size)
     Image.new("RGB", size, "white").save(tmp_path / "a", "PNG")
     (shown,) = made(tmp_path / "a", "PNG", one_block("Well", (0, 0, *size), size))
     assert all(3 <= side <= 14_400 for side in shown.get_size()) and words(text_of(shown)) == ["Well"]
+
+
+@pytest.mark.parametrize(
+    ("said", "pixels", "points"),
+    [
+        (None, (1440, 2880), (720, 1440)),
+        (72, (1440, 2880), (720, 1440)),  # what programs write that do not know
+        (75, (750, 1500), (720, 1440)),
+        (300, (3000, 1500), (720, 360)),
+        (2400, (24_000, 2_400), (720, 72)),
+        (2401, (1440, 2880), (720, 1440)),
+        (300, (6, 300), (3, 150)),  # no side is shorter than readers take
+        (100, (40_000, 4_000), (14_400, 1_440)),  # nor longer
+    ],
+)
+def test_a_picture_is_as_large_as_it_says(said: int | None, pixels: tuple[int, int], points: tuple[float, float]):
+    image = Image.new("1", (1, 1))
+    if said:
+        image.info["dpi"] = (said, said)
+    assert _points(image, pixels) == pytest.approx(points)
 
 
 def test_fax_pages_have_the_shape_of_their_paper_and_cut_pictures_are_shown(tmp_path):

@@ -19,7 +19,7 @@ from PIL import Image
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import mathml_of
 from docparser.convert.omml import MATH, Untranslatable, omml
-from docparser.convert.word import render
+from docparser.convert.word import PICTURE_SHARE, render
 from tests.support.system_packages import needs
 
 M = f"{{{MATH}}}"
@@ -85,6 +85,29 @@ def test_structure_tables_pictures_and_formulas():
     places = [number for number, child in enumerate(document.element.body) if child.findall(f".//{qn('w:drawing')}")]
     assert places == [order.index("tbl"), places[1]] and places[1] > order.index("tbl")
     assert order[-1] == "sectPr"
+
+
+def test_tables_in_tables_end_where_they_end_and_do_not_touch():
+    nested = "<table><tr><td>a<table><tr><td>inner</td></tr></table></td><td>b</td></tr></table>"
+    document = opened(f"{nested}\n<table><tr><td>c</td></tr></table>\n\nafter")
+    assert [[cell.text for row in table.rows for cell in row.cells] for table in document.tables] == [
+        ["a", "b"],
+        ["inner"],
+        ["c"],
+    ]
+    order = [child.tag.rpartition("}")[2] for child in document.element.body]
+    assert order[:6] == ["tbl", "p"] * 3 and document.paragraphs[-1].text == "after"
+
+
+@pytest.mark.parametrize(("said", "share"), [(None, PICTURE_SHARE), ("25%", 0.25), ("100%", 1.0), ("900%", 1.0)])
+def test_pictures_take_their_share_of_the_width(said: str | None, share: float):
+    width = "" if said is None else f' width="{said}"'
+    cell, alone = opened(
+        '<table><tr><td><img src="imgs/a.jpg"></td></tr></table>\n\n' + f'<img src="imgs/a.jpg"{width}>',
+        a=jpeg(3000, 300),
+    ).inline_shapes
+    assert cell.width.inches == pytest.approx(0.2 * 6, abs=0.01)
+    assert alone.width.inches == pytest.approx(share * 6, abs=0.01)
 
 
 def shape(latex: str) -> str:
