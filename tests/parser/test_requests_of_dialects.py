@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What requests come to: options by their names, pages, the document's field, and what is refused. `tests/api` sends
+such requests with the clients of other services."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from docparser.contract.docling import DoclingOptions, DoclingRequest, options_of_form
+from docparser.contract.ocr import OcrRequest
+from docparser.contract.options import PREDICT_KEYWORDS, page_options, restructure_options
+from docparser.contract.priority import BulkShare, is_bulk, with_priority
+from docparser.contract.schemas import ParseOptions, RestructureRequest
+from docparser.contract.strict_json import MAX_VALUES, BeyondBounds, loads
+
+
+def test_options_of_the_pipeline_have_its_names():
+    for field, keyword in PREDICT_KEYWORDS.items():
+        assert keyword == re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
+    said = {"temperature": 0.5, "topP": 0.25, "minPixels": 5, "maxPixels": 9, "maxNewTokens": 7}
+    found = page_options(ParseOptions(**said), visualize_by_default=False).predict  # type: ignore[arg-type]  # a table
+    assert {name: found[PREDICT_KEYWORDS[name]] for name in said} == said and len(found) == len(PREDICT_KEYWORDS)
+
+
+@pytest.mark.parametrize(
+    ("asked", "default", "expected"),
+    [
+        ({}, False, (True, False, True, False, False, None)),
+        ({}, True, (True, False, True, True, False, None)),
+        ({"visualize": False}, True, (True, False, True, False, False, None)),
+        ({"visualize": True}, False, (True, False, True, True, False, None)),
+        ({"prettifyMarkdown": False}, False, (False, False, True, False, False, None)),
+        ({"showFormulaNumber": True}, False, (True, True, True, False, False, None)),
+        ({"returnMarkdownImages": False}, False, (True, False, False, False, False, None)),
+        ({"outputFormats": ["docx"]}, False, (True, False, True, False, True, None)),
+        ({"places": "words"}, False, (True, False, True, False, False, "words")),
+    ],
+)
+def test_how_a_page_is_written(asked: dict[str, Any], default: bool, expected: tuple[Any, ...]):
+    made = page_options(ParseOptions(**asked), visualize_by_default=default)
+    answer = made.answer
+    flags = (answer.prettify, answer.formula_numbers, answer.markdown_images, answer.visualize, answer.docx)
+    assert (*flags, answer.places) == expected and made.restructure is None and made.text_layer is None
+
+
+@pytest.mark.parametrize("chosen", ["mergeTables", "relevelTitles", "concatenatePages"])
+def test_how_pages_are_joined(chosen: str):
+    names = {"mergeTables": "merge_tables", "relevelTitles": "relevel_titles", "concatenatePages": "concatenate_pages"}
+    joined = restructure_options(RestructureRequest(pages=[], **{name: name == chosen for name in names}))
+    assert {name: getattr(joined, ours) for name, ours in names.items()} == {name: name == chosen for name in names}
+    options = ParseOptions(restructurePages=True, textLayer="prefer", **{chosen: True})
+    made = page_options(options, visualize_by_default=False)
+    assert made.restructure is not None and made.text_layer == "prefer"
+    assert made.restructure.concatenate_pages is False, "pages that are parsed stay pages"
+
+
+@pytest.mark.parametrize(("bounds", "taken"), [((5, 9), True), ((7, 7), True), ((9, 5), False), ((None, 5), True)])
+def test_bounds_of_pixels_are_in_order(bounds: tuple[int | None, int], taken: bool):
+    said: dict[str, Any] = dict(zip(("minPixels", "maxPixels"), bounds, strict=True))
+    if taken:
+        assert ParseOptions(**said).minPixels == bounds[0]
+    else:
+        with pytest.raises(ValidationError, match=r"minPixels \(9\) must not be greater than maxPixels \(5\)"):
+            ParseOptions(**said)
+
+
+def ocr(**fields: Any) -> OcrRequest:
+    return OcrRequest.model_validate({"document": {"type": "file"}, **fields})
+
+
+@pytest.mark.parametrize(
+    ("pages", "selected"),
+    [
+        (None, [0, 1, 2, 3, 4]),
+        ([4, 0, 4], [0, 4]),
+        ("0,2-4", [0, 2, 3, 4]),
+        (" 3 , 1-1", [1, 3]),
+        ([5], "5 is none of the document's pages, which are 0 to 4"),
+        ("3-5", "5 is none of"),
+        ("4-3", "'4-3' is neither a page nor a range"),
+        ("x", "'x' is neither"),
+        ([], "names no page"),
+    ],
+)
+def test_pages_for_mistral(pages: Any, selected: list[int] | str):
+    if isinstance(selected, list):
+        assert ocr(pages=pages).selected(5) == selected
+    else:
+        with pytest.raises(ValueError, match=f"^pages: .*{selected}"):
+            ocr(pages=pages).selected(5)
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        ({"type": "document_url", "document_url": "d", "image_url": "i"}, ("document.document_url", "d")),
+        ({"type": "image_url", "document_url": "d", "image_url": "i"}, ("document.image_url", "i")),
+        ({"type": "image_url", "image_url": {"url": "u"}}, ("document.image_url", "u")),
+        ({"type": "file", "file_id": "f"}, ("document.file_id", "f")),
+        ({"type": "file", "image_url": "i"}, "document.file_id: missing; expected it, since document.type is file"),
+        ({"type": "image_url"}, "document.image_url: missing"),
+    ],
+)
+def test_the_document_for_mistral(document: dict[str, Any], found: tuple[str, str] | str):
+    request = ocr(document=document)
+    if isinstance(found, tuple):
+        assert request.source() == found and request.refusal() is None
+    else:
+        with pytest.raises(ValueError, match=found):
+            request.source()
+
+
+def test_what_mistral_has_and_this_service_has_not_is_refused():
+    assert ocr(document_annotation_prompt="what?").refusal() == (
+        "document_annotation_prompt: this service reads what is printed and answers no questions about it; leave it out"
+    )
+    assert (ocr(table_format="html").refusal() or "").startswith("table_format: tables stand in the Markdown")
+
+
+@pytest.mark.parametrize(
+    ("options", "ranges", "refusal"),
+    [
+        ({}, None, None),
+        ({"page_range": [2, 5]}, "2-5", None),
+        ({"page_range": [3, 3]}, "3-3", None),
+        ({"page_range": [2, 2**63 - 1]}, "2-", None),
+        ({"page_range": [1, 2**63 - 1]}, None, None),
+        ({"page_range": [0, 5]}, "0-5", "page_range: .* is empty"),
+        ({"page_range": [6, 5]}, "6-5", "page_range: .* is empty"),
+        ({"to_formats": ["md", "doctags"]}, None, "to_formats: 'doctags' cannot be had"),
+        ({"to_formats": []}, None, "to_formats: nothing cannot be had"),
+        ({"image_export_mode": "referenced"}, None, "image_export_mode: 'referenced'"),
+        ({"md_page_break_placeholder": "--"}, None, "md_page_break_placeholder: "),
+        ({"include_page_images": True}, None, "include_page_images: .*; send false or leave it out"),
+        ({"include_page_images": False}, None, None),
+    ],
+)
+def test_options_for_docling(options: dict[str, Any], ranges: str | None, refusal: str | None):
+    made = DoclingOptions.model_validate(options)
+    assert made.page_ranges() == ranges
+    found = made.refusal()
+    assert found is None if refusal is None else re.match(refusal, found or "")
+
+
+def test_what_docling_asks_for_is_read_and_named():
+    made = DoclingOptions.model_validate({"to_formats": ["html", "md"], "do_chart_extraction": True})
+    assert made.reading() == {"visualize": False, "prettifyMarkdown": False, "useChartRecognition": True}
+    assert "useChartRecognition" not in DoclingOptions.model_validate({"do_chart_extraction": False}).reading()
+    placeholder = made.model_copy(update={"image_export_mode": "placeholder"})
+    embedded = made.model_copy(update={"image_export_mode": "embedded"})
+    assert (placeholder.task("j"), embedded.task("j")) == ("j-md.html", "j-md.html-embedded")
+    form = options_of_form(
+        {"to_formats": ["md", "text"], "page_range": ["2", "3"], "image_export_mode": ["x", "embedded"]}
+    )
+    assert (form.formats, form.page_ranges(), form.embed) == (["md", "text"], "2-3", True)
+
+
+@pytest.mark.parametrize(
+    ("source", "found", "name"),
+    [
+        ({"kind": "file", "base64_string": "b", "filename": "a.pdf"}, ("sources.0.base64_string", "b"), "a.pdf"),
+        ({"kind": "http", "url": "http://x/y/z.pdf?q=/1"}, ("sources.0.url", "http://x/y/z.pdf?q=/1"), "z.pdf"),
+        ({"kind": "http", "url": "http://x/"}, ("sources.0.url", "http://x/"), "document"),
+        ({"kind": "file", "url": "u"}, "sources.0.base64_string: missing; expected it, since kind is file", "u"),
+        ({"kind": "http", "url": "u", "headers": {"a": "b"}}, "sources.0.headers: ", "u"),
+    ],
+)
+def test_the_document_for_docling(source: dict[str, Any], found: tuple[str, str] | str, name: str):
+    request = DoclingRequest.model_validate({"sources": [source]})
+    assert request.file_name == name
+    if isinstance(found, tuple):
+        assert request.source() == found
+    else:
+        with pytest.raises(ValueError, match=found):
+            request.source()
+
+
+def test_who_is_bulk_says_its_name_and_bulk_has_its_share():
+    bulk = with_priority("a", bulk=True)
+    assert is_bulk(bulk) and with_priority(bulk, bulk=True) == bulk and with_priority("a", bulk=False) == "a"
+    share, begun = BulkShare(0.25), []
+    for _ in range(10):
+        begun.append(share.bulk_first)
+        share.begun(bulk=share.bulk_first)
+    assert begun == [False, False, False, False, True] * 2
+    for _ in range(9):
+        share.begun(bulk=False, bulk_waits=False)
+    assert not share.bulk_first, "nothing is owed to who does not wait"
+
+
+@pytest.mark.parametrize("signs", ["", '"[,{[,{"'])
+@pytest.mark.parametrize(("values", "taken"), [(MAX_VALUES, True), (MAX_VALUES + 1, False)])
+def test_values_of_a_body_are_counted_before_they_are_made(signs: str, values: int, taken: bool):
+    """The outermost is none of them, nor are signs inside a string."""
+    text = f"[{','.join(['1'] * (values - bool(signs)) + [signs] * bool(signs))}]"
+    if taken:
+        assert len(loads(text)) == values
+    else:
+        with pytest.raises(BeyondBounds, match=str(MAX_VALUES)):
+            loads(text)
