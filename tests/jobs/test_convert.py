@@ -15,10 +15,11 @@ from docparser.convert.blocks import Block
 from docparser.convert.document import ResultDocument, ResultPage, disposition, stem, with_own_pictures
 from docparser.convert.formats import convert
 from docparser.convert.formulas import LONGEST_IN_DOLLARS, Formulas
-from docparser.convert.parts import tables_of
+from docparser.convert.parts import Paths, tables_of
 from docparser.convert.safe_text import FORBIDDEN
 from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.html_tables import read_tables
+from docparser.places.box import Box
 
 HOSTILE = """<script>alert(1)</script>
 <img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png">
@@ -165,6 +166,16 @@ def test_lines_of_cells_are_a_charts_table(content: str, rows: int | None):
     assert [table.height for table in tables] == ([] if rows is None else [rows])
     assert all(cell.header == (cell.row == 0) for table in tables for cell in table.cells)
     assert tables_of(Block("text", (), content)) == ([], "")
+
+
+def test_pictures_in_cells_have_the_names_that_they_have_now():
+    """Jobs give them others, in which their places stay."""
+    first, second = "imgs/page_1_img_in_image_box_1_2_3_4.jpg", "imgs/page_2_img_in_image_box_1_2_3_4.jpg"
+    paths = Paths([first, second])
+    for old, now in ((second, second), ("imgs/img_in_image_box_1_2_3_4.jpg", first), ("imgs/x.jpg", "imgs/x.jpg")):
+        assert paths.in_cell(f"a \ue002{old}\ue003") == f"a \ue002{now}\ue003"
+    assert [paths.of_box(Box(1, 2, 3, 4)) for _ in range(3)] == [first, second, second]
+    assert paths.of_box(Box(1, 2, 3, 5)) == ""
 
 
 def test_marks_of_formulas_that_are_not_there_are_nothing():

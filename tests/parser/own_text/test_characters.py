@@ -10,8 +10,17 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document
 from docparser.own_text import characters as module
-from docparser.own_text.characters import CHARACTER, STYLE, Characters, ForeignBytes
-from docparser.own_text.page_text import OwnText
+from docparser.own_text import truth
+from docparser.own_text.characters import (
+    CHARACTER,
+    MOST_CHARACTERS,
+    MOST_STYLES,
+    NEAR,
+    STYLE,
+    Characters,
+    ForeignBytes,
+)
+from docparser.own_text.page_text import OwnText, _mixed
 from docparser.own_text.pdfium_text import characters_of
 from docparser.settings import Settings
 from tests.support import samples
@@ -65,6 +74,72 @@ FOREIGN = {
 def test_foreign_bytes_are_refused(name):
     with pytest.raises(ForeignBytes):
         Characters.from_bytes(FOREIGN[name])
+
+
+@pytest.mark.parametrize(
+    ("characters", "styles", "words"),
+    [
+        (MOST_CHARACTERS + 1, 1, "characters in"),
+        (1, MOST_STYLES + 1, "characters in"),
+        (MOST_CHARACTERS, MOST_STYLES, "bytes for"),
+    ],
+)
+def test_more_than_a_page_may_have_are_not_looked_at(characters: int, styles: int, words: str):
+    with pytest.raises(ForeignBytes, match=rf"^\d+ {words}"):
+        Characters.from_bytes(module._HEAD.pack(characters, styles, True))
+
+
+RUNS = {
+    "one line": ([(0, 0), (10, 0), (20, 0)], [0]),
+    "as far as a word's gap": ([(0, 0), (20 * NEAR, 0), (40 * NEAR, 0)], [0]),
+    "further": ([(0, 0), (20 * NEAR + 1, 0), (20 * NEAR + 9, 0)], [0, 1]),
+    "back": ([(10, 0), (9, 0), (20, 0)], [0, 1]),
+    "a raised sign": ([(0, 0), (10, 6), (20, 0)], [0]),
+    "another line": ([(0, 0), (10, 7), (20, 7)], [0, 1]),
+    "another line above": ([(0, 0), (10, -7), (20, -7)], [0, 1]),
+}
+
+
+@pytest.mark.parametrize(("places", "runs"), RUNS.values(), ids=RUNS)
+def test_runs_are_what_stands_together(places: list[tuple[float, float]], runs: list[int]):
+    found = some()
+    found.each["box"][:, 0], found.each["origin"][:, 1] = zip(*places)
+    assert found.runs().tolist() == runs
+    styled = Characters(found.each, np.repeat(found.styles, 2), True)
+    styled.each["style"][2] = 1
+    assert styled.runs().tolist() == sorted({*runs, 2}), "a style of its own"
+
+
+@pytest.mark.parametrize(("mode", "drawn"), [(0, 3), (2, 3), (3, 0), (7, 0)])
+def test_a_scan_with_anothers_text_says_nothing(mode: int, drawn: int):
+    assert len(OwnText(some(mode=mode), np.zeros((9, 9, 3), np.uint8))) == drawn
+
+
+@pytest.mark.parametrize(
+    ("words", "mixed"),
+    [
+        ("plain words", False),
+        ("\u0434\u0430 \u043d\u0435\u0442", False),
+        ("p\u0430y", True),  # a Cyrillic letter in a Latin word
+        ("5 \u03bcm k\u03a9", False),
+        ("\u0441\u043e\u0440\u0435 of some words", True),  # all Cyrillic, and looks like "cope"
+        ("\u0441\u043e\u0440\u0435 \u0434\u0430 words", False),
+        ("\u0441 of some words", False),
+    ],
+)
+def test_letters_of_two_alphabets(words: str, mixed: bool):
+    assert _mixed(words.split()) is mixed
+
+
+def test_evidence_grows_from_like_to_unlike():
+    ratio = truth.UNLIKE / truth.LIKE
+    own = np.array([truth.LIKE / 2, truth.LIKE, truth.LIKE * ratio**0.25, truth.LIKE * ratio**0.5, truth.UNLIKE, 99.0])
+    most = truth.MOST_WEIGHT
+    for codes, scale in ((65, 1.0), (truth.IDEOGRAPHS, truth.LIKE_IDEOGRAPH / truth.LIKE)):
+        same = truth.UNLIKE_IDEOGRAPH / truth.LIKE_IDEOGRAPH == pytest.approx(ratio)
+        found = truth._evidence(np.full(len(own), codes), own * scale)
+        expected = [-most, -most, -most / 2, 0, most, most]
+        assert found.tolist() == pytest.approx(expected) or (codes != 65 and not same)
 
 
 def test_no_more_are_read_than_a_page_may_have(monkeypatch):
