@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import docx
 import pytest
 from docx.document import Document
+from docx.enum.text import WD_ALIGN_PARAGRAPH
 from docx.oxml.ns import qn
 from PIL import Image
 
@@ -85,6 +86,16 @@ def test_structure_tables_pictures_and_formulas():
     places = [number for number, child in enumerate(document.element.body) if child.findall(f".//{qn('w:drawing')}")]
     assert places == [order.index("tbl"), places[1]] and places[1] > order.index("tbl")
     assert order[-1] == "sectPr"
+
+
+def test_marks_end_where_they_end():
+    centred, plain = opened('<div style="text-align: center;">a</div>\n\nb').paragraphs
+    assert (centred.alignment, plain.alignment) == (WD_ALIGN_PARAGRAPH.CENTER, None)
+    code, words = opened("<pre>a  b</pre>\n\nc  d").paragraphs
+    assert (code.text, words.text) == ("a  b", "c d")
+    lists = opened("- a\n  - b\n- c\n\n1. d\n\ne").paragraphs
+    styles = [paragraph.style.name for paragraph in lists if paragraph.style]
+    assert styles == ["List Bullet", "List Bullet 2", "List Bullet", "List", "Normal"]
 
 
 def test_tables_in_tables_end_where_they_end_and_do_not_touch():

@@ -65,6 +65,12 @@ CASES = {
     ),
     "one page out of a document": (["1 d 30 3.2 Method", "1 s 26 3.2.1 Wells", "1 d 30 3.3 Results"], [2, 3, 2]),
     "a number that is no section's": (["1 d 44 101 Wells", "1 s 26 1 Method"], [1, 2]),
+    "the highest number that needs none beside it": (["1 d 44 30 Wells", "1 s 26 Method"], [2, 3]),
+    "one more": (["1 d 44 31 Wells", "1 s 26 Method"], [1, 2]),
+    "high numbers beside each other": (["1 d 44 101 Wells", "1 d 44 102 Pumps"], [2, 2]),
+    "a letter that is a Roman number beside one": (
+        ["1 s 20 V. Results", "1 s 20 A. Wells", "1 s 20 VI. Ends"], [2, 3, 2],
+    ),
     "a title in two blocks, and a smaller one below it": (
         ["1 d 44 Clean Water for the", "1 d 44 Lower Valley", "1 d 24 Annual report", "1 s 24 Summary"],
         [1, 1, 2, 2],

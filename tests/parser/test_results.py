@@ -104,6 +104,34 @@ def test_a_stored_page_of_a_job_says_its_notes(kept, said):
     assert report == {"models": {}, "partial": "blocks" in said, "pages": [{"page": 7, **said}]}
 
 
+@pytest.mark.parametrize(
+    ("answered", "notes", "some", "every"),
+    [(0, (FAILED,), True, True), (1, (FAILED,), True, False), (0, (FAILED, REFUSED), True, False),
+     (0, (REFUSED,), False, False), (0, (), False, False)],
+)  # fmt: skip
+def test_whether_the_vlm_failed_on_a_page(answered: int, notes: Any, some: bool, every: bool):
+    outcome = parsed(0, answered, notes)
+    assert (outcome.vlm_failed_on_some_block, outcome.vlm_failed_on_every_block) == (some, every)
+    failed = PageOutcome(0, error=PageTimeout("slow"))
+    assert not failed.vlm_failed_on_some_block and not failed.vlm_failed_on_every_block
+
+
+@pytest.mark.parametrize(
+    ("format", "sizes", "document_pages", "kind"),
+    [
+        ("PDF", 1, 1, "pdf"),
+        ("TIFF", 2, 1, "tiff"),
+        ("TIFF", 1, 2, "tiff"),
+        ("TIFF", 1, 1, "image"),
+        ("PNG", 0, 1, "image"),
+    ],
+)
+def test_what_is_said_of_the_document(format: str, sizes: int, document_pages: int, kind: str):
+    info: Any = results.info_of(format, [{"width": 3, "height": 4}] * sizes, document_pages)
+    one = {"width": 3 * sizes, "height": 4 * sizes} if kind == "image" else {"numPages": sizes}
+    assert info["type"] == kind and one.items() <= info.items()
+
+
 class TestStore:
     def test_entries_come_back_in_order(self, tmp_path, monkeypatch):
         monkeypatch.setattr(results, "IN_MEMORY", 50)
@@ -141,6 +169,7 @@ def test_the_body_is_as_long_as_it_says(tmp_path):
     body = b"".join(pieces)
     assert len(body) == length
     answer = json.loads(body)
+    assert (answer["errorCode"], answer["errorMsg"]) == (0, "Success")
     assert answer["logId"] == "ä" and len(answer["result"]["layoutParsingResults"]) == 2
     assert answer["result"]["docparser"] == {"models": models, "partial": True, "pages": []}
     document.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import cast
 
 import numpy as np
@@ -65,6 +66,42 @@ async def _awaited(asked: Question, calls: BlockCalls) -> Reply:
 def of_bands(lines: list[str]) -> list[str]:
     """What is right for each band of nine lines."""
     return [" ".join(lines[:3]), " ".join(lines[3:6]), " ".join(lines[6:])]
+
+
+LOOPED = BlockNote("repetition", "cut")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"),
+    [
+        (Reply("x" * 80), Reply("y" * 80), "y"),
+        (Reply("x" * 80), Reply("y" * 50), "x"),  # it is too short for the print
+        (Reply("x" * 40), Reply("y" * 50), "y"),
+        (Reply("x" * 80), Reply("y" * 130), "x"),
+        (Reply("x" * 140), Reply("y" * 130), "y"),
+        (Reply("x" * 80, LOOPED), Reply("y" * 50), "y"),
+        (Reply("x" * 50), Reply("y" * 80, LOOPED), "x"),
+        (Reply("x" * 50), Reply("  "), "x"),
+        (Reply("x" * 50), Reply("you say, you say, you say, you say " * 2), "x"),
+    ],
+)
+def test_of_two_looks_the_better_is_taken(monkeypatch: pytest.MonkeyPatch, first: Reply, second: Reply, chosen: str):
+    monkeypatch.setattr(second_look, "print_length", lambda band: 100.0)
+    first, second = (dataclasses.replace(reply, tokens=(10, at)) for at, reply in enumerate((first, second), 1))
+    found = second_look.better(first, second, None)  # type: ignore[arg-type]  # nobody looks at it
+    assert found.text == (first if chosen == "x" else second).text and found.tokens == (20, 3)
+
+
+@pytest.mark.parametrize(
+    ("rate", "usual", "taken"),
+    [
+        (second_look.LEAST, None, True), (second_look.LEAST - 0.01, None, False),
+        (second_look.MOST, None, True), (second_look.MOST + 0.01, None, False),
+        (0.7, 0.8, True), (0.63, 0.8, False), (0.95, 0.8, True), (0.97, 0.8, False),
+    ],
+)  # fmt: skip
+def test_what_may_be_said_by_so_much_print(rate: float, usual: float | None, taken: bool):
+    assert second_look.fits("some words", rate, usual) is taken
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -25,7 +25,7 @@ from docparser.page.run import PageCancelled, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.settings import Settings
 from docparser.small_print.reading import own_table, read_small_print, with_captions
-from docparser.worker import page_work
+from docparser.worker import page_work, sent_pages
 from docparser.worker.baton import Baton
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage, RunTask
 from docparser.worker.page_work import PageWork
@@ -34,6 +34,7 @@ from docparser.worker.process import HolderSlot
 DOCUMENT = Document("page.pdf", "PDF")
 PIXELS = np.zeros((2, 3, 3), np.uint8)
 FROZEN = {"blocks": [], "imgs_in_doc": []}
+PAGE = b'{"prunedResult": {}}'
 READ_NOTE, PAGE_NOTE = {"kind": "damaged", "message": "read"}, {"kind": "rotated", "message": "page"}
 
 
@@ -197,6 +198,28 @@ def test_pages_are_counted_with_the_baton_and_can_be_cancelled(parts: Any):
         "str",
         "ReadingEnded",
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "words"),
+    [
+        (b'{"logId": "mine", "pages": [%s, %s], "odd": 1}' % (PAGE, PAGE), None, ""),
+        (b'{"logId": "mine", "pages": []}', "InvalidRequest", "pages: empty"),
+        (
+            b'{"logId": "mine", "pages": [%s]}' % b",".join([PAGE] * 3),
+            "DocumentTooLarge",
+            "pages: 3; at",
+        ),
+        (b'{"logId": "mine", "pages": [{}]}', "InvalidRequest", "prunedResult"),
+        (b'{"logId": "mine", "pages": ' + b"[" * 99 + b"]" * 99 + b"}", "BodyTooComplex", "body: nested deeper"),
+        (b'{"pages": [1,', "InvalidRequest", "JSON"),
+    ],
+)
+def test_the_body_of_pages_that_a_client_sent(body: bytes, error: str | None, words: str):
+    head, entries = sent_pages.answer(body, 2, lambda request: [{"page": page} for page in range(len(request.pages))])  # type: ignore[typeddict-item, typeddict-unknown-key]  # only counted
+    assert head.error == error and words in head.message
+    assert len(entries) == (2 if error is None else 0) and bool(head.notes) is (error is None)
+    assert head.log_id == (None if error == "BodyTooComplex" or words == "JSON" else "mine")
 
 
 def test_joining_is_bounded_by_the_number_of_pages_and_leaves_the_cpu(parts: Any):
