@@ -147,6 +147,14 @@ def test_a_part_of_a_table_is_filled_to_its_bound(tokens: int, rows: list[int]):
     assert [chunk["tokens"] for chunk in found] == [20 + 11 * count for count in rows]
 
 
+@pytest.mark.parametrize(("tokens", "heads"), [(40, 8), (39, 1)])
+def test_a_header_that_leaves_no_room_for_rows_is_said_once(tokens: int, heads: int):
+    said = table("<tr><th>a</th><th>b</th><th>c</th></tr>", *(row("w w", "w w", "w w w") for _ in range(8)))
+    found = chunks(page(("table", said)), tokens=tokens)
+    assert sum("| a | b | c |" in chunk["text"] for chunk in found) == heads
+    assert sum(chunk["text"].count("| w w w |") for chunk in found) == 8
+
+
 def test_a_long_table_is_cut_between_rows_and_its_header_is_said_again():
     rows = [row(f"Mill {n}", f"0.{n:03d}") for n in range(60)]
     found = chunks(page(("table_title", "Table 1"), ("table", table(HEAD, *rows)), ("text", "after")), tokens=64)

@@ -50,9 +50,11 @@ def test_how_a_page_is_written(asked: dict[str, Any], default: bool, expected: t
 @pytest.mark.parametrize("chosen", ["mergeTables", "relevelTitles", "concatenatePages"])
 def test_how_pages_are_joined(chosen: str):
     names = {"mergeTables": "merge_tables", "relevelTitles": "relevel_titles", "concatenatePages": "concatenate_pages"}
-    joined = restructure_options(RestructureRequest(pages=[], **{name: name == chosen for name in names}))
+    joined = restructure_options(
+        RestructureRequest.model_validate({"pages": [], **{name: name == chosen for name in names}})
+    )
     assert {name: getattr(joined, ours) for name, ours in names.items()} == {name: name == chosen for name in names}
-    options = ParseOptions(restructurePages=True, textLayer="prefer", **{chosen: True})
+    options = ParseOptions.model_validate({"restructurePages": True, "textLayer": "prefer", chosen: True})
     made = page_options(options, visualize_by_default=False)
     assert made.restructure is not None and made.text_layer == "prefer"
     assert made.restructure.concatenate_pages is False, "pages that are parsed stay pages"

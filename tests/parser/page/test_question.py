@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 from paddlex.inference.models.doc_vlm.predictor import DocVLMGenAIClientPredictor
 
-from docparser.page.question import MAX_NEW_TOKENS, Question, Sampling, widened
+from docparser.page.question import MAX_NEW_TOKENS, BlockCalls, Question, Sampling, read_block, widened
+from docparser.vlm.repetition import TABLE, TEXT, Guard
 
 CROP = np.random.default_rng(5).integers(0, 255, (60, 200, 3), np.uint8)
 CHOSEN = {"temperature": 0.3, "top_p": 0.9, "repetition_penalty": 1.1, "max_new_tokens": 77}
@@ -30,6 +32,19 @@ def of_paddlex(question: Question, options: dict[str, Any], spotting: bool) -> d
         question.most_pixels,
     )
     return {"messages": messages, **fields.pop("extra_body"), **fields}
+
+
+@pytest.mark.parametrize(("prompt", "guard"), [("OCR:", TEXT), ("Table Recognition:", TABLE), ("Formula:", TEXT)])
+def test_a_block_is_one_request_with_the_bound_of_its_kind(prompt: str, guard: Guard):
+    asked: list[Any] = []
+
+    async def read(body: dict[str, Any], request_id: str, guard: Guard) -> None:
+        asked.append((body.pop("model"), body, request_id, guard))
+
+    question, sampling = Question(CROP, prompt, 5, 9), Sampling.of({}, spotting=False)
+    client: Any = SimpleNamespace(read_block=read)
+    asyncio.run(read_block(question, sampling, BlockCalls(client, "m", "r-b3")))  # type: ignore[arg-type]  # a coroutine
+    assert asked == [("m", question.request(sampling), "r-b3", guard)]
 
 
 @pytest.mark.parametrize("spotting", [False, True])

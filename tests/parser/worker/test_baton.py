@@ -50,10 +50,10 @@ def test_pages_that_return_go_first_then_who_came_first(baton: Baton, slot: Hold
     baton.take(9, STARTING)
     waiting = [(1, STARTING), (2, STARTING), (3, FINISHING), (4, FINISHING)]
     threads = []
-    for place, turn in enumerate(waiting, 1):
+    for turn in waiting:
         threads.append(threading.Thread(target=wait, args=turn))
         threads[-1].start()
-        wait_for(lambda place=place: len(baton._queue) == place)
+        wait_for(lambda: len(baton._queue) == len(threads))
     assert turns == [] and not baton.idle
     baton.give()
     for thread in threads:

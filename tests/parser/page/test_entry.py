@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page's entry: its members, and its pictures as they are sent. PaddleX's Markdown is simulated."""
+
+from __future__ import annotations
+
+import base64
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from docparser.contract.options import page_options
+from docparser.contract.schemas import ParseOptions
+from docparser.page import entry
+from docparser.page.frozen import Page, put_images_back, with_own_pictures
+from docparser.page.ground import _widen, ground_of_table
+from docparser.page.provenance import Certainty, Provenance
+
+SIDE = 20
+
+
+@pytest.fixture
+def markdown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
+    """What PaddleX is asked for."""
+    asked: list[tuple[bool, bool]] = []
+    picture = Image.new("RGB", (80, 40), "red")
+
+    def simulated(result: Any, *, pretty: bool, formula_numbers: bool) -> dict[str, Any]:
+        asked.append((pretty, formula_numbers))
+        return {"markdown_texts": "text", "markdown_images": {"a.jpg": picture, "b.jpg": None}}
+
+    monkeypatch.setattr(entry, "markdown_of", simulated)
+    monkeypatch.setattr(entry, "places_of", lambda blocks, grounds, places: [(grounds, places)])
+    monkeypatch.setattr(entry, "docx_export", lambda result, number: {"fileName": number})
+    return asked
+
+
+def page(**known: Any) -> Page:
+    blocks = [{"block_id": number + 4, "block_content": f"a\n {number}"} for number in range(2)]
+    result: Any = SimpleNamespace(json={"res": {"input_path": "/tmp/x", "parsing_res_list": blocks}})
+    return Page(result, [Provenance(), Provenance(Certainty(0.5, True))], [0, 2], **known)
+
+
+def made(of: Page, **options: Any) -> Any:
+    chosen = page_options(ParseOptions(**options), visualize_by_default=False).answer
+    return entry.page_entry(of, 7, chosen, max_side=SIDE)
+
+
+def test_an_entry_has_what_is_known_of_its_blocks(markdown: list[tuple[bool, bool]]):
+    said = made(page(outline={1: 2, 0: 0}), returnMarkdownImages=False, prettifyMarkdown=False, showFormulaNumber=True)
+    assert list(said) == ["prunedResult", "markdown", "tableHeads", "outline"] and markdown == [(False, True)]
+    first, second = said["prunedResult"]["parsing_res_list"]
+    assert "input_path" not in said["prunedResult"] and "confidence" not in first
+    assert (second["confidence"], second["doubtful"]) == (0.5, True)
+    assert said["tableHeads"] == [{"block_id": 5, "rows": 2}]
+    assert said["outline"] == [{"block_id": 5, "level": 2, "text": "a 1"}] and said["markdown"] == {"text": "text"}
+
+
+@pytest.mark.parametrize(
+    ("grounds", "asked", "there"), [(None, "words", False), ([None, None], None, False), ([None, None], "words", True)]
+)
+def test_places_are_said_where_they_were_asked_for(markdown: Any, grounds: Any, asked: Any, there: bool):
+    said = made(page(grounds=grounds), places=asked, outputFormats=["docx"])
+    assert said.get("places") == ([(grounds, "words")] if there else None) and said["exports"] == {
+        "docx": {"fileName": 7}
+    }
+    assert list(said["markdown"]["images"]) == ["a.jpg"] and markdown == [(True, False)]
+
+
+@pytest.mark.parametrize(
+    ("size", "sent"), [((80, 40), (20, 10)), ((40, 80), (10, 20)), ((20, 5), (20, 5)), ((400, 2), (20, 1))]
+)
+def test_pictures_are_made_as_small_as_they_may_be_and_keep_their_colours(size: tuple[int, int], sent: tuple[int, int]):
+    blue_first = np.zeros((size[1], size[0], 3), np.uint8)
+    blue_first[:, :, 2] = 255
+    for image in (blue_first, Image.new("RGB", size, "red")):
+        shown = Image.open(io.BytesIO(base64.b64decode(entry.encode_jpeg(image, SIDE))))
+        red, green, blue = shown.getpixel((0, 0))  # type: ignore[misc]  # of RGB
+        assert shown.size == sent and red > 240 and green < 16 and blue < 16
+    both = entry.pictures({"layout": blue_first, "none": None}, blue_first, max_side=SIDE)
+    assert list(both) == ["inputImage", "outputImages"] and list(both["outputImages"]) == ["layout"]
+
+
+def test_pictures_in_the_same_place_of_pages_that_become_one_are_two():
+    box = {"block_label": "image", "block_bbox": [1, 2, 3, 4], "block_content": ""}
+    path = "imgs/img_in_image_box_1_2_3_4.jpg"
+    text = {"block_label": "table", "block_bbox": [0, 0, 9, 9], "block_content": f"<img src='{path}'>"}
+    first, second = with_own_pictures([({"parsing_res_list": [box, text]}, {path: "x"})] * 2)
+    now = path.replace("imgs/", "imgs/page_0002_")
+    assert first == ({"parsing_res_list": [box, text]}, {path: "x"}) and second[1] == {now: "x"}
+    picture, table = second[0]["parsing_res_list"]
+    assert picture["image"] == {"path": now, "img": None} and table["block_content"] == f"<img src='{now}'>"
+
+
+def test_pictures_that_a_client_sent_are_put_back_where_they_can_be_read():
+    good = entry.encode_jpeg(Image.new("RGB", (6, 3), "red"), SIDE)
+    images = {"good": good, "bad": "AAAA", "url": "https://example.org/a.png", "kept": good}
+    blocks = [SimpleNamespace(image={"path": name, "img": None}) for name in ("good", "bad", "url", "missing")]
+    blocks += [SimpleNamespace(image=None), SimpleNamespace(image={"path": "kept", "img": "own"})]
+    put_images_back({"parsing_res_list": blocks}, images)
+    assert blocks[0].image["img"].size == (6, 3) and [block.image for block in blocks[1:5]] == [None] * 4
+    assert blocks[5].image == {"path": "kept", "img": "own"}
+
+
+def test_rows_and_columns_of_a_table_stand_on_the_page():
+    cell = SimpleNamespace
+    cells = [
+        cell(row=0, column=0, rows=1, columns=2, area=(0, 0, 20, 5)),
+        cell(row=1, column=0, rows=1, columns=1, area=(0, 6, 9, 12)),
+        cell(row=1, column=1, rows=1, columns=1, area=(10, 7, 20, 11)),
+    ]
+    grey, seen = np.zeros((60, 60), np.uint8), []  # type: ignore[var-annotated]  # of shapes
+
+    def find(picture: np.ndarray) -> Any:
+        seen.append(picture.shape)
+        return cell(rows=2, columns=2, cells=cells)
+
+    found = ground_of_table(grey, (-5, 10, 30, 40), find)
+    assert seen == [(30, 30)]
+    assert found == {"rows": [[10, 15], [16, 22]], "columns": [[0, 9], [10, 20]]}
+    alone = cell(rows=1, columns=2, cells=cells[:1])
+    assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: alone) is None, "a column of spanning cells alone"
+    assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: None) is None
+    ends: dict[int, list[int]] = {}
+    for low, high in ((5, 9), (7, 12), (3, 4)):
+        _widen(ends, 1, low, high)
+    assert ends == {1: [3, 12]}
