@@ -15,7 +15,7 @@ from docparser.convert.blocks import Block
 from docparser.convert.document import ResultDocument, ResultPage, disposition, stem, with_own_pictures
 from docparser.convert.formats import convert
 from docparser.convert.formulas import LONGEST_IN_DOLLARS, Formulas
-from docparser.convert.parts import Paths, tables_of
+from docparser.convert.parts import Paths, _with_number, tables_of
 from docparser.convert.safe_text import FORBIDDEN
 from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.html_tables import read_tables
@@ -176,6 +176,18 @@ def test_pictures_in_cells_have_the_names_that_they_have_now():
         assert paths.in_cell(f"a \ue002{old}\ue003") == f"a \ue002{now}\ue003"
     assert [paths.of_box(Box(1, 2, 3, 4)) for _ in range(3)] == [first, second, second]
     assert paths.of_box(Box(1, 2, 3, 5)) == ""
+
+
+@pytest.mark.parametrize(
+    ("label", "markdown", "expected"),
+    [
+        ("formula_number", "$$x = 1 \\tag*{(3)}$$", "$$x = 1 \\tag*{(3)}$$"),
+        ("formula_number", "$$x = 1$$", "$$x = 1$$"),  # nobody asked for it
+        ("text", "$$x = 1 \\tag*{(3)}$$", "$$x = 1$$"),
+    ],
+)
+def test_a_formula_has_its_number_where_the_markdown_has_it(label: str, markdown: str, expected: str):
+    assert _with_number("$$x = 1$$", Block(label, (), "(3)"), markdown) == expected
 
 
 def test_marks_of_formulas_that_are_not_there_are_nothing():

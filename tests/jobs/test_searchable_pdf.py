@@ -24,6 +24,8 @@ from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes, true_type
 from docparser.convert.picture_pages import _points
 from docparser.convert.searchable_pdf import UneditablePdf, write
+from docparser.convert.text_layer import lines_of
+from docparser.places.box import Box
 from tests.support.paths import DATA
 from tests.support.system_packages import needs
 
@@ -152,6 +154,14 @@ def test_every_script_is_found_and_needs_no_font(tmp_path):
     with pikepdf.open(io.BytesIO(data)) as pdf:
         font = pdf.pages[0].Resources.Font.DocparserText.DescendantFonts[0].FontDescriptor
         assert len(font.FontFile2.read_bytes()) < 500
+
+
+def test_texts_that_were_spotted_lie_where_they_were_spotted():
+    found = {"rec_polys": [[[5, 8], [25, 6], [26, 16], [4, 18]]], "rec_texts": ["cafe\u0301  a"]}
+    told = one_block("ignored", (0, 0, 90, 90), (100, 100)) | {"spotting_res": found}
+    told["parsing_res_list"][0]["block_label"] = "spotting"
+    ((line,),) = (lines for lines in lines_of(told, Image.new("L", (100, 100), 255), 1.0))
+    assert (line.text, line.box) == ("caf\u00e9 a", Box(4, 6, 26, 18))
 
 
 def test_codes_end_before_characters_do():

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,7 +24,7 @@ from docparser.own_text.characters import (
     ForeignBytes,
 )
 from docparser.own_text.page_text import OwnText, _mixed
-from docparser.own_text.pdfium_text import characters_of
+from docparser.own_text.pdfium_text import _to_pixels, characters_of
 from docparser.settings import Settings
 from tests.support import samples
 from tests.support.born_digital import pdf, text
@@ -121,6 +124,7 @@ def test_a_scan_with_anothers_text_says_nothing(mode: int, drawn: int):
         ("plain words", False),
         ("\u0434\u0430 \u043d\u0435\u0442", False),
         ("p\u0430y", True),  # a Cyrillic letter in a Latin word
+        ("\u0434\u0430 p\u0430y", True),
         ("5 \u03bcm k\u03a9", False),
         ("\u0441\u043e\u0440\u0435 of some words", True),  # all Cyrillic, and looks like "cope"
         ("\u0441\u043e\u0440\u0435 \u0434\u0430 words", False),
@@ -129,6 +133,23 @@ def test_a_scan_with_anothers_text_says_nothing(mode: int, drawn: int):
 )
 def test_letters_of_two_alphabets(words: str, mixed: bool):
     assert _mixed(words.split()) is mixed
+
+
+@pytest.mark.parametrize(
+    ("turn", "size", "first", "last"),
+    [
+        (0, (200, 400), (10, 220), (110, 20)),
+        (90, (400, 200), (10, 20), (110, 220)),
+        (180, (200, 400), (110, 20), (10, 220)),
+        (270, (400, 200), (110, 220), (10, 20)),
+    ],
+)
+def test_the_shown_part_of_a_page_is_its_picture(turn: int, size: tuple[int, int], first: Any, last: Any):
+    """From 10, 20 to 110, 220 in the page's own coordinates, which its turn does not change."""
+    page: Any = SimpleNamespace(get_bbox=lambda: (10, 20, 110, 220), get_rotation=lambda: turn)
+    a, b, c, d, e, f = _to_pixels(page, *size)
+    corners = [(a * x + c * y + e, b * x + d * y + f) for x, y in (first, last)]
+    assert corners == [(0, 0), size]
 
 
 def test_evidence_grows_from_like_to_unlike():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from docparser.contract.options import page_options
 from docparser.contract.schemas import ParseOptions
-from docparser.errors import InvalidRequest
+from docparser.errors import InvalidRequest, NotReady
 from docparser.page import loop
 from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _place
 from docparser.page.loop import CHOSEN, PageLoop
@@ -34,6 +35,27 @@ def page_loop(*, turns: bool = False, **config: Any) -> Any:
 
 def options(**fields: Any) -> dict[str, Any]:
     return page_options(ParseOptions(**fields), visualize_by_default=False).predict
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read"),
+        ("{", "cannot be read"),
+        ("- a", "is no pipeline"),
+        ("SubModules: {}", "is no pipeline"),
+    ],
+)
+def test_a_pipelines_file_that_is_none(tmp_path: Path, text: str | None, words: str):
+    file, model = tmp_path / "pipeline.yaml", SimpleNamespace(signs=SimpleNamespace(model_name="Paddle-1.5-0.9B"))
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(NotReady, match=f"^PARSER_PIPELINE_CONFIG: {file} {words}"):
+        loop.load_config(file, model)  # type: ignore[arg-type]  # its name counts
+    file.write_text("{SubModules: {VLRecognition: {model_name: other}}, pipeline_name: other}")
+    found = loop.load_config(file, model)  # type: ignore[arg-type]
+    assert found["SubModules"]["VLRecognition"]["model_name"] == "Paddle-1.5-0.9B"
+    assert found["pipeline_name"] == "Paddle-1.5"
 
 
 class TestSettings:
