@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 
 from docparser.contract.options import page_options
 from docparser.contract.priority import with_priority
@@ -58,6 +59,7 @@ class Scheduler:
         self.page: Callable[[ParsePage], ParsedPage | Exception] = parsed
         self.join: Callable[[JoinPages], list[bytes] | Exception] = lambda task: [b'{"text":1}' for _ in task.frozen]
         self.sent: list[bytes] = []
+        self.asked = 0  # whether the VLM has the demo's weights
 
     async def submit(self, task: Any, flow: Flow, on_part: Callable[[PartOfPage], None] | None = None) -> Any:
         await asyncio.sleep(0)
@@ -115,12 +117,15 @@ def service(scheduler: Scheduler, **settings: Any) -> ParseService:
     return ParseService(own, cast(PageScheduler, scheduler), cast(Metrics, Counted(scheduler)))
 
 
-def pages_of(scheduler: Scheduler, text_layer: str = "off", *, demo: bool = False) -> DocumentPages:
+def pages_of(
+    scheduler: Scheduler, text_layer: str = "off", *, small_print: str = "off", demo: bool = False
+) -> DocumentPages:
     async def knows() -> bool:
+        scheduler.asked += 1
         return demo
 
     metrics = cast(Metrics, Counted(scheduler))
-    return DocumentPages(cast(PageScheduler, scheduler), metrics, "off", text_layer, knows)
+    return DocumentPages(cast(PageScheduler, scheduler), metrics, small_print, text_layer, knows)
 
 
 def run(call: Coroutine[Any, Any, Any]) -> Any:
@@ -306,6 +311,21 @@ class TestPage:
         options = page_options(ParseOptions(textLayer=asked), visualize_by_default=False)
         run(pages_of(scheduler, setting, demo=demo).read(document, 0, options, Flow(), "request"))
         assert [task.text_layer for task in scheduler.tasks] == [wanted]
+
+    @pytest.mark.parametrize("demo", [False, True])
+    @pytest.mark.parametrize(("setting", "wanted"), [("on", True), ("off", False), ("auto", None)])
+    def test_which_pages_are_read_in_small_pieces(
+        self, scheduler: Scheduler, document: Document, setting: str, wanted: bool | None, demo: bool
+    ):
+        page(pages_of(scheduler, small_print=setting, demo=demo), document)
+        assert [task.small_print for task in scheduler.tasks] == [demo if wanted is None else wanted]
+        assert scheduler.asked == (setting == "auto"), "nobody asks for what decides nothing"
+
+
+def test_small_print_has_no_other_word():
+    assert Settings().small_print == "auto"
+    with pytest.raises(ValidationError, match="small_print"):
+        Settings(small_print="sometimes")
 
 
 class TestSlow:

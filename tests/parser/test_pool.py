@@ -210,6 +210,7 @@ def test_closing_ends_the_workers_that_are_there_and_one_that_is_just_started(mo
     monkeypatch.setattr(Process, "killed", [])
     made._keep_alive(made.workers[0], SimpleNamespace())  # type: ignore[arg-type]  # it is told nothing
     assert Process.killed == [True]
-    made.workers[0].process = Late(Settings(), "worker-0")  # type: ignore[assignment]  # simulated
+    made._closing.clear()
+    made.workers[0].process = Process(Settings(), "worker-0")  # type: ignore[assignment]  # simulated
     made.close()
-    assert Process.killed == [True, True]
+    assert Process.killed == [True, True] and made._closing.is_set()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace
@@ -155,26 +154,6 @@ def test_a_block_that_the_server_fails_on_is_tried_a_few_times(vlm):
         assert sum(prompt_of(request) == "bad" for request in vlm.requests) == TRIES
 
     with_client(settings(vlm.port), use)
-
-
-def test_a_failed_call_is_tried_again_after_a_pause_that_grows(vlm, monkeypatch):
-    monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.2)
-    came: list[float] = []
-
-    def answer(request: dict, number: int) -> str | tuple[int, str]:
-        if prompt_of(request) == "good":
-            return "good"
-        came.append(time.monotonic())
-        return 500, "broken on this"
-
-    vlm.answer = answer
-
-    async def use(client: VlmClient) -> None:
-        await asyncio.gather(read(client, "bad"), read(client, "good"))
-
-    with_client(settings(vlm.port), use)
-    first, second, *_ = (after - before for before, after in itertools.pairwise(came))
-    assert first >= 0.2 * 0.8 and second >= 0.4 * 0.8
 
 
 def test_a_server_that_fails_on_everything_is_away(vlm):

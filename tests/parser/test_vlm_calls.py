@@ -281,7 +281,7 @@ def test_another_server_is_asked_before_one_is_away(pauses: list[float]):
     assert [url for url, _, _ in client._session.asked] == [f"{url}/chat/completions" for url in both]
 
 
-def test_a_server_without_probabilities_is_asked_without(pauses: list[float]):
+def test_a_server_without_probabilities_is_asked_without(pauses: list[float], caplog: pytest.LogCaptureFixture):
     refusal = Answer(b'{"message": "logprobs are not allowed"}', 400)
     client = client_of(refusal, Answer(whole()), Answer(whole()), Answer(b"too wide", 400), confidence=True)
     assert run(client.read_block({}, "r", TEXT)).text == TEXT_OF
@@ -290,6 +290,7 @@ def test_a_server_without_probabilities_is_asked_without(pauses: list[float]):
     assert run(client.read_block({}, "r", TEXT)).note == BlockNote("refused", "too wide")
     assert client.counts == {"calls": 4, "blocks_ok": 2, "blocks_refused": 1} and pauses == []
     assert client.presence.last_answer > 0
+    assert sum("gives no log-prob" in record.message for record in caplog.records) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ simulated; PaddleX's parts run in tests of the service."""
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from docparser.page.run import PageCancelled, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.settings import Settings
 from docparser.small_print.reading import own_table, read_small_print, with_captions
-from docparser.worker import page_work, sent_pages
+from docparser.worker import page_work, sent_pages, text_jobs
 from docparser.worker.baton import Baton
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage, RunTask
 from docparser.worker.page_work import PageWork
@@ -220,6 +221,19 @@ def test_the_body_of_pages_that_a_client_sent(body: bytes, error: str | None, wo
     assert head.error == error and words in head.message
     assert len(entries) == (2 if error is None else 0) and bool(head.notes) is (error is None)
     assert head.log_id == (None if error == "BodyTooComplex" or words == "JSON" else "mine")
+
+
+def test_entries_are_lines_and_say_their_headings():
+    sink = io.BytesIO()
+    text_jobs._write(sink, [{"a": "\u00e4"}, {"b": 1}])
+    assert sink.getvalue().decode() == '{"a":"\u00e4"}\n{"b":1}'
+    said = [("doc_title", "Wells"), ("text", "x"), ("paragraph_title", " "), ("paragraph_title", None)]
+    pages = [
+        [SimpleNamespace(label=label, content=text, bbox=(0, 0, 9, 9), page_index=at) for label, text in blocks]
+        for at, blocks in enumerate([said, [("paragraph_title", "1 Why")]])
+    ]
+    results = [{"width": 100, "height": 140, "parsing_res_list": blocks} for blocks in pages]
+    assert text_jobs.outlines(results) == [{0: 1}, {0: 2}]
 
 
 def test_joining_is_bounded_by_the_number_of_pages_and_leaves_the_cpu(parts: Any):
