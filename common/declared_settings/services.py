@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import atlas
+import stacks
+
 from .kinds import Choice, Flag, Number, Port, Setting, Whole
 
 # Read by the plugin, which has errors of its own.
@@ -34,17 +37,17 @@ HARDWARE_AND_WEIGHTS = (
     ),
     Choice(
         "STACK",
-        "0.11.1",
+        stacks.DEFAULT.key,
         "Pinned versions, a file of `config/stacks`, in local mode too. On aarch64 a CPU cannot run 0.11.1, whose "
         "CPU wheel of vLLM needs glibc 2.38 there.",
-        values=("0.11.1", "0.23.0"),
+        values=tuple(stacks.STACKS),
     ),
     Choice(
         "ATLAS",
-        "a3",
+        atlas.DEFAULT.key,
         "The kind of the node's dies: `a3`, `a2`, or `310p` with stack 0.23.0. It chooses the base image, the kernels, "
         "the dies files and the number format; `common/atlas.py` has the table.",
-        values=("a3", "a2", "310p"),
+        values=atlas.KEYS,
     ),
     Setting(
         "NPU_IDS",

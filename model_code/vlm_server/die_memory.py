@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import stacks
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
@@ -24,12 +25,6 @@ GB = 1e9
 BESIDES = 2.7 * GB
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
 BLOCKS = "--num-gpu-blocks-override"
-# Graphs that all processes on a die can capture, one stream each, as vllm-ascend counts (update_aclgraph_sizes).
-GRAPHS = 1800
-# Its worker takes all that is used on the die for its own, so that all replicas name the same share, and it captures
-# sizes of up to twice the requests at once. The worker of 0.23.0 counts its own memory alone, and does not start where
-# less than its share of the die is free.
-FIRST = "0.11.1"
 # Words of VLM_ARGS that choose the graphs otherwise.
 OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph-capture-sizes", "--cuda-graph-sizes", "--max-cudagraph-capture-size")
 
@@ -114,7 +109,7 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
 
 def share_of_a_replica(settings: Settings, command: Sequence[str], stack: str | None) -> list[str]:
     """`command` with the share of the die that one replica may take, where this stack's worker asks for that."""
-    if stack == FIRST or (settings.replicas_per_die == 1 and not settings.layout_share):
+    if not stacks.of(stack).own_memory or (settings.replicas_per_die == 1 and not settings.layout_share):
         return list(command)
     share = number(command, "--gpu-memory-utilization", 0.9) - settings.layout_share
     # Rounded down: all together must not pass what the command says.
@@ -132,20 +127,21 @@ def check_graphs_of_a_die(settings: Settings, command: Sequence[str], weights: V
     """Raise UsageError where the replicas of a die capture more graphs than it has streams for.
 
     One replica bounds its own number (update_aclgraph_sizes). Several do not know of each other, and the later ones
-    would fail at each capture. The driver that stack 0.23.0 needs has no such bound (vllm-ascend's release notes,
-    #9572: about 32,000 graphs on A3).
+    would fail at each capture.
     """
     replicas, layers = settings.replicas_per_die, described(weights.path / "config.json").get("num_hidden_layers")
-    if stack != FIRST or replicas == 1 or settings.enforce_eager or settings.graph_mode == "NONE" or not layers:
+    most_graphs = stacks.of(stack).graphs_of_a_die
+    if not most_graphs or replicas == 1 or settings.enforce_eager or settings.graph_mode == "NONE" or not layers:
         return
     if any(means(word, OTHER_GRAPHS) for word in settings.arguments):
         return
-    # Graphs of one size: the step's pieces between the layers' attention.
+    # Graphs of one size: the step's pieces between the layers' attention. Sizes go up to twice the requests at once.
     asked, pieces = max_num_seqs(command), layers + 1
-    if replicas * sizes(2 * asked) * pieces > GRAPHS:
-        most = max((n for n in range(1, min(asked, 513)) if replicas * sizes(2 * n) * pieces <= GRAPHS), default=0)
+    if replicas * sizes(2 * asked) * pieces > most_graphs:
+        fitting = (n for n in range(1, min(asked, 513)) if replicas * sizes(2 * n) * pieces <= most_graphs)
+        most = max(fitting, default=0)
         raise UsageError(
             f"VLM_REPLICAS_PER_DIE is {replicas}: with {asked} requests at once each, the graphs of all take more than "
-            f"the {GRAPHS} streams of a die; expected --max-num-seqs of at most {replicas * most} for the die "
-            "(VLM_ARGS), or STACK=0.23.0"
+            f"the {most_graphs} streams of a die; expected --max-num-seqs of at most {replicas * most} for the die "
+            f"(VLM_ARGS), or STACK={stacks.NEWEST.key}"
         )

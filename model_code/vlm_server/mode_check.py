@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import stacks
 import thread_pools
 from health_probe import probe
 from selftest.check import MAX_NEW_TOKENS, blocks, question_of, read_alike
@@ -33,7 +34,6 @@ from served_weights.vlm import serving
 from tool_errors import FAILED, ServiceError, ToolError, run
 
 from .die_check.__main__ import dies, environment
-from .die_memory import FIRST
 from .serving import check_graphs, running_stack
 from .settings import Settings
 
@@ -50,8 +50,8 @@ def modes(env: Mapping[str, str], stack: str | None) -> list[str]:
             check_graphs(Settings.from_environment({**env, "VLM_GRAPH_MODE": mode, "VLM_ENFORCE_EAGER": ""}), stack)
         except ToolError:
             continue
-        # Stack 0.11.1 takes it for piecewise.
-        if mode != "full_and_piecewise" or stack != FIRST:
+        # Other stacks take it for piecewise.
+        if mode != "full_and_piecewise" or stacks.of(stack).whole_steps:
             found.append(mode)
     return found
 

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import stacks
 from served_weights import catalog
 from tool_errors import UsageError
 
@@ -21,10 +22,10 @@ from .settings import Settings
 
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
-# Stack -> values of settings.GRAPH_MODES whose graphs it fills up wrongly (tests/npu/vllm_ascend/test_graphs.py).
-FILLED_WRONGLY = {"0.11.1": ("FULL", "FULL_DECODE_ONLY")}
-# The same in VLM_ARGS: in the JSON of --compilation-config, or as --compilation-config.cudagraph_mode. vLLM takes small
-# letters too, and the enumeration's number, which is 2 for FULL.
+# Values of settings.GRAPH_MODES whose graphs all hold the attention, of whole steps.
+WHOLE_STEPS = ("FULL", "FULL_DECODE_ONLY")
+# A graph mode in VLM_ARGS: in the JSON of --compilation-config, or as --compilation-config.cudagraph_mode. vLLM takes
+# small letters too, and the enumeration's number, which is 2 for FULL.
 ASKED = re.compile(r"""\bcudagraph_mode["']?\s*[:= ]\s*["']?(\w+)""")
 OWN_KEYS = {"family", "chat_template", "int8", "sampling", "demo_environment", "arguments"}
 REQUIRED_KEYS = {*catalog.REQUIRED, "family", "chat_template"}
@@ -113,10 +114,10 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
                 f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, but a {settings.product.title} serves without graphs; "
                 "leave it empty"
             )
-        if mode in FILLED_WRONGLY.get(stack or "", ()):
+        if mode in WHOLE_STEPS and not stacks.of(stack).whole_steps:
             raise UsageError(
                 f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, whose steps stack {stack} fills up wrongly; leave it "
-                "empty for piecewise graphs, or set STACK=0.23.0"
+                f"empty for piecewise graphs, or set STACK={stacks.NEWEST.key}"
             )
 
 

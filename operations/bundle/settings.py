@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import declared_settings
-from bundle import envfile, stacks
+import stacks
+from bundle import envfile
 from bundle.paths import ENV_FILE, ENVS_DIR, ROOT, RUN_DIR
 from tool_errors import UsageError
 
@@ -43,10 +44,11 @@ class LocalSettings:
         timeout = declared_settings.whole(merged, "READY_TIMEOUT")
         # The locks of local mode are those of the CPU build, whatever .env says for compose. What a CPU refuses is not
         # passed on, as config/compose/cpu.yaml does not.
+        stack = stacks.STACKS[declared_settings.choice(merged, "STACK")]
         own = {
             "HARDWARE": "cpu",
-            "STACK": declared_settings.choice(merged, "STACK"),
-            "VLM_ENVIRONMENT": stacks.vlm_environment(merged, "cpu"),
+            "STACK": stack.key,
+            "VLM_ENVIRONMENT": stack.cpu,
             "VLM_GRAPH_MODE": "",
             "VLM_MEMORY_UTILIZATION": "",
             "SETTINGS_PLACE": ".env of the checkout, or the environment of run_demo.sh",

@@ -23,7 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bundle import stacks
+import declared_settings
+import stacks
 from bundle.environments.cuda import PACKAGE
 from bundle.environments.environment import TORCH, Environment, source_lock, split_entries, torch_pins
 from bundle.environments.setup import chosen
@@ -236,7 +237,8 @@ def collect(environments: list[Environment], folder: Path, machine: str, *, cuda
 
 def of_images(values: Mapping[str, str]) -> list[str]:
     """The environments of the images that compose builds with these settings. Raises WrongValue."""
-    return ["supervisor", stacks.vlm_environment(values, values.get("HARDWARE", "")), "parser"]
+    stack = stacks.STACKS[declared_settings.choice(values, "STACK")]
+    return ["supervisor", stack.environment(values.get("HARDWARE", "")), "parser"]
 
 
 def main(words: list[str]) -> int:

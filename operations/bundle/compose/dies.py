@@ -14,6 +14,7 @@ from pathlib import Path
 import atlas
 import declared_settings
 import npu_smi
+import stacks
 from bundle.compose import driver_files
 from bundle.paths import CONFIG, VALUES, shown
 from bundle.progress import say
@@ -75,7 +76,8 @@ def fragment(text: str, name: str = "", missing: Sequence[int] = ()) -> str:
     return (
         f"# The device files of NPU_IDS={f'{name}, of {text}' if name else text}; written by scripts/select_npus.sh.\n"
         "services:\n  vlm:\n"
-        '    extends: {file: "../../stacks/${STACK:-0.11.1}.yaml", service: "vlm-${ATLAS:-a3}"}\n'
+        f'    extends: {{file: "../../stacks/${{STACK:-{stacks.DEFAULT.key}}}.yaml", '
+        f'service: "vlm-${{ATLAS:-{atlas.DEFAULT.key}}}"}}\n'
         + (f"    environment:\n{said}" if said else "")
         + f"    devices:\n{devices}"
     )
@@ -229,9 +231,7 @@ def select(text: str, seconds: float = 0) -> None:
     if seconds:
         last = dies_of(path.read_text()) if (path := FOLDER / f"{PRESENT}.yaml").is_file() else []
         numbers = [number for number in parse_ids(text) if number in last or text != written_for()]
-        driver_files.wait(
-            numbers, int(VALUES.get("ASCEND_GID") or declared_settings.DECLARED["ASCEND_GID"].default), seconds
-        )
+        driver_files.wait(numbers, declared_settings.whole(VALUES, "ASCEND_GID"), seconds)
     there = write_present(text)
     path = shown(FOLDER / f"{PRESENT}.yaml")
     say(f"{len(there)} of {len(parse_ids(text))} dies in {path}; NPU_IDS={PRESENT} in .env uses them")

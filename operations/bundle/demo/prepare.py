@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bundle import stacks
+import declared_settings
+import stacks
 from bundle.demo import inputs
 from bundle.environments import system
 from bundle.environments.environment import Environment
@@ -74,7 +75,8 @@ def prepare_local(
 
 def environments() -> list[Environment]:
     """Return the environments that local mode needs."""
-    return [ENVIRONMENTS[name] for name in ("tools", stacks.vlm_environment(VALUES, "cpu"), "parser")]
+    stack = stacks.STACKS[declared_settings.choice(VALUES, "STACK")]
+    return [ENVIRONMENTS[name] for name in ("tools", stack.cpu, "parser")]
 
 
 def choose_weights(settings: LocalSettings) -> dict[str, object]:

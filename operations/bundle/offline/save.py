@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import atlas
+import stacks
 from bundle import origin, signature
 from bundle.compose.images import hardware
 from bundle.offline import bills, contents
@@ -21,12 +22,10 @@ from bundle.progress import say, step
 from bundle_version import VERSION
 from served_weights.manifest import digest
 
-STACK = "0.11.1"  # compose's default
-
 
 def made_for(weights: bool) -> dict[str, str]:
     """The settings by which a node takes these images, and no others, and the `weights` that travel with them."""
-    own = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or STACK}
+    own = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or stacks.DEFAULT.key}
     if own["HARDWARE"] == "ascend":
         own["ATLAS"] = VALUES.get("ATLAS") or atlas.DEFAULT.key
     return {**own, "VLM_MODEL": VALUES["VLM_MODEL"]} if weights and VALUES.get("VLM_MODEL") else own

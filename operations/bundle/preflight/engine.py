@@ -109,7 +109,7 @@ def check_image(machine: Machine) -> Iterator[Finding]:
 
     What ATLAS says is compared with the dies in `npu.check_dies`, which also names a setting that is none.
     """
-    stack, key = machine.setting("STACK", "0.11.1"), "cpu"
+    stack, key = machine.stack, "cpu"
     if machine.hardware == "ascend":
         key = machine.setting("ATLAS", atlas.DEFAULT.key)
         if key not in atlas.KEYS:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import stacks
 from bundle.preflight.machine import Finding, Machine, passed
 
 GIB = 2**30
@@ -14,14 +15,14 @@ KNOWN_SYSTEMS = ("openEuler", "Ubuntu", "Debian", "Kylin")
 
 
 def check_architecture(machine: Machine) -> Iterator[Finding]:
-    found, stack = machine.architecture(), machine.setting("STACK", "0.11.1")
-    if found == "aarch64" and machine.hardware == "cpu" and stack == "0.11.1":
+    found, stack = machine.architecture(), machine.stack
+    if found == "aarch64" and machine.hardware == "cpu" and stacks.of(stack).arm_glibc:
         yield Finding(
             "FAIL",
             "processor",
             f"{found} with STACK={stack} on CPU, whose vLLM needs a newer C library than the image has",
-            "STACK=0.23.0",
-            "set STACK=0.23.0 in .env",
+            f"STACK={stacks.NEWEST.key}",
+            f"set STACK={stacks.NEWEST.key} in .env",
         )
     elif found in ("aarch64", "x86_64"):
         yield passed("processor", found)

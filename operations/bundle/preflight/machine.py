@@ -13,6 +13,7 @@ from pathlib import Path
 
 import isolation
 import npu_smi
+import stacks
 from bundle import ports
 
 KINDS = ("ascend", "cpu")
@@ -44,6 +45,11 @@ class Machine:
     def hardware(self) -> str:
         """HARDWARE, `ascend` if it is unset; KINDS holds those that are known."""
         return self.values.get("HARDWARE") or "ascend"
+
+    @property
+    def stack(self) -> str:
+        """STACK, the default one if it is unset; settings.check_settings says whether there is one."""
+        return self.values.get("STACK") or stacks.DEFAULT.key
 
     def setting(self, name: str, default: str) -> str:
         """A setting of .env; an empty one counts as unset, as compose counts it."""

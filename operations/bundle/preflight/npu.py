@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import atlas
 import declared_settings
 import npu_smi
+import stacks
 from bundle.compose.dies import (
     FOLDER,
     PRESENT,
@@ -30,9 +31,6 @@ from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from bundle.progress import plural
 from tool_errors import UsageError
 
-# STACK -> the least driver, by reports of its CANN or upstream's release notes (docs/decisions/0110), and its CANN. The
-# first is for stacks that are not named here, the last for the newest driver.
-DRIVERS = {"0.11.1": ((25, 2, 3), "8.3"), "0.23.0": ((25, 5, 1), "9.1")}
 MOUNTED = (
     "/usr/local/dcmi",
     "/usr/local/bin/npu-smi",
@@ -54,27 +52,27 @@ def installed(machine: Machine, part: str) -> str:
 
 
 def check_driver(machine: Machine) -> Iterator[Finding]:
-    found = installed(machine, "driver")
-    stack, newest = machine.setting("STACK", "0.11.1"), [*DRIVERS][-1]
-    wanted, cann = DRIVERS.get(stack, DRIVERS["0.11.1"])
+    found, newest = installed(machine, "driver"), stacks.NEWEST
+    stack = stacks.STACKS.get(machine.stack, stacks.DEFAULT)
+    wanted = dotted(stack.driver)
     if not found:
         yield Finding(
             "FAIL",
             "driver",
             "/usr/local/Ascend/driver/version.info is missing",
-            f"driver {dotted(wanted)}",
-            f"install Ascend HDK {dotted(wanted)}: driver first, then firmware, then reboot",
+            f"driver {wanted}",
+            f"install Ascend HDK {wanted}: driver first, then firmware, then reboot",
         )
-    elif version(found) < wanted:
+    elif version(found) < stack.driver:
         yield Finding(
             "WARN",
             "driver",
             found,
-            f"{dotted(wanted)} or newer, which CANN {cann} goes with",
-            f"update Ascend HDK to {dotted(wanted)} if containers fail to find devices",
+            f"{wanted} or newer, which CANN {stack.cann} goes with",
+            f"update Ascend HDK to {wanted} if containers fail to find devices",
         )
-    elif stack != newest and version(found) >= DRIVERS[newest][0]:
-        yield passed("driver", f"{found}, new enough for STACK={newest} (docs/install.md#which-stack)")
+    elif stack != newest and version(found) >= newest.driver:
+        yield passed("driver", f"{found}, new enough for STACK={newest.key} (docs/install.md#which-stack)")
     else:
         yield passed("driver", found)
     firmware = installed(machine, "firmware")
@@ -102,7 +100,7 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
 
 def check_dies(machine: Machine) -> Iterator[Finding]:
     try:
-        product = atlas.named(machine.setting("ATLAS", "")).on(machine.setting("STACK", "0.11.1"))
+        product = atlas.named(machine.setting("ATLAS", "")).on(machine.stack)
     except UsageError as error:
         yield Finding(
             "FAIL",

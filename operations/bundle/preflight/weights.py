@@ -47,7 +47,7 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
 def stack(settings: WeightSettings, machine: Machine) -> Iterator[Finding]:
     """Whether the vLLM that STACK builds can serve the model: it is known before an hour of building."""
     try:
-        named(settings)[0].check_stack(machine.setting("STACK", "0.11.1"), machine.hardware)
+        named(settings)[0].check_stack(machine.stack, machine.hardware)
     except WeightsError:
         return  # `vlm` says it
     except UsageError as error:
