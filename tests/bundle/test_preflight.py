@@ -245,7 +245,7 @@ def test_a_machine_without_npu(tmp_path: Path):
     assert found["driver"].level == found["devices"].level == found["npu-smi"].level == "FAIL"
     assert "25.2.3" in found["driver"].remedy and "/dev/davinci0" in found["devices"].found
     newer = Node(tmp_path / "newer", "a3", STACK="0.23.0")
-    assert by_check(newer)["driver"].level == "WARN" and "25.5.1 or newer" in by_check(newer)["driver"].needed
+    assert by_check(newer)["driver"].level == "FAIL" and "25.5.1 or newer" in by_check(newer)["driver"].needed
     newer.put("/usr/local/Ascend/driver/version.info", "Version=26.0.rc1\n")
     assert (by_check(newer)["driver"].level, by_check(newer)["driver"].found) == ("PASS", "26.0.rc1")
     newer.values = {**newer.values, "STACK": ""}
@@ -255,6 +255,27 @@ def test_a_machine_without_npu(tmp_path: Path):
     assert old.level == "FAIL" and old.found.startswith("aarch64 with STACK=0.11.1") and old.needed == "STACK=0.23.0"
     on_cpu = Node(tmp_path / "cpu-0.23", None, HARDWARE="cpu", STACK="0.23.0")
     assert "driver" not in by_check(on_cpu) and all(finding.level != "FAIL" for finding in findings(on_cpu))
+
+
+@pytest.mark.parametrize(
+    ("values", "found", "level", "remedy"),
+    [
+        ({}, "25.2.2", "WARN", "update Ascend HDK to 25.2.3 if containers fail to find devices"),
+        ({"STACK": "9.9"}, "25.2.2", "WARN", "update Ascend HDK to 25.2.3 if containers fail to find devices"),
+        ({"STACK": "0.23.0"}, "25.2.3", "FAIL", "update Ascend HDK to 25.5.1, or set STACK=0.11.1 in .env"),
+        ({"STACK": "0.23.0"}, "25.5.0", "FAIL", "update Ascend HDK to 25.5.1, or set STACK=0.11.1 in .env"),
+        # The default stack serves none.
+        ({"STACK": "0.23.0", "ATLAS": "310p"}, "25.5.0", "FAIL", "update Ascend HDK to 25.5.1"),
+        ({"STACK": "0.23.0"}, "25.5.1", "PASS", ""),
+        ({"STACK": "0.23.0"}, "26.0.rc1", "PASS", ""),
+    ],
+)
+def test_a_driver_older_than_the_stacks(tmp_path: Path, values: dict[str, str], found: str, level: str, remedy: str):
+    """Upstream asks for 25.5.1 with CANN 9.1. With the default stack an older one may do."""
+    node = Node(tmp_path, "310p" if "ATLAS" in values else "a3", **values)
+    node.put("/usr/local/Ascend/driver/version.info", f"Version={found}\n")
+    driver = by_check(node)["driver"]
+    assert driver.level == level and driver.found.startswith(found) and driver.remedy == remedy
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 
@@ -64,13 +65,7 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
             f"install Ascend HDK {wanted}: driver first, then firmware, then reboot",
         )
     elif version(found) < stack.driver:
-        yield Finding(
-            "WARN",
-            "driver",
-            found,
-            f"{wanted} or newer, which CANN {stack.cann} goes with",
-            f"update Ascend HDK to {wanted} if containers fail to find devices",
-        )
+        yield older_driver(machine, found, stack)
     elif stack != newest and version(found) >= newest.driver:
         yield passed("driver", f"{found}, new enough for STACK={newest.key} (docs/install.md#which-stack)")
     else:
@@ -96,6 +91,18 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
             "the files that the container gets to see",
             "install the driver with --full; compose mounts: " + ", ".join(MOUNTED),
         )
+
+
+def older_driver(machine: Machine, found: str, stack: stacks.Stack) -> Finding:
+    """A driver older than the stack's. For the default stack reports name it, for the other one upstream does."""
+    wanted = dotted(stack.driver)
+    needed, remedy = f"{wanted} or newer, which CANN {stack.cann} goes with", f"update Ascend HDK to {wanted}"
+    if stack == stacks.DEFAULT:
+        return Finding("WARN", "driver", found, needed, f"{remedy} if containers fail to find devices")
+    with contextlib.suppress(UsageError):  # the default stack does not serve every product
+        atlas.named(machine.setting("ATLAS", "")).on(stacks.DEFAULT.key)
+        remedy += f", or set STACK={stacks.DEFAULT.key} in .env"
+    return Finding("FAIL", "driver", found, f"{needed} (STACK={stack.key})", remedy)
 
 
 def check_dies(machine: Machine) -> Iterator[Finding]:
