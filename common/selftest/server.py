@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from health_probe import OPENER
 from served_weights.question import Question
 from tool_errors import ServiceError, UsageError
 
 TOP = 20  # the most that vLLM gives by default (--max-logprobs)
-# A proxy named by the environment must not get between two services of one site.
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 TIMEOUT_S = 600
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
@@ -21,9 +20,9 @@ from prometheus_client.samples import Sample
 
 import cgroup
 from container import halves, pods, replicas
+from health_probe import OPENER
 
 TIMEOUT_SECONDS = 5
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def fetch(url: str) -> list[Metric] | None:

@@ -28,11 +28,6 @@ DEFAULTS = {
     "VLM_REPLICA_PORT": "8100",
     "LAYOUT_HOST": "0.0.0.0",
     "METRICS_PORT": "8099",
-    "WATCHDOG_INTERVAL_S": "10",
-    "WATCHDOG_TIMEOUT_S": "30",
-    "WATCHDOG_FAILURES": "3",
-    # MiB of CANN's logs that are kept on the volume.
-    "ASCEND_LOG_MIB": "1024",
 }
 
 

@@ -22,13 +22,12 @@ from container import folders, replicas
 from container.metrics import fetch
 from container.replica import processes_of_group, record
 from declared_settings import number, whole
-from health_probe import probe
+from health_probe import OPENER, probe
 from selftest.tiny_image import tiny_request
 from tool_errors import run
 
 WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", "request_success")}
 MEET_EVERY_S, MEET_TIMEOUT_S = 0.5, 1.0
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def work_done(page: list[Metric] | None) -> float | None:

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -87,10 +86,7 @@ def _opened(url: str, option: str) -> Place:
 
 
 @contextlib.contextmanager
-def at_work(folder: Path | None = None) -> Iterator[Path]:
-    """A folder for one document, removed at the end; below ``folder``."""
-    path = Path(tempfile.mkdtemp(prefix="corpus-", dir=folder))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+def at_work() -> Iterator[Path]:
+    """A folder for one document, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="corpus-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

@@ -28,14 +28,14 @@ def test_supervisord_gets_every_variable_that_its_files_name(
     tmp_path: Path, service: types.ModuleType, more: tuple[str, ...]
 ):
     """supervisord refuses a file with an unknown variable. What .env leaves out arrives empty and gets its default."""
-    image = {"ENVS_DIR": "/opt/venv", "RUN_DIR": str(tmp_path), "VLM_REPLICAS": "2", "WATCHDOG_FAILURES": ""}
+    image = {"ENVS_DIR": "/opt/venv", "RUN_DIR": str(tmp_path), "VLM_REPLICAS": "2", "VLM_PORT": "", "VLM_MODEL": ""}
     files, programs = (*getattr(service, "FILES", service.PROGRAMS), *more), (*service.PROGRAMS, *more)
     env = supervisord.environment(files, service.DEFAULTS, image)
     paths = [ROOT / "config" / name for name in env["PROGRAMS"].split()]
     assert [path.stem for path in paths] == list(files)
     text = "".join(path.read_text() for path in (ROOT / "config/supervisord.conf", *paths))
     assert set(re.findall(r"%\(ENV_(\w+)\)", text)) <= set(env)
-    assert service is parser or env["WATCHDOG_FAILURES"] == "3"
+    assert "VLM_MODEL" not in env and (service is parser or env["VLM_PORT"] == "8000")
     # Each program's log is a link, and each link belongs to a program.
     logs = set(re.findall(r"%\(ENV_LOG_DIR\)s/(\w+)\.log", text)) - {"supervisord"}
     assert logs == set(programs)
