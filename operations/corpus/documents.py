@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from file_types import SUFFIXES
@@ -26,6 +26,11 @@ class Document:
     name: str
     size: int
     version: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Document:
+        """The document that a row of Ray Data is about."""
+        return cls(row["name"], row["size"], row["version"])
 
     @property
     def key(self) -> str:
@@ -68,10 +73,10 @@ def split(document: Document, pages: int, pages_per_part: int) -> Iterator[Part]
 def listed(place: Place, made_with: dict[str, Any], out: str = "") -> Iterator[Document]:
     """The documents below the input: by their names' endings, hidden ones left out, and what lies below ``out``."""
     for entry in place.entries():
-        hidden = any(part.startswith(".") for part in entry.name.split("/"))
-        if hidden or not entry.name.lower().endswith(SUFFIXES) or (out and entry.name.startswith(out)):
+        hidden = any(part.startswith(".") for part in entry.key.split("/"))
+        if hidden or not entry.key.lower().endswith(SUFFIXES) or (out and entry.key.startswith(out)):
             continue
-        yield Document(entry.name, entry.size, version(entry.size, entry.changed, made_with))
+        yield Document(entry.key, entry.size, version(entry.size, entry.changed, made_with))
 
 
 def unfit(name: str) -> str:

@@ -34,39 +34,22 @@ class Opener:
         self._job = job
 
     def __call__(self, row: Row) -> Iterator[Row]:
-        document = Document(row["name"], row["size"], row["version"])
+        document = Document.of(row)
         try:
-            pages = self._count(document)
+            count, format = self._count(document)
         except Unreadable as error:
             outcome = Outcome(document.name, reason=str(error))
             self._job.patiently(lambda: records.keep(self._job.output(), document, outcome))
-            yield {
-                **row,
-                "format": "",
-                "pages": 0,
-                "parts": 1,
-                "first": 1,
-                "last": 0,
-                "read": True,
-                "reason": str(error),
-            }
+            nothing = {"format": "", "pages": 0, "parts": 1, "first": 1, "last": 0}
+            yield {**row, **nothing, "read": True, "reason": str(error)}
             return
-        count, format = pages
         parts = list(split(document, count, self._job.pages_per_part))
         read = set()
         if len(parts) > 1:
-            read = self._job.patiently(lambda: {e.name for e in self._job.output().entries(parts_of(document))})
+            read = self._job.patiently(lambda: {e.key for e in self._job.output().entries(parts_of(document))})
         for part in parts:
-            yield {
-                **row,
-                "format": format,
-                "pages": count,
-                "parts": len(parts),
-                "first": part.first,
-                "last": part.last,
-                "read": part.name in read,
-                "reason": "",
-            }
+            of = {"format": format, "pages": count, "parts": len(parts), "first": part.first, "last": part.last}
+            yield {**row, **of, "read": part.name in read, "reason": ""}
 
     def _count(self, document: Document) -> tuple[int, str]:
         """Pages and format. Raises Unreadable, StorageUnavailable."""

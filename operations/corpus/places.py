@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import os
 import shutil
 import threading
@@ -12,24 +12,15 @@ from pathlib import Path
 from typing import Protocol
 
 from docparser.errors import StorageUnavailable
-from docparser.s3.bucket import Bucket
+from docparser.s3.bucket import Bucket, Entry
 from tool_errors import UsageError
 
 HIDDEN_PART = ".part"  # the end of the name of a file that is being written
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """An object: ``name`` is its path below the place, ``size`` in bytes, ``changed`` in seconds since the epoch."""
-
-    name: str
-    size: int
-    changed: float
-
-
 class Place(Protocol):
-    """Objects by name. An object appears whole or not at all. Methods raise StorageUnavailable; any thread may call
-    them."""
+    """A FolderPlace or a Bucket: objects by name, which is their path below the place. An object appears whole or not
+    at all. Methods raise StorageUnavailable; any thread may call them."""
 
     @property
     def url(self) -> str: ...
@@ -37,21 +28,21 @@ class Place(Protocol):
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         """All objects below ``prefix``, which is empty or ends with a slash."""
 
-    def download(self, name: str, path: Path) -> bool:
+    def download(self, name: str, path: Path, /) -> bool:
         """Write an object's content to ``path``; False if there is no such object."""
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str, /) -> bytes | None:
         """An object's content; None if there is no such object."""
 
-    def put(self, name: str, content: bytes) -> None: ...
+    def put(self, name: str, content: bytes, /) -> None: ...
 
-    def upload(self, name: str, path: Path) -> None:
+    def upload(self, name: str, path: Path, /) -> None:
         """Write the content of the file ``path``."""
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, /) -> None:
         """An object that is not there is no error."""
 
-    def delete_all(self, prefix: str) -> None:
+    def delete_all(self, prefix: str, /) -> None:
         """Delete all objects below ``prefix``, which ends with a slash."""
 
 
@@ -110,69 +101,23 @@ class FolderPlace:
     def delete_all(self, prefix: str) -> None:
         shutil.rmtree(self._root / prefix, ignore_errors=True)
 
-    def _part(self, name: str) -> _Part:
-        return _Part(self, self._root / name)
+    @contextlib.contextmanager
+    def _part(self, name: str) -> Iterator[Path]:
+        """A file beside the wanted one, which is renamed to it when it is whole."""
+        path = self._root / name
+        part = path.with_name(f".{os.uname().nodename}.{os.getpid()}.{threading.get_ident()}{HIDDEN_PART}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield part
+            part.replace(path)
+        except OSError as error:
+            raise self._away(error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink()
 
     def _away(self, error: OSError) -> StorageUnavailable:
         return StorageUnavailable(f"{self._root} cannot be used ({error.strerror}).")
-
-
-class _Part:
-    """A file beside the wanted one, which is renamed to it when it is whole."""
-
-    def __init__(self, place: FolderPlace, path: Path) -> None:
-        self._place, self._path = place, path
-        self._part = path.with_name(f".{os.uname().nodename}.{os.getpid()}.{threading.get_ident()}{HIDDEN_PART}")
-
-    def __enter__(self) -> Path:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._place._away(error) from error
-        return self._part
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: object) -> None:
-        if exc is None:
-            self._part.replace(self._path)
-            return
-        self._part.unlink(missing_ok=True)
-        if isinstance(exc, OSError):
-            raise self._place._away(exc) from exc
-
-
-class BucketPlace:
-    """A prefix of an S3 bucket; endpoint, region and keys from the usual AWS variables or files of each node."""
-
-    def __init__(self, url: str, option: str) -> None:
-        """``option``: what messages call the place. Raises NotReady."""
-        self._bucket = Bucket(url, option)
-
-    @property
-    def url(self) -> str:
-        return self._bucket.url
-
-    def entries(self, prefix: str = "") -> Iterator[Entry]:
-        for entry in self._bucket.entries(prefix):
-            yield Entry(entry.key, entry.size, entry.changed)
-
-    def download(self, name: str, path: Path) -> bool:
-        return self._bucket.download(name, path)
-
-    def get(self, name: str) -> bytes | None:
-        return self._bucket.get(name)
-
-    def put(self, name: str, content: bytes) -> None:
-        self._bucket.put(name, content)
-
-    def upload(self, name: str, path: Path) -> None:
-        with path.open("rb") as file:
-            self._bucket.put(name, file)
-
-    def delete(self, name: str) -> None:
-        self._bucket.delete(name)
-
-    def delete_all(self, prefix: str) -> None:
-        self._bucket.delete_all(prefix)
 
 
 def open_place(url: str, option: str) -> Place:
@@ -181,7 +126,7 @@ def open_place(url: str, option: str) -> Place:
     if url.startswith("s3://"):
         if not url.removeprefix("s3://").partition("/")[0]:
             raise UsageError(f"{option} {url}: names no bucket; expected s3://bucket/prefix")
-        return BucketPlace(url, option)
+        return Bucket(url, option)
     if "://" in url:
         raise UsageError(f"{option} {url}: expected a folder, or s3://bucket/prefix")
     return FolderPlace(Path(url))

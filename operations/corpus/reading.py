@@ -34,7 +34,7 @@ class PartReader:
         self._pages = PageService(job.parser_settings(folder), dict(job.request), dict(job.models), demo=job.demo)
 
     def __call__(self, row: Row) -> Row:
-        document = Document(row["name"], row["size"], row["version"])
+        document = Document.of(row)
         part = Part(document, row["pages"], row["first"], row["last"])
         if row["read"]:
             outcome = Outcome(document.name, reason=row["reason"]) if row["reason"] else None

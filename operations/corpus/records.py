@@ -41,7 +41,7 @@ def keep(place: Place, document: Document, outcome: Outcome) -> None:
 
 def keys(place: Place, folder: str) -> set[str]:
     """``Document.key`` of all that have a record in ``folder``."""
-    return {entry.name.removeprefix(folder).removesuffix(END) for entry in place.entries(folder)}
+    return {entry.key.removeprefix(folder).removesuffix(END) for entry in place.entries(folder)}
 
 
 def forget(place: Place, document: Document) -> None:

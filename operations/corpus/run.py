@@ -8,6 +8,7 @@ Ray. So memory depends on the number of pages at work, not on the corpus.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import os
@@ -45,7 +46,7 @@ def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
     # Every part becomes a block of its own, so that it is a unit of work that any actor can take.
     context.target_max_block_size = 1
     blocks = max(1, -(-len(documents) // ROWS_OF_A_BLOCK))
-    rows = [{"name": one.name, "size": one.size, "version": one.version} for one in documents]
+    rows = [dataclasses.asdict(one) for one in documents]
     readers = max(1, int(_cpus() / (READER_CPUS + SMALL_CPUS)))
     reader: Any = PartReader  # Ray's types know no classes here
     parts = (
@@ -88,7 +89,7 @@ class Assembly:
 
     def add(self, row: Row) -> None:
         """A part was read. Waits where many documents are being assembled."""
-        key = _document(row).key
+        key = Document.of(row).key
         if key in self._given_up:
             return
         self._read[key] += 1
@@ -100,9 +101,10 @@ class Assembly:
     def give_up(self, row: Row) -> None:
         """Set aside a document of which one part cannot be read."""
         if row["reason"] and row["parts"] > 1:
-            self._read.pop(_document(row).key, None)
-            self._given_up.add(_document(row).key)
-            remove_parts(self._job, _document(row))
+            document = Document.of(row)
+            self._read.pop(document.key, None)
+            self._given_up.add(document.key)
+            remove_parts(self._job, document)
 
     def finish(self) -> None:
         self._collect(most=0)
@@ -116,18 +118,12 @@ class Assembly:
                 return
             for reference in ended:
                 row = self._running.pop(reference)
-                self._told(row, ray.get(reference))
-
-    def _told(self, row: Row, outcome: Outcome) -> None:
-        self._progress.ended(row["size"], aside=False, missing=outcome.missing, incomplete=outcome.incomplete)
+                outcome = ray.get(reference)
+                self._progress.ended(row["size"], aside=False, missing=outcome.missing, incomplete=outcome.incomplete)
 
 
 def _assemble(job: Job, row: Row) -> Outcome:
-    return from_parts(job, _document(row), row["pages"], row["format"])
-
-
-def _document(row: Row) -> Document:
-    return Document(row["name"], row["size"], row["version"])
+    return from_parts(job, Document.of(row), row["pages"], row["format"])
 
 
 def _cpus() -> float:

@@ -43,8 +43,8 @@ def test_objects_come_and_go(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"three")
     place.upload("c.txt", tmp_path / "file")
     assert place.get("a/b.txt") == b"two"
-    assert {(entry.name, entry.size) for entry in place.entries()} == {("a/b.txt", 3), ("c.txt", 5)}
-    assert [entry.name for entry in place.entries("a/")] == ["a/b.txt"]
+    assert {(entry.key, entry.size) for entry in place.entries()} == {("a/b.txt", 3), ("c.txt", 5)}
+    assert [entry.key for entry in place.entries("a/")] == ["a/b.txt"]
     assert place.download("c.txt", tmp_path / "copy") and (tmp_path / "copy").read_bytes() == b"three"
     assert not place.download("d.txt", tmp_path / "other")
     place.delete("c.txt")

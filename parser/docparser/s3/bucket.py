@@ -68,6 +68,11 @@ class Bucket:
         with self._named_errors():
             self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content)
 
+    def upload(self, key: str, path: Path) -> None:
+        """Write the content of the file ``path``. Raises OSError for it."""
+        with path.open("rb") as file:
+            self.put(key, file)
+
     def put_new(self, key: str, content: bytes) -> bool:
         """Write an object that is not there; False if it is. A server that knows no such request (older than 2024)
         writes it if it was not there a moment ago."""
@@ -113,7 +118,7 @@ class Bucket:
             return None
         return Entry(key, found["ContentLength"], _seconds(found["LastModified"]))
 
-    def entries(self, prefix: str) -> Iterator[Entry]:
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
         """All objects whose key begins with ``prefix``, by key."""
         for page in self._pages(prefix):
             for found in page.get("Contents", ()):
