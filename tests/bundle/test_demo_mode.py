@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from bundle.compose import containers as containers_module
+from bundle.compose import project
 from bundle.demo import arguments, mode
 from bundle.settings import LocalSettings
 from tool_errors import ServiceError, UsageError
@@ -113,3 +117,54 @@ def test_a_call_that_started_nothing_takes_nothing_down(monkeypatch: pytest.Monk
     monkeypatch.setattr(containers, "_compose", lambda *words, **_: called.append(words))
     containers.undo()
     assert called == []
+
+
+class SimulatedEngine:
+    """What takes the place of project.call: an engine with these services running, and images or none."""
+
+    def __init__(self, *running: str, images: bool = True) -> None:
+        self.running, self.images = {*running}, images
+        self.calls: list[str] = []
+
+    def __call__(
+        self, *words: str, timeout: float | None, settings: Mapping[str, str] | None = None, show: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        command = words[2:] if words[1] == "compose" else words[1:]
+        said, status = "", 0
+        if command[0] == "ps":
+            said = "".join(json.dumps({"Service": name, "State": "running"}) + "\n" for name in sorted(self.running))
+        elif command[:2] == ("config", "--images"):
+            said = "one\ntwo\n"
+        elif command[:2] == ("image", "inspect"):
+            said, status = ("sha256:1\n", 0) if self.images else ("", 1)
+        elif command[0] == "build":
+            self.images = bool((settings or {}).get("BUNDLE_REVISION"))
+        elif command[0] == "up":
+            self.running.add(command[-1])
+        if command[0] in ("build", "up", "rm", "down"):
+            assert timeout is None and show is (command[0] in ("build", "up")), "people see what takes long"
+            assert settings and settings["HARDWARE"] == "cpu"
+            self.calls.append(" ".join(word for word in command if not word.startswith("--")))
+        return subprocess.CompletedProcess(words, status, said, "")
+
+
+@pytest.mark.parametrize(
+    ("running", "images", "started", "undone"),
+    [
+        ((), True, ["up vlm", "up parser"], ["down"]),
+        ((), False, ["build", "up vlm", "up parser"], ["down"]),
+        (("vlm",), True, ["up vlm", "up parser"], ["rm parser"]),
+        (("vlm", "parser"), True, ["up vlm", "up parser"], []),
+    ],
+)
+def test_undo_ends_what_the_call_started_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, running: tuple[str, ...], images: bool, started: list[str], undone: list[str]
+):
+    monkeypatch.setattr(containers_module, "VALUES", {"HARDWARE": "cpu"})
+    engine = SimulatedEngine(*running, images=images)
+    monkeypatch.setattr(project, "call", engine)
+    containers = containers_module.Containers(LocalSettings.load({}))
+    containers.start()
+    assert engine.calls == started and containers.exist() and containers.has_images()
+    containers.undo()
+    assert engine.calls == started + undone

@@ -52,7 +52,7 @@ class SimulatedDies:
         monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
     def call(
-        self, *words: str, timeout: float, settings: Mapping[str, str] | None = None
+        self, *words: str, timeout: float | None, settings: Mapping[str, str] | None = None, show: bool = False
     ) -> subprocess.CompletedProcess[str]:
         """What takes the place of bundle.compose.project.call."""
         state = self.state

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bundle.compose import dies, project
+from bundle.compose.images import hardware
 from tool_errors import ServiceError
 
 # Of one output; the end of a longer one is kept.
@@ -45,7 +46,7 @@ class Node:
 
     @property
     def ascend(self) -> bool:
-        return (self.values.get("HARDWARE") or "ascend") == "ascend"
+        return hardware(self.values) == "ascend"
 
     @property
     def demo(self) -> bool:

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from bundle import readiness
+from bundle.compose import project
 from bundle.origin import origin
-from bundle.paths import ROOT, VALUES
+from bundle.paths import VALUES
 from bundle.progress import Ticker, say, step
 from bundle.settings import LocalSettings
 from health_probe import Probe
@@ -24,12 +21,10 @@ SERVICES = ("vlm", "parser")
 
 def engine_answers() -> bool:
     """Tell whether a container engine with Compose v2 can be reached."""
-    if shutil.which("docker") is None:
+    try:
+        return not (project.docker("info").returncode or project.compose("version").returncode)
+    except ServiceError:
         return False
-    return all(
-        subprocess.run(command, capture_output=True, check=False).returncode == 0
-        for command in (["docker", "info"], ["docker", "compose", "version"])
-    )
 
 
 def check_engine() -> None:
@@ -46,7 +41,7 @@ def has_device() -> bool:
     return Path("/dev/davinci_manager").exists()
 
 
-def hardware(values: Mapping[str, str]) -> str:
+def hardware_here(values: Mapping[str, str]) -> str:
     """Return HARDWARE as it is set, else what this machine has: `ascend` or `cpu`."""
     return values.get("HARDWARE") or ("ascend" if has_device() else "cpu")
 
@@ -56,67 +51,48 @@ class Containers:
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
-        self._env = {**os.environ, "HARDWARE": hardware(VALUES)}
+        self._own = {"HARDWARE": hardware_here(VALUES)}
         self._before: set[str] | None = None  # the services that ran when `start` was called
 
-    def _compose(self, *words: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run `docker compose WORDS`; its output is returned, or goes to our stderr."""
-        sink = subprocess.PIPE if capture else sys.stderr
-        return subprocess.run(
-            ["docker", "compose", *words],
-            cwd=ROOT,
-            env=self._env,
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT if capture else sink,
-            text=True,
-            check=False,
-        )
-
-    def _states(self) -> dict[str, dict[str, object]]:
-        """Return what compose says of each service's container: State, Health, ExitCode."""
-        answer = self._compose("ps", "--all", "--format", "json")
-        rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
-        return {row["Service"]: row for row in rows}
+    def _compose(self, *words: str, show: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run `docker compose WORDS`, which may take its time; its output is returned, or goes to our stderr."""
+        return project.compose(*words, timeout=None, settings=self._own, show=show)
 
     def check(self) -> None:
         """Raise UsageError for an engine that does not answer, or settings that compose refuses."""
         check_engine()
         answer = self._compose("config", "--quiet")
         if answer.returncode:
-            raise UsageError(f"docker compose: {answer.stdout.strip().splitlines()[-1]}")
+            raise UsageError(f"docker compose: {project.last_line(answer)}")
 
     def has_images(self) -> bool:
         """Tell whether both images are there, built or loaded."""
         listed = self._compose("config", "--images")
-        return listed.returncode == 0 and not any(
-            subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode
-            for image in listed.stdout.split()
-        )
+        return listed.returncode == 0 and all(map(project.image_id, listed.stdout.split()))
 
     def suits_this_machine(self) -> bool:
         """Tell whether an engine answers and this machine has the hardware that HARDWARE names."""
-        return (self._env["HARDWARE"] == "cpu" or has_device()) and engine_answers()
+        return (self._own["HARDWARE"] == "cpu" or has_device()) and engine_answers()
 
     def exist(self) -> bool:
         """Tell whether there are containers of this project, running or not."""
-        return bool(self._states())
+        return bool(project.containers(self._own))
 
     def build(self) -> None:
         """Build the images; raises ServiceError."""
         with step("building the images, which takes some minutes the first time"):
-            self._env.update(origin().build_arguments())
-            if self._compose("build", capture=False).returncode:
+            self._own.update(origin().build_arguments())
+            if self._compose("build", show=True).returncode:
                 raise ServiceError("docker compose build failed; its last lines say why")
 
     def start(self) -> None:
         """Build images that are missing and start the containers; returns without waiting for readiness."""
-        self._before = {name for name, row in self._states().items() if row["State"] == "running"}
+        self._before = {name for name, row in project.containers(self._own).items() if row["State"] == "running"}
         if not self.has_images():
             self.build()
         # One by one, so that compose does not wait for the VLM: `wait_ready` shows what is awaited.
         for service in SERVICES:
-            if self._compose("up", "--detach", "--no-build", "--no-deps", service, capture=False).returncode:
+            if self._compose("up", "--detach", "--no-build", "--no-deps", service, show=True).returncode:
                 raise ServiceError("docker compose up failed; its last lines say why")
 
     def wait_ready(self) -> dict[str, object]:
@@ -134,14 +110,12 @@ class Containers:
 
     def _check_alive(self, elapsed: float, result: Probe) -> None:
         """Raise ServiceError if a container has ended, or if they have taken longer than READY_TIMEOUT."""
-        for service, row in self._states().items():
+        for service, row in project.containers(self._own).items():
             if row["State"] in ("restarting", "exited", "dead"):
-                lines = self._compose(
-                    "logs", "--no-log-prefix", "--tail", str(readiness.LOG_LINES), service
-                ).stdout.splitlines()
+                logs = self._compose("logs", "--no-log-prefix", "--tail", str(readiness.LOG_LINES), service)
                 raise ServiceError(
                     f"the container {service} ended while starting (status {row.get('ExitCode')}): "
-                    f"{readiness.likely_cause(lines)}"
+                    f"{readiness.likely_cause(logs.stdout.splitlines())}"
                 )
         if readiness.is_broken(result):
             raise ServiceError(f"the parser cannot start: {readiness.said(result.detail)}; see docker compose logs")

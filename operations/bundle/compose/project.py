@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,29 +21,36 @@ UNIT = "/etc/systemd/system/paddleocr-vl.service"
 
 
 def compose(
-    *words: str, timeout: float = SECONDS, settings: Mapping[str, str] | None = None
+    *words: str, timeout: float | None = SECONDS, settings: Mapping[str, str] | None = None, show: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run `docker compose WORDS` with its output captured; `settings` win over .env and the environment.
+    """Run `docker compose WORDS` with its output captured, or shown on stderr; `settings` win over .env and the
+    environment.
 
     Raises ServiceError where docker cannot be run or does not answer in time. A status other than 0 is the caller's.
     """
-    return call("docker", "compose", *words, timeout=timeout, settings=settings)
+    return call("docker", "compose", *words, timeout=timeout, settings=settings, show=show)
 
 
-def docker(*words: str, timeout: float = SECONDS) -> subprocess.CompletedProcess[str]:
+def docker(
+    *words: str, timeout: float | None = SECONDS, settings: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run `docker WORDS`, as `compose` does."""
-    return call("docker", *words, timeout=timeout)
+    return call("docker", *words, timeout=timeout, settings=settings)
 
 
-def call(*words: str, timeout: float, settings: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def call(
+    *words: str, timeout: float | None, settings: Mapping[str, str] | None = None, show: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run any command in the checkout, as `compose` does."""
+    sink = sys.stderr if show else subprocess.PIPE
     try:
         return subprocess.run(
             words,
             cwd=ROOT,
             env={**os.environ, **(settings or {})},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=sink,
+            stderr=sink,
             text=True,
             errors="replace",
             timeout=timeout,
@@ -54,14 +62,19 @@ def call(*words: str, timeout: float, settings: Mapping[str, str] | None = None)
         raise ServiceError(f"{' '.join(words[:4])} gave no answer within {timeout:.0f} s") from error
 
 
-def containers() -> dict[str, dict[str, Any]]:
+def last_line(answer: subprocess.CompletedProcess[str]) -> str:
+    """Why a command failed, in its own words."""
+    return (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()[-1]
+
+
+def containers(settings: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
     """Service -> what `docker compose ps` says of its container (State, Health, Image, ID ...); {} without any.
 
     Raises ServiceError where the engine does not answer.
     """
-    answer = compose("ps", "--all", "--format", "json")
+    answer = compose("ps", "--all", "--format", "json", settings=settings)
     if answer.returncode:
-        raise ServiceError(f"docker compose ps: {(answer.stderr.strip().splitlines() or ['no message'])[-1]}")
+        raise ServiceError(f"docker compose ps: {last_line(answer)}")
     rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
     return {row["Service"]: row for row in rows}
 
@@ -73,6 +86,12 @@ def inspect(name: str) -> dict[str, Any]:
         raise ServiceError(f"docker inspect {name}: {answer.stderr.strip()}")
     found: dict[str, Any] = json.loads(answer.stdout)[0]
     return found
+
+
+def image_id(name: str) -> str:
+    """The id of the image with this name; "" where there is none."""
+    answer = docker("image", "inspect", "--format", "{{.Id}}", name)
+    return "" if answer.returncode else answer.stdout.strip()
 
 
 def boot_folder(unit: Path = Path(UNIT)) -> Path | None:

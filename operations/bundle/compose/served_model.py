@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from bundle.compose import project
+from bundle.compose.images import hardware
 from served_weights.errors import WeightsError
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
@@ -36,7 +37,7 @@ def check(service: str, python: str, values: Mapping[str, str]) -> None:
     """
     now = served(service, python)
     try:
-        settings = WeightSettings.from_environment({**values, "HARDWARE": values.get("HARDWARE") or "ascend"})
+        settings = WeightSettings.from_environment({**values, "HARDWARE": hardware(values)})
         wanted = str(find_vlm(settings).path.relative_to(settings.models_dir))
     except (ValueError, WeightsError):
         return  # it cannot be known here; preflight and the new container's start say why

@@ -43,8 +43,7 @@ def must(*words: str, timeout: float = project.SECONDS, settings: Mapping[str, s
     """Output of `docker compose WORDS`. Raises ServiceError with its last line."""
     answer = project.compose("--profile", "upgrade", *words, timeout=timeout, settings=settings)
     if answer.returncode:
-        lines = (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()
-        raise ServiceError(f"docker compose {' '.join(words[:2])}: {lines[-1]}")
+        raise ServiceError(f"docker compose {' '.join(words[:2])}: {project.last_line(answer)}")
     return answer.stdout
 
 
@@ -135,12 +134,6 @@ def check_pause(pause: bool, numbers: Sequence[int]) -> None:
     )
 
 
-def image_id(name: str) -> str:
-    """The id of the image with this name; "" where there is none."""
-    answer = project.docker("image", "inspect", "--format", "{{.Id}}", name)
-    return "" if answer.returncode else answer.stdout.strip()
-
-
 def named_image() -> str:
     """The name of the image that compose makes `vlm` of."""
     (image,) = must("config", "--images", NOW).split()
@@ -156,7 +149,7 @@ def as_it_is(container: str) -> dict[str, str]:
     """
     found = project.inspect(container)
     own_image = {}
-    if found["Image"] != image_id(named_image()):
+    if found["Image"] != project.image_id(named_image()):
         answer = project.docker("tag", found["Image"], OWN_IMAGE)
         if answer.returncode:
             raise ServiceError(f"docker tag: {answer.stderr.strip()}")
@@ -178,7 +171,7 @@ def start(seconds: float, pause: bool) -> None:
     if rows.get(NOW, {}).get("Health") != "healthy":
         raise UsageError("vlm is not healthy; an upgrade by halves needs a VLM that serves (scripts/status.sh)")
     image = named_image()
-    new = image_id(image)
+    new = project.image_id(image)
     if not new:
         raise UsageError(f"{image} is not there; docker compose build, or scripts/offline_bundle.sh load")
     if image_of(rows) == new:
@@ -235,7 +228,7 @@ def promote(seconds: float) -> None:
 
 def bring_before(rows: Mapping[str, dict[str, Any]]) -> str:
     """How `vlm` becomes the version before, where it is the one that compose names."""
-    kept = image_id(OWN_IMAGE)
+    kept = project.image_id(OWN_IMAGE)
     before = (
         OWN_IMAGE
         if kept and not (NOW in rows and kept == image_of(rows))
@@ -255,7 +248,7 @@ def say_version(rows: Mapping[str, dict[str, Any]]) -> None:
             f"vlm runs the version of {NEXT} ({image}), since promote, docker compose up or a boot made it anew; "
             f"it stays that version. For the version before, when this has ended: {bring_before(rows)}"
         )
-    elif image_of(rows) != image_id(image):
+    elif image_of(rows) != project.image_id(image):
         say(f"vlm stays the version before; tag its image back ({image}) before the next docker compose up")
 
 

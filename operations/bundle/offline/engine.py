@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from bundle.compose import project
 from bundle.compose.images import hardware
 from bundle.offline.contents import PLUGIN
-from bundle.paths import ROOT, VALUES
+from bundle.paths import VALUES
 from bundle.progress import say
 from tool_errors import EnvironmentSetupError, UsageError
 
@@ -30,11 +30,9 @@ def docker(*words: str, **settings: str) -> str:
 
     Raises EnvironmentSetupError with the last line of its output if it fails.
     """
-    env = {**os.environ, **settings}
-    result = subprocess.run(["docker", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    result = project.docker(*words, timeout=None, settings=settings)
     if result.returncode:
-        last = (result.stderr or result.stdout).strip().splitlines()
-        raise EnvironmentSetupError(f"docker {words[0]}: {last[-1] if last else 'failed'}")
+        raise EnvironmentSetupError(f"docker {words[0]}: {project.last_line(result)}")
     return result.stdout.strip()
 
 

@@ -15,6 +15,7 @@ import isolation
 import npu_smi
 import stacks
 from bundle import ports
+from bundle.compose.images import hardware
 
 KINDS = ("ascend", "cpu")
 
@@ -44,7 +45,7 @@ class Machine:
     @property
     def hardware(self) -> str:
         """HARDWARE, `ascend` if it is unset; KINDS holds those that are known."""
-        return self.values.get("HARDWARE") or "ascend"
+        return hardware(self.values)
 
     @property
     def stack(self) -> str:
