@@ -13,19 +13,11 @@ from pathlib import Path
 
 import atlas
 import npu_smi
+import ranges
 from container import replicas
 from tool_errors import UsageError
 
 ROW = re.compile(r"^\s*NPU(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
-
-
-def numbers(text: str) -> list[int]:
-    """`0-3,8` as [0, 1, 2, 3, 8]. Raises ValueError."""
-    found: list[int] = []
-    for part in text.split(","):
-        begin, _, end = part.partition("-")
-        found += range(int(begin), int(end or begin) + 1)
-    return found
 
 
 def share(available: Sequence[int], parts: int, part: int) -> list[int]:
@@ -45,7 +37,7 @@ def affinity(topology: str) -> dict[int, list[int]]:
     """Die -> the cores near it, from the last column (CPU Affinity) of `npu-smi info -t topo`; {} without one."""
     if "affinity" not in topology.lower():
         return {}
-    return {int(die): numbers(cores) for die, cores in ROW.findall(topology)}
+    return {int(die): ranges.numbers(cores) for die, cores in ROW.findall(topology)}
 
 
 def topology() -> str:
@@ -70,7 +62,8 @@ def list_of(env: Mapping[str, str], place: int, devices: Path) -> int:
     if env.get("HARDWARE") != "ascend":
         return place
     there = replicas.dies(devices)
-    return sorted({*there, *numbers(env["NPU_MISSING"])} if env.get("NPU_MISSING") else there).index(there[place])
+    gone = ranges.numbers(env["NPU_MISSING"]) if env.get("NPU_MISSING") else []
+    return sorted({*there, *gone}).index(there[place])
 
 
 def chosen(text: str, which: int, available: Sequence[int]) -> list[int]:
@@ -80,7 +73,7 @@ def chosen(text: str, which: int, available: Sequence[int]) -> list[int]:
     """
     lists = text.split(";")
     try:
-        wanted = numbers(lists[which])
+        wanted = ranges.numbers(lists[which])
     except (ValueError, IndexError):
         wanted = []
     if not wanted or not set(wanted) <= set(available):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bundle.compose import dies, project
+from bundle.compose import dies, project, sharing
 from bundle.compose.images import hardware
 from tool_errors import ServiceError
 
@@ -17,7 +17,7 @@ from tool_errors import ServiceError
 MOST_CHARACTERS = 20 << 20
 COMPOSE = ("docker", "compose")
 # Of commands that need the dies while no `vlm` runs.
-CONTAINER = f"{dies.PROJECT}-acceptance"
+CONTAINER = f"{sharing.PROJECT}-acceptance"
 ENTRY_POINT = "/opt/paddleocr-vl/operations/container/entrypoint.sh"
 
 
@@ -94,7 +94,7 @@ class Node:
                 "compose up -d vlm, then again"
             )
         mine = set(dies.given(self.values))
-        for name, numbers in dies.holders(lambda *words: project.call(*words, timeout=60).stdout).items():
+        for name, numbers in sharing.holders(lambda *words: project.call(*words, timeout=60).stdout).items():
             if mine & set(numbers):
                 raise ServiceError(f"the container {name} holds dies of this bundle; docker stop {name}, then again")
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import atlas
 import declared_settings
 import npu_smi
+import ranges
 import stacks
 from bundle.compose import driver_files
 from bundle.paths import CONFIG, VALUES, shown
@@ -25,20 +26,7 @@ DIES = 16
 # NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance. The other one
 # is the same for `vlm-next`, while an upgrade by halves divides the dies; scripts/upgrade.sh alone sets it.
 PRESENT, PRESENT_NEXT = "present", "present-next"
-PROJECT = "paddleocr-vl"
-HOLDER = (
-    '{{.Name}}|{{index .Config.Labels "com.docker.compose.project"}}'
-    "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}\t{{json .Config.Env}}"
-)
-# How Ascend Docker Runtime is told a container's dies: `0,2-3`, or `Ascend910-0` as the device plugin writes it.
-VISIBLE = re.compile(r'"ASCEND_VISIBLE_DEVICES=([^"]*)"')
 SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
-# How device-share is turned on, and its risk: preflight and scripts/upgrade.sh print it.
-SHARE = (
-    "while no container uses the dies, as root: `npu-smi set -t device-share -i NPU -d 1` for each NPU, again after "
-    "every boot; then any container with the device files may use a die and take its memory, so only where all "
-    "containers are yours"
-)
 
 
 def chosen(values: Mapping[str, str]) -> str:
@@ -53,15 +41,12 @@ def parse_ids(text: str) -> list[int]:
     """
     if text in atlas.KEYS:
         return list(range(atlas.named(text).dies))
-    wrong = UsageError(f"NPU_IDS is {text!r}; expected ascending numbers from 0 to {DIES - 1}, like 0,2,5 or 4-11")
-    ids: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if not match:
-            raise wrong
-        ids += range(int(match[1]), int(match[2] or match[1]) + 1)
+    try:
+        ids = ranges.numbers(text)
+    except ValueError:
+        ids = []
     if not ids or ids != sorted(set(ids)) or ids[-1] >= DIES:
-        raise wrong
+        raise UsageError(f"NPU_IDS is {text!r}; expected ascending numbers from 0 to {DIES - 1}, like 0,2,5 or 4-11")
     return ids
 
 
@@ -120,43 +105,6 @@ def write(text: str) -> Path:
     return path
 
 
-def shared(wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.ask) -> bool | None:
-    """Whether several containers may hold these dies at once (device-share); None where npu-smi does not say."""
-    npus = sorted({die.npu for die in npu_smi.parse(ask("info").text).dies if die.number in wanted})
-    answers = [npu_smi.shared(ask("info", "-t", "device-share", "-i", str(npu))) for npu in npus]
-    if not answers or None in answers:
-        return None
-    return all(answers)
-
-
-def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
-    """Running containers of others than this bundle -> the dies that they were given: as device files, or by Ascend
-    Docker Runtime.
-
-    `run` gives the output of a command, None where it fails. A privileged container may open every die and names none.
-    """
-    listed = (run("docker", "ps", "--quiet", "--no-trunc") or "").split()
-    text = run("docker", "inspect", "--format", HOLDER, *listed) if listed else ""
-    found = {}
-    for line in (text or "").splitlines():
-        given_files, _, environment = line.partition("\t")
-        name, project, *devices = given_files.split("|")
-        numbers = {int(match[1]) for one in devices if (match := re.fullmatch(r"/dev/davinci(\d+)", one))}
-        numbers |= visible(environment)
-        if numbers and project != PROJECT:
-            found[name.lstrip("/")] = sorted(numbers)
-    return found
-
-
-def visible(environment: str) -> set[int]:
-    """The dies that Ascend Docker Runtime gives to a container with this environment, a list in JSON."""
-    found: set[int] = set()
-    for part in (match[1] if (match := VISIBLE.search(environment)) else "").split(","):
-        if one := re.fullmatch(r"(?:Ascend\w*-)?(\d+)(?:-(\d+))?", part.strip()):
-            found |= set(range(int(one[1]), int(one[2] or one[1]) + 1))
-    return found
-
-
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
     not list it, or says a Health with which it does not compute. Says which others have a Health but OK."""
@@ -181,15 +129,6 @@ def unlisted(wanted: Sequence[int], report: npu_smi.Report, root: Path = Path("/
     if not there or len(there) < len(report.dies):
         return []
     return [number for number in wanted if number not in there and (root / f"dev/davinci{number}").exists()]
-
-
-def usable(wanted: Sequence[int], root: Path = Path("/")) -> list[int]:
-    """Those of `wanted` that can be used now; says which ones cannot. Raises DeviceError where none can."""
-    gone = unusable(wanted, root)
-    there = without(wanted, gone)
-    for number, reason in gone.items():
-        say(f"WARNING: die {number} is left out: {reason}")
-    return there
 
 
 def without(wanted: Sequence[int], gone: Mapping[int, str]) -> list[int]:
@@ -218,8 +157,11 @@ def write_present(text: str, name: str = PRESENT, root: Path = Path("/")) -> lis
     DeviceError where no die can be used.
     """
     asked = parse_ids(text)
-    there = usable(asked, root)
-    path, content = FOLDER / f"{name}.yaml", fragment(text, name, [die for die in asked if die not in there])
+    gone = unusable(asked, root)
+    there = without(asked, gone)
+    for number, reason in gone.items():
+        say(f"WARNING: die {number} is left out: {reason}")
+    path, content = FOLDER / f"{name}.yaml", fragment(text, name, sorted(gone))
     if not path.is_file() or path.read_text() != content:
         path.write_text(content)
     return there

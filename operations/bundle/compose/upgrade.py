@@ -22,7 +22,7 @@ from typing import Any
 
 import declared_settings
 from bundle import readiness
-from bundle.compose import dies, division, project, served_model
+from bundle.compose import dies, division, project, served_model, sharing
 from bundle.compose.division import NEXT, NOW
 from bundle.paths import VALUES
 from bundle.progress import say, step
@@ -125,12 +125,12 @@ def say_env() -> None:
 
 def check_pause(pause: bool, numbers: Sequence[int]) -> None:
     """Raise UsageError where a die belongs to one container, unless the caller takes the pause that this costs."""
-    if pause or dies.shared(numbers):
+    if pause or sharing.shared(numbers):
         return
     raise UsageError(
         "device-share is off or not known, so vlm-next cannot open dies that vlm holds. Nothing was changed. Either "
         "`scripts/upgrade.sh start --pause`: vlm is made anew with the first half of its dies, which takes as long as "
-        f"its weights load, and nobody answers meanwhile (jobs wait); later upgrades need no pause. Or, {dies.SHARE}"
+        f"its weights load, and nobody answers meanwhile (jobs wait); later upgrades need no pause. Or, {sharing.SHARE}"
     )
 
 

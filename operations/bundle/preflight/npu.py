@@ -15,18 +15,16 @@ from bundle.compose.dies import (
     FOLDER,
     PRESENT,
     PRESENT_NEXT,
-    SHARE,
     SHARED,
     chosen,
     given,
-    holders,
     ids,
     leaving_out,
     parse_ids,
-    shared,
     unlisted,
     written_for,
 )
+from bundle.compose.sharing import SHARE, holders, shared
 from bundle.preflight.host import gibibytes
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from bundle.progress import plural

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who else may use the dies: other containers that were given some, and whether the driver lets several hold one."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+
+import npu_smi
+import ranges
+
+PROJECT = "paddleocr-vl"
+HOLDER = (
+    '{{.Name}}|{{index .Config.Labels "com.docker.compose.project"}}'
+    "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}\t{{json .Config.Env}}"
+)
+# How Ascend Docker Runtime is told a container's dies: `0,2-3`, or `Ascend910-0` as the device plugin writes it.
+VISIBLE = re.compile(r'"ASCEND_VISIBLE_DEVICES=([^"]*)"')
+# How device-share is turned on, and its risk: preflight and scripts/upgrade.sh print it.
+SHARE = (
+    "while no container uses the dies, as root: `npu-smi set -t device-share -i NPU -d 1` for each NPU, again after "
+    "every boot; then any container with the device files may use a die and take its memory, so only where all "
+    "containers are yours"
+)
+
+
+def shared(wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.ask) -> bool | None:
+    """Whether several containers may hold these dies at once (device-share); None where npu-smi does not say."""
+    npus = sorted({die.npu for die in npu_smi.parse(ask("info").text).dies if die.number in wanted})
+    answers = [npu_smi.shared(ask("info", "-t", "device-share", "-i", str(npu))) for npu in npus]
+    if not answers or None in answers:
+        return None
+    return all(answers)
+
+
+def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
+    """Running containers of others than this bundle -> the dies that they were given: as device files, or by Ascend
+    Docker Runtime.
+
+    `run` gives the output of a command, None where it fails. A privileged container may open every die and names none.
+    """
+    listed = (run("docker", "ps", "--quiet", "--no-trunc") or "").split()
+    text = run("docker", "inspect", "--format", HOLDER, *listed) if listed else ""
+    found = {}
+    for line in (text or "").splitlines():
+        given_files, _, environment = line.partition("\t")
+        name, project, *devices = given_files.split("|")
+        numbers = {int(match[1]) for one in devices if (match := re.fullmatch(r"/dev/davinci(\d+)", one))}
+        numbers |= visible(environment)
+        if numbers and project != PROJECT:
+            found[name.lstrip("/")] = sorted(numbers)
+    return found
+
+
+def visible(environment: str) -> set[int]:
+    """The dies that Ascend Docker Runtime gives to a container with this environment, a list in JSON."""
+    found: set[int] = set()
+    for part in (match[1] if (match := VISIBLE.search(environment)) else "").split(","):
+        with contextlib.suppress(ValueError):  # `void` is no die
+            found |= {*ranges.numbers(re.sub(r"^Ascend\w*-", "", part.strip()))}
+    return found
