@@ -16,11 +16,12 @@ from served_weights.vlm import find_vlm
 from tool_errors import UsageError, with_place
 
 from .banner import choice, demo_banner
-from .command import build_command, build_environment, check_dtype, max_num_seqs, served_names
+from .command import build_command, build_environment, check_dtype, max_num_seqs
 from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
 from .settings import Settings
+from .words import served_names
 
 
 def main(arguments: list[str]) -> int:

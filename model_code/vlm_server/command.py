@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from tool_errors import UsageError
 from .host import Host
 from .serving import Serving
 from .settings import Settings
-from .words import means
+from .words import last_value, means, whole
 
 # vllm-ascend's own settings.
 ADDED = "--additional-config"
@@ -122,38 +121,13 @@ def shares_of_a_die(command: Sequence[str], replicas: int) -> list[str]:
     """Further words for several servers on one die, which divide what the command says of the die, whoever says it:
     the blocks of the key-value cache, and the requests computed at once.
 
-    gpu-memory-utilization stays whole here: `die_memory` divides it for the stacks that want that.
+    gpu-memory-utilization stays whole here: `die_memory` divides it for the stacks that want that. Raises UsageError.
     """
     words = []
     for name in ("--num-gpu-blocks-override", "--max-num-seqs") if replicas > 1 else ():
-        if (found := last_value(command, name)) and found.isascii() and found.isdigit():
-            words += [name, str(max(1, int(found) // replicas))]
+        if found := whole(command, name, 0):
+            words += [name, str(max(1, found // replicas))]
     return words
-
-
-def served_names(command: Sequence[str]) -> list[str]:
-    """The names behind the last `--served-model-name` of a command line, which may be VLM_ARGS'."""
-    names: list[str] = []
-    taking = False
-    for word in command:
-        name, equals, value = word.partition("=")
-        if means(name, ["--served-model-name"]):
-            names, taking = [value] if equals else [], True
-        elif taking and not word.startswith("-"):
-            names.append(word)
-        else:
-            taking = False
-    return names
-
-
-def last_value(command: Sequence[str], argument: str) -> str | None:
-    """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`; None without one."""
-    found = None
-    for word, following in pairwise((*command, "")):
-        _, equals, value = word.partition("=")
-        if means(word, [argument]):
-            found = value if equals else following
-    return found
 
 
 def max_num_seqs(command: Sequence[str]) -> int:
@@ -161,12 +135,7 @@ def max_num_seqs(command: Sequence[str]) -> int:
 
     Raises UsageError.
     """
-    found = last_value(command, "--max-num-seqs")
-    if found is None:
-        return 128
-    if not (found.isascii() and found.isdigit() and int(found)):
-        raise UsageError(f"--max-num-seqs is {found!r}; expected a whole number above 0 (VLM_ARGS, models.yaml)")
-    return int(found)
+    return whole(command, "--max-num-seqs", 128)
 
 
 def build_environment(

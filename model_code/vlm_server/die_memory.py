@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,14 @@ import stacks
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
-from .command import last_value, max_num_seqs
+from .command import max_num_seqs
 from .settings import Settings
-from .words import GRAPH_WORDS, means
+from .words import GRAPH_WORDS, last_value, means, number, whole
 
 GB = 1e9
 # Bytes of a replica besides weights and cache: CANN's context 0.4 GB, a profiling step's activations 1.0, and 1.3 by
 # which the allocator grows while it serves. Estimates from reports of vllm-ascend on 64 GB dies; none was measured.
 BESIDES = 2.7 * GB
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
 BLOCKS = "--num-gpu-blocks-override"
 # Words of VLM_ARGS that choose the graphs otherwise.
 OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph-capture-sizes", "--cuda-graph-sizes", "--max-cudagraph-capture-size")
@@ -46,17 +44,6 @@ def token_bytes(config: Path) -> int:
         return 0
 
 
-def number(command: Sequence[str], argument: str, otherwise: float) -> float:
-    """The value of an argument, as vLLM reads it: `16k` are 16,000, `16K` are 16,384. Raises UsageError."""
-    text = last_value(command, argument)
-    if text is None:
-        return otherwise
-    match = re.fullmatch(r"(\d*\.?\d+)([kKmM]?)", text)
-    if not match or not float(match[1]):
-        raise UsageError(f"{argument} is {text!r}; expected a number above 0 (VLM_ARGS, models.yaml)")
-    return float(match[1]) * UNITS[match[2]]
-
-
 def tokens_of_a_block(command: Sequence[str]) -> int:
     """As vllm-ascend sets it, at both pinned commits (platform.py, refresh_block_size): 128, whatever `--block-size`
     says, with chunked prefill or a cache of prefixes. vLLM has both where nobody says no. Raises UsageError."""
@@ -64,7 +51,7 @@ def tokens_of_a_block(command: Sequence[str]) -> int:
         said = [word for word in command if means(word, [f"--{name}", f"--no-{name}"])]
         if not said or not said[-1].startswith("--no"):
             return 128
-    return int(number(command, "--block-size", 128))
+    return whole(command, "--block-size", 128)
 
 
 def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, total: int | None) -> list[str]:
@@ -102,7 +89,7 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
             + "; expected "
             + (f"at most {most}" if most else "a larger die, a smaller model or a smaller --max-model-len (VLM_ARGS)")
         )
-    wanted = int(number(command, BLOCKS, 0))
+    wanted = whole(command, BLOCKS, 0)
     fitting = int((room / replicas - own) // block) if block else wanted
     return [*command, BLOCKS, str(fitting)] if fitting < wanted else list(command)
 

@@ -64,16 +64,8 @@ class Settings:
         """
         weights = WeightSettings.from_environment(env)
         eager = declared_settings.flag(env, "VLM_ENFORCE_EAGER")
-        try:
-            utilization = float(env["VLM_MEMORY_UTILIZATION"]) if env.get("VLM_MEMORY_UTILIZATION") else None
-        except ValueError:
-            utilization = 0.0
-        if utilization is not None and not 0 < utilization < 1:
-            raise UsageError(
-                f"VLM_MEMORY_UTILIZATION is {env['VLM_MEMORY_UTILIZATION']!r}; expected a share of a die's memory, "
-                "like 0.8; the vision tower works in the rest"
-            )
-        if utilization is not None and weights.hardware == "cpu":
+        share = declared_settings.text(env, "VLM_MEMORY_UTILIZATION")
+        if share and weights.hardware == "cpu":
             raise UsageError(
                 "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu, where VLLM_CPU_KVCACHE_SPACE says how much "
                 "memory is taken; leave it empty"
@@ -119,11 +111,11 @@ class Settings:
             raise UsageError(str(error)) from error
         return cls(
             weights=weights,
-            host=env.get("VLM_HOST") or "127.0.0.1",
+            host=declared_settings.text(env, "VLM_HOST"),
             port=declared_settings.port(env, "VLM_PORT"),
             product=product,
             enforce_eager=eager,
-            memory_utilization=utilization,
+            memory_utilization=float(share) if share else None,
             graph_mode=GRAPH_MODES[graph_mode] if graph_mode else None,
             precision=precision,
             replicas_per_die=declared_settings.whole(env, "VLM_REPLICAS_PER_DIE"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How vLLM reads a word of its command line, and which words this bundle decides itself.
+"""How vLLM reads the words of its command line, and which of them this bundle decides itself.
 
 vLLM's own parser says it too, but it takes ten seconds to load, at each start of each replica
 (tests/npu/vllm_ascend/test_serving_config.py compares the two).
@@ -7,7 +7,11 @@ vLLM's own parser says it too, but it takes ten seconds to load, at each start o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
+
+from tool_errors import UsageError
 
 # A name that ends with a hyphen stands for all names that begin so.
 # Words that would take the place of VLM_GRAPH_MODE, which becomes a --compilation-config: vLLM takes the last one, and
@@ -22,6 +26,8 @@ PARALLEL_WORDS = (
     *("--nnodes", "-n", "--node-rank", "-r"),
 )
 
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "K": 1 << 10, "M": 1 << 20}
+
 
 def means(word: str, names: Sequence[str]) -> bool:
     """Whether `word` of a command line is one of the options `names`, as argparse reads it in vLLM.
@@ -33,6 +39,55 @@ def means(word: str, names: Sequence[str]) -> bool:
     if not name.startswith("-") or not name.strip("-"):
         return False
     return any(
-        whole.startswith(name) or ((not whole.startswith("--") or whole.endswith("-")) and name.startswith(whole))
-        for whole in names
+        full.startswith(name) or ((not full.startswith("--") or full.endswith("-")) and name.startswith(full))
+        for full in names
     )
+
+
+def last_value(command: Sequence[str], argument: str) -> str | None:
+    """The value of the last `argument` of a command line, as `--NAME VALUE` or `--NAME=VALUE`; None without one."""
+    found = None
+    for word, following in pairwise((*command, "")):
+        _, equals, value = word.partition("=")
+        if means(word, [argument]):
+            found = value if equals else following
+    return found
+
+
+def whole(command: Sequence[str], argument: str, otherwise: int) -> int:
+    """The value of an argument that vLLM reads as a whole number, without units. Raises UsageError."""
+    text = last_value(command, argument)
+    if text is None:
+        return otherwise
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise UsageError(f"{argument} is {text!r}; expected a whole number above 0 (VLM_ARGS, models.yaml)")
+    return int(text)
+
+
+def number(command: Sequence[str], argument: str, otherwise: float) -> float:
+    """The value of an argument that is a share, or that vLLM reads with units: `16k` are 16,000, `16K` are 16,384.
+
+    Raises UsageError.
+    """
+    text = last_value(command, argument)
+    if text is None:
+        return otherwise
+    match = re.fullmatch(r"(\d*\.?\d+)([kKmM]?)", text)
+    if not match or not float(match[1]):
+        raise UsageError(f"{argument} is {text!r}; expected a number above 0 (VLM_ARGS, models.yaml)")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def served_names(command: Sequence[str]) -> list[str]:
+    """The names behind the last `--served-model-name` of a command line, which may be VLM_ARGS'."""
+    names: list[str] = []
+    taking = False
+    for word in command:
+        name, equals, value = word.partition("=")
+        if means(name, ["--served-model-name"]):
+            names, taking = [value] if equals else [], True
+        elif taking and not word.startswith("-"):
+            names.append(word)
+        else:
+            taking = False
+    return names

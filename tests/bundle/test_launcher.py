@@ -21,12 +21,13 @@ from tests.support.weights import make_weights
 from tool_errors import ServiceError, UsageError
 from vlm_server import mode_check
 from vlm_server.__main__ import main
-from vlm_server.command import build_command, build_environment, flags, last_value, max_num_seqs
+from vlm_server.command import build_command, build_environment, flags, max_num_seqs
 from vlm_server.die_memory import BESIDES, check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from vlm_server.host import Host
 from vlm_server.mode_check import modes
 from vlm_server.serving import Serving, check_graphs, check_precision
 from vlm_server.settings import Settings
+from vlm_server.words import last_value
 
 SERVING = Serving.load(ROOT / "config/models.yaml")
 
@@ -556,6 +557,15 @@ def test_requests_at_once_may_choose_another_letter_and_no_other_text(
 def test_other_graphs_serve_on_both_stacks(tmp_path: Path, env: dict[str, str]):
     for stack in ("0.11.1", "0.23.0"):
         check_graphs(settings(tmp_path, HARDWARE="ascend", **env), stack)
+
+
+@pytest.mark.parametrize("words", ["--num-gpu-blocks-override 4k", "--max-num-seqs=4k"])
+def test_what_replicas_divide_is_a_whole_number(tmp_path: Path, words: str):
+    """vLLM takes no unit there. It would end with its own usage, a page long, again and again."""
+    make_weights(tmp_path / "PaddleOCR-VL")
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_ARGS=words, VLM_REPLICAS_PER_DIE="2")
+    with pytest.raises(UsageError, match=r"is '4k'; expected a whole number above 0 \(VLM_ARGS, models\.yaml\)"):
+        build_command(chosen, SERVING, resolve(chosen), [])
 
 
 @pytest.mark.parametrize("words", [["--max-num-seqs", "many"], ["--max-num-seqs=0"], ["--max-num-seqs"]])

@@ -15,7 +15,7 @@ from tests.plugin.gate import BOMB, CHAT, Exchange, Vllm, ask
 from tests.support.wait import WAIT_S
 from vlm_models import middleware
 from vlm_models.middleware import ChatOnly
-from vlm_server.command import served_names
+from vlm_server.words import served_names
 
 
 @pytest.mark.parametrize(
