@@ -171,7 +171,7 @@ def select(text: str, seconds: float = 0) -> None:
     """Write the file of NPU_IDS=present for the dies of `text`, and say so. Before that, wait for the driver at most so
     many seconds, for those of them that were there the last time."""
     if seconds:
-        last = dies_of(path.read_text()) if (path := FOLDER / f"{PRESENT}.yaml").is_file() else []
+        last = given({"NPU_IDS": PRESENT})
         numbers = [number for number in parse_ids(text) if number in last or text != written_for()]
         driver_files.wait(numbers, declared_settings.whole(VALUES, "ASCEND_GID"), seconds)
     there = write_present(text)
