@@ -41,8 +41,9 @@ FAILURES = (
     (
         r"ret is -8005",
         "the driver does not let this process in (-8005)",
-        "npu-smi info on the node as root: if it fails too, driver and firmware do not fit or wait for a reboot; else "
-        "ASCEND_GID must be the group of /dev/davinci_manager, and no other container may hold the dies",
+        "run npu-smi info on the node as root. If it fails too, driver and firmware do not match or wait for a "
+        "reboot. Otherwise set ASCEND_GID to the group of /dev/davinci_manager, and let no other container hold the "
+        "dies",
     ),
     (
         r"error while loading shared libraries",
@@ -122,7 +123,7 @@ def trouble(answer: Answer) -> tuple[str, str] | None:
     said = (answer.text.strip().splitlines() or ["no message"])[-1][:200]
     if answer.status:
         return f"npu-smi info ended with status {answer.status}: {said}", "npu-smi info on the node shows it whole"
-    return f"npu-smi info lists no dies: {said}", "npu-smi info on the node; dmesg says what became of the dies"
+    return f"npu-smi info lists no dies: {said}", "run npu-smi info on the node, and look at dmesg there"
 
 
 def least_memory() -> int | None:

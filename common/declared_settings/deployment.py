@@ -93,13 +93,13 @@ BUILDS = (
     Setting(
         "VLLM_ASCEND_SOURCE",
         "",
-        "Absolute path of vllm-ascend's sources at the stack's commit, where git does not reach.",
+        "Absolute path of vllm-ascend's sources at the stack's commit, if git cannot reach them.",
         shown="git, at a full commit",
     ),
     Setting(
         "VLLM_ASCEND_IMAGE",
         "",
-        "Upstream's compiled image of the stack's version and kind; its kernels are taken, and nothing is compiled.",
+        "Upstream's compiled image of the stack's version and kind; the build takes its kernels and compiles nothing.",
     ),
     Setting(
         "CATLASS_SOURCE",

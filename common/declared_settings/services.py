@@ -52,8 +52,8 @@ HARDWARE_AND_WEIGHTS = (
     Setting(
         "NPU_IDS",
         "",
-        "Dies to use; empty: all of such a server; `present`: those that were there when `select_npus.sh` "
-        "(docs/mend.md#a-die-is-missing) last looked.",
+        "Dies to use. Empty: all dies of a node of this kind. `present`: those that `select_npus.sh` "
+        "(docs/mend.md#a-die-is-missing) found at its last run.",
     ),
     Whole(
         "ASCEND_GID",
@@ -80,7 +80,7 @@ HARDWARE_AND_WEIGHTS = (
     Setting(
         "MODELS_CONFIG",
         "config/models.yaml",
-        "Which models are served, and how; in containers a file inside them.",
+        "The models and their arguments; in containers a file inside them.",
     ),
 )
 VLM_SERVER = (
@@ -95,15 +95,15 @@ VLM_SERVER = (
     Whole(
         "VLM_REPLICAS_PER_DIE",
         "1",
-        "Replicas on each die (on CPU: on each set of cores); on a die they divide its cache and its requests at once, "
-        "those of VLM_ARGS too. The launcher refuses more than the memory holds.",
+        "Replicas on each die (on CPU: on each set of cores); on a die they divide its cache and its number of "
+        "requests at once, also that of VLM_ARGS. The launcher refuses more replicas than fit into the memory.",
         least=1,
         most=8,
     ),
     Setting(
         "VLM_CORES",
         "auto",
-        "Cores of the replicas: `auto` (near the die where `npu-smi info -t topo` names them, else equal "
+        "Cores of the replicas: `auto` (near the die where `npu-smi info -t topo` names them, otherwise equal "
         "shares), `none`, or a list for each die of `NPU_IDS`, like `0-39;40-79`.",
         form="cores",
     ),
@@ -122,23 +122,24 @@ VLM_SERVER = (
     Choice(
         "VLM_GRAPH_MODE",
         "",
-        "Ascend: `none` or `piecewise`; stack 0.11.1 takes `full_and_piecewise` for `piecewise`, and refuses the other "
-        "two. `STACK=0.23.0` takes all, and `full_and_piecewise` where none is named. Acceptance measures which is "
-        "fastest (docs/check.md#the-first-hour-on-a-node).",
+        "Ascend: `none` or `piecewise`. Stack 0.11.1 treats `full_and_piecewise` as `piecewise` and refuses the other "
+        "two. Stack 0.23.0 accepts all; its default is `full_and_piecewise`. Acceptance measures which is fastest "
+        "(docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="of STACK",
     ),
     Choice(
         "VLM_PRECISION",
         "auto",
-        "CPU: `auto` is bfloat16 where the processor multiplies it, else float32; `int8` computes the linear layers of "
-        "PaddleOCR-VL in 8-bit integers, which are made as the weights load (docs/install.md#8-bit-integers-on-a-cpu).",
+        "CPU: `auto` is bfloat16 if the processor multiplies it, otherwise float32; `int8` computes the linear layers "
+        "of PaddleOCR-VL in 8-bit integers, converted while the weights load "
+        "(docs/install.md#8-bit-integers-on-a-cpu).",
         values=("auto", "bfloat16", "int8"),
     ),
     Flag(
         "VLM_ENFORCE_EAGER",
         "",
-        "1: no graph mode. On a 310P there is none.",
+        "1: no graph mode. A 310P never has one.",
         does="no graph mode",
     ),
     Setting(
@@ -162,9 +163,8 @@ VLM_SERVER = (
     Setting(
         "VLM_MEDIA_HOSTS",
         "",
-        "Hosts, with blanks between them, from which the VLM server fetches images and videos whose http(s) "
-        "address a chat request gives; no redirects, 64 MB and 30 s at most. Addresses of other hosts are "
-        "refused.",
+        "Hosts, separated by blanks. The VLM server fetches images and videos of chat requests from them by http(s): "
+        "no redirects, 64 MB and 30 s at most. It refuses addresses of other hosts.",
         shown="none",
     ),
     VLM_ATTENTION,
@@ -187,14 +187,14 @@ VLM_SERVER = (
     Whole(
         "WATCHDOG_FAILURES",
         "3",
-        "So many failed probes in a row, with no work done meanwhile, and a replica is killed.",
+        "The watchdog kills a replica after so many failed probes in a row without any work done.",
         least=1,
         most=1000,
     ),
     Whole(
         "ASCEND_LOG_MIB",
         "1024",
-        "MiB that CANN's logs and the files of working directories may have; the oldest go.",
+        "Most MiB for CANN's logs and the files of working directories; the oldest are removed.",
         least=0,
         most=10**6,
         unit="MiB",
@@ -214,7 +214,7 @@ VLM_SERVER = (
     Setting(
         "NPU_EXPORTER_IMAGE",
         "npu-exporter:v7.3.0",
-        "Image of npu-exporter (config/grafana/README.md), which starts with its profile alone.",
+        "Image of npu-exporter (config/grafana/README.md), which starts only with its profile.",
     ),
     Port(
         "NPU_EXPORTER_PORT",
@@ -232,7 +232,7 @@ LAYOUT = (
     Setting(
         "LAYOUT_DEVICE",
         "cpu",
-        "What it runs on: `cpu`, `npu`, or one die like `npu:3`, counted among those that the container has.",
+        "Its device: `cpu`, `npu`, or one die like `npu:3`, counted among the container's dies.",
         allowed="`cpu`, `npu`, `npu:N`",
         form="layout device",
     ),
@@ -252,7 +252,7 @@ LAYOUT = (
     Whole(
         "LAYOUT_WAIT_MS",
         "4",
-        "How long a page waits for others to be computed with.",
+        "How long a page waits for other pages of the same call.",
         least=0,
         most=1000,
         unit="ms",
@@ -268,7 +268,7 @@ LAYOUT = (
     Number(
         "LAYOUT_MEMORY_SHARE",
         "0.06",
-        "The most that it takes of its die's memory; VLM_MEMORY_UTILIZATION must leave it free.",
+        "Largest share of its die's memory that it uses; VLM_MEMORY_UTILIZATION must leave this share free.",
         least=0.01,
         most=1,
     ),

@@ -83,9 +83,8 @@ def load(values: Path, weights: Path) -> dict[str, Any]:
         raise UsageError(f"{values}: is damaged; {remedy}") from None
     if of != (actual := fingerprint(weights)):
         raise UsageError(
-            f"{values}: the values belong to other weights ({of[:12]}..., here are {actual[:12]}...), so they say "
-            "nothing "
-            f"about this device; {remedy}"
+            f"{values}: the values were recorded for other weights ({of[:12]}..., here are {actual[:12]}...) and "
+            f"cannot judge this device; {remedy}"
         )
     return recorded
 
@@ -119,8 +118,8 @@ def question_of(model: Model) -> Question:
     """What the golden blocks are asked of a model. Raises UsageError for an entry that does not say it."""
     if model.golden is None:
         raise UsageError(
-            f"models.yaml: models.{model.name} lacks the key 'golden', so nobody knows what to ask of the golden "
-            "blocks; write it as the other entries have it"
+            f"models.yaml: models.{model.name} lacks the key 'golden', the question for the golden blocks; add it as "
+            "in the other entries"
         )
     return model.golden
 

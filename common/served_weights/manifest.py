@@ -108,9 +108,8 @@ def made_at_first_use(folder: Path, state: Path, known: Known) -> Path:
     lines = [f"{known.digest(path)}  {path.relative_to(folder)}\n" for path in files]
     put(manifest, "".join(lines))
     print(
-        f"weights: {folder} has no {NAME}, so nobody says what they should be; {len(files)} files are "
-        "remembered as they "
-        "are now, and a later change will be refused",
+        f"weights: {folder} has no {NAME}, so they cannot be verified. Recorded the checksums of {len(files)} files; "
+        "later changes will be refused",
         file=sys.stderr,
         flush=True,
     )
@@ -133,7 +132,7 @@ def verify(folder: Path, state: Path | None = None, must_list: Iterable[str] = (
     for name in [*sorted(path.name for path in folder.glob("*.safetensors")), *must_list]:
         if name not in listed:
             raise WeightsError(
-                f"{folder / name} is not listed in {manifest.name}; copy the weights again, or make the manifest anew"
+                f"{folder / name} is not listed in {manifest.name}; copy the weights again, or write the manifest again"
             )
     for name, expected in listed.items():
         path = folder / name

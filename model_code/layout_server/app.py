@@ -58,7 +58,7 @@ class LayoutService:
         except BadRequest as exc:
             return self._refuse(exc.status, exc.words)
         except Full:
-            return self._refuse(503, f"{self.batcher.waiting} pages wait already (LAYOUT_QUEUE); come back")
+            return self._refuse(503, f"{self.batcher.waiting} pages wait already (LAYOUT_QUEUE); try again later")
         except DeviceFailed:
             return self._refuse(500, "the device failed; this server ends and is started again")
         self._pages.inc()
@@ -83,7 +83,9 @@ class LayoutService:
         wanted = request.headers.get(MODEL_HEADER)
         if wanted != self._model.checksum:
             raise BadRequest(
-                409, f"{MODEL_HEADER} is {wanted}; this server has the model {self._model.checksum}: give both one"
+                409,
+                f"{MODEL_HEADER} is {wanted!r}; this server has the model {self._model.checksum}: give both the "
+                "same layout model",
             )
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):

@@ -112,7 +112,7 @@ def check_dtype(product: Product, command: Sequence[str]) -> None:
     dtype = last_value(command, "--dtype")
     if not product.float32 and dtype not in (product.dtype, "half"):
         raise UsageError(
-            f"--dtype is {dtype!r} (VLM_ARGS, models.yaml); expected {product.dtype}: a {product.title} multiplies no "
+            f"--dtype is {dtype!r} (VLM_ARGS, models.yaml); expected {product.dtype}: a {product.title} supports no "
             "other"
         )
 

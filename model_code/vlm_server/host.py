@@ -73,7 +73,9 @@ class Host:
         known = self.values()
         for name, value in arguments.items():
             if value == DERIVED and name not in known:
-                raise UsageError(f"models.yaml: {name} is 'derived'; that is known for {', '.join(known)} only")
+                raise UsageError(
+                    f"models.yaml: {name} is 'derived', but only {', '.join(known)} can be derived; write a value"
+                )
         return {name: known[name] if value == DERIVED else value for name, value in arguments.items()}
 
 

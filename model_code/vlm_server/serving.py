@@ -100,11 +100,11 @@ class Serving:
 
 def check_graphs(settings: Settings, stack: str | None) -> None:
     """Raise UsageError for graphs on a product without them, and for graphs that hold the attention and that this stack
-    fills up wrongly.
+    pads wrongly.
 
-    In a step that is filled up to the size of a graph, the lengths of the queries must cover all rows. vllm-ascend
-    6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 mends it), which would show at the first step
-    of another size, not at the capture. v0.23.0 fills them up rightly.
+    In a step that is padded to the size of a graph, the lengths of the queries must cover all rows. vllm-ascend
+    6664a4e gives one too few (attention_v1.py, build; vllm-ascend #4518 fixes it), which would show at the first step
+    of another size, not at the capture. v0.23.0 pads correctly.
     """
     said = [mode.upper() for mode in ASKED.findall(" ".join(settings.arguments))]
     said += [word for word in settings.arguments if word.replace("_", "-") == "--no-enforce-eager"]
@@ -116,8 +116,8 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
             )
         if mode in WHOLE_STEPS and not stacks.of(stack).whole_steps:
             raise UsageError(
-                f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, whose steps stack {stack} fills up wrongly; leave it "
-                f"empty for piecewise graphs, or set STACK={stacks.NEWEST.key}"
+                f"VLM_GRAPH_MODE (or VLM_ARGS) asks for {mode}, but stack {stack} pads the steps of these graphs "
+                f"wrongly; leave it empty for piecewise graphs, or set STACK={stacks.NEWEST.key}"
             )
 
 
@@ -126,10 +126,12 @@ def check_precision(settings: Settings, name: str, model: ModelServing, host: Ho
     if settings.precision != "int8":
         return
     if not model.int8:
-        raise UsageError(f"VLM_PRECISION is 'int8', but nobody has judged {name} so; leave it empty, or serve another")
+        raise UsageError(
+            f"VLM_PRECISION is 'int8', but {name} was not tested in int8; leave it empty, or serve another model"
+        )
     if not host.int8:
         raise UsageError(
-            f"VLM_PRECISION is 'int8', but this processor has none of {', '.join(sorted(INT8_FLAGS))}, which multiply "
+            f"VLM_PRECISION is 'int8', but this processor has none of {', '.join(sorted(INT8_FLAGS))} to multiply "
             "8-bit integers; leave it empty"
         )
 

@@ -67,8 +67,8 @@ class Settings:
         share = declared_settings.text(env, "VLM_MEMORY_UTILIZATION")
         if share and weights.hardware == "cpu":
             raise UsageError(
-                "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu, where VLLM_CPU_KVCACHE_SPACE says how much "
-                "memory is taken; leave it empty"
+                "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu; leave it empty. On a CPU, VLLM_CPU_KVCACHE_SPACE "
+                "sets the memory"
             )
         graph_mode = declared_settings.choice(env, "VLM_GRAPH_MODE")
         if graph_mode and weights.hardware == "cpu":
@@ -91,9 +91,8 @@ class Settings:
         fixed = PLACE_WORDS + (PARALLEL_WORDS if product else ())
         if taken := [word for word in arguments if means(word, fixed)]:
             raise UsageError(
-                f"VLM_ARGS has {taken[0]!r}; expected no word of where a server listens, nor of several dies for one, "
-                "nor a file of such words: each replica has a port of its own and one die. Leave it out; VLM_REPLICAS "
-                "is how many serve"
+                f"VLM_ARGS has {taken[0]!r}; expected no address, no dies and no file of arguments: the bundle gives "
+                "each replica its own port and one die. Remove it; VLM_REPLICAS sets the number of replicas"
             )
         if graph_mode and (words := [word for word in arguments if means(word, GRAPH_WORDS)]):
             raise UsageError(

@@ -37,7 +37,7 @@ def parse() -> argparse.Namespace:
         help="a VLM server's API root; a parser of its own is started here for it, and stopped at the end",
     )
     parser.add_argument(
-        "--concurrency", metavar="N", type=int, default=2, help="pages that are with each parser at a time (default 2)"
+        "--concurrency", metavar="N", type=int, default=2, help="pages sent to each parser at a time (default 2)"
     )
     parser.add_argument(
         "--formats", metavar="LIST", default="md,json", help=f"what to write, of {','.join(FORMATS)} (default md,json)"

@@ -56,7 +56,7 @@ def verify(path: Path, signers: Path) -> str:
             raise UsageError(f"--signers: {needed} is not there; {path.name} is not used without its signature")
     found = ssh_keygen("find-principals", "-s", str(signature), "-f", str(signers))
     if found.returncode or not found.stdout.strip():
-        raise UsageError(f"{signature} is by nobody whom {signers} names; {path.name} is not used")
+        raise UsageError(f"no signer in {signers} made the signature {signature}; {path.name} was refused")
     name = found.stdout.splitlines()[0].strip()
     with path.open("rb") as stream:
         words = ("verify", "-f", str(signers), "-I", name, "-n", NAMESPACE, "-s", str(signature))

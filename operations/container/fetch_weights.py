@@ -78,7 +78,7 @@ def main() -> None:
         try:
             check(target, model, catalog)
         except WeightsError as error:
-            raise WeightsError(f"{error}. Nothing was touched: remove {target} to have it fetched") from error
+            raise WeightsError(f"{error}. Nothing was changed; remove {target} to fetch it") from error
     else:
         part = part_of(target)
         gather(model, part)

@@ -42,6 +42,6 @@ def serves(env: Mapping[str, str], index: int) -> bool:
 def wait_until_chosen(env: Mapping[str, str], index: int) -> None:
     """Return when the replica belongs to the chosen half."""
     if not serves(env, index):
-        print(f"replica {index} waits: its die is left to another version (scripts/upgrade.sh)", flush=True)
+        print(f"replica {index} waits: another version uses its die (scripts/upgrade.sh)", flush=True)
     while not serves(env, index):
         time.sleep(1)

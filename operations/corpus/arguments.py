@@ -63,8 +63,8 @@ def parse(words: list[str] | None = None) -> Options:
         action="append",
         dest="vlms",
         default=[],
-        help="a VLM server's API root; several times for several servers, the one with least in work gets the next "
-        "block (default: VLM_URL with VLM_FURTHER_URLS, or this bundle's)",
+        help="a VLM server's API root; several times for several servers, the server with the fewest calls in work "
+        "gets the next block (default: VLM_URL with VLM_FURTHER_URLS, or this bundle's)",
     )
     parser.add_argument(
         "--engines",

@@ -215,7 +215,7 @@ def _rotate(arguments: argparse.Namespace, file: KeyFile, settings: Settings) ->
     key = new_key()
     known = digest(key)
     file.rotate(old, dataclasses.replace(old, digest=known, expires=None), until)
-    print(f"the key of {old.name} before this one works until {shown_time(until)}:", file=sys.stderr)
+    print(f"the previous key of {old.name} works until {shown_time(until)}:", file=sys.stderr)
     print(key)
     return 0
 

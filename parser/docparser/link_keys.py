@@ -21,12 +21,12 @@ def main() -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     rotate = commands.add_parser(
-        "rotate", help="make a new key; addresses that are out keep working until they expire (PARSER_RESULT_URL_HOURS)"
+        "rotate", help="make a new key; older addresses keep working until they expire (PARSER_RESULT_URL_HOURS)"
     )
     rotate.add_argument(
         "--revoke",
         action="store_true",
-        help="end all addresses that are out at once: an old key is known to a stranger",
+        help="end all older addresses at once, if a stranger knows an old key",
     )
     arguments = parser.parse_args()
     settings = Settings()

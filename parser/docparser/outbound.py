@@ -83,7 +83,7 @@ class ListedHosts:
             raise AddressRefused("the URL must be http or https, with a host, and without user and password")
         port = parsed.port or PORTS[parsed.scheme]
         if not any(_matches(name, wanted or PORTS[parsed.scheme], host, port) for name, wanted in self._entries):
-            raise AddressRefused(f"port {port} of {host} is not asked; the operator lists hosts in {self._setting}")
+            raise AddressRefused(f"port {port} of {host} is not allowed; the operator lists hosts in {self._setting}")
         return parsed
 
 

@@ -58,8 +58,8 @@ def main() -> int:
     configure_logging(settings.log_level, settings.log_format)
     if missing := lacking():
         log.warning(
-            "the kernel has no %s (or the container's profile forbids it): children that read strangers' documents are "
-            "less isolated; docs/secure.md says what is missing",
+            "the kernel has no %s (or the container's profile forbids it): processes that read documents are less "
+            "isolated; docs/secure.md says what is missing",
             " and no ".join(missing),
         )
     _raise_descriptors()
@@ -97,7 +97,7 @@ def main() -> int:
             return
         if other.vlm_model_name in served and other.vlm_model != settings.vlm_model and not others:
             others.append(f"VLM_MODEL is not set, and the VLM serves {other.vlm_model} now")
-            log.warning("%s: the parser starts anew for it", others[0])
+            log.warning("%s: the parser restarts for it", others[0])
             server.should_exit = True
 
     app.state.readiness.when_other(follow)

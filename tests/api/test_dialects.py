@@ -169,11 +169,11 @@ class TestMistral:
     @pytest.mark.parametrize(
         ("more", "words"),
         [
-            ({"table_format": "html"}, "table_format: tables stand in the Markdown"),
+            ({"table_format": "html"}, "table_format: tables are HTML in the Markdown"),
             ({"document_annotation_prompt": "Who?"}, "document_annotation_prompt: this service reads"),
             ({"confidence_scores_granularity": "page"}, "confidence_scores_granularity"),
             ({"model": "gpt-5"}, "there is mistral-ocr-latest"),
-            ({"pages": "1"}, "pages: 1 is none of the document's pages, which are 0 to 0"),
+            ({"pages": "1"}, "pages: 1 is not a page of the document, which has the pages 0 to 0"),
             ({"pages": "2-1"}, "neither a page nor a range"),
             (
                 {"document": {"type": "image_url", "image_url": "data:image/png;base64,!"}},
@@ -265,10 +265,10 @@ class TestDocling:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"to_formats": ["md", "doctags"]}, "to_formats: 'doctags' cannot be had here"),
+            ({"to_formats": ["md", "doctags"]}, "to_formats: 'doctags' is not available"),
             ({"image_export_mode": "referenced"}, "image_export_mode: 'referenced'"),
             ({"do_picture_description": True}, "do_picture_description: this service reads what is printed"),
-            ({"page_range": [2, 2]}, "page_range: 2 is none of the document's pages, which are 1 to 1"),
+            ({"page_range": [2, 2]}, "page_range: 2 is not a page of the document, which has the pages 1 to 1"),
             ({"page_range": [2, 1]}, "page_range"),
         ],
     )

@@ -57,7 +57,7 @@ def test_an_affected_pin_is_found_in_a_folder_and_in_an_archive(tmp_path: Path):
         result = audit(str(place), "parser")
         assert result.returncode == 1, result.stderr
         (line,) = result.stdout.splitlines()
-        assert line == f"pillow=={version} (parser): GHSA-plan-ted-1 CVE-2026-1: planted; mended in no version yet"
+        assert line == f"pillow=={version} (parser): GHSA-plan-ted-1 CVE-2026-1: planted; fixed in no version yet"
 
 
 def zipped(source: Path) -> Path:

@@ -81,7 +81,7 @@ def test_dies_that_compute_with_an_alarm_are_used(node: Path, capsys: pytest.Cap
     (node / "report.txt").write_text(SAMPLE.read_text().replace("| OK ", f"| {health} "))
     assert dies.dies_of(written(node).read_text()) == [0, 1, 2]
     said = capsys.readouterr().err
-    assert f"die 2 has the Health {health} (npu-smi info), and is used all the same" in said and "left out" not in said
+    assert f"die 2 has the Health {health} (npu-smi info), and is still used" in said and "left out" not in said
 
 
 def test_where_no_die_can_be_used_each_reason_is_its_own(node: Path):
@@ -140,7 +140,8 @@ def test_a_boot_with_numbers_in_npu_ids_leaves_the_file_as_it_is(
     monkeypatch.setattr(dies, "VALUES", {"NPU_IDS": "0-1"})
     assert dies.main(["present"]) == 0 and path.read_text() == before
     said = (
-        "nothing was written, as NPU_IDS=0-1 in .env; scripts/select_npus.sh present 0-1, and NPU_IDS=present in .env"
+        "nothing was written, because .env has NPU_IDS=0-1; scripts/select_npus.sh present 0-1, and NPU_IDS=present in "
+        ".env"
     )
     assert said in capsys.readouterr().err
     assert dies.leaving_out({}).startswith("scripts/select_npus.sh present, and NPU_IDS=present in .env")

@@ -68,18 +68,18 @@ def resolve(chosen: Settings) -> VlmWeights:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "jaeger:4318"}, "is 'jaeger:4318'; expected the collector's address, like"),
         (
             {"VLM_ARGS": "--seed 1 --port=9000", "HARDWARE": "cpu"},
-            "VLM_ARGS has '--port=9000'; expected no word of where",
+            "VLM_ARGS has '--port=9000'; expected no address",
         ),
         (
             {"VLM_ARGS": "--tensor_parallel_size 2", "HARDWARE": "ascend"},
-            "VLM_ARGS has '--tensor_parallel_size'; expected no word of where.*one die",
+            "VLM_ARGS has '--tensor_parallel_size'; expected no address, no dies.*one die",
         ),
         (
             {"VLM_ARGS": "--tensor-parallel 2", "HARDWARE": "ascend"},
-            "VLM_ARGS has '--tensor-parallel'; expected no word",
+            "VLM_ARGS has '--tensor-parallel'; expected no address, no dies",
         ),
-        ({"VLM_ARGS": "-tp2", "HARDWARE": "ascend"}, "VLM_ARGS has '-tp2'; expected no word"),
-        ({"VLM_ARGS": "--seed 1 --config /a.yaml"}, "VLM_ARGS has '--config'; .* nor a file of such words"),
+        ({"VLM_ARGS": "-tp2", "HARDWARE": "ascend"}, "VLM_ARGS has '-tp2'; expected no address, no dies"),
+        ({"VLM_ARGS": "--seed 1 --config /a.yaml"}, "VLM_ARGS has '--config'; .* no file of arguments"),
         ({"VLM_GRAPH_MODE": "full", "VLM_ARGS": "--enforce", "HARDWARE": "ascend"}, "VLM_ARGS has '--enforce', which"),
         ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
         ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
@@ -170,7 +170,7 @@ def test_precision_on_a_cpu(tmp_path: Path):
             with pytest.raises(UsageError, match="'int8', but this processor has none of amx_int8, avx512_vnni, avx_v"):
                 check_precision(asked, name, entry, Host(2, 1 << 34, "float32"))
         else:
-            with pytest.raises(UsageError, match=f"'int8', but nobody has judged {name} so; leave it empty"):
+            with pytest.raises(UsageError, match=f"'int8', but {name} was not tested in int8; leave it empty"):
                 check_precision(asked, name, entry, able)
 
 
@@ -474,7 +474,9 @@ def test_graphs_of_a_310p_are_refused(tmp_path: Path, env: dict[str, str]):
 )
 def test_graphs_that_a_stack_fills_up_wrongly(tmp_path: Path, env: dict[str, str]):
     chosen = settings(tmp_path, HARDWARE="ascend", **env)
-    with pytest.raises(UsageError, match=r"whose steps stack 0\.11\.1 fills up wrongly; .* STACK=0\.23\.0"):
+    with pytest.raises(
+        UsageError, match=r"but stack 0\.11\.1 pads the steps of these graphs wrongly; .* STACK=0\.23\.0"
+    ):
         check_graphs(chosen, "0.11.1")
     check_graphs(chosen, "0.23.0")
 
@@ -619,7 +621,7 @@ def test_what_follows_from_the_machine(tmp_path: Path, monkeypatch):
     assert boxed.values() == {"dtype": "bfloat16", "VLLM_CPU_KVCACHE_SPACE": 1, "OMP_NUM_THREADS": 2}
     assert boxed.fill({"dtype": "derived", "a": 1}) == {"dtype": "bfloat16", "a": 1}
     assert machine(tmp_path / "d", "avx512_vnni avx512_bf16", 16 << 20).int8 and not large.int8
-    with pytest.raises(UsageError, match="max-num-seqs is 'derived'; that is known for dtype, "):
+    with pytest.raises(UsageError, match="max-num-seqs is 'derived', but only dtype, .* can be derived"):
         boxed.fill({"max-num-seqs": "derived"})
 
 

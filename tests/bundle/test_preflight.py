@@ -233,7 +233,7 @@ def test_whether_containers_may_share_the_dies(tmp_path: Path, sample: str | Non
     found = by_check(node)["sharing"]
     assert found.level == "PASS" and words in found.found
     # What a second container costs is said before anybody starts one.
-    told = ("start --pause", "npu-smi set -t device-share", "only where all containers are yours")
+    told = ("start --pause", "npu-smi set -t device-share", "only if you own all containers")
     assert [word in found.found for word in told] == [sample != "share-on"] * 3
 
 
@@ -260,8 +260,8 @@ def test_a_machine_without_npu(tmp_path: Path):
 @pytest.mark.parametrize(
     ("values", "found", "level", "remedy"),
     [
-        ({}, "25.2.2", "WARN", "update Ascend HDK to 25.2.3 if containers fail to find devices"),
-        ({"STACK": "9.9"}, "25.2.2", "WARN", "update Ascend HDK to 25.2.3 if containers fail to find devices"),
+        ({}, "25.2.2", "WARN", "update Ascend HDK to 25.2.3 if containers do not find devices"),
+        ({"STACK": "9.9"}, "25.2.2", "WARN", "update Ascend HDK to 25.2.3 if containers do not find devices"),
         ({"STACK": "0.23.0"}, "25.2.3", "FAIL", "update Ascend HDK to 25.5.1, or set STACK=0.11.1 in .env"),
         ({"STACK": "0.23.0"}, "25.5.0", "FAIL", "update Ascend HDK to 25.5.1, or set STACK=0.11.1 in .env"),
         # The default stack serves none.

@@ -30,7 +30,7 @@ ANSWERED = {
     "limit of an upload": r"PARSER_MAX_BODY_MIB|client_max_body_size",
     "list and delete": r"purge=true",
     "sideways": r"says `sideways`|`sideways`",
-    "handwriting": r"reads both by its authors' word",
+    "handwriting": r"reads both, according to its authors",
     "TIFF of several pages": r"each full picture of a TIFF",
     "Windows": r"Windows \(WSL 2\) and macOS",
 }

@@ -259,11 +259,11 @@ class TestSignatureOfAnArchive:
         load.check_signature(archive, key.with_name("signers"))
         assert "is as site@example.org signed it" in capsys.readouterr().err
         load.check_signature(archive, None)
-        assert "nobody checked by whom" in capsys.readouterr().err
+        assert "was not checked" in capsys.readouterr().err
 
     def test_what_does_not_match_is_refused(self, archive: Path, key: Path):
         signers = key.with_name("signers")
-        with pytest.raises(UsageError, match="by nobody whom"):
+        with pytest.raises(UsageError, match="no signer in"):
             load.check_signature(archive, key.with_name("others"))
         archive.write_bytes(b"images and other files")
         with pytest.raises(UsageError, match="is not what site@example.org signed"):
@@ -282,7 +282,7 @@ class TestSignatureOfAnArchive:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(offline.shutil, "which", lambda name: name)
         words = ["load", str(archive), "--signers", str(key.with_name("others"))]
-        assert offline.main(words) == 2 and "by nobody whom" in capsys.readouterr().err
+        assert offline.main(words) == 2 and "no signer in" in capsys.readouterr().err
         assert offline.main(["load", "--signers", str(key)]) == 2
         assert "a folder that you trust" in capsys.readouterr().err
         assert {path.name for path in tmp_path.iterdir()} == {"bundle.tar", "bundle.tar.sig"}

@@ -81,7 +81,7 @@ def test_nothing_is_changed_before_the_pause_was_agreed_to(node: SimulatedDies):
 
 def test_an_older_driver_that_does_not_say_counts_as_off(node: SimulatedDies, tmp_path: Path):
     (tmp_path / "share").write_text("This device does not support querying device-share.\n")
-    with pytest.raises(UsageError, match="device-share is off or not known"):
+    with pytest.raises(UsageError, match="device-share is off or unknown"):
         upgrade.start(1, pause=False)
 
 
@@ -137,7 +137,7 @@ def test_it_says_whether_anything_serves(node: SimulatedDies, monkeypatch: pytes
     node.build("sha256:broken")
     with pytest.raises(ServiceError):
         upgrade.main(["start", "--pause", "--timeout", "1"])
-    assert "the other half goes on serving" in capsys.readouterr().err
+    assert "the other half keeps serving" in capsys.readouterr().err
     upgrade.back(5)
     monkeypatch.setattr(upgrade, "as_it_is", lambda _: {"VLM_IMAGE": images.vlm("a3", "0.11.1")})
     with pytest.raises(ServiceError):
@@ -161,7 +161,9 @@ def test_back_makes_one_container_of_the_version_before(node: SimulatedDies, tag
     upgrade.back(5)
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
     said = capsys.readouterr().err
-    assert ("vlm stays the version before; tag its image back" in said) != tagged_back and "since promote" not in said
+    assert (
+        "vlm keeps the previous version; tag its image back" in said
+    ) != tagged_back and "because promote" not in said
 
 
 def test_back_after_compose_made_vlm_of_the_new_version(node: SimulatedDies, capsys):
@@ -176,7 +178,7 @@ def test_back_after_compose_made_vlm_of_the_new_version(node: SimulatedDies, cap
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:new"
     assert node.state["tags"] == {IMAGE: "sha256:new", upgrade.OWN_IMAGE: "sha256:old"}
     said = capsys.readouterr().err
-    assert f"it stays that version. For the version before, when this has ended: docker tag {upgrade.OWN_IMAGE}" in said
+    assert f"To get the previous version, run this when back has ended: docker tag {upgrade.OWN_IMAGE}" in said
     # What it says is the way.
     upgrade.project.docker("tag", upgrade.OWN_IMAGE, IMAGE)
     upgrade.must("up", "--detach", "vlm")
@@ -239,7 +241,7 @@ def test_a_version_that_did_not_pass_is_not_promoted(node: SimulatedDies, monkey
     monkeypatch.setattr(upgrade, "judge", differs)
     with pytest.raises(ServiceError):
         upgrade.start(5, pause=True)
-    with pytest.raises(UsageError, match=r"did not pass scripts/upgrade.sh start .*upgrade.sh back"):
+    with pytest.raises(UsageError, match=r"did not pass scripts/upgrade.sh start, .*upgrade.sh back"):
         upgrade.promote(5)
     assert node.containers["vlm"]["image"] == "sha256:old"
 
@@ -368,7 +370,9 @@ def test_back_makes_one_container_whichever_opened_the_dies_first(
     assert [name for name, row in upgrade.project.containers().items() if row["Health"] == "healthy"] == serve
     if serve == ["vlm-next"]:
         before = node.containers
-        with pytest.raises(UsageError, match=r"Nothing was changed.*`scripts/upgrade.sh back --pause` ends vlm-next"):
+        with pytest.raises(
+            UsageError, match=r"Nothing was changed.*`scripts/upgrade.sh back --pause`: it ends vlm-next"
+        ):
             upgrade.main(["back", "--timeout", "5"])
         assert node.containers == before
     node.change(calls=[])

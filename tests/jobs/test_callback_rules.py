@@ -134,8 +134,8 @@ def test_what_retry_after_may_say():
         ("https://[]@", "cannot be read"),  # found by fuzzing
         ("https://.hooks.example/", "cannot be read"),  # no name server is ever asked for an empty label
         (f"https://{'a' * 64}.hooks.example/", "cannot be read"),
-        ("https://elsewhere.example/", "port 443 of elsewhere.example is not asked.*PARSER_CALLBACK_HOSTS"),
-        ("https://hooks.example:8443/", "port 8443 of hooks.example is not asked"),
+        ("https://elsewhere.example/", "port 443 of elsewhere.example is not allowed.*PARSER_CALLBACK_HOSTS"),
+        ("https://hooks.example:8443/", "port 8443 of hooks.example is not allowed"),
         ("https://hooks.example.evil.example/", "PARSER_CALLBACK_HOSTS"),
         ("https://hooks.example\\@evil.example/", "cannot be read"),
         ("https://10.0.0.1/", "not a public address"),

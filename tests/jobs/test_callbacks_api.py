@@ -128,7 +128,7 @@ def test_the_same_key_with_another_address_is_another_submission(parser, receive
         ("mailto:me@example.org", "must be http or https"),
         ("http://elsewhere.example/", "PARSER_CALLBACK_HOSTS"),
         ("http://me:word@127.0.0.1/", "without user and password"),
-        ("\ud800", "half of a surrogate pair"),
+        ("\ud800", "an unpaired surrogate"),
     ],
 )
 def test_an_address_that_is_refused_keeps_no_job(parser, url, words):

@@ -322,7 +322,7 @@ def test_the_whole_directory_gone_empty_and_back(service, tmp_path):
     place.root.rename(tmp_path / "away")
     assert "is missing" in service.trouble()
     place.root.mkdir()  # where a volume was mounted
-    assert "Is a volume not mounted?" in service.trouble()
+    assert "Mount the volume again" in service.trouble()
     assert list(place.root.iterdir()) == [], "nothing begins anew there"
     place.root.rmdir()
     (tmp_path / "away").rename(place.root)

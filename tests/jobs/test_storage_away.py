@@ -64,7 +64,7 @@ def test_nothing_is_lost_by_what_happens_to_the_directory(start):
 
     data.rename(away)
     data.mkdir()
-    says(parser, "Is a volume not mounted?")
+    says(parser, "Mount the volume again")
     data.rmdir()
     away.rename(data)
     parser.wait()
@@ -126,7 +126,7 @@ try:
     job_id = parser.job(blank_pages(30))
     parser.wait_for(job_id, lambda state: state.get("extractProgress", {}).get("extractedPages", 0) >= 3)
     subprocess.run(["umount", "--lazy", str(mounted)], check=True)
-    says(parser, "Is a volume not mounted?")
+    says(parser, "Mount the volume again")
     mount("--bind", "-o", "ro", str(source), str(mounted))
     says(parser, "cannot be written")
     mount("-o", "remount,bind,rw", str(mounted))

@@ -65,7 +65,7 @@ class TestEntries:
             ("page=100/day", "'page=100/day' is not known"),
             ("name=a name=b", "twice"),
             ("pages=1/day pages=2/day", "twice"),
-            ("billing pages=1/day", "stands after a remark"),
+            ("billing pages=1/day", "comes after a comment"),
             ("name=a,b", "name="),
             ("name=" + "a" * 65, "name="),
             ("id=xyz", "id="),

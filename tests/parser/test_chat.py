@@ -55,7 +55,7 @@ def test_an_image_becomes_its_markdown(client, service, vlm):
     }
     said = answer.model_extra["docparser"]
     assert said["models"]["vlm"] == {"model": MODEL, "demo": False} and not said["partial"]
-    assert said["notes"] == ["temperature: no effect, a document's text is what stands there."]
+    assert said["notes"] == ["temperature: no effect; the answer is the document's text."]
 
 
 def test_a_page_is_streamed_block_by_block(client, service):

@@ -109,7 +109,7 @@ def test_what_exceeds_a_bound_ends_with_its_name(pool, job, bounds, words):
 
 def test_a_child_that_crashes_is_replaced(pool):
     before = pool.child_of()
-    with pytest.raises(UnreadableText, match="told to crash: it ended the process that worked on it .SIGSEGV."):
+    with pytest.raises(UnreadableText, match="told to crash: the process for it crashed .SIGSEGV."):
         pool.call("crash")
     assert pool.child_of() != before
 

@@ -167,7 +167,7 @@ def test_values_of_other_weights_are_told_apart(recorded_vlm, weights):
         found = models(recorded_vlm, selftest=True)
         (weights / "model.safetensors").write_bytes(b"other weights")
         _, words = await settled(found, "did not pass")
-        assert "belong to other weights" in words
+        assert "recorded for other weights" in words
         await found.close()
 
     asyncio.run(scenario())

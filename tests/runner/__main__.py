@@ -109,8 +109,8 @@ def main(words: list[str]) -> int:
         say(f"left out: {group.name}: {minutes:g} minutes were over ({MINUTES})")
     for line in tally.broken:
         say(f"broken: {line}")
-    for line in tally.unsteady:
-        say(f"unsteady: {line}: failed, and passed when it ran once more by itself")
+    for line in tally.flaky:
+        say(f"flaky: {line}: failed, and passed when it ran once more by itself")
     say(f"{len(choice.able) - len(lanes.unbegun)} groups in {(time.monotonic() - began) / 60:.1f} minutes")
     if len(choice.groups) < len(GROUPS):
         say("everything of the product: scripts/test.sh all")

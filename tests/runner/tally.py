@@ -29,7 +29,7 @@ def tests(count: int) -> str:
 class Tally:
     """Counts of tests, groups that broke off or held no test, and the tests that were skipped, by reason.
 
-    `unsteady` names the tests that failed and passed when they ran once more.
+    `flaky` names the tests that failed and passed when they ran once more.
     """
 
     passed: int = 0
@@ -37,7 +37,7 @@ class Tally:
     skipped: int = 0
     broken: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    unsteady: list[str] = field(default_factory=list)
+    flaky: list[str] = field(default_factory=list)
 
     def add(self, group: str, status: int, report: Path) -> Counts:
         """Add one group: pytest's exit status, and its JUnit report, which is missing where pytest did not get that
@@ -61,7 +61,7 @@ class Tally:
             if outcome == "passed":
                 self.failed -= 1
                 self.passed += 1
-                self.unsteady.append(f"{group}: {place}::{name}")
+                self.flaky.append(f"{group}: {place}::{name}")
 
     @property
     def good(self) -> bool:

@@ -152,7 +152,7 @@ def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
     )
 
 
-UNSTEADY = """
+FLAKY = """
 from pathlib import Path
 
 def test_that_fails_the_first_time():
@@ -195,13 +195,13 @@ def made_up(name: str, folder: Path) -> groups.Group:
 
 
 def test_what_failed_runs_once_more_by_itself_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    tally = run_files(tmp_path, monkeypatch, unsteady=UNSTEADY, failing=FAILING.format(count=2))
+    tally = run_files(tmp_path, monkeypatch, flaky=FLAKY, failing=FAILING.format(count=2))
     assert (tmp_path / "runs").read_text() == "x", "what passed did not run again"
-    assert tally.unsteady == ["made_up: test_unsteady::test_that_fails_the_first_time"]
+    assert tally.flaky == ["made_up: test_flaky::test_that_fails_the_first_time"]
     assert str(tally) == "3 passed, 1 failed, 0 skipped" and not tally.good, "what fails twice stays failed"
     (tmp_path / "seen").unlink()
     (tmp_path / "test_failing.py").unlink()
-    assert run_files(tmp_path, monkeypatch, unsteady=UNSTEADY).good
+    assert run_files(tmp_path, monkeypatch, flaky=FLAKY).good
 
 
 BROKEN_FIXTURE = """
@@ -225,13 +225,13 @@ def test_that_fails_with_its_fixture_the_first_time(place):
 def test_a_test_that_fails_with_its_fixture_is_one_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tally = run_files(tmp_path, monkeypatch, fixture=BROKEN_FIXTURE)
     assert str(tally) == "1 passed, 0 failed, 0 skipped" and tally.good
-    assert tally.unsteady == ["made_up: test_fixture::test_that_fails_with_its_fixture_the_first_time"]
+    assert tally.flaky == ["made_up: test_fixture::test_that_fails_with_its_fixture_the_first_time"]
 
 
 def test_many_failures_are_no_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     failing = FAILING.format(count=lanes.AGAIN + 1)
-    tally = run_files(tmp_path, monkeypatch, unsteady=UNSTEADY, failing=failing)
-    assert tally.unsteady == [] and tally.failed == lanes.AGAIN + 1
+    tally = run_files(tmp_path, monkeypatch, flaky=FLAKY, failing=failing)
+    assert tally.flaky == [] and tally.failed == lanes.AGAIN + 1
 
 
 MEETING = """

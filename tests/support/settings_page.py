@@ -44,8 +44,8 @@ INTRODUCTION = """# Settings
 
 These are all settings of all services. Write them into `.env`, which is read as Compose reads it, or set them in the
 environment, which wins; in Kubernetes into the ConfigMaps ([kubernetes.md](kubernetes.md)). An empty value is an unset
-one. A name with a prefix of ours (`PARSER_`, `VLM_`, `LAYOUT_`, `CORPUS_`, `WATCHDOG_`) that is not here
-stops the start, and so does a value that is not allowed; `scripts/preflight.sh` finds both.
+one. An unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`, `CORPUS_`, `WATCHDOG_`) stops
+the start, and so does a wrong value; `scripts/preflight.sh` finds both.
 
 In containers a path is one inside them, and these are fixed: {fixed}.
 """

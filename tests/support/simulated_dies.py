@@ -115,7 +115,9 @@ def broken(state: dict[str, Any], service: str) -> str:
     """The last line of a container that ends for a reason of its own."""
     one = state["containers"][service]
     if one["image"] == "sha256:old" and one["env"].get("VLM_GRAPH_MODE") == "full_decode_only":
-        return "error: VLM_GRAPH_MODE asks for FULL_DECODE_ONLY, whose steps stack 0.11.1 fills up wrongly"
+        return (
+            "error: VLM_GRAPH_MODE asks for FULL_DECODE_ONLY, but stack 0.11.1 pads the steps of these graphs wrongly"
+        )
     if one["image"] == "sha256:old" and one["env"].get("VLM_NEWER"):
         return "error: VLM_NEWER is set, and nothing reads it"
     if one["image"] == "sha256:broken":

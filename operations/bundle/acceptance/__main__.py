@@ -32,7 +32,11 @@ STEPS = (
     ),
     Step("each die alone", "each die allocates and computes one operator of each kind that we use", dies.alone),
     Step("ATB", "CANN's library of transformer operators loads and computes on each die", dies.atb),
-    Step("graph modes", "which graph mode is fastest on one die, and reads as without", serving.graph_modes),
+    Step(
+        "graph modes",
+        "which graph mode is fastest on one die, and reads the same text as without graphs",
+        serving.graph_modes,
+    ),
     Step("all dies", "every replica and the parser serve", serving.all_dies),
     Step("one crop", "each replica, asked by itself, reads a crop, and all read the same", judging.one_crop),
     Step("graph capture", "each replica has captured its graphs", serving.graph_capture),

@@ -90,13 +90,15 @@ class Node:
             return
         if rows.get("vlm-next", {}).get("State") in ("running", "restarting"):
             raise ServiceError(
-                "vlm-next holds dies, and vlm does not run; docker compose --profile upgrade stop vlm-next, or docker "
-                "compose up -d vlm, then again"
+                "vlm-next holds dies, and vlm does not run; run docker compose --profile upgrade stop vlm-next, or "
+                "docker compose up -d vlm, then this script again"
             )
         mine = set(dies.given(self.values))
         for name, numbers in sharing.holders(lambda *words: project.call(*words, timeout=60).stdout).items():
             if mine & set(numbers):
-                raise ServiceError(f"the container {name} holds dies of this bundle; docker stop {name}, then again")
+                raise ServiceError(
+                    f"the container {name} holds dies of this bundle; docker stop {name}, then run this script again"
+                )
 
     def running(self, service: str) -> bool:
         return project.containers().get(service, {}).get("State") == "running"

@@ -80,7 +80,9 @@ def graph_modes(node: Node) -> Outcome:
     if why := without_graphs(node):
         return Outcome(SKIP, why)
     if node.running("vlm"):
-        return Outcome(SKIP, "vlm holds the dies; docker compose stop vlm, then again, measures the graph modes")
+        return Outcome(
+            SKIP, "vlm holds the dies; to measure the graph modes, run docker compose stop vlm, then this script again"
+        )
     done = node.in_vlm("modes.json", "python", "-m", "vlm_server.mode_check", timeout=MODES_SECONDS)
     lines = done.stdout.strip().splitlines()
     if not lines or not lines[-1].startswith("["):
@@ -91,7 +93,7 @@ def graph_modes(node: Node) -> Outcome:
     right = next((one["text"] for one in found if one["mode"] == "none" and not one["problem"]), None)
     wrong = [f"{one['mode']}: {one['problem']}" for one in found if one["problem"]]
     wrong += [
-        f"{one['mode']} reads another text than the model without graphs"
+        f"{one['mode']} reads another text than without graphs"
         for one in found
         if not one["problem"] and right is not None and not read_alike(one["text"], right)
     ]

@@ -115,7 +115,7 @@ def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     report = npu_smi.parse(answer.text)
     for die in report.dies:
         if die.raises_alarm and die.number in wanted:
-            say(f"WARNING: die {die.number} has the Health {die.health} (npu-smi info), and is used all the same")
+            say(f"WARNING: die {die.number} has the Health {die.health} (npu-smi info), and is still used")
     sick = {die.number: f"Health {die.health} (npu-smi info)" for die in report.dies if not die.usable}
     found |= dict.fromkeys(unlisted(wanted, report, root), "no line in npu-smi info")
     return {**{number: sick[number] for number in wanted if number in sick}, **found}
@@ -205,7 +205,7 @@ def main(words: list[str]) -> int:
                 select(text, seconds)
             else:
                 own = VALUES["NPU_IDS"]
-                say(f"nothing was written, as NPU_IDS={own} in .env; {leaving_out(VALUES)}")
+                say(f"nothing was written, because .env has NPU_IDS={own}; {leaving_out(VALUES)}")
         else:
             say(f"{shown(write(words[0]))} is there; set NPU_IDS={words[0]} in .env")
     except ToolError as error:

@@ -91,8 +91,9 @@ def check(halves: Mapping[str, Sequence[int]], values: Mapping[str, str]) -> Non
     least = min(map(len, halves.values()))
     if declared_settings.flag(values, "LAYOUT_SERVER") and number.isdigit() and int(number) >= least:
         raise UsageError(
-            f"LAYOUT_DEVICE is {device}; expected a die of both halves, which are counted from 0 to {least - 1}: else "
-            "a layout server ends. Nothing was changed. Set LAYOUT_DEVICE=npu in .env, the first die of each half"
+            f"LAYOUT_DEVICE is {device}; expected a die of both halves, which are counted from 0 to {least - 1}. With "
+            "this value the layout server of one half cannot start. Nothing was changed. Set LAYOUT_DEVICE=npu in "
+            ".env, the first die of each half"
         )
     if cores_of_next(halves, values) == "":
         raise UsageError(
@@ -102,8 +103,8 @@ def check(halves: Mapping[str, Sequence[int]], values: Mapping[str, str]) -> Non
     folder = project.boot_folder()
     if folder and folder != ROOT.resolve():
         raise UsageError(
-            f"{project.UNIT} starts the bundle in {folder} at boot, and would give vlm the dies that vlm-next holds. "
-            f"Nothing was changed. Set WorkingDirectory={ROOT} in it, then systemctl daemon-reload"
+            f"{project.UNIT} starts the bundle in {folder} at boot, and would then give vlm the dies of vlm-next. "
+            f"Nothing was changed. Set WorkingDirectory={ROOT} in it, then run systemctl daemon-reload"
         )
 
 

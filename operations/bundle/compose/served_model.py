@@ -43,7 +43,7 @@ def check(service: str, python: str, values: Mapping[str, str]) -> None:
         return  # it cannot be known here; preflight and the new container's start say why
     if now and now != wanted:
         raise UsageError(
-            f"{service} serves {now}, and with these settings a new container would serve {wanted}, while the parser "
-            f"asks for one model. Nothing was changed. Set VLM_MODEL={now} in .env for this upgrade; another model is "
-            "a matter of docker compose up"
+            f"{service} serves {now}, and with these settings a new container would serve {wanted}, but the parser "
+            f"asks for one model. Nothing was changed. Set VLM_MODEL={now} in .env for this upgrade. To change the "
+            "model, run docker compose up"
         )

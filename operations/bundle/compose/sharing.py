@@ -20,8 +20,8 @@ VISIBLE = re.compile(r'"ASCEND_VISIBLE_DEVICES=([^"]*)"')
 # How device-share is turned on, and its risk: preflight and scripts/upgrade.sh print it.
 SHARE = (
     "while no container uses the dies, as root: `npu-smi set -t device-share -i NPU -d 1` for each NPU, again after "
-    "every boot; then any container with the device files may use a die and take its memory, so only where all "
-    "containers are yours"
+    "every boot. Any container with the device files can then use a die and take its memory, so do this only if you "
+    "own all containers of the node"
 )
 
 

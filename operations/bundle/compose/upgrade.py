@@ -120,7 +120,7 @@ def say_env() -> None:
     wrong = [f"NPU_IDS={dies.PRESENT}"] if VALUES.get("NPU_IDS") != dies.PRESENT else []
     wrong += ["VLM_REPLICAS="] if VALUES.get("VLM_REPLICAS") else []
     if wrong:
-        say(f"set {' and '.join(wrong)} in .env now: `docker compose up` would else give vlm other dies than it has")
+        say(f"set {' and '.join(wrong)} in .env now; otherwise `docker compose up` gives vlm other dies than it has")
 
 
 def check_pause(pause: bool, numbers: Sequence[int]) -> None:
@@ -128,9 +128,9 @@ def check_pause(pause: bool, numbers: Sequence[int]) -> None:
     if pause or sharing.shared(numbers):
         return
     raise UsageError(
-        "device-share is off or not known, so vlm-next cannot open dies that vlm holds. Nothing was changed. Either "
-        "`scripts/upgrade.sh start --pause`: vlm is made anew with the first half of its dies, which takes as long as "
-        f"its weights load, and nobody answers meanwhile (jobs wait); later upgrades need no pause. Or, {sharing.SHARE}"
+        "vlm-next cannot open dies that vlm holds: device-share is off or unknown. Nothing was changed. Run "
+        "`scripts/upgrade.sh start --pause`: vlm loads again on the first half of its dies, and nobody answers "
+        f"meanwhile (jobs wait); later upgrades need no pause. Or turn device-share on: {sharing.SHARE}"
     )
 
 
@@ -205,17 +205,19 @@ def image_of(rows: Mapping[str, dict[str, Any]]) -> str:
 def promote(seconds: float) -> None:
     rows = project.containers()
     if NEXT not in rows:
-        raise UsageError(f"there is no {NEXT}; scripts/upgrade.sh start comes first")
+        raise UsageError(f"there is no {NEXT}; run scripts/upgrade.sh start first")
     if not has_joined(rows[NEXT]["ID"]):
-        raise UsageError(f"{NEXT} did not pass scripts/upgrade.sh start and serves nobody; scripts/upgrade.sh back")
+        raise UsageError(
+            f"{NEXT} did not pass scripts/upgrade.sh start, so it does not serve; run scripts/upgrade.sh back"
+        )
     served_model.check(NOW, PYTHON, VALUES)
     if division.are_apart(rows):
         start_container(NOW, seconds, division.settings(NOW, division.of_pair(rows, VALUES), VALUES))
         judge(NOW)
         say(
-            "both containers are the new version, and stay two, each with its dies. The next start needs no pause; "
-            "scripts/upgrade.sh back makes them one again. Where nobody will go back to the version before: docker "
-            f"image rm {OWN_IMAGE}"
+            "both containers run the new version and stay two, each with its dies. The next start needs no pause; "
+            "scripts/upgrade.sh back joins them again. When you no longer need the previous version: docker image rm "
+            f"{OWN_IMAGE}"
         )
         say_env()
         return
@@ -223,7 +225,7 @@ def promote(seconds: float) -> None:
     judge(NOW)
     remove_next()
     take("all")
-    say("vlm is the new version; its second half loads (scripts/status.sh --wait-all)")
+    say("vlm runs the new version; its second half loads (scripts/status.sh --wait-all)")
 
 
 def bring_before(rows: Mapping[str, dict[str, Any]]) -> str:
@@ -245,11 +247,12 @@ def say_version(rows: Mapping[str, dict[str, Any]]) -> None:
     image = named_image()
     if NEXT in rows and image_of(rows) == project.inspect(rows[NEXT]["ID"])["Image"]:
         say(
-            f"vlm runs the version of {NEXT} ({image}), since promote, docker compose up or a boot made it anew; "
-            f"it stays that version. For the version before, when this has ended: {bring_before(rows)}"
+            f"vlm runs the version of {NEXT} ({image}), because promote, docker compose up or a boot started it with "
+            "that image; it keeps this version. To get the previous version, run this when back has ended: "
+            f"{bring_before(rows)}"
         )
     elif image_of(rows) != project.image_id(image):
-        say(f"vlm stays the version before; tag its image back ({image}) before the next docker compose up")
+        say(f"vlm keeps the previous version; tag its image back ({image}) before the next docker compose up")
 
 
 def back(seconds: float, pause: bool = False) -> None:
@@ -257,9 +260,9 @@ def back(seconds: float, pause: bool = False) -> None:
     serve = [service for service in (NOW, NEXT) if rows.get(service, {}).get("Health") == "healthy"]
     if serve == [NEXT] and not (pause and NOW in rows):
         raise UsageError(
-            f"vlm does not serve, {NEXT} does. Nothing was changed. Where {NEXT} holds dies of vlm (a boot turns "
-            f"device-share off): `scripts/upgrade.sh back --pause` ends {NEXT} and makes vlm anew as it is; nobody "
-            "answers meanwhile. Where vlm's own version is what fails, first bring the one before: "
+            f"vlm does not serve, {NEXT} does. Nothing was changed. If {NEXT} holds dies of vlm (a boot turns "
+            f"device-share off), run `scripts/upgrade.sh back --pause`: it ends {NEXT} and starts vlm again as it is; "
+            "nobody answers meanwhile. If vlm's own version fails, first restore the previous version: "
             f"{bring_before(rows)}"
         )
     everything = division.whole(rows, VALUES) if division.divides(rows) else []
@@ -295,8 +298,8 @@ def main(words: list[str]) -> int:
     arguments.add_argument(
         "--pause",
         action="store_true",
-        help="start: on dies that belong to one container, make vlm anew with one half; "
-        "back: end vlm-next although it alone serves",
+        help="start: where a die belongs to one container, restart vlm with half of its dies; back: end vlm-next "
+        "although only it serves",
     )
     options = arguments.parse_args(words)
     try:
@@ -307,7 +310,7 @@ def main(words: list[str]) -> int:
     except ServiceError:
         rows = project.containers()
         goes_on = any(rows.get(service, {}).get("Health") == "healthy" for service in (NOW, NEXT))
-        said = "the other half goes on serving" if goes_on else "nothing serves"
+        said = "the other half keeps serving" if goes_on else "nothing serves"
         say(f"{said}; scripts/upgrade.sh back ends the attempt")
         raise
     return 0

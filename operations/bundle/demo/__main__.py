@@ -88,7 +88,7 @@ def main(words: list[str]) -> int:
         print("error: stdout was closed before all pages were written", file=sys.stderr)
         return 1
     except interrupts.Interrupted as interrupted:
-        print("interrupted; what this call had started is stopped", file=sys.stderr)
+        print("interrupted; everything that this call started is stopped", file=sys.stderr)
         return interrupted.status
     return 0
 

@@ -215,7 +215,7 @@ def audit(names: Sequence[str], today: datetime.date) -> int:
     for match, where in sorted(found.items()):
         reason = next((known[one] for one in (match.identity, *match.aliases) if one in known), None)
         open_ones += reason is None
-        ending = f"accepted: {reason}" if reason else f"mended in {', '.join(match.fixed) or 'no version yet'}"
+        ending = f"accepted: {reason}" if reason else f"fixed in {', '.join(match.fixed) or 'no version yet'}"
         names_of = " ".join((match.identity, *match.aliases))
         print(f"{match.package}=={match.version} ({', '.join(where)}): {names_of}: {match.summary}; {ending}")
     say(f"{count} pins of {len(names or locks)} locks: {open_ones} open advisories, {len(found) - open_ones} accepted")

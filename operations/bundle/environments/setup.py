@@ -120,7 +120,7 @@ def set_up_all(names: list[str], *, with_cuda: bool, install: bool) -> None:
         if with_cuda:
             if not torch_pins(environment):
                 raise UsageError(
-                    f"the environment {environment.name} has no torch, which alone uses CUDA; leave out --cuda"
+                    f"the environment {environment.name} has no torch, the only part that uses CUDA; leave out --cuda"
                 )
             environment.home.mkdir(parents=True, exist_ok=True)
             environment.cuda.touch()

@@ -28,7 +28,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     saving.add_argument(
         "--to-build",
         choices=sorted(to_build.PROCESSORS),
-        help="instead of the images what a node of this kind builds them from: wheels, base images, sources",
+        help="instead of the images, save what their build for this processor needs: wheels, base images, sources",
     )
     saving.add_argument("--sign", type=Path, metavar="KEY", help="write ARCHIVE.sig with this SSH key")
     saving.add_argument("--images", nargs="+", metavar="IMAGE", help="default: the two images of HARDWARE and STACK")
@@ -38,7 +38,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
         "--signers",
         type=Path,
         metavar="FILE",
-        help="refuse an ARCHIVE that none of these signed: ssh-keygen's allowed signers, `NAME KEY` a line",
+        help="refuse an ARCHIVE without a signature of one of these: ssh-keygen's allowed signers, `NAME KEY` a line",
     )
     loading.add_argument(
         "--from",

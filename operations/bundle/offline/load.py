@@ -66,7 +66,7 @@ def check_signature(archive: Path, signers: Path | None) -> None:
             name = signature.verify(archive, signers)
         say(f"{archive} is as {name} signed it")
     elif signature.beside(archive).is_file():
-        say(f"NOTE: {archive} is signed, and nobody checked by whom; --signers FILE does")
+        say(f"NOTE: the signature of {archive} was not checked; --signers FILE checks it")
 
 
 def check_processor(made_for: str | None) -> None:
@@ -108,11 +108,11 @@ def load(folder: Path, old: Path | None, checked: bool = False) -> int:
             raise EnvironmentSetupError(f"{image} is not the image that was saved; remove it and load again")
     install_plugin(folder / contents.PLUGIN)
     for line in unlike(envfile.merged(folder / ".env"), manifest["settings"]):
-        say(f"WARNING: {line}; mend {folder}/.env")
+        say(f"WARNING: {line}; fix {folder}/.env")
     if manifest.get("builds"):
+        said = " ".join(f"{name}={value}" for name, value in manifest["settings"].items())
         say(
-            "next: scripts/build_images.sh builds the images from what was carried, with "
-            f"{' '.join(f'{name}={value}' for name, value in manifest['settings'].items())} in .env; only system "
-            "packages are not here: they come from this node's own archive (APT_SOURCES)"
+            f"next: run scripts/build_images.sh with {said} in .env; it builds the images from the carried files. "
+            "System packages come from a package archive that this node reaches (APT_SOURCES)"
         )
     return subprocess.run([folder / "scripts/preflight.sh"], cwd=folder, check=False).returncode

@@ -131,7 +131,7 @@ def collected(machine: str, corpus: bool) -> Iterator[Parts]:
     names = ["supervisor", "parser", environment, *(["corpus"] if corpus else [])]
     fetch = [script, "--platform", machine, "--dir", wheels, *names]
     if subprocess.run(fetch, check=False).returncode:
-        raise EnvironmentSetupError(f"the wheels for {machine} are not whole; the last line says why")
+        raise EnvironmentSetupError(f"the wheels for {machine} are incomplete; the last line says why")
     files = [(path, f".wheels/{machine}/{path.name}") for path in sorted(wheels.iterdir()) if path.is_file()]
     settings = {"WHEELS_DIR": f"./.wheels/{machine}", **{name: VALUES[name] for name in CHOICES if VALUES.get(name)}}
     with tempfile.TemporaryDirectory() as scratch, pulled(base_images(found), machine) as images:

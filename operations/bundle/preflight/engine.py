@@ -133,7 +133,7 @@ def check_image(machine: Machine) -> Iterator[Finding]:
             "image",
             f"{image} was built for {' and '.join(wrong)}",
             f"HARDWARE {machine.hardware} and STACK {stack}, as .env says",
-            "make .env again as it was for that image, or docker compose build vlm",
+            "restore .env as it was for that image, or docker compose build vlm",
         )
     elif machine.hardware == "ascend" and soc not in atlas.named(key).socs:
         yield Finding(
@@ -158,7 +158,7 @@ def check_boot(machine: Machine) -> Iterator[Finding]:
             "WARN",
             "boot",
             f"{project.UNIT} starts the bundle in {folder}",
-            f"{ROOT}, or the next boot brings that folder's version back",
+            f"{ROOT}; otherwise the next boot starts the other folder's version",
             f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload, as soon as this version serves; before "
             "scripts/upgrade.sh start --pause",
         )

@@ -20,7 +20,7 @@ def check_architecture(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             "FAIL",
             "processor",
-            f"{found} with STACK={stack} on CPU, whose vLLM needs a newer C library than the image has",
+            f"{found} with STACK={stack} on CPU: its vLLM needs a newer C library than the image has",
             f"STACK={stacks.NEWEST.key}",
             f"set STACK={stacks.NEWEST.key} in .env",
         )

@@ -86,7 +86,7 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
             "FAIL",
             "driver files",
             f"{missing[0]} is missing",
-            "the files that the container gets to see",
+            "the driver's files that compose mounts",
             "install the driver with --full; compose mounts: " + ", ".join(MOUNTED),
         )
 
@@ -94,9 +94,9 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
 def older_driver(machine: Machine, found: str, stack: stacks.Stack) -> Finding:
     """A driver older than the stack's. For the default stack reports name it, for the other one upstream does."""
     wanted = dotted(stack.driver)
-    needed, remedy = f"{wanted} or newer, which CANN {stack.cann} goes with", f"update Ascend HDK to {wanted}"
+    needed, remedy = f"{wanted} or newer for CANN {stack.cann}", f"update Ascend HDK to {wanted}"
     if stack == stacks.DEFAULT:
-        return Finding("WARN", "driver", found, needed, f"{remedy} if containers fail to find devices")
+        return Finding("WARN", "driver", found, needed, f"{remedy} if containers do not find devices")
     with contextlib.suppress(UsageError):  # the default stack does not serve every product
         atlas.named(machine.setting("ATLAS", "")).on(stacks.DEFAULT.key)
         remedy += f", or set STACK={stacks.DEFAULT.key} in .env"
@@ -168,7 +168,7 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
             "dies",
             f"npu-smi info does not list die {ids(lost)}, whose device file is there",
             "every die of NPU_IDS in its table",
-            f"dmesg says what became of it; {leaving_out(machine.values)}",
+            f"look at dmesg on the node; {leaving_out(machine.values)}",
         )
     yield from check_report(machine, report, set(wanted), product)
     yield from check_sharing(machine, wanted)
@@ -190,7 +190,7 @@ def check_replicas(machine: Machine) -> Iterator[Finding]:
             "FAIL",
             "replicas",
             f"VLM_REPLICAS is {asked}, and NPU_IDS gives {plural(dies, 'die')}",
-            "at most the number of dies; VLM_REPLICAS_PER_DIE is how many share one",
+            "at most the number of dies; VLM_REPLICAS_PER_DIE sets how many replicas share a die",
             "leave VLM_REPLICAS empty in .env",
         )
         return
@@ -272,7 +272,7 @@ def check_report(
             "WARN",
             "health of dies",
             ", ".join(f"die {die.number} {die.health}" for die in alarmed),
-            "Health OK; dies with these others compute",
+            "Health OK; a die at Warning or Alarm still computes",
             f"npu-smi info -t health -i {alarmed[0].npu} names the alarm; scripts/acceptance.sh judges each die alone",
         )
     chip = {
@@ -289,8 +289,9 @@ def check_report(
             "WARN",
             "free dies",
             what,
-            "dies that nobody else uses",
-            "npu-smi info shows whose process it is; leave the die out of NPU_IDS, or nothing if it is this bundle",
+            "dies that no other process uses",
+            "npu-smi info shows the process; leave the die out of NPU_IDS, or ignore this if the process is the "
+            "bundle's",
         )
     elif not sick:
         yield passed("dies", f"{len(chosen_dies)} of {len(report.dies)} {product.title} dies chosen, usable and free")
@@ -300,13 +301,15 @@ def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
     """Say whether two containers may hold the dies at once: what an upgrade by halves without a pause needs."""
     on = shared(wanted, machine.npu_smi)
     if on:
-        yield passed("sharing", "device-share is on: several containers may hold a die, also strangers'")
+        yield passed(
+            "sharing", "device-share is on: several containers can hold a die, also containers that are not yours"
+        )
         return
     said = "device-share is off" if on is False else "npu-smi does not say whether device-share is on; it is off"
     yield passed(
         "sharing",
-        f"{said} as shipped: a die belongs to one container, so an upgrade by halves is `scripts/upgrade.sh start "
-        f"--pause` (docs/run.md). Without a pause, {SHARE}",
+        f"{said} as shipped: a die belongs to one container, so an upgrade by halves needs `scripts/upgrade.sh start "
+        f"--pause` (docs/run.md). Without a pause: {SHARE}",
     )
 
 

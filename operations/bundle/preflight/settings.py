@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import declared_settings
 from bundle.preflight.machine import Finding, Machine, passed
 
-REMEDY = "mend it in .env or in the environment (docs/settings.md)"
+REMEDY = "fix it in .env or in the environment (docs/settings.md)"
 
 
 def check_settings(machine: Machine) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
         settings = WeightSettings.from_environment({**machine.values, "HARDWARE": machine.hardware})
         known = ", ".join(settings.catalog.models)
     except UsageError as error:
-        yield Finding("FAIL", "weights", str(error), "settings that can be used", "mend .env or config/models.yaml")
+        yield Finding("FAIL", "weights", str(error), "settings that can be used", "fix .env or config/models.yaml")
         return
     if not settings.models_dir.is_dir():
         yield Finding(

@@ -93,7 +93,7 @@ def main(words: list[str]) -> int:
     making.add_argument("--sign", type=Path, metavar="KEY", help="the site's SSH key, or the public half of an agent's")
     making.add_argument("--no-images", action="store_true", help="leave out what needs a container engine")
     making.add_argument("--corpus", action="store_true", help="with the image of scripts/parse_corpus.py")
-    writing = verbs.add_parser("version", help="say the version, or write another one wherever it stands")
+    writing = verbs.add_parser("version", help="print the version, or write another one into every file that has it")
     writing.add_argument("version", nargs="?")
     options = parser.parse_args(words)
     if options.verb == "make":

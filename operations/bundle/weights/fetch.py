@@ -87,7 +87,7 @@ def fetch(source: str, models: Path, model: Model, catalog: Catalog) -> None:
     target = models / model.path
     part = part_of(target)
     if is_whole(target):
-        say(f"{shown(target)} is there and agrees with its manifest; remove it to fetch it anew")
+        say(f"{shown(target)} is there and agrees with its manifest; remove it to fetch it again")
         return
     part.mkdir(parents=True, exist_ok=True)
     if source in HUBS:

@@ -141,7 +141,9 @@ def parse_entry(entry: str) -> Key:
         if attribute is None:
             late = [w for w in words[number:] if w.partition("=")[0] in ATTRIBUTES and "=" in w]
             if late:
-                raise ValueError(f"{late[0]!r} stands after a remark; put attributes before it, and # before a remark")
+                raise ValueError(
+                    f"{late[0]!r} comes after a comment; move it before the comment, and begin the comment with #"
+                )
             remark = " ".join(words[number:]) + (f" {remark.strip()}" if remark else "")
             break
         name, value = attribute[1], attribute[2]

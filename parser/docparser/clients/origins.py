@@ -68,8 +68,8 @@ class Origins:
                 return Foreign(
                     421,
                     "host",
-                    f"This service does not answer for the host {match['name'][:100]!r}. Use its address, or its "
-                    "operator adds the name to PARSER_ALLOWED_HOSTS (or sets PUBLIC_URL).",
+                    f"This service does not answer for the host {match['name'][:100]!r}. Use its address, or ask the "
+                    "operator to add the name to PARSER_ALLOWED_HOSTS (or to set PUBLIC_URL).",
                 )
         return None if method in SAFE_METHODS else self._check_origin(host, headers)
 

@@ -84,7 +84,7 @@ class ConnectionRegistry:
         return Refusal(
             429,
             f"{bound} connections of {address} are open, which is all that one client may have: half of "
-            f"PARSER_MAX_CONNECTIONS. An operator whose proxy is in front sets PARSER_TRUSTED_PROXIES.",
+            "PARSER_MAX_CONNECTIONS. Behind a proxy, the operator sets PARSER_TRUSTED_PROXIES.",
         )
 
     def leave(self, connection: Watched) -> None:

@@ -185,7 +185,7 @@ class OutlineEntry(TypedDict):
 
 class TableHead(TypedDict):
     block_id: Annotated[int, Field(description="In `parsing_res_list`.")]
-    rows: Annotated[int, Field(ge=1, description="The first so many rows are the table's head, as the print says.")]
+    rows: Annotated[int, Field(ge=1, description="How many rows at the top are the table's head, by their print.")]
 
 
 class TextPlace(TypedDict):
@@ -293,7 +293,7 @@ class Chunk(TypedDict):
     tokens: int
     doubtful: NotRequired[bool]
     sources: NotRequired[Annotated[list[str], Field(description="Of its blocks.")]]
-    agreement: NotRequired[Annotated[float | None, Field(description="The least of its blocks.")]]
+    agreement: NotRequired[Annotated[float | None, Field(description="The lowest of its blocks.")]]
     pages: list[int]
     boxes: list[ChunkBox]
     places: NotRequired[Annotated[list[ChunkPlace], Field(description="With the option places.")]]
@@ -456,7 +456,7 @@ class Capacity(TypedDict):
     pagesPerMinute: float
     estimateSeconds: float | None
     accepting: bool
-    waitsFor: Annotated[str | None, Field(description="Why waiting pages do not go on.")]
+    waitsFor: Annotated[str | None, Field(description="Why waiting pages do not continue.")]
 
 
 class CapacityAnswer(Success):

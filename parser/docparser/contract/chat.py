@@ -135,7 +135,7 @@ class ChatRequest(BaseModel):
     def notes(self) -> list[str]:
         """What a client is told of fields without effect."""
         sent = [name for name in NO_EFFECT if (self.model_extra or {}).get(name) is not None]
-        return [f"{', '.join(sent)}: no effect, a document's text is what stands there."] if sent else []
+        return [f"{', '.join(sent)}: no effect; the answer is the document's text."] if sent else []
 
 
 def _what_is_wrong(part: ContentPart) -> str:

@@ -63,12 +63,12 @@ class DoclingOptions(Lenient):
         wanted = set(self.to_formats)
         if (more := wanted - set(FORMATS)) or not wanted:
             shown = ", ".join(repr(format[:MAX_PART]) for format in sorted(more)[:3]) or "nothing"
-            return f"to_formats: {shown} cannot be had here; expected some of {', '.join(FORMATS)}"
+            return f"to_formats: {shown} is not available; expected one or more of {', '.join(FORMATS)}"
         if self.image_export_mode not in ("placeholder", "embedded"):
             mode = self.image_export_mode[:MAX_PART]
-            return f"image_export_mode: {mode!r} cannot be had here; expected placeholder or embedded"
+            return f"image_export_mode: {mode!r} is not available; expected placeholder or embedded"
         if self.md_page_break_placeholder:
-            return "md_page_break_placeholder: pages are parted by an empty line; leave it out"
+            return "md_page_break_placeholder: an empty line separates pages; leave it out"
         if self.page_range and not 1 <= self.page_range[0] <= self.page_range[1]:
             return f"page_range: {self.page_range} is empty; expected the first and the last page, from 1"
         for field, why in NOT_HERE.items():
@@ -111,7 +111,7 @@ def target_refusal(kind: str) -> str | None:
         return None
     if kind == "presigned_url":  # docling's client asks for it first, and knows these words
         return "target: presigned_url needs artifact storage to be configured, which this service has not; send inbody"
-    return f"target: {kind[:MAX_PART]!r} cannot be had here; expected inbody"
+    return f"target: {kind[:MAX_PART]!r} is not available; expected inbody"
 
 
 class DoclingRequest(Lenient):
@@ -126,7 +126,9 @@ class DoclingRequest(Lenient):
         """The field that holds the document, and its value. Raises ValueError unless it is there."""
         source = self.sources[0]
         if source.headers:
-            raise ValueError("sources.0.headers: addresses are fetched without headers of the client's; leave it out")
+            raise ValueError(
+                "sources.0.headers: this service fetches addresses without a client's headers; leave it out"
+            )
         field = "base64_string" if source.kind == "file" else "url"
         value = getattr(source, field)
         if value is None:

@@ -21,7 +21,7 @@ NOT_HERE = {
     "bbox_annotation_format": "this service reads what is printed and describes no pictures",
     "document_annotation_format": "this service reads what is printed and answers no questions about it",
     "document_annotation_prompt": "this service reads what is printed and answers no questions about it",
-    "table_format": "tables stand in the Markdown, as HTML",
+    "table_format": "tables are HTML in the Markdown",
     "confidence_scores_granularity": "/layout-parsing has the confidence of blocks, where the operator wants it",
 }
 
@@ -92,7 +92,7 @@ class OcrRequest(Lenient):
         for first, last in self._ranges():
             if max(first, last) >= count:
                 raise ValueError(
-                    f"pages: {max(first, last)} is none of the document's pages, which are 0 to {count - 1}"
+                    f"pages: {max(first, last)} is not a page of the document, which has the pages 0 to {count - 1}"
                 )
             chosen.update(range(first, last + 1))
         if not chosen:

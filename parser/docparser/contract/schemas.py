@@ -216,15 +216,15 @@ class ParseOptions(OutputOptions):
     visualize: bool | None = None
     textLayer: TextLayer | None = Field(
         default=None,
-        description="What a PDF page's own text is for. off: nothing; check: blocks say how far the VLM agrees with "
-        "it; repair: letters that differ are taken from it; prefer: also, plain blocks are not read by the VLM. Text "
-        "that the page does not show counts nowhere.",
+        description="Use of a PDF page's own text. off: none; check: blocks say how far the VLM agrees with it; "
+        "repair: letters that differ are taken from it; prefer: also, plain blocks are not read by the VLM. Text that "
+        "the page does not show is ignored.",
     )
 
     places: Places | None = Field(
         default=None,
-        description="Also say where the lines or words of blocks stand, and the cells of tables; cells: of these "
-        "alone. Found by the page's own text where textLayer asks for it and it is true, else by the ink.",
+        description="Adds the places of lines or words of blocks, and of table cells; cells: only of cells. Found by "
+        "the page's own text if textLayer asks for it and it is true, otherwise by the ink.",
     )
 
     @model_validator(mode="before")

@@ -118,7 +118,7 @@ def _check_texts(value: Any) -> None:
         item = rest.pop()
         if isinstance(item, str):
             if not is_text(item):
-                raise json.JSONDecodeError("a string has half of a surrogate pair, like \\ud800", "", 0)
+                raise json.JSONDecodeError("a string has an unpaired surrogate, like \\ud800", "", 0)
         elif isinstance(item, dict):
             rest += item.keys()
             rest += item.values()

@@ -199,7 +199,7 @@ class UrlSource:
                 f"file: the URL was not fetched within {self._timeout_s:.0f} s (PARSER_URL_TIMEOUT_S)"
             ) from None
         except NotPublic as exc:
-            raise InvalidRequest(f"file: {exc}; only public hosts are fetched from") from None
+            raise InvalidRequest(f"file: {exc}; this service fetches only from public hosts") from None
         except AddressRefused as exc:
             raise InvalidRequest(f"file: {exc}") from None
         except Unreachable as exc:

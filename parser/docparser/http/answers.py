@@ -65,7 +65,7 @@ EscapeMarkdown = Annotated[
         "and zip). PaddleOCR's own Markdown escapes nothing.",
     ),
 ]
-TOO_LARGE = "document: its pages cannot be answered in one piece"
+TOO_LARGE = "document: its pages do not fit into one answer"
 
 
 def in_formats(words: str, json: type) -> dict[str, Any]:
@@ -139,7 +139,7 @@ async def converted(
 
     args = {"name": name, "format": format, "how": dataclasses.asdict(how), "source": (source.path, source.format)}
     opened = [source.path] if format == "pdf" and os.path.isfile(source.path) else []
-    what = f"format: this document cannot be had as {format}"
+    what = f"format: this document is not available as {format}"
     named = {"Content-Disposition": disposition(name, SUFFIXES[format])} if download or format not in SHOWN else {}
     return await from_child(
         request, "convert", args, answer, pages, what, FORMATS[format], named, opened=opened, files=files

@@ -72,7 +72,7 @@ SCHEMES = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "Your operator's key; none is needed where there is none.",
+        "description": "Your operator's key; a service without keys needs none.",
     },
     "apiKey": {"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The same, in another header."},
 }
@@ -249,4 +249,4 @@ def _errors(path: str, method: str, has_body: bool, has_parameters: bool) -> Ite
     if keyed or has_body:
         yield 429, "A quota is used up, or there is no room for more requests."
     yield 500, "The parser failed; the operator finds the details in its log under logId."
-    yield 503, "The service cannot answer now: it stops, its disk is full, or what it needs is away."
+    yield 503, "The service cannot answer now: it stops, its disk is full, or a service that it needs is away."

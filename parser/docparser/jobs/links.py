@@ -88,7 +88,7 @@ class Links:
         match = PERMISSION.fullmatch(permission)
         if not match or not self._signed(match[2], job_id, int(match[1])):
             raise LinkExpired(
-                "This service did not make this address, or it was changed; ask for the job's state to get it anew."
+                "This service did not make this address, or it was changed; ask for the job's state to get a new one."
             )
         left = int(match[1]) - time.time()
         if left < 0:

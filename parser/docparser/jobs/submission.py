@@ -96,7 +96,7 @@ def check_submission(
     for field, value in fields.items():
         # A form may name a charset that decodes to what no file and no database can hold.
         if isinstance(value, str) and not strict_json.is_text(value):
-            raise InvalidJob(f"{field[:40]!r}: expected text; it has half of a surrogate pair")
+            raise InvalidJob(f"{field[:40]!r}: expected text; it has an unpaired surrogate; send valid Unicode")
     model = fields.get("model")
     if not isinstance(model, str) or not model:
         raise InvalidJob("model: missing; expected one of " + ", ".join((*SDK_NAMES, served.served_name)))
@@ -111,7 +111,7 @@ def check_submission(
     callback_url = _text(fields, "callbackUrl", MOST_CHARACTERS)
     priority = _text(fields, "priority", MAX_ID)
     if priority is not None and priority not in PRIORITIES:
-        raise InvalidJob(f"priority: {priority!r} is none; expected {' or '.join(PRIORITIES)}")
+        raise InvalidJob(f"priority: {priority!r} is not valid; expected {' or '.join(PRIORITIES)}")
     document.seek(0)
     head = document.read(HEAD_BYTES)
     if not head:

@@ -71,8 +71,8 @@ class ServedModel:
             )
         if self.strict:
             raise InvalidJob(
-                f"model: {asked!r} is not served here, and PARSER_STRICT_MODEL lets no other version read in its "
-                f"place; send {' or '.join(self.own_names)}"
+                f"model: {asked!r} is not served here. PARSER_STRICT_MODEL allows only {' or '.join(self.own_names)}; "
+                "send that"
             )
 
     def note(self, asked: str) -> str | None:

@@ -154,8 +154,8 @@ class VlmProbe:
         if self._model not in served:
             self.when_other(served)
             raise VlmUnavailable(
-                f"The VLM server at {self._url} serves {', '.join(served) or 'nothing'}, not {self._model}; "
-                "set VLM_MODEL to the model that is served, or VLM_MODEL_NAME where its server names it otherwise."
+                f"The VLM server at {self._url} serves {', '.join(served) or 'nothing'}, not {self._model}; set "
+                "VLM_MODEL to the model that is served, or VLM_MODEL_NAME if its server uses another name."
             )
         proof = max(self._last_answer(), self._last_tiny)
         if time.monotonic() - proof > PROOF_S or proof <= self._last_loss():

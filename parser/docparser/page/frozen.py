@@ -226,7 +226,7 @@ def _value(plain: Any, pictures: list[Image.Image]) -> Any:
         return pictures[inside]
     if name == "$numbers":
         return _numbers(*inside)
-    raise ValueError(f"{name} is nothing that a stored page has")
+    raise ValueError(f"a stored page has no {name}")
 
 
 def _numbers(dtype: str, shape: list[int] | None, content: str) -> np.generic | np.ndarray:

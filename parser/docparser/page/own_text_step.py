@@ -130,7 +130,7 @@ class OwnTextStep:
         notes = notes[:MOST_NOTES]
         if hidden := {reason: count for reason, count in self._own.hidden.items() if reason != Doubt.INVISIBLE}:
             reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(hidden.items()))
-            told = f"{sum(hidden.values())} characters of the page's own text are not seen on it and count nowhere"
+            told = f"{sum(hidden.values())} characters of the page's own text are not visible on it and are not used"
             notes.append(Note(kind=HIDDEN, message=f"{told} ({reasons})"))
         return notes
 

@@ -113,8 +113,8 @@ class PostgresDatabase:
         with self.reading() as transaction:
             if not schema.check(transaction):
                 raise StorageUnavailable(
-                    f"PARSER_DATABASE_URL: the database {self.name} has lost its tables. Restore it; or restart the "
-                    "parsers, to make the jobs' rows anew from their folders."
+                    f"PARSER_DATABASE_URL: the database {self.name} has lost its tables. Restore it, or restart the "
+                    "parsers to rebuild the jobs' rows from their folders."
                 )
 
     def connect(self) -> psycopg.Connection[Row]:

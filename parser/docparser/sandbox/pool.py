@@ -134,8 +134,8 @@ class ChildPool:
                         name = signal.Signals(ended_by).name if ended_by else "itself"
                         log.error("%s: its child process was ended by %s", what, name)
                         raise UnreadableText(
-                            f"{what}: it ended the process that worked on it ({name}), which may use "
-                            f"{bounds.memory >> 20} MiB of memory (PARSER_CHILD_MEMORY_MIB)"
+                            f"{what}: the process for it crashed ({name}); it may use at most {bounds.memory >> 20} "
+                            "MiB of memory (PARSER_CHILD_MEMORY_MIB)"
                         ) from None
                     except BaseException:
                         self._end(child)

@@ -67,9 +67,10 @@ class CallbackSettings(SettingsGroup):
     callback_secrets: str = Field(
         default="",
         repr=False,
-        description="What signs callbacks: `whsec_<base64 of 24 to 64 bytes>`, comma-separated; `echo "
-        '"whsec_$(openssl rand -base64 32)"` makes one. Each signs every callback; while one takes the '
-        "place of another, both are here. Needed with PARSER_CALLBACK_HOSTS.",
+        description="Secrets that sign callbacks: `whsec_<base64 of 24 to 64 bytes>`, comma-separated; `echo "
+        '"whsec_$(openssl '
+        'rand -base64 32)"` makes one. Each signs every callback; to replace one, list both for a while. Needed '
+        "with PARSER_CALLBACK_HOSTS.",
     )
     callback_secrets_file: Path | None = Field(
         default=None,

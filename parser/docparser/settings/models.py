@@ -25,8 +25,8 @@ class ModelSettings(SettingsGroup):
         default="",
         json_schema_extra={"format": "API roots"},
         validation_alias=AliasChoices("VLM_FURTHER_URLS", "vlm_further_urls"),
-        description="API roots of more VLM servers with the same weights, with commas between, where no balancer "
-        "stands in front of them (docs/corpus.md).",
+        description="API roots of more VLM servers with the same weights, with commas between, if they have no "
+        "balancer (docs/corpus.md).",
     )
     vlm_min_replicas: int = Field(
         default=1,
@@ -79,7 +79,7 @@ class ModelSettings(SettingsGroup):
         description="Demo weights are used on cpu only.",
     )
     models_config: Path = Field(
-        default=REPOSITORY / "config" / "models.yaml", description="Tells which folder a name in VLM_MODEL means."
+        default=REPOSITORY / "config" / "models.yaml", description="Maps a name in VLM_MODEL to its folder."
     )
     vlm_model_name: str = Field(
         default_factory=lambda known: _served_name(known),
@@ -88,8 +88,8 @@ class ModelSettings(SettingsGroup):
     )
     strict_model: bool = Field(
         default=False,
-        description="1: jobs that ask for another version than the served one get 400; else the served one reads them "
-        "and the answer names it (docs/weights.md#versions-of-paddleocr-vl).",
+        description="1: jobs that ask for another version than the served one get 400; 0: the served version reads "
+        "them and the answer names it (docs/weights.md#versions-of-paddleocr-vl).",
     )
     pipeline_config: Path | None = Field(
         default=None, description="PaddleX's pipeline; default: the file that models.yaml names for VLM_MODEL."
@@ -100,7 +100,9 @@ class ModelSettings(SettingsGroup):
     vlm_concurrency: int = Field(
         default=1024, ge=1, description="Most crops with the VLM at once, all workers together."
     )
-    vlm_concurrency_start: int = Field(default=64, ge=1, description="As many at first; then as many as the VLM takes.")
+    vlm_concurrency_start: int = Field(
+        default=64, ge=1, description="The number at first; then the parser adapts it to the VLM."
+    )
     vlm_queue_target_s: float = Field(
         default=5.0, gt=0, description="More crops are sent as long as the first token comes within this time."
     )
@@ -124,14 +126,15 @@ class ModelSettings(SettingsGroup):
         default="auto",
         pattern="^(auto|on|off)$",
         description="`on`: blocks of text are read in bands of a few lines, and tables by their cells, for a VLM that "
-        "loses its place in long print; `off`: a block is one request; `auto`: on where the demo weights "
-        "serve (docs/decisions/0304-small-print-for-the-demo.md).",
+        "loses its place in long print; `off`: a block is one request; `auto`: on for the demo weights "
+        "(docs/decisions/0304-small-print-for-the-demo.md).",
     )
     text_layer: str = Field(
         default="auto",
         pattern="^(auto|off|check|repair|prefer)$",
-        description="What a PDF page's own text is for where a request does not say (`textLayer`, docs/api.md#text-of-"
-        "the-page-itself); `auto`: `prefer` for `/parse` and where the demo weights serve, else `off`.",
+        description="Use of a PDF page's own text if a request does not say it (`textLayer`, "
+        "docs/api.md#text-of-the-page-itself); `auto`: `prefer` for `/parse` and with the demo weights, otherwise "
+        "`off`.",
     )
     selftest: bool = Field(
         default=False,
@@ -139,7 +142,7 @@ class ModelSettings(SettingsGroup):
         "compute-what-it-should).",
     )
     vlm_patience_s: float = Field(
-        default=5.0, ge=0, description="How long a VLM that is away is tried again, before 503."
+        default=5.0, ge=0, description="How long the parser tries a VLM that is away, before 503."
     )
 
     @field_validator("vlm_url", "vlm_further_urls")

@@ -31,7 +31,7 @@ class PageSettings(SettingsGroup):
         ge=1,
         le=64,
         description="Worker processes (0.65 GB each); one page at a time has the CPU in each. Default: half the cores, "
-        "but two of two, 16 at most.",
+        "at most 16; with two cores, two.",
     )
     cpu_threads: int = Field(
         default_factory=lambda known: default_threads(cores(), known.get("workers", 1)),
@@ -46,11 +46,11 @@ class PageSettings(SettingsGroup):
         default=0.1,
         ge=0,
         le=1,
-        description="Of the pages that are begun while interactive and bulk ones wait, how many are bulk; 0: none, so "
-        "that bulk waits for ever if need be (docs/api.md#interactive-and-bulk).",
+        description="Share of bulk pages among those that begin while interactive and bulk ones wait; 0: none, so bulk "
+        "can wait for ever (docs/api.md#interactive-and-bulk).",
     )
     max_pixels_in_flight: int = Field(
-        default=300_000_000, ge=1, description="A worker that holds pages of more pixels begins no other."
+        default=300_000_000, ge=1, description="A worker whose pages have more pixels begins no further page."
     )
     page_timeout_s: float = Field(default=900.0, gt=0, description="Longest time for one page, the VLM's included.")
     render_timeout_s: float = Field(

@@ -17,7 +17,7 @@ class RequestSettings(SettingsGroup):
         default="",
         json_schema_extra={"format": "networks"},
         description="Addresses or networks of proxies, like `127.0.0.1,10.2.0.0/16`, whose `X-Forwarded-For` says who "
-        "the client is (docs/secure.md#tls-in-front). Others' counts for nothing.",
+        "the client is (docs/secure.md#tls-in-front). The parser ignores the header of others.",
     )
     max_connections: int = Field(
         default=1024,
@@ -39,9 +39,7 @@ class RequestSettings(SettingsGroup):
 
     # Limits of a request.
     max_body_mib: int = Field(default=256, ge=1, description="Largest body of one request, in MiB; beyond it 413.")
-    max_requests: int = Field(
-        default=256, ge=1, description="Parsing requests at once; more are told to come back (429)."
-    )
+    max_requests: int = Field(default=256, ge=1, description="Parsing requests at once; more get 429.")
     max_bodies_mib: int = Field(
         default=1024,
         ge=1,
@@ -75,7 +73,8 @@ class RequestSettings(SettingsGroup):
 
 class ClientSettings(SettingsGroup):
     published_address: str = Field(
-        default="", description="Address that clients reach this service at, where it is not PARSER_BIND (containers)."
+        default="",
+        description="Address at which clients reach this service, if it differs from PARSER_BIND (containers).",
     )
     auth: str = Field(
         default="keys",
@@ -109,11 +108,10 @@ class ClientSettings(SettingsGroup):
     )
     url_hosts: str = Field(
         default="",
-        description="Hosts that `file` may be a URL of, like files.example.com,*.example.org:8443. Empty: none.",
+        description="Hosts from which the parser fetches a `file` that is a URL, like "
+        "files.example.com,*.example.org:8443. Empty: none.",
     )
-    url_timeout_s: float = Field(
-        default=60.0, gt=0, description="Longest time for fetching a document that `file` is the URL of."
-    )
+    url_timeout_s: float = Field(default=60.0, gt=0, description="Longest time for fetching a document by its URL.")
 
     @property
     def allowed_host_list(self) -> tuple[str, ...]:
@@ -141,12 +139,12 @@ class TraceSettings(SettingsGroup):
     otel_service_name: str = Field(
         default="paddleocr-vl",
         validation_alias=AliasChoices("OTEL_SERVICE_NAME", "otel_service_name"),
-        description="What the parser is called in traces; the VLM server has `-vlm` behind it.",
+        description="The parser's name in traces; `-vlm` is added for the VLM server.",
     )
     traces_sampler_arg: float = Field(
         default=1.0,
         ge=0,
         le=1,
         validation_alias=AliasChoices("OTEL_TRACES_SAMPLER_ARG", "traces_sampler_arg"),
-        description="Share of requests that are traced; a request with a `traceparent` says it itself.",
+        description="Share of requests that are traced; a request with a `traceparent` decides itself.",
     )

@@ -236,7 +236,7 @@ async def _read(
     def select(count: int) -> Sequence[int]:
         first, last = options.page_range or (1, count)
         if first > count:
-            raise ValueError(f"page_range: {first} is none of the document's pages, which are 1 to {count}")
+            raise ValueError(f"page_range: {first} is not a page of the document, which has the pages 1 to {count}")
         return range(first - 1, min(last, count))
 
     return await read_as(request, document, options.reading(), "docling", args, select)

@@ -186,7 +186,7 @@ async def upload(request: Request) -> Response:
     async with form_of(request, max_fields=10) as form:
         file, purpose = form.get("file"), form.get("purpose", "ocr")
         if purpose != "ocr":
-            raise InvalidRequest(f"purpose: {str(purpose)[:40]!r} is nothing that this service does; expected ocr")
+            raise InvalidRequest(f"purpose: {str(purpose)[:40]!r} is not supported; expected 'ocr'")
         if not isinstance(file, UploadFile) or not file.size:
             raise InvalidRequest("file: missing or empty; send multipart/form-data with a part `file`")
         kept = await _uploads(request).keep(

@@ -51,7 +51,7 @@ CALLBACKS: dict[str, Any] = {
     }
 }
 NO_JOB = {"description": "There is no such job, or it is another key's."}
-NO_KEYS = {"description": "This service has no keys, so nobody has a list of jobs; or a web page of another origin."}
+NO_KEYS = {"description": "This service has no keys, so it lists no jobs; or a web page of another origin sent this."}
 EXPIRED = {"description": "The address has expired; the job's state has a new one."}
 NO_RESULT = {"description": "There is no result yet."}
 KEY_REUSED = {"description": "The Idempotency-Key was used for another request."}

@@ -108,7 +108,9 @@ class Wanted(BaseModel):
             return None
         match = CURSOR.fullmatch(self.cursor)
         if not match:
-            raise InvalidJob(f"cursor: {self.cursor!r} is none; expected `nextCursor` of the answer before, or nothing")
+            raise InvalidJob(
+                f"cursor: {self.cursor!r} is not valid; send `nextCursor` of the last answer, or leave it out"
+            )
         return float(match[1]), match[2]
 
 

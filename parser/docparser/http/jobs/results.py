@@ -44,7 +44,7 @@ CONVERTING: dict[int | str, dict[str, Any]] = {
     404: NO_JOB,
     409: NO_RESULT,
     413: {"description": "The conversion exceeds a bound of this service; msg names it. JSON lines have the result."},
-    422: {"description": "The result cannot be had in this format."},
+    422: {"description": "The result is not available in this format."},
     504: {"description": "The conversion took longer than this service allows."},
 }
 LINES = as_text("A JobLine for each page that has ended.", JobLine)

@@ -90,13 +90,13 @@ class DataFolder:
         """Whether the directory is there, is the same, and may be written. Cheap."""
         if self._look() != self._identity:
             raise StorageUnavailable(
-                f"PARSER_DATA_DIR: {self.root} is another directory than at the start, without jobs in it. Is a volume "
-                "not mounted? Put it back; or restart the service, to begin anew there."
+                f"PARSER_DATA_DIR: {self.root} was replaced by a directory without jobs. Mount the volume again, or "
+                "restart the service to begin with this one."
             )
         if not self.jobs.is_dir():
             raise StorageUnavailable(
-                f"PARSER_DATA_DIR: {self.jobs} is missing. Put it back; or restart the service, to go on without what "
-                "was in it."
+                f"PARSER_DATA_DIR: {self.jobs} is missing. Put it back, or restart the service to continue without "
+                "these jobs."
             )
         for path in (self.root, self.jobs, self.database):
             if path.exists() and not os.access(path, os.W_OK):

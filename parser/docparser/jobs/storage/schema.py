@@ -144,12 +144,12 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
     if not ours or (version == VERSION and not tables >= TABLES):
         raise Incompatible(
             f"PARSER_DATA_DIR: {path} is a database of another program (application_id {application}, tables "
-            f"{', '.join(sorted(tables)[:5]) or 'none'}). Move it away, and the jobs' rows are made anew from their "
-            "folders; or name another directory."
+            f"{', '.join(sorted(tables)[:5]) or 'none'}). Move it away, and the parser rebuilds the jobs' rows from "
+            "their folders; or name another directory."
         )
     if version != VERSION:
         raise Incompatible(
             f"PARSER_DATA_DIR: {path} has version {version}; this release knows {VERSION}. Use the release that wrote "
-            "it. Or move the file away, and its rows are made anew from the jobs' folders; failed pages are then "
-            "parsed again."
+            "it. Or move the file away, and the parser rebuilds its rows from the jobs' folders; failed pages are "
+            "then parsed again."
         )
