@@ -66,7 +66,8 @@ def prune(env: Mapping[str, str], limit: int) -> int:
     open is kept: its writer would go on in a file without a name, and not notice that it is full.
     """
     found = []
-    for path in (*logs(env).rglob("*"), *replicas_folder(env).glob("*/work/**/*")):
+    folders = [logs(env), *(work(env, folder.name) for folder in replicas_folder(env).glob("*"))]
+    for path in (path for folder in folders for path in folder.rglob("*")):
         try:
             if path.is_file() and not path.is_symlink():
                 status = path.stat()
