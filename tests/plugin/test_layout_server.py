@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,16 +21,18 @@ import pytest
 import torch
 from prometheus_client.parser import text_string_to_metric_families
 
+from layout_server import __main__ as server
+from layout_server import device
 from layout_server.app import LayoutService, make_app
 from layout_server.batching import Batcher, DeviceFailed, Full
 from layout_server.device import open_device
-from layout_server.model import Page
+from layout_server.model import LayoutModel, Page
 from layout_server.plan import Recorder
 from layout_server.settings import Settings
 from layout_wire import MODEL_HEADER, PATH, BadMessage, full_image, pack, small_image, unpack
 from paddle_program.program import UnknownProgram
 from tests.support.paths import ROOT
-from tool_errors import DeviceError, UsageError
+from tool_errors import DeviceError, ServiceError, UsageError
 
 SIDE = 4
 
@@ -262,6 +267,150 @@ def test_pixels_travel_as_bytes_and_come_back_the_same():
 def test_wrong_settings_are_named(name, value):
     with pytest.raises(UsageError, match=f"LAYOUT_{name} is '{value}'; expected "):
         Settings.from_environment({f"LAYOUT_{name}": value})
+
+
+def test_settings_are_read_with_their_defaults_and_units():
+    given = Settings.from_environment({"HARDWARE": "cpu"})
+    found = (given.device, given.host, given.port, given.most_pages, given.wait_s, given.most_waiting)
+    assert found == ("cpu", "127.0.0.1", 8001, 4, 0.004, 128)
+    env = {"DEVICE": "npu:3", "HOST": "0.0.0.0", "PORT": "9001", "BATCH": "16", "WAIT_MS": "250", "QUEUE": "5"}
+    env |= {"MEMORY_SHARE": "0.25", "THREADS": "3"}
+    assert Settings.from_environment({f"LAYOUT_{name}": value for name, value in env.items()}) == replace(
+        given,
+        weights=Settings.from_environment({}).weights,
+        **{"device": "npu:3", "host": "0.0.0.0", "port": 9001, "most_pages": 16, "wait_s": 0.25, "most_waiting": 5},
+        **{"memory_share": 0.25, "threads": 3},
+    )
+
+
+@pytest.mark.parametrize(("name", "index"), [("npu", 0), ("npu:0", 0), ("npu:3", 3), ("npu:4", None)])
+def test_a_die_is_opened_with_its_share_and_in_float32(monkeypatch: pytest.MonkeyPatch, name: str, index: int | None):
+    """torch_npu is simulated: a node of four dies."""
+    done: dict[str, Any] = {}
+    npu = SimpleNamespace(
+        device_count=lambda: 4,
+        set_device=lambda device: done.update(device=device),
+        set_per_process_memory_fraction=lambda share, device: done.update(share=(share, device)),
+        set_compile_mode=lambda jit_compile: done.update(jit_compile=jit_compile),
+        conv=SimpleNamespace(allow_hf32=True),
+        matmul=SimpleNamespace(allow_hf32=True),
+    )
+    monkeypatch.setitem(sys.modules, "torch_npu", ModuleType("torch_npu"))
+    monkeypatch.setattr(torch, "npu", npu, raising=False)
+    monkeypatch.setattr(device.torch, "device", lambda *words: words)
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    if index is None:
+        with pytest.raises(DeviceError, match="LAYOUT_DEVICE is npu:4, but torch sees 4 dies"):
+            open_device(name, 0.1, 2)
+        return
+    die = ("npu", index)
+    assert open_device(name, 0.1, 2) == die and threads == [2]
+    assert done == {"device": die, "share": (0.1, die), "jit_compile": False}
+    assert not npu.conv.allow_hf32 and not npu.matmul.allow_hf32
+
+
+class SimulatedPlan:
+    """Of each page its own number, as many times as that says; notes how many pages a call has. ``mixes``: each page
+    gets the number of the first."""
+
+    def __init__(self, mixes: bool = False) -> None:
+        self.calls, self.mixes = list[int](), mixes
+
+    def __call__(self, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        numbers = inputs["im_shape"][:, 0]
+        self.calls.append(len(numbers))
+        numbers = numbers[:1].expand(len(numbers)) if self.mixes else numbers
+        rows = torch.repeat_interleave(numbers, numbers.int())
+        return [torch.stack([rows, rows], 1), numbers.int(), rows]
+
+
+def model_of(plans: dict[int, Any]) -> LayoutModel:
+    """Without a program: ``plans`` stand for what it becomes for so many pages."""
+    model = object.__new__(LayoutModel)
+    model._device, model.shapes = torch.device("cpu"), SimulatedModel.shapes
+
+    def plan(count: int) -> Any:
+        if count not in plans:
+            raise UnknownProgram(f"not for {count} pages")
+        return plans[count]
+
+    model._plan = plan  # type: ignore[method-assign]  # simulated
+    model._plans = {1: plan(1)}
+    return model
+
+
+def test_pages_of_one_call_are_what_each_is_alone():
+    """The largest calls that there are, and rows that are cut apart by their counts."""
+    plan = SimulatedPlan()
+    model = model_of(dict.fromkeys((1, 2, 4), plan))
+    model._plans = dict.fromkeys((1, 2, 4), plan)
+    numbers = (3, 0, 2, 1, 0, 5, 1)
+    found = model.run([page(number) for number in numbers])
+    assert plan.calls == [4, 2, 1]
+    assert [results[1].tolist() for results in found] == [[number] for number in numbers]
+    for number, (rows, _, more) in zip(numbers, found, strict=True):
+        assert rows.tolist() == [[number, number]] * number and more.tolist() == [number] * number
+
+
+@pytest.mark.parametrize(
+    ("plans", "most", "taken"),
+    [
+        ({1: False, 2: False, 4: False, 8: False}, 8, 8),
+        ({1: False, 2: False, 4: False, 8: False}, 7, 4),
+        ({1: False, 2: False, 4: True, 8: False}, 8, 2),
+        ({1: False, 2: True}, 8, 1),
+        ({1: False}, 8, 1),
+        ({1: False, 2: False}, 1, 1),
+    ],
+)
+def test_a_program_that_mixes_pages_gets_fewer_at_once(
+    monkeypatch: pytest.MonkeyPatch, plans: dict[int, bool], most: int, taken: int
+):
+    monkeypatch.setattr("layout_server.model.drawn_page", lambda shapes, seed: page(seed + 1.0))
+    model = model_of({count: SimulatedPlan(mixes) for count, mixes in plans.items()})
+    model._add_batches(most)
+    assert model.most_pages == taken
+
+
+@pytest.mark.parametrize(("fails", "listens", "status"), [(False, True, 0), (True, True, 1), (False, False, 3)])
+def test_the_process_ends_as_supervisord_needs_it(
+    monkeypatch: pytest.MonkeyPatch, fails: bool, listens: bool, status: int
+):
+    """A device that failed ends it at once, whatever its thread does."""
+    model, made, ended = SimulatedModel(), list[Any](), list[int]()
+
+    class Server:
+        started = True
+
+        def __init__(self, config: Any) -> None:
+            made.append(config)
+
+        def run(self) -> None:
+            if not listens:
+                raise SystemExit(1)
+
+    class Service(LayoutService):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            self.batcher.failed = RuntimeError("a device") if fails else None
+
+    monkeypatch.setattr(server, "find_layout", lambda weights: SimpleNamespace(path=ROOT))
+    monkeypatch.setattr(server, "verify_layout", lambda path: None)
+    monkeypatch.setattr(server, "LayoutModel", lambda path, device, most: model)
+    monkeypatch.setattr(server, "LayoutService", Service)
+    monkeypatch.setattr(server.uvicorn, "Server", Server)
+    monkeypatch.setattr(server.os, "_exit", ended.append)
+    monkeypatch.setattr(server.logging, "shutdown", lambda: None)
+    monkeypatch.setattr(server.uvicorn, "Config", lambda app, **options: SimpleNamespace(**options))
+    for name, value in {"HOST": "0.0.0.0", "PORT": "9001"}.items():
+        monkeypatch.setenv(f"LAYOUT_{name}", value)
+    if not listens:
+        with pytest.raises(ServiceError, match=r"cannot listen on LAYOUT_HOST=0\.0\.0\.0, LAYOUT_PORT=9001"):
+            server.main()
+        return
+    assert server.main() == 0 and ended == [status] * fails
+    assert (made[0].host, made[0].port) == ("0.0.0.0", 9001)
 
 
 def test_without_torch_npu_the_cure_is_named():
