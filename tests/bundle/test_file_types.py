@@ -36,7 +36,8 @@ from tool_errors import UsageError
         (b"P5\n10 10", "PPM"),
         (b"P51 is a house", None),
         (b"\0\0\0\x20ftypheic", None),
-        (b" " * 1024 + b"%PDF-", None),
+        (b" " * 1019 + b"%PDF-", "PDF"),
+        (b" " * 1020 + b"%PDF-", None),
         (b"", None),
     ],
 )

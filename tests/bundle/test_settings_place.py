@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.kubernetes import one, rendered
 from tests.support.paths import ROOT
-from tool_errors import with_place
+from tool_errors import DeviceError, EnvironmentSetupError, ServiceError, ToolError, UsageError, run, with_place
 
 COMPOSE = {"SETTINGS_PLACE": ".env beside compose.yaml"}
 
@@ -39,3 +39,29 @@ def test_a_message_ends_with_the_place(message: str, env: dict[str, str], told: 
 def test_kubernetes_names_the_file_that_its_settings_come_from(deployment: str, settings: str):
     place = one(rendered("cpu"), "ConfigMap", settings)["data"]["SETTINGS_PLACE"]
     assert f"{deployment}.env" in place and (ROOT / "deploy/kubernetes/base" / f"{deployment}.env").is_file()
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [
+        (None, 0),
+        (7, 7),
+        (ToolError("why"), 1),
+        (UsageError("why"), 2),
+        (EnvironmentSetupError("why"), 3),
+        (ServiceError("why"), 4),
+        (DeviceError("why"), 4),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=repr,
+)
+def test_how_a_command_ends_is_its_status(capsys: pytest.CaptureFixture[str], ends: object, status: int):
+    def command() -> int | None:
+        if isinstance(ends, BaseException):
+            raise ends
+        assert ends is None or isinstance(ends, int)
+        return ends
+
+    assert run(command, "interrupted; run it again") == status
+    said = {130: "interrupted; run it again\n"}.get(status, "error: why\n" if isinstance(ends, ToolError) else "")
+    assert capsys.readouterr() == ("", said)
