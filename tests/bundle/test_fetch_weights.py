@@ -11,6 +11,7 @@ import pytest
 
 from bundle import archives
 from bundle.weights import fetch as module
+from served_weights import placing
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.manifest import NAME, verify
 from tool_errors import UsageError
@@ -43,6 +44,20 @@ def test_a_folder_is_copied_and_listed(published: Path, tmp_path: Path):
     assert [path.name for path in models.iterdir()] == ["PaddleOCR-VL"]
     (published / "config.json").unlink()
     fetch(str(published), models)  # is there and whole: nothing is touched
+
+
+def test_new_weights_take_the_place_of_others_as_a_whole(published: Path, tmp_path: Path):
+    """For all to read, whatever their owner's mask was; what an earlier call has left goes too."""
+    target = tmp_path / "models/PaddleOCR-VL"
+    for folder in (target, target.with_name(".PaddleOCR-VL.old")):
+        folder.mkdir(parents=True)
+        (folder / "former").touch()
+    (published / "config.json").chmod(0o600)
+    (published / "PP-DocLayoutV2").chmod(0o700)
+    placing.put_in_place(published, target)
+    assert [path.name for path in target.parent.iterdir()] == ["PaddleOCR-VL"] and not (target / "former").exists()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (target, *target.iterdir())}
+    assert (modes["config.json"], modes["PP-DocLayoutV2"], modes["PaddleOCR-VL"]) == (0o644, 0o755, 0o755)
 
 
 def test_an_archive_with_a_folder_around_is_unpacked(published: Path, tmp_path: Path):
