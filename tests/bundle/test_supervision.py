@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import pytest
 
 from container import balancer, folders, parser, start_layout, status, supervisord, vlm, watchdog
 from container.guard import Guard, pairs
+from tests.support.kubernetes import compose_service
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tool_errors import DeviceError, UsageError
@@ -217,11 +219,42 @@ def test_the_model_is_settled_until_the_container_ends():
     assert vlm.settled({"VLM_MODEL": "mine"}, found) == vlm.settled({}, {**found, "entry": None}) == own
 
 
-def test_a_server_that_ends_with_0_is_started_again():
-    """vLLM's API server does when its engine has died; only status 2 means that trying again is useless."""
-    for name in ("vlm", "parser"):
-        assert "\nautorestart=unexpected\n" in (text := (ROOT / f"config/supervisor/{name}.conf").read_text())
-        assert "\nexitcodes=2\n" in text
+GROUP = {"stopasgroup": "true", "killasgroup": "true"}
+# Program -> what it runs, and how it is started again and ended. A server that ends with 0 is started again, as vLLM's
+# API server does when its engine has died; only status 2 means that trying again is useless, of the layout server's 4
+# too.
+PROGRAMS = {
+    "vlm": ("container.replica %(process_num)d", {"autorestart": "unexpected", "exitcodes": "2", **GROUP}),
+    "parser": ("docparser", {"autorestart": "unexpected", "exitcodes": "2", **GROUP}),
+    "layout": ("container.start_layout", {"autorestart": "unexpected", "exitcodes": "2,4", "startsecs": "3", **GROUP}),
+    "balancer": ("container.balancer", {"autorestart": "true", "stopsignal": "USR1"}),
+    "metrics": ("container.metrics", {"autorestart": "true"}),
+    "watchdog": ("container.watchdog", {"autorestart": "true"}),
+    "guard": ("container.guard", {"events": "PROCESS_STATE_EXITED,PROCESS_STATE_FATAL"}),
+}
+
+
+def test_how_programs_are_started_again_and_ended():
+    found = configparser.RawConfigParser(comment_prefixes=(";",))
+    found.read((ROOT / "config/supervisor").glob("*.conf"))
+    sections = {section.partition(":")[2]: dict(found[section]) for section in found.sections()}
+    assert sections.keys() == PROGRAMS.keys()
+    for name, (module, expected) in PROGRAMS.items():
+        assert sections[name]["command"].endswith(f" -m {module}'") and expected.items() <= sections[name].items(), name
+    # All end within the time that compose gives a container (stop_grace_period), the parser's as compose sets it.
+    grace = {service: compose_service(service, "cpu") for service in ("vlm", "parser")}
+    assert int(grace["parser"]["environment"]["PARSER_STOP_SECONDS"]) < int(grace["parser"]["stop_grace_period"][:-1])
+    waits = [int(own["stopwaitsecs"]) for own in sections.values() if own.get("stopwaitsecs", "%").isdigit()]
+    assert len(waits) == 3 and max(waits) < int(grace["vlm"]["stop_grace_period"][:-1])
+    assert sections["parser"]["stopwaitsecs"] == "%(ENV_PARSER_STOP_SECONDS)s"
+    # Of all programs the balancer is stopped first, so that replicas answer what it has in work (999 is the default).
+    assert (sections["vlm"]["process_name"], sections["vlm"]["numprocs"]) == (
+        "vlm-%(process_num)d",
+        "%(ENV_VLM_REPLICAS)s",
+    )
+    assert int(sections["balancer"]["priority"]) > 999
+    main = (ROOT / "config/supervisord.conf").read_text()
+    assert "\nnodaemon=true\n" in main and "\nchmod=0700\n" in main and "\nfiles=%(ENV_PROGRAMS)s\n" in main
 
 
 def test_the_guard_tells_giving_up_from_a_retry():
