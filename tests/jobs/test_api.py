@@ -219,6 +219,20 @@ def test_tables_are_joined_as_the_job_asked(parser, vlm):
         assert parsed.text.count("</table>") == tables, option
 
 
+def test_titles_are_levelled_as_was_asked(parser, vlm):
+    blocks = [{"block_label": "paragraph_title", "block_content": text} for text in ("1 A", "1.1 B")]
+    (vlm.folder / "say").write_text(json.dumps({"text": "## 1 A\n\n## 1.1 B", "blocks": blocks}))
+    for option, levels in (("mergeTables", 2), ("relevelTitles", 1)):
+        options = json.dumps({option: False})
+        parser.ended(job_id := parser.job(pdf(1), optionalPayload=options))
+        sent = {"files": {"file": ("a.pdf", pdf(1))}, "data": {"options": options}, "headers": {"X-Request-Id": "job-"}}
+        for answer in (
+            parser.client.get(f"{JOBS}/{job_id}/result?format=html"),
+            parser.client.post("/parse?format=html", **sent),
+        ):
+            assert len(set(re.findall(r"<h([1-6])", answer.text))) == levels, option
+
+
 def test_a_searchable_pdf_of_a_jobs_pages_and_of_an_upload(parser):
     job_id = parser.job(pdf(3), pageRanges="1,3")
     parser.ended(job_id)

@@ -45,7 +45,7 @@ from docparser.jobs.service import JobService
 from docparser.jobs.storage import retention
 from docparser.jobs.storage.callbacks import CallbackState, Told
 from docparser.jobs.storage.states import JobState, StepState
-from docparser.jobs.submission import check_submission
+from docparser.jobs.submission import Submission, check_submission
 from docparser.models.served_model import ServedModel
 from docparser.settings import Settings
 from tests.jobs.test_suspects import Ready, SimulatedService
@@ -407,3 +407,32 @@ def test_what_a_key_is_told_of_itself(make: Made):
     assert (mine["name"], mine["expires"]) == ("me", "2099-01-31T00:00:00Z")
     assert [(quota["name"], quota["limit"], quota["used"]) for quota in mine["quotas"]] == [("pages/day", 5, 2)]
     assert usage("") == {"name": None, "expires": None, "quotas": []}
+
+
+@pytest.mark.parametrize(("priority", "bulk"), [(None, False), ("interactive", False), ("bulk", True), ("", False)])
+def test_what_a_submission_asks_for(priority: str | None, bulk: bool):
+    asked = {"batchId": "b", "pageRanges": "2-", "callbackUrl": "https://a.example/", "priority": priority}
+    payload = {"file": "left out", "fileType": 0, "mergeTables": False}
+
+    def made(**fields: Any) -> Submission:
+        fields = {"model": "PaddleOCR-VL-1.5", "optionalPayload": payload, **asked, **fields}
+        name = "folder/" + "n" * 250
+        return check_submission(fields, io.BytesIO(b"%PDF-1"), file_name=name, idempotency_key="k" * 128, served=MODEL)
+
+    found = made()
+    assert (found.bulk, found.batch_id, found.page_ranges) == (bulk, "b", "2-")
+    assert (found.callback_url, found.options) == ("https://a.example/", {"mergeTables": False})
+    assert (found.file_name, found.format, found.document.read()) == ("n" * 200, "PDF", b"%PDF-1")
+    others = [
+        made(batchId="c"),
+        made(pageRanges="3-"),
+        made(callbackUrl="https://b.example/"),
+        made(model="PaddleOCR-VL"),
+    ]
+    others += [made(optionalPayload={}), made(priority="interactive" if priority != "interactive" else "bulk")]
+    prints = {one.fingerprint for one in (found, *others)}
+    assert len(prints) == 7 and made().fingerprint == found.fingerprint
+    for field, most in (("batchId", 128), ("pageRanges", 10_000), ("callbackUrl", 2048)):
+        with pytest.raises(InvalidJob, match=f"{field}: .* at most {most}"):
+            made(**{field: "1" * (most + 1)})
+    assert made(batchId="1" * 128).batch_id == "1" * 128
