@@ -89,3 +89,9 @@ def test_without_layout_detection_the_page_is_one_block_of_its_own_size(service)
     page = service.page(samples.image(size=(300, 200)), useLayoutDetection=False)
     (block,) = page["prunedResult"]["parsing_res_list"]
     assert block["block_bbox"] == [0, 0, 300, 200]
+
+
+def test_an_answer_is_json_of_a_length_that_is_said(service):
+    answer = service.parse(samples.image(size=(300, 200)), visualize=False)
+    assert answer.headers["Content-Type"] == "application/json"
+    assert int(answer.headers["Content-Length"]) == len(answer.content)
