@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from docparser.outline import Title, levels
+from docparser.outline import Title, _value, levels
 from tests.support.fonts import font
 
 DOCUMENT, SECTION = "doc_title", "paragraph_title"
@@ -135,9 +135,9 @@ def test_what_is_no_number_is_a_title_without_one(text: str):
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("\u5341", 10), ("\u5341\u4e8c", 12), ("\u4e8c\u5341", 20), ("\u4e5d\u5341\u4e5d", 99), ("\u4e03", 7)],
-)
-def test_ideographic_numbers(text: str, number: int):
-    """A section below a chapter of its number: 20.1 below the twentieth chapter."""
-    chapter = Title(SECTION, f"\u7b2c{text}\u7ae0 \u6c34")
-    assert levels([chapter, Title(SECTION, f"{number}.1 Wells"), Title(SECTION, f"{number + 1}.1 Bread")])[:2] == [2, 3]
+    [("IV", 4), ("ix", 9), ("XIV", 14), ("XL", 40), ("XCIX", 99), ("MIX", None), ("b", 2), ("12", 12),
+     ("\u5341", 10), ("\u5341\u4e8c", 12), ("\u4e8c\u5341", 20), ("\u4e5d\u5341\u4e5d", 99), ("\u4e03", 7),
+     ("\u516b\u4e00\u5341", None)],
+)  # fmt: skip
+def test_numbers_of_all_kinds(text: str, number: int | None):
+    assert _value(text) == number

@@ -321,6 +321,12 @@ class TestPage:
         assert [task.small_print for task in scheduler.tasks] == [demo if wanted is None else wanted]
         assert scheduler.asked == (setting == "auto"), "nobody asks for what decides nothing"
 
+    def test_a_page_of_a_job_says_how_long_it_waited_already(self, scheduler: Scheduler, document: Document):
+        outcome = run(service(scheduler).page(document, 2, ParseOptions(), Flow("one"), "request", waited_s=3.0))
+        assert outcome.index == 2 and scheduler.waits == [(3.25, False)] and scheduler.flows == {"one"}
+        (task,) = scheduler.tasks
+        assert (task.document, task.index, task.request_id, task.early) == (document, 2, "request", False)
+
 
 def test_small_print_has_no_other_word():
     assert Settings().small_print == "auto"

@@ -57,6 +57,15 @@ def test_what_workers_wait_for_is_added_up_and_outlives_them():
     assert (made.last_vlm_answer, made.last_vlm_loss, made.layout_away) == (40.0, 50.0, "gone")
     assert made.layout_engines == {"openvino": 1, "paddle": 1} and made.restarts == 3
 
+    class Counted:
+        @property
+        def counts(self) -> dict[str, int]:
+            assert made._lock.locked(), "a worker that ends meanwhile would count twice, or not at all"
+            return {"calls": 1}
+
+    made.workers[0].servers = Counted()  # type: ignore[assignment]  # its counts alone
+    assert made.vlm_counts()["calls"] == 2
+
 
 def test_metrics_say_what_pool_and_scheduler_say(monkeypatch: pytest.MonkeyPatch):
     made = with_states(State.READY, State.READY, State.STARTING)

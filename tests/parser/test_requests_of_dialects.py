@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from docparser.contract.docling import DoclingOptions, DoclingRequest, options_of_form
 from docparser.contract.ocr import OcrRequest
-from docparser.contract.options import PREDICT_KEYWORDS, page_options, restructure_options
+from docparser.contract.options import PREDICT_KEYWORDS, Tasks, page_options, restructure_options
 from docparser.contract.priority import BulkShare, is_bulk, with_priority
-from docparser.contract.schemas import ParseOptions, RestructureRequest
+from docparser.contract.schemas import ParseOptions, RestructureRequest, log_id_of
 from docparser.contract.strict_json import MAX_VALUES, BeyondBounds, loads
 
 
@@ -68,6 +68,23 @@ def test_bounds_of_pixels_are_in_order(bounds: tuple[int | None, int], taken: bo
     else:
         with pytest.raises(ValidationError, match=r"minPixels \(9\) must not be greater than maxPixels \(5\)"):
             ParseOptions(**said)
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "words"),
+    [(["ocr"], None, None), (["ocr"], "ocr", None), (["ocr"], "seal", "'seal' is no task of m"), (None, "seal", None),
+     (None, "document", "a model that reads whole pages"), (["document"], "document", None)],
+)  # fmt: skip
+def test_tasks_that_the_model_does_not_know_are_refused(known: Any, asked: Any, words: str | None):
+    found = Tasks("m", known).refusal(ParseOptions(promptLabel=asked))
+    assert found is None if words is None else words in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("body", "found"), [({"logId": "a"}, "a"), ({"logId": 5}, None), ({}, None), ([], None), ("logId", None)]
+)
+def test_the_clients_own_id_is_a_text(body: Any, found: str | None):
+    assert log_id_of(body) == found
 
 
 def ocr(**fields: Any) -> OcrRequest:

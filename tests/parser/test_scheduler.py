@@ -122,6 +122,7 @@ async def test_parts_of_a_page_reach_who_waits_and_nobody_later():
     part = PartOfPage(number, 3, "text")
     for message in (part, PartOfPage(number + 1, 0, "of another")):
         bench.scheduler.on_message(bench.workers[0], message)
+    assert parts == [part]
     waits.cancel()
     await asyncio.sleep(0)
     bench.scheduler.on_message(bench.workers[0], part)

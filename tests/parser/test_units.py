@@ -196,8 +196,12 @@ def test_the_operators_environment_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("PADDLE_PDX_LOCAL_FONT_FILE_PATH", "/fonts/mine.ttf")
     for name in ("PADDLE_PDX_CACHE_HOME", "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK", "HF_HUB_OFFLINE", "OMP_NUM_THREADS"):
         monkeypatch.setenv(name, "kept")
+    monkeypatch.setenv("KMP_BLOCKTIME", "kept")
+    monkeypatch.delenv("KMP_BLOCKTIME")
     offline.prepare(tmp_path / "cache")
     import os
+
+    assert os.environ["KMP_BLOCKTIME"] == "0", "what nobody has set is"
 
     assert os.environ["PADDLE_PDX_LOCAL_FONT_FILE_PATH"] == "/fonts/mine.ttf"
     assert os.environ["OMP_NUM_THREADS"] == "kept"

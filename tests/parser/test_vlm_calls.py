@@ -251,6 +251,11 @@ def test_a_server_says_how_long_to_wait(pauses: list[float], said: str, pause: f
     assert pauses == [expected] and client.counts == {"calls": 2, "retries": 1, "blocks_ok": 1}
 
 
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_each_failure_may_say_how_long_to_wait(status: int):
+    assert failures.of_status(status, "x", "1").pause_s == 1.0 and failures.of_status(status, "x", "").pause_s is None
+
+
 def test_pauses_double_up_to_the_longest(pauses: list[float]):
     client = client_of(*[Answer(b"x", 503)] * 5, Answer(whole()), vlm_patience_s=600)
     run(client.read_block({}, "r", TEXT))

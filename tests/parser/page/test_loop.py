@@ -115,6 +115,22 @@ def blocks(*labels: str, inside: frozenset[int] = frozenset(), further: frozense
     return Blocks(cut, {}, {}, {}, inside, [], False, further)
 
 
+def test_blocks_that_were_joined_are_asked_for_as_one():
+    laid = blocks("text", "text", "text", "text")
+    laid.cut[0]["group_id"] = laid.cut[2]["group_id"] = 0
+    assert [laid.joined(number) for number in range(4)] == [[0, 2], [1], [0, 2], [3]]
+    laid.join([1, 3])
+    assert laid.joined(3) == [1, 3] and laid.shown == [0, 1, 2, 3]
+
+
+def test_tables_alone_have_heads(monkeypatch: pytest.MonkeyPatch):
+    laid = blocks("table", "text", "table")
+    for number, block in enumerate(laid.cut):
+        block["img"] = number
+    monkeypatch.setattr(loop, "head_rows", lambda picture, text: {(0, "a"): 2, (1, "b"): 3, (2, "c"): 0}[picture, text])
+    assert loop._heads(laid, {number: Reply(text) for number, text in enumerate("abc")}) == {0: 2}
+
+
 def test_notes_name_blocks_by_their_places_in_the_answer():
     replies = {
         number: Reply("", BlockNote("failed", f"of {number}")) for number in range(3)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image, ImageDraw
 
+from docparser.places.atoms import atoms_of
 from docparser.places.box import Box, around
 from docparser.places.ink import Line, lines_in
-from docparser.places.laying import Effort, Laid, lay
+from docparser.places.laying import Effort, Laid, _breaks, lay
 from tests.support.fonts import FACES, font
 
 SIZE, PITCH, WIDE = 24, 36, 620  # px
@@ -48,6 +49,22 @@ def drawn(lines: Sequence[str], face: str = "sans", justified: bool = True) -> t
 
 def found(text: str, page: Image.Image, **more: bool) -> list[Laid]:
     return lay(text, lines_in(page, Box(0, 0, page.width, page.height), 1.0, **more), Effort())
+
+
+@pytest.mark.parametrize(
+    ("text", "hyphen", "breaks"),
+    [
+        ("remembers", True, True),
+        ("1234567890", True, False),
+        ("remembers", False, False),
+        ("a/long/path/of/some/files", False, True),
+    ],
+)
+def test_where_a_word_may_go_on_on_the_next_line(text: str, hyphen: bool, breaks: bool):
+    """Numbers are not hyphenated; addresses are broken at their signs."""
+    (atom,) = atoms_of(text)
+    found = list(_breaks(text, atom, hyphen))
+    assert bool(found) is breaks and all(0 < at < len(text) for at, _, _ in found)
 
 
 def overlap(one: Box, other: Box) -> float:

@@ -159,7 +159,7 @@ def test_a_document_that_is_slow_leaves_room_until_it_is_read(runner: Any):
 
 
 def test_the_state_of_what_it_waits_for_is_sent_when_it_changes(runner: Any, monkeypatch: pytest.MonkeyPatch):
-    looks = []
+    looks, again = [], []  # type: ignore[var-annotated]  # of numbers
     runner._requested = True
 
     class Ended(Exception):
@@ -168,7 +168,9 @@ def test_the_state_of_what_it_waits_for_is_sent_when_it_changes(runner: Any, mon
     def pause(seconds: float) -> None:
         looks.append(seconds)
         if len(looks) == 3:
-            runner._work.layout_server = SimpleNamespace(look_again=lambda: None, counts={"cpu": 2}, away="refused")
+            runner._work.layout_server = SimpleNamespace(
+                look_again=lambda: again.append(1), counts={"cpu": 2}, away="refused"
+            )
         if len(looks) == 4:
             raise Ended
 
@@ -179,3 +181,4 @@ def test_the_state_of_what_it_waits_for_is_sent_when_it_changes(runner: Any, mon
         ServersState(1, 0, 8, 5.0, 4.0, {"calls": 3}),
         ServersState(1, 0, 8, 5.0, 4.0, {"calls": 3, "cpu": 2}, "refused"),
     ]
+    assert again == [1], "a server that is away may be back"
