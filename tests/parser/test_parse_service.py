@@ -43,7 +43,7 @@ from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, Pa
 PAGES = 3
 NOTE: Any = {"block_id": 1, "kind": "refused", "message": "odd"}
 MODELS: Any = {}
-ASKED = {"restructurePages": True, "mergeTables": False, "prettifyMarkdown": False, "visualize": True}
+ASKED: dict[str, Any] = {"restructurePages": True, "mergeTables": False, "prettifyMarkdown": False, "visualize": True}
 
 
 class Scheduler:
@@ -90,7 +90,7 @@ class Scheduler:
 def parsed(task: ParsePage, **fields: Any) -> ParsedPage:
     entry = json.dumps({"page": task.index}).encode()
     joined = {"page.json": str(task.index).encode()} if task.options.restructure else None
-    usual = {"block_notes": [], "seconds": {"queue": 0.25}, "frozen": joined, "tokens": (task.index, 1)}
+    usual: dict[str, Any] = {"block_notes": [], "seconds": {"queue": 0.25}, "frozen": joined, "tokens": (task.index, 1)}
     return ParsedPage(entry, 10 + task.index, 20, 1, **{**usual, **fields})
 
 
@@ -199,7 +199,7 @@ class TestDocument:
             scheduler.count = error
         if fails == "page":
             scheduler.page = lambda task: VlmUnavailable("away")
-        options = {fails: refuse} if fails in ("select", "counted") else {}
+        options: dict[str, Any] = {fails: refuse} if fails in ("select", "counted") else {}
         with pytest.raises((QuotaExceeded, VlmUnavailable)):
             run(service(scheduler).parse(document, ParseOptions(), **options))
         assert len(closed) == 1

@@ -217,7 +217,7 @@ def test_closing_ends_the_workers_that_are_there_and_one_that_is_just_started(mo
     monkeypatch.setattr(Process, "script", [[ProcessEnded()], [ProcessEnded()]])
     monkeypatch.setattr(Process, "made", made)
     monkeypatch.setattr(Process, "killed", [])
-    made._keep_alive(made.workers[0], SimpleNamespace())  # type: ignore[arg-type]  # it is told nothing
+    made._keep_alive(made.workers[0], SimpleNamespace())
     assert Process.killed == [True]
     made._closing.clear()
     made.workers[0].process = Process(Settings(), "worker-0")  # type: ignore[assignment]  # simulated

@@ -112,7 +112,7 @@ def test_rows_and_columns_of_a_table_stand_on_the_page():
         cell(row=1, column=0, rows=1, columns=1, area=(0, 6, 9, 12)),
         cell(row=1, column=1, rows=1, columns=1, area=(10, 7, 20, 11)),
     ]
-    grey, seen = np.zeros((60, 60), np.uint8), []  # type: ignore[var-annotated]  # of shapes
+    grey, seen = np.zeros((60, 60), np.uint8), []
 
     def find(picture: np.ndarray) -> Any:
         seen.append(picture.shape)

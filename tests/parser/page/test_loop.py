@@ -65,8 +65,9 @@ class TestSettings:
         filed, asked = (["a"], ["b"]) if isinstance(usual, list) else (not usual, usual)
         nothing = options() | {name: None}
         assert page_loop()._settings(nothing)[name] == usual
-        assert page_loop(**{name: filed})._settings(nothing)[name] == filed
-        assert page_loop(**{name: filed})._settings(nothing | {name: asked})[name] == asked
+        configured: dict[str, Any] = {name: filed}
+        assert page_loop(**configured)._settings(nothing)[name] == filed
+        assert page_loop(**configured)._settings(nothing | {name: asked})[name] == asked
 
     @pytest.mark.parametrize(
         ("turns", "orientation", "unwarping", "expected"),
@@ -99,6 +100,7 @@ class TestSettings:
 
     @pytest.mark.parametrize(("label", "read"), [("chart", "chart"), ("seal", "seal"), ("table", None), (None, None)])
     def test_a_page_without_layout_is_read_as_it_says(self, label: Any, read: str | None):
+        said: dict[str, Any] = {}
         for layout in (False, True):
             said = options(useLayoutDetection=layout, promptLabel=label, layoutShapeMode="quad")
             settings = page_loop()._settings(said)
@@ -146,7 +148,12 @@ def test_notes_of_a_page_are_by_all_boxes_and_texts_but_formulas(
     monkeypatch: pytest.MonkeyPatch, cut: bool, shape: tuple[int, int], squeezed: bool
 ):
     seen: list[Any] = []
-    monkeypatch.setattr(loop, "page_notes", lambda page, *said, squeezed: seen.extend([*said, squeezed]) or [])
+
+    def page_notes(page: np.ndarray, *said: Any, squeezed: bool) -> list[Any]:
+        seen.extend([*said, squeezed])
+        return []
+
+    monkeypatch.setattr(loop, "page_notes", page_notes)
     found = {"boxes": [{"coordinate": [1, 2, 3, 4]}]}
     replies = {0: Reply("a"), 1: Reply("x^2"), 2: Reply("b")}
     laid = blocks("text", "display_formula", "text", further=frozenset({2}))
@@ -227,7 +234,7 @@ class TestProvenance:
     ],
 )
 def test_where_a_block_that_was_not_found_belongs(box: Any, place: int):
-    found = [(0, 10, 40, 20), (0, 30, 40, 40), (0, 60, 40, 80), (60, 10, 90, 40), (60, 60, 90, 80)]
+    found: list[Any] = [(0, 10, 40, 20), (0, 30, 40, 40), (0, 60, 40, 80), (60, 10, 90, 40), (60, 60, 90, 80)]
     assert _place(box, found) == place
 
 
@@ -246,10 +253,16 @@ def test_bounds_of_pixels_by_what_is_on_a_crop(said: dict[str, Any], expected: d
 
 
 def test_calls_of_a_page_end_with_it_and_what_is_given_is_not_asked():
-    made, ended, asked = page_loop(), threading.Event(), []  # type: ignore[var-annotated]  # of names
+    made, ended = page_loop(), threading.Event()
+    asked: list[tuple[str, Any]] = []
+
+    def start(name: str, read: Any) -> str:
+        asked.append((name, read.args[0]))
+        return name
+
     laid = blocks("text", "text", "text")
     laid.questions.update({number: f"question {number}" for number in range(3)})  # type: ignore[misc]  # only passed on
-    made.vlm = SimpleNamespace(start=lambda name, read: asked.append((name, read.args[0])) or name)
+    made.vlm = SimpleNamespace(start=start)
     run: Any = SimpleNamespace(
         request_id="r-p1",
         check=lambda: None,

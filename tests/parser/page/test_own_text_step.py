@@ -259,7 +259,7 @@ def test_groups_of_joined_blocks_stay_groups():
         for top, group in ((0, None), (100, 1), (200, 1))
     ]
     found, added = with_further(page, blocks, [(0, 60, 300, 80)])
-    assert added == {1}
+    assert added == {1} and found[1]["img"].shape == (21, 301, 3), "both ends are its own"
     assert [block.get("group_id") for block in found] == [None, None, 2, 2]
 
 

@@ -43,7 +43,7 @@ def test_a_block_is_one_request_with_the_bound_of_its_kind(prompt: str, guard: G
 
     question, sampling = Question(CROP, prompt, 5, 9), Sampling.of({}, spotting=False)
     client: Any = SimpleNamespace(read_block=read)
-    asyncio.run(read_block(question, sampling, BlockCalls(client, "m", "r-b3")))  # type: ignore[arg-type]  # a coroutine
+    asyncio.run(read_block(question, sampling, BlockCalls(client, "m", "r-b3")))
     assert asked == [("m", question.request(sampling), "r-b3", guard)]
 
 

@@ -34,7 +34,7 @@ from docparser.worker.process import HolderSlot
 
 DOCUMENT = Document("page.pdf", "PDF")
 PIXELS = np.zeros((2, 3, 3), np.uint8)
-FROZEN = {"blocks": [], "imgs_in_doc": []}
+FROZEN: dict[str, Any] = {"blocks": [], "imgs_in_doc": []}
 PAGE = b'{"prunedResult": {}}'
 READ_NOTE, PAGE_NOTE = {"kind": "damaged", "message": "read"}, {"kind": "rotated", "message": "page"}
 
@@ -50,7 +50,7 @@ class Parts:
         self.jobs: list[tuple[str, Any, str, int]] = []
         self.outputs: dict[str, bytes | Exception] = {"read": b'{"prunedResult":{},"markdown":{"text":"a"}}'}
         self.while_read: Callable[[PageRun], object] = lambda run: None
-        self.work: PageWork | None = None
+        self.work: Any = None
 
     def warm_up(self) -> None:
         """Nothing is cold."""
@@ -71,8 +71,8 @@ class Parts:
         assert page is PIXELS and self.work.pixels == 6
         self.run_of, run.layout_s, run.waited_s, run.answered, run.tokens = run, 0.25, 0.5, 4, (7, 8)
         self.while_read(run)
-        drawn = {"layout_det_res": PIXELS}
-        return PageReading(FROZEN, [], [PAGE_NOTE], lambda: drawn, PIXELS)  # type: ignore[list-item, arg-type]  # only passed on
+        drawn: dict[str, Any] = {"layout_det_res": PIXELS}
+        return PageReading(FROZEN, [], [PAGE_NOTE], lambda: drawn, PIXELS)  # type: ignore[list-item]  # only passed on
 
     def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: object = None) -> bytes:
         self.jobs.append((job, task, what, pages))
@@ -134,7 +134,7 @@ def test_only_pages_that_are_not_joined_tell_their_parts_early(parts: Any):
     assert parts.run_of.listener is None
     do(parts, task(early=True), told)
     parts.outputs["part"] = "Ä".encode()
-    listener = parts.run_of.listener
+    listener: Any = parts.run_of.listener
     told.clear()
     listener._tell(3, listener._write("part of the page"))
     assert told == [PartOfPage(1, 3, "Ä")] and parts.jobs[-1][:3] == (
@@ -151,7 +151,7 @@ def test_a_page_to_be_joined_is_frozen_and_has_its_pictures(parts: Any):
 
 
 def test_further_files_come_beside_the_text_and_their_failure_is_a_note(parts: Any):
-    asked = {"outputFormats": ["docx"], "visualize": True, "returnMarkdownImages": False}
+    asked: dict[str, Any] = {"outputFormats": ["docx"], "visualize": True, "returnMarkdownImages": False}
     parts.outputs |= {"word": b'{"content":"w"}', "draw": b'{"spotting_res":"s"}'}
     entry = json.loads(do(parts, task(**asked)).entry)
     assert entry["exports"] == {"docx": {"content": "w"}} and "images" not in entry["markdown"]
@@ -227,10 +227,11 @@ def test_entries_are_lines_and_say_their_headings():
     sink = io.BytesIO()
     text_jobs._write(sink, [{"a": "\u00e4"}, {"b": 1}])
     assert sink.getvalue().decode() == '{"a":"\u00e4"}\n{"b":1}'
-    said = [("doc_title", "Wells"), ("text", "x"), ("paragraph_title", " "), ("paragraph_title", None)]
+    said: list[Any] = [("doc_title", "Wells"), ("text", "x"), ("paragraph_title", " "), ("paragraph_title", None)]
+    second: list[Any] = [("paragraph_title", "1 Why")]
     pages = [
         [SimpleNamespace(label=label, content=text, bbox=(0, 0, 9, 9), page_index=at) for label, text in blocks]
-        for at, blocks in enumerate([said, [("paragraph_title", "1 Why")]])
+        for at, blocks in enumerate([said, second])
     ]
     results = [{"width": 100, "height": 140, "parsing_res_list": blocks} for blocks in pages]
     assert text_jobs.outlines(results) == [{0: 1}, {0: 2}]

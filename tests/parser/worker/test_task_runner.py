@@ -77,7 +77,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Any:
     return TaskRunner(connection, SETTINGS, HolderSlot((ctypes.c_double * 2)()), SimpleNamespace())  # type: ignore[arg-type]  # no children here
 
 
-def sent(runner: Any) -> list[object]:
+def sent(runner: Any) -> list[Any]:
     return runner._connection.sent
 
 
@@ -159,7 +159,7 @@ def test_a_document_that_is_slow_leaves_room_until_it_is_read(runner: Any):
 
 
 def test_the_state_of_what_it_waits_for_is_sent_when_it_changes(runner: Any, monkeypatch: pytest.MonkeyPatch):
-    looks, again = [], []  # type: ignore[var-annotated]  # of numbers
+    looks, again = [], []
     runner._requested = True
 
     class Ended(Exception):
