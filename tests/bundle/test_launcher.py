@@ -118,7 +118,7 @@ def test_bad_catalog(tmp_path: Path, text: str, message: str):
     "--decode-context-parallel-size -dcp --nnodes -n --node-rank -r".split(),
 )
 def test_a_replica_stays_at_its_port_and_on_its_die(word: str):
-    with pytest.raises(UsageError, match=f"VLM_ARGS has '{word}'; expected no word of where"):
+    with pytest.raises(UsageError, match=f"VLM_ARGS has '{word}'; expected no address, no dies"):
         Settings.from_environment({"HARDWARE": "ascend", "VLM_ARGS": f"--seed 1 {word} 2"})
 
 
