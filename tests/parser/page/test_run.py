@@ -116,6 +116,14 @@ def test_the_first_exception_is_raised_while_others_run(listens: bool):
     assert not calls[0].done()
 
 
+def test_calls_end_with_the_page():
+    run = PageRun("page", contextlib.nullcontext)
+    before, after = Future[Reply](), Future[Reply]()
+    assert run.calling(before) is before and not before.cancelled()
+    run.cancel()
+    assert run.calling(after) is after and before.cancelled() and after.cancelled() and run.cancelled
+
+
 class SilentVlm:
     """Never answers."""
 

@@ -47,6 +47,7 @@ class Parts:
     def __init__(self) -> None:
         self.run_of: PageRun | None = None
         self.readings: list[tuple[Any, ...]] = []
+        self.calls: list[object] = []  # by which the jobs are ended
         self.jobs: list[tuple[str, Any, str, int]] = []
         self.outputs: dict[str, bytes | Exception] = {"read": b'{"prunedResult":{},"markdown":{"text":"a"}}'}
         self.while_read: Callable[[PageRun], object] = lambda run: None
@@ -76,6 +77,7 @@ class Parts:
 
     def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: object = None) -> bytes:
         self.jobs.append((job, task, what, pages))
+        self.calls.append(call)
         output = self.outputs[job]
         if isinstance(output, Exception):
             raise output
@@ -156,6 +158,7 @@ def test_further_files_come_beside_the_text_and_their_failure_is_a_note(parts: A
     entry = json.loads(do(parts, task(**asked)).entry)
     assert entry["exports"] == {"docx": {"content": "w"}} and "images" not in entry["markdown"]
     assert list(entry["outputImages"]) == ["layout_det_res", "spotting_res"] and entry["inputImage"]
+    assert len(parts.calls) == 3 and set(parts.calls) == {parts.run_of.child}, "they end with the page"
     parts.outputs |= {"word": BoundExceeded("too much"), "draw": UnreadableText("no text")}
     answer = do(parts, task(**asked))
     assert [(note["block_id"], note["kind"], note["message"]) for note in answer.block_notes] == [

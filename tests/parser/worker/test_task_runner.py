@@ -15,6 +15,7 @@ import pytest
 from docparser.errors import InternalError, InvalidDocument
 from docparser.settings import Settings
 from docparser.worker import task_runner
+from docparser.worker.baton import Baton
 from docparser.worker.messages import (
     Answer,
     CancelTask,
@@ -102,6 +103,18 @@ def test_a_task_is_asked_for_while_there_is_room(runner: Any, change: Callable[[
     runner._request_task()
     runner._request_task()
     assert sent(runner) == [RequestTask()] * asks, "once, until one comes"
+
+
+def test_two_threads_do_not_ask_at_once(runner: Any, monkeypatch: pytest.MonkeyPatch):
+    held: list[bool] = []
+
+    def idle(baton: Baton) -> bool:
+        held.append(runner._lock.locked())
+        return True
+
+    monkeypatch.setattr(Baton, "idle", property(idle))
+    runner._request_task()
+    assert held == [True] and not runner._lock.locked()
 
 
 def test_tasks_run_are_answered_and_make_room(runner: Any, monkeypatch: pytest.MonkeyPatch):
