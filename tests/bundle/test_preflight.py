@@ -393,6 +393,22 @@ def test_each_trouble_is_named(tmp_path: Path, change, check: str, level: str, w
     assert finding.needed and finding.remedy
 
 
+@pytest.mark.parametrize("told", [None, "/data/docker\n"])
+@pytest.mark.parametrize("hardware", ["ascend", "cpu"])
+def test_the_disk_of_the_engine_holds_the_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hardware: str, told: str | None
+):
+    """It is Docker's own, wherever that is; without an answer where Docker has it by default."""
+    node, root = Node(tmp_path, "a3"), (told or "/var/lib/docker").strip()
+    node.values = {**node.values, "HARDWARE": hardware}
+    monkeypatch.setitem(node.answers, ("docker", "info"), told)
+    for missing, level in ((0, "PASS"), (1, "WARN")):
+        free = {root: (engine.DISK[hardware] << 30) - missing}
+        monkeypatch.setattr(node, "free_disk", lambda path, free=free: free.get(str(path), 0))
+        (found,) = (finding for finding in engine.check_engine(node) if finding.check == "disk")
+        assert found.level == level and f"GiB free in {root}" in found.found
+
+
 def test_a_secret_is_never_shown(tmp_path: Path):
     node = Node(tmp_path, "a3", PARSER_API_KEYS="mysecret")
     assert not any("mysecret" in show(finding) for finding in findings(node))
