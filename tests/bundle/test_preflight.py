@@ -409,6 +409,15 @@ def test_the_disk_of_the_engine_holds_the_images(
         assert found.level == level and f"GiB free in {root}" in found.found
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("12g", 12), ("512m", 0.5), ("1048576k", 1), ("1.5T", 1536), (" 2GB ", 2), ("1073741824b", 1), ("1073741824", 1)]
+    + [("lots", None), ("", None), ("-1g", None)],
+)
+def test_a_size_is_read_as_compose_writes_it(text: str, size: float | None):
+    assert host.gibibytes(text) == size
+
+
 def test_a_secret_is_never_shown(tmp_path: Path):
     node = Node(tmp_path, "a3", PARSER_API_KEYS="mysecret")
     assert not any("mysecret" in show(finding) for finding in findings(node))

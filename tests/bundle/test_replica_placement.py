@@ -16,6 +16,7 @@ import pytest
 
 import thread_pools
 from container import cores, folders, replica, replicas, status
+from health_probe import Probe
 from tests.bundle.test_containers import SAMPLES, devices
 from tests.support.paths import ROOT
 from tool_errors import UsageError
@@ -125,6 +126,39 @@ def test_replicas_of_one_core_set_on_cpu(topology):
     assert replicas.count(env) == 2
     env["VLM_REPLICAS"] = "2"
     assert [cores.of_replica(env, index, [0, 1])[0] for index in range(2)] == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("index", "served", "ready_at", "waited"),
+    [
+        (0, 0, None, 0),
+        (3, 0, 5, 5),
+        (3, 0, None, 180),  # three dies are before it, a minute each
+        (3, 100, None, 80),
+        (3, 500, None, 0),  # started again: it waits for nobody
+    ],
+)
+def test_a_replica_waits_for_the_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: int, served: int, ready_at: int | None, waited: int
+):
+    now, asked = [1000.0], set[str]()
+
+    def probe(url: str, timeout: float) -> Probe:
+        asked.add(url)
+        return Probe(ready_at is not None and now[0] >= 1000 + ready_at, "")
+
+    env = {"RUN_DIR": str(tmp_path), "VLM_REPLICAS": "8", "VLM_REPLICA_PORT": "8100", "HARDWARE": "cpu"}
+    monkeypatch.setattr(os, "environ", env)
+    status.write(env)
+    os.utime(status.record(env), (50_000, 50_000))
+    monkeypatch.setattr(replica.time, "time", lambda: 50_000.0 + served)
+    monkeypatch.setattr(replica.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(replica.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(replica, "probe", probe)
+    replica.wait_for_turn(index)
+    assert now[0] - 1000 == waited and asked <= {"http://127.0.0.1:8102/health"}
+    status.record(env).unlink()
+    assert replica.served_for(env) == 0
 
 
 def test_core_sets_on_cpu_are_shares_of_what_is_there(topology):
