@@ -456,6 +456,15 @@ def test_the_launcher_asks_for_the_die(
     assert last_value(shlex.split(capsys.readouterr().out), "--num-gpu-blocks-override") == "1811"
     monkeypatch.setattr(npu_smi, "least_memory", lambda: 8192 << 20)
     assert main(["--check"]) == 2 and "expected a larger die" in capsys.readouterr().err
+    refused = ("check_graphs", "check_precision", "check_graphs_of_a_die")
+    for check in refused:
+
+        def refuse(*_: object, name: str = check) -> None:
+            raise UsageError(f"{name} refuses")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(f"vlm_server.__main__.{check}", refuse)
+            assert main(["--print-command"]) == 2 and f"{check} refuses" in capsys.readouterr().err
 
 
 def test_the_check_names_the_entry_that_the_container_settles_on(

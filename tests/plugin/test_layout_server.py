@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.requests import Request
 
 from layout_server import __main__ as server
 from layout_server import device
@@ -238,6 +239,14 @@ def test_a_failed_device_is_500_and_no_longer_healthy():
     assert ask(pack(page()), model)[0] == 500
     assert ask(b"", path="/health")[0] == 200
     assert b'layout_device{device="cpu"} 1.0' in ask(b"", path="/metrics")[1]
+
+
+def test_health_says_that_the_device_failed():
+    service = LayoutService(SimulatedModel(), Settings.from_environment({"HARDWARE": "cpu"}))  # type: ignore[arg-type]  # simulated
+    healthy = asyncio.run(service.health(Request({"type": "http"})))
+    assert json.loads(bytes(healthy.body)) == {"model": "a" * 64, "device": "cpu", "batch": 4}
+    service.batcher.failed = RuntimeError("simulated")
+    assert asyncio.run(service.health(Request({"type": "http"}))).status_code == 503
 
 
 def test_the_dashboard_and_the_status_ask_for_metrics_that_exist():
