@@ -171,7 +171,12 @@ def test_a_document_of_one_part_is_assembled_where_it_was_read(
     Path(job.source, "a.pdf").write_bytes(b"content")
     given: list[Any] = []
     outcome = Outcome("a.pdf", 2, missing=1, incomplete=3)
-    monkeypatch.setattr(reading, "assemble", lambda *words: given.append(words) or outcome)
+
+    def assemble(*words: Any) -> Outcome:
+        given.append(words)
+        return outcome
+
+    monkeypatch.setattr(reading, "assemble", assemble)
     told = reader(job, tmp_path, SimulatedAttempts())(part_row(pages=2, parts=1, first=1, last=2))
     assert (told["read"], told["ended"], told["missing"], told["incomplete"]) == (2, True, 1, 3)
     ((_, document, pages, format, read),) = given
