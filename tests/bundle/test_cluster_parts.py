@@ -154,7 +154,7 @@ def test_weights_that_are_damaged_are_named_and_left(volume: Path):
     fetch_weights.main()
     path = volume / "PaddleOCR-VL/config.json"
     path.write_text("{ }")
-    with pytest.raises(WeightsError, match=r"config\.json is damaged.*remove .*PaddleOCR-VL to have it fetched"):
+    with pytest.raises(WeightsError, match=r"config\.json is damaged.*remove .*PaddleOCR-VL to fetch it"):
         fetch_weights.main()
     assert path.read_text() == "{ }"
 
