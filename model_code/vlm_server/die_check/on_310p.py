@@ -104,7 +104,7 @@ CALLS: dict[str, Callable[..., Tensor]] = {
     "rotary, three axes": mrope,
     **{shapes.tower(images, "npu-atb"): on_npu.tower("npu-atb-310p", images) for images in shapes.PASSES},
     "write to the cache": write,
-    "attention of whole prompts": whole_prompts,
-    "attention of a prompt": prefill,
-    "attention of one token": decode,
+    "attention of whole prompts, ATB": whole_prompts,
+    "attention of a prompt, ATB": prefill,
+    "attention of one token, ATB": decode,
 }

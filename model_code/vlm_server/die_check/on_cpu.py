@@ -60,5 +60,5 @@ CALLS: dict[str, Callable[..., Tensor]] = {
     shapes.tower(shapes.FEW): tower,
     "write to the cache": reference.cache,
     "attention of a prompt": lambda query, keys, values: paged(query, keys, values, shapes.NEW),
-    "attention of one token": lambda query, keys, values: paged(query, keys, values, (1, 1)),
+    "attention of one token": lambda query, keys, values: paged(query, keys, values, shapes.ONE_EACH),
 }

@@ -2,7 +2,9 @@
 """The operators as they are called on an A3 or A2; `on_310p` has those of the inference cards.
 
 The tower's come from our own attention backends. The language model's are called with the arguments that the stacks
-of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding of 6664a4e and v0.23.0).
+of vllm-ascend use for it (attention_v1, layernorm, activation, rotary_embedding of 6664a4e and v0.23.0). Over the cache
+both stacks attend to parts of prompts by fused attention. To whole prompts and to single tokens 0.11.1 attends by ATB,
+0.23.0 by fused attention too: its paged attention is for shapes that `pa_shape_list` names, and none is named here.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vlm_models.paddleocr_vl.attention import BACKENDS
+from vlm_server.die_memory import FIRST
 
 from . import shapes
 
@@ -80,23 +83,59 @@ def block_table(device: torch.device) -> Tensor:
     return torch.tensor(shapes.BLOCK_TABLE, dtype=torch.int32, device=device)
 
 
-def prefill(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def fused(
+    query: Tensor, key: Tensor, value: Tensor, ends: list[int], lengths: list[int], table: Tensor | None
+) -> Tensor:
+    """Requests of queries up to `ends`. With a block table: blocks of caches, and as many tokens of each request as
+    `lengths` says. Without: the keys and values of the queries' own tokens."""
     return torch.ops.npu.npu_fused_infer_attention_score(
         query,
-        keys.flatten(2),
-        values.flatten(2),
+        key,
+        value,
         # The mask that sparse_mode 3 wants, whatever the lengths are: ones over the diagonal.
         atten_mask=torch.ones(2048, 2048).triu(1).to(torch.int8).to(query.device),
-        block_table=block_table(query.device),
+        block_table=table,
         input_layout="TND",
         block_size=shapes.BLOCK,
-        actual_seq_lengths=shapes.ends(shapes.NEW),
-        actual_seq_lengths_kv=list(shapes.CONTEXTS),
+        actual_seq_lengths=ends,
+        actual_seq_lengths_kv=lengths,
         num_key_value_heads=shapes.KEY_HEADS,
         num_heads=shapes.HEADS,
         scale=SCALE,
         sparse_mode=3,
     )[0]
+
+
+def fused_whole_prompts(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    ends = shapes.ends(shapes.PROMPTS)
+    return fused(query, key, value, ends, ends, None)
+
+
+def fused_over_the_cache(new: tuple[int, ...]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Attention of so many new tokens of each sequence over its blocks."""
+
+    def attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        caches = keys.flatten(2), values.flatten(2)
+        return fused(query, *caches, shapes.ends(new), list(shapes.CONTEXTS), block_table(query.device))
+
+    return attend
+
+
+def whole_prompts(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    out, longest = torch.empty_like(query), max(shapes.PROMPTS)
+    torch.ops.atb._npu_flash_attention(
+        query=query,
+        key=key,
+        value=value,
+        # Not the mask of fused attention: as large as the longest prompt, and of the query's type.
+        mask=torch.ones(longest, longest).triu(1).to(query.device, query.dtype),
+        seq_len=torch.tensor(shapes.PROMPTS, dtype=torch.int32, device="cpu"),
+        scale_value=SCALE,
+        num_heads=shapes.HEADS,
+        num_kv_heads=shapes.KEY_HEADS,
+        out=out,
+    )
+    return out
 
 
 def decode(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -134,6 +173,18 @@ CALLS: dict[str, Callable[..., Tensor]] = {
     "compiled extension": compiled,
     "captured graph": in_a_graph,
     "write to the cache": write,
-    "attention of a prompt": prefill,
-    "attention of one token": decode,
+    "attention of a prompt": fused_over_the_cache(shapes.NEW),
 }
+CALLS_OF_FIRST: dict[str, Callable[..., Tensor]] = {
+    "attention of whole prompts, ATB": whole_prompts,
+    "attention of one token, ATB": decode,
+}
+CALLS_SINCE: dict[str, Callable[..., Tensor]] = {
+    "attention of whole prompts": fused_whole_prompts,
+    "attention of one token": fused_over_the_cache(shapes.ONE_EACH),
+}
+
+
+def calls(stack: str | None) -> dict[str, Callable[..., Tensor]]:
+    """What this stack calls."""
+    return {**CALLS, **(CALLS_OF_FIRST if stack == FIRST else CALLS_SINCE)}

@@ -10,15 +10,16 @@ import importlib
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from vlm_server.serving import running_stack
 
 from . import on_cpu, shapes
 from .operators import OPERATORS, Operator
-
-# Product of common/atlas.py -> the module with its calls, where that is not on_npu.
-CALLS_OF = {"310p": "on_310p"}
 
 
 def check(operator: Operator, call: Any, device: torch.device) -> dict[str, Any]:
@@ -42,12 +43,21 @@ def check(operator: Operator, call: Any, device: torch.device) -> dict[str, Any]
     }
 
 
+def calls_of(kind: str) -> dict[str, Callable[..., Tensor]]:
+    """What serves on a device of this kind, `npu` or `cpu`; an `npu` is of SOC_VERSION's product, and served by the
+    stack of this environment."""
+    if kind == "cpu":
+        own = on_cpu.CALLS
+    elif shapes.PRODUCT.key == "310p":
+        own = importlib.import_module(f"{__package__}.on_310p").CALLS
+    else:
+        own = importlib.import_module(f"{__package__}.on_npu").calls(running_stack())
+    return {**on_cpu.EVERYWHERE, **own}
+
+
 def check_all(kind: str, device: torch.device) -> list[dict[str, Any]]:
-    """Findings of all operators that serve on a device of this kind, `npu` or `cpu`; an `npu` is of SOC_VERSION's
-    product."""
-    module = CALLS_OF.get(shapes.PRODUCT.key, "on_npu")
-    own = on_cpu.CALLS if kind == "cpu" else importlib.import_module(f"{__package__}.{module}").CALLS
-    calls = {**on_cpu.EVERYWHERE, **own}
+    """Findings of all operators that serve on a device of this kind."""
+    calls = calls_of(kind)
     tried = [one for one in OPERATORS if one.name in calls]
     return [check(operator, calls[operator.name], device) for operator in tried]
 

@@ -91,6 +91,14 @@ def first_prompts() -> tuple[Tensor, ...]:
     return tuple(shapes.drawn(tokens, heads, shapes.HEAD_DIM, seed=seed) for seed, heads in enumerate(sizes))
 
 
+def new_tokens() -> tuple[Tensor, ...]:
+    return queries(sum(shapes.NEW))
+
+
+def one_token_each() -> tuple[Tensor, ...]:
+    return queries(sum(shapes.ONE_EACH))
+
+
 def tokens_to_keep() -> tuple[Tensor, ...]:
     size = (len(shapes.SLOTS), shapes.KEY_HEADS, shapes.HEAD_DIM)
     return shapes.drawn(*size, seed=3), shapes.drawn(*size, seed=4), *shapes.caches()
@@ -127,9 +135,13 @@ OPERATORS = (
     *(tower(name, "npu-fusion", "npu") for name in shapes.PASSES),
     *(tower(name, "npu-atb", "atb") for name in shapes.PASSES),
     Operator("write to the cache", "atb", 0, tokens_to_keep, reference.cache),
-    Operator("attention of whole prompts", "atb", 4, first_prompts, reference.whole_prompts),
-    Operator("attention of a prompt", "npu", 4, lambda: queries(sum(shapes.NEW)), reference.prefill),
-    Operator("attention of one token", "atb", 4, lambda: queries(len(shapes.CONTEXTS)), reference.decode),
+    # The language model's, by the library that product and stack call for it.
+    Operator("attention of whole prompts", "npu", 4, first_prompts, reference.whole_prompts),
+    Operator("attention of whole prompts, ATB", "atb", 4, first_prompts, reference.whole_prompts),
+    Operator("attention of a prompt", "npu", 4, new_tokens, reference.prefill),
+    Operator("attention of a prompt, ATB", "atb", 4, new_tokens, reference.prefill),
+    Operator("attention of one token", "npu", 4, one_token_each, reference.decode),
+    Operator("attention of one token, ATB", "atb", 4, one_token_each, reference.decode),
     Operator("compiled extension", "vllm_ascend", 3, lambda: hidden(1, 2), reference.add_rms_norm),
     Operator("captured graph", "npu", 4, captured, reference.norm_and_linear),
 )

@@ -104,7 +104,7 @@ def prefill(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 
 def decode(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    return over_the_cache(query, keys, values, (1, 1))
+    return over_the_cache(query, keys, values, shapes.ONE_EACH)
 
 
 def cache(key: Tensor, value: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -36,8 +36,8 @@ PASSES: dict[str, tuple[int, ...]] = {
 }
 # Rows of a pass that are compared where all would take the host minutes; scores in double precision that take a second.
 ROWS, SCORES = 97, 1 << 22
-# Tokens in one block of the cache, and two sequences over it: tokens that are new, and all.
-BLOCK, NEW, CONTEXTS = 128, (5, 1), (133, 40)
+# Tokens in one block of the cache, and two sequences over it: tokens that are new, in two steps, and all.
+BLOCK, NEW, ONE_EACH, CONTEXTS = 128, (5, 1), (1, 1), (133, 40)
 BLOCK_TABLE = ((2, 0), (3, 1))
 # Prompts of which nothing is in the cache yet: neither is a whole number of tiles.
 PROMPTS = (37, 150)

@@ -51,6 +51,9 @@ def test_the_check_of_a_die_calls_what_a_310p_has(cpu_kernels: None, small: None
     assert not [finding for finding in findings.values() if finding["words"]]
     assert {operator.name for operator in OPERATORS} - set(findings) == {
         *(shapes.tower(name) for name in shapes.PASSES),
+        "attention of whole prompts",
+        "attention of a prompt",
+        "attention of one token",
         "compiled extension",
         "captured graph",
     }
@@ -63,11 +66,11 @@ def test_a_wrong_argument_is_found(cpu_kernels: None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(on_310p, name, value)
     if name == "SCALE":
         monkeypatch.setitem(on_310p.HEADS, "scale_value", value)
-    attention = {"attention of whole prompts", "attention of a prompt", "attention of one token"}
+    attention = {f"attention of {what}, ATB" for what in ("whole prompts", "a prompt", "one token")}
     wanted = {
         "SCALE": attention,
         "TILE": {*attention, "write to the cache"},
-        "COMPRESSED": attention - {"attention of one token"},
+        "COMPRESSED": attention - {"attention of one token, ATB"},
         "TILES": {*attention, "write to the cache"},
     }
     calls = {**on_cpu.EVERYWHERE, **on_310p.CALLS}

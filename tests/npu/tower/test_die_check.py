@@ -19,7 +19,7 @@ from vlm_server.die_check.operators import OPERATORS, Operator
 CPU = torch.device("cpu")
 BY_NAME = {operator.name: operator for operator in OPERATORS}
 # What the language model calls on a 310P alone (tests/npu/inference_card).
-ON_310P = {"attention of whole prompts"}
+ON_310P = {"attention of a prompt, ATB"}
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def calls(cpu_kernels, small, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What a die is asked, with strict stand-ins behind the operators' names, and for graphs and the extension."""
+    """What a die is asked on either stack, with strict stand-ins behind the names, graphs and the extension."""
     npu: Any = torch.npu  # type: ignore[attr-defined]  # torch_npu adds it
     simulated_graphs.install(npu, monkeypatch)
     for module in ("vllm_ascend", "vllm_ascend.vllm_ascend_C", "vllm_ascend.utils"):
@@ -45,7 +45,7 @@ def calls(cpu_kernels, small, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     if not simulated_language_kernels.KEPT:
         simulated_language_kernels.register()
         simulated_attention_kernels.register()
-    return {**on_cpu.EVERYWHERE, **on_npu.CALLS}
+    return {**on_cpu.EVERYWHERE, **on_npu.calls("0.11.1"), **on_npu.calls("0.23.0")}
 
 
 def test_a_die_is_asked_for_every_operator(calls):
@@ -53,6 +53,16 @@ def test_a_die_is_asked_for_every_operator(calls):
     # What the tests of the tower and of vllm-ascend's layers know is called on a die.
     asked = {operator.library for operator in OPERATORS}
     assert asked == {"torch", "npu", "atb", "vllm_ascend"}
+
+
+def test_each_stack_is_asked_for_what_it_calls(calls):
+    """tests/npu/vllm_ascend compares the calls with those of the stacks' own code."""
+    from vlm_server.die_check import on_npu
+
+    steps = ("attention of whole prompts", "attention of one token")
+    first, since = ({name for name in on_npu.calls(stack) if name.startswith(steps)} for stack in ("0.11.1", "0.23.0"))
+    assert first == {f"{step}, ATB" for step in steps} and since == set(steps)
+    assert all("attention of a prompt" in on_npu.calls(stack) for stack in ("0.11.1", "0.23.0"))
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME.keys() - ON_310P))
@@ -161,9 +171,8 @@ def test_a_wrong_argument_is_found(calls, monkeypatch: pytest.MonkeyPatch, name:
 
     monkeypatch.setattr(on_npu, name, value)
     wrong = {name for name, call in calls.items() if one.check(BY_NAME[name], call, CPU)["words"]}
-    assert wrong == (
-        {"attention of a prompt", "attention of one token"} if name == "SCALE" else {"linear, weight in tiles"}
-    )
+    attention = {name for name in BY_NAME.keys() - ON_310P if name.startswith("attention of ")}
+    assert len(attention) == 5 and wrong == (attention if name == "SCALE" else {"linear, weight in tiles"})
 
 
 def test_tolerances_are_roundings():
