@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import stacks
-import thread_pools
 from health_probe import probe
 from selftest.check import MAX_NEW_TOKENS, blocks, question_of, read_alike
 from selftest.server import Server
@@ -127,10 +126,8 @@ def main() -> int:
     env = {**os.environ, "VLM_ENFORCE_EAGER": ""}
     catalog = WeightSettings.from_environment(env).catalog
     with tempfile.TemporaryDirectory(prefix="mode-check-") as folder:
-        if env.get("HARDWARE") == "ascend":
-            env = environment(env, 0 if len(dies()) > 1 else None, Path(folder))
-        # As a replica: of 640 cores, not as many threads.
-        env |= thread_pools.environment(env, len(os.sched_getaffinity(0)))
+        several = env.get("HARDWARE") == "ascend" and len(dies()) > 1
+        env = environment(env, 0 if several else None, Path(folder))
         found = [try_mode(mode, env, catalog, Path(folder)) for mode in modes(env, running_stack())]
     print(json.dumps(found, ensure_ascii=False))
     return FAILED if all(one["problem"] for one in found) else 0

@@ -71,7 +71,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parser: DrawnPages) 
     replicas = [{"number": index, "port": 8100 + index, "die": index, "up": True, "detail": ""} for index in (0, 1)]
     found.say("replicas", {"configured": 2, "replicas": replicas, "missing": ""})
     found.say("disk", "Filesystem 1024-blocks Used Available Capacity Mounted\n/dev/x 104857600 0 52428800 50% /var\n")
-    found.say("dies", "die check: 1 of 1\n" + json.dumps(checked([None])))
+    found.say("dies", "a warning\n" + checked([None]))
     found.say("crop", [{"replica": index, "text": "A sentence.", "seconds": 0.5, "error": ""} for index in (0, 1)])
     found.say("selftest", {"passed": True, "findings": [{"name": "replica 0, a.png", "passed": True, "words": ""}]})
     found.say("logs", f"vlm-1 | Authorization: Bearer {TOKEN}\n")
@@ -84,8 +84,17 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parser: DrawnPages) 
     return found
 
 
-def checked(numbers: list[int | None], **changed: object) -> dict[str, Any]:
-    """What vlm_server.die_check answers; `changed` replaces fields of the last die's ATB operator."""
+def lines(dies: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(die) + "\n" for die in dies)
+
+
+def checked(numbers: list[int | None], **changed: object) -> str:
+    """What vlm_server.die_check prints, see `asked`."""
+    return lines(asked(numbers, **changed))
+
+
+def asked(numbers: list[int | None], **changed: object) -> list[dict[str, Any]]:
+    """What vlm_server.die_check finds; `changed` replaces fields of the last die's ATB operator."""
     kinds = (
         ("linear", "torch", 0.002, 0.008),
         ("write to the cache", "atb", 0.0, 0.0),
@@ -97,9 +106,10 @@ def checked(numbers: list[int | None], **changed: object) -> dict[str, Any]:
             {"name": name, "library": library, "error": error, "tolerance": most, "seconds": 0.1, "words": ""}
             for name, library, error, most in kinds
         ]
-        found.append({"die": die, "seconds": 1.0, "findings": findings, "problem": ""})
+        kind = "cpu" if die is None else "npu"
+        found.append({"kind": kind, "die": die, "seconds": 1.0, "findings": findings, "problem": ""})
     found[-1]["findings"][-1].update(changed)
-    return {"kind": "cpu" if numbers == [None] else "npu", "dies": found}
+    return found
 
 
 def node_at(parser: SimulatedParser, **values: str) -> Node:
@@ -180,9 +190,9 @@ def test_each_die_is_judged(docker: SimulatedDocker, parser: DrawnPages):
     docker.say("dies", checked([0, 5], library="npu", words="RuntimeError: 507018", error=None))
     assert dies.alone(node).found == "2 dies, in PaddleOCR-VL's shapes: die 5, decode: RuntimeError: 507018"
     assert dies.atb(node).verdict == PASS
-    broken = checked([0, 5])
-    broken["dies"][1] |= {"findings": [], "problem": "the process ended with status -6: no message"}
-    docker.say("dies", broken)
+    broken = asked([0, 5])
+    broken[1] |= {"findings": [], "problem": "the process ended with status -6: no message"}
+    docker.say("dies", lines(broken))
     assert "die 5: the process ended with status -6" in dies.alone(node).found and dies.atb(node).verdict == FAIL
     assert all("exec -T vlm /opt/paddleocr-vl" in call for call in docker.calls if "die_check" in call)
 
@@ -336,7 +346,7 @@ def states(docker: SimulatedDocker, **found: str) -> None:
 @pytest.mark.server
 def test_no_second_container_is_opened_on_dies_that_are_held(docker: SimulatedDocker, parser: DrawnPages):
     node = node_at(parser, HARDWARE="ascend")
-    docker.say("dies", "\n" + json.dumps(checked([0])))
+    docker.say("dies", "\n" + checked([0]))
     states(docker, vlm="running")
     dies.alone(node)
     assert "exec -T vlm" in docker.calls[-1]
@@ -377,6 +387,40 @@ def test_a_check_that_takes_too_long_leaves_no_container_on_the_dies(
 
 
 @pytest.mark.server
+def test_what_the_dies_said_before_the_time_was_over_is_judged(
+    docker: SimulatedDocker, parser: DrawnPages, monkeypatch: pytest.MonkeyPatch
+):
+    call = project.call
+    late = asked([0, 5])
+    late[1] |= {"findings": [], "problem": "no answer within 600 s"}
+
+    def slow(*words: str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+        if "vlm_server.die_check" in words:
+            raise project.NoAnswer("docker compose exec gave no answer in time", lines(late) + '{"kind": "n', "die 7")
+        return call(*words, timeout=timeout, **options)
+
+    monkeypatch.setattr(project, "call", slow)
+    node = node_at(parser, HARDWARE="ascend")
+    assert dies.alone(node) == Outcome(
+        FAIL,
+        "docker compose exec gave no answer in time; until then 2 dies, in PaddleOCR-VL's shapes: die 5: no answer "
+        "within 600 s",
+    )
+    assert [die["die"] for die in node.dies] == [0, 5] and node.outputs["dies.json"].endswith('{"kind": "n')
+
+
+def test_what_a_command_printed_before_its_time_was_over_is_kept(parser: SimulatedParser):
+    node = node_at(parser)
+    # Longer each time, until the shell has had the time to print.
+    for seconds in (0.5, 2, 8, 32):
+        with pytest.raises(project.NoAnswer, match="sh -c .* gave no answer within"):
+            node.command("x.txt", "sh", "-c", "echo one; echo two >&2; exec sleep 600", timeout=seconds)
+        if node.outputs["x.txt"]:
+            break
+    assert node.outputs["x.txt"] == "one\n" and node.outputs["x.txt.stderr"].startswith("two\n\nsh -c ")
+
+
+@pytest.mark.server
 def test_dies_that_were_present_are_checked(
     docker: SimulatedDocker, parser: DrawnPages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -384,7 +428,7 @@ def test_dies_that_were_present_are_checked(
     monkeypatch.setattr(compose_dies, "FOLDER", tmp_path)
     (tmp_path / "present.yaml").write_text(compose_dies.fragment("0-3", "present", [2]))
     node = node_at(parser, HARDWARE="ascend", NPU_IDS="present")
-    docker.say("dies", "\n" + json.dumps(checked([0, 1, 3])))
+    docker.say("dies", "\n" + checked([0, 1, 3]))
     states(docker, vlm="exited")
     docker.say("running", "1234\n")
     docker.say("inspect", "/stranger||/dev/davinci2\n")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m vlm_server.die_check: each die of this container by itself; one JSON object as the last line of stdout.
+"""python -m vlm_server.die_check: each die of this container by itself; a line of JSON on stdout as each one ends.
 
-{"kind": "npu" or "cpu", "dies": [{"die": number or null, "seconds", "findings": [...], "problem": ""}]}; findings are
-those of `one`. It needs no running server. The exit status is 1 where an operator differs or a die does not answer.
+{"kind": "npu" or "cpu", "die": number or null, "seconds", "findings": [...], "problem": ""}; findings are those of
+`one`. After the second die that hangs no further one is asked, and the lines of the others say so. It needs no running
+server. The exit status is 1 where an operator differs or a die does not answer.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import thread_pools
 from tool_errors import FAILED, DeviceError, run
 
 # A die's first process compiles operators, which takes minutes.
 SECONDS = 600.0
+# A process that waits in the driver does not even end when it is killed.
+END_SECONDS = 10.0
+NO_ANSWER, MOST_HANGING = "no answer within", 2
 
 
 def dies(devices: Path = Path("/dev")) -> list[int]:
@@ -33,10 +39,11 @@ def dies(devices: Path = Path("/dev")) -> list[int]:
 def environment(env: Mapping[str, str], place: int | None, folder: Path) -> dict[str, str]:
     """The environment of the process for the die at `place` among the container's; None on a CPU, and where there is
     one die, which is number 0 without a variable. CANN writes below `folder`, its logs to the container's volume, where
-    scripts/support_bundle.sh finds them."""
+    scripts/support_bundle.sh finds them. As a replica has it: of 640 cores, not as many threads."""
     logs = Path(env.get("STATE_DIR") or folder) / "ascend-log/die-check"
     own = {"ASCEND_WORK_PATH": folder, "ASCEND_CACHE_PATH": folder, "ASCEND_PROCESS_LOG_PATH": logs}
     found = {**env, **{name: str(path) for name, path in own.items()}, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    found |= thread_pools.environment(env, len(os.sched_getaffinity(0)))
     found.pop("ASCEND_RT_VISIBLE_DEVICES", None)
     return found if place is None else {**found, "ASCEND_RT_VISIBLE_DEVICES": str(place)}
 
@@ -44,46 +51,61 @@ def environment(env: Mapping[str, str], place: int | None, folder: Path) -> dict
 def check(kind: str, die: int | None, env: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """One die in a process of its own, which can crash or hang without the others."""
     command, began = [sys.executable, "-m", "vlm_server.die_check.one", kind], time.monotonic()
-    findings, problem = [], ""
+    findings, problem, pipe = [], "", subprocess.PIPE
+    # A group of its own, so that the compilers that CANN starts end with it.
+    process = subprocess.Popen(
+        command, env=dict(env), cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
     try:
-        done = subprocess.run(
-            command, env=dict(env), cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-        sys.stderr.write(done.stderr)
-        lines = done.stdout.strip().splitlines()
-        if done.returncode or not lines:
-            said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            problem = f"the process ended with status {done.returncode}: {said[:300]}"
-        else:
-            findings = json.loads(lines[-1])
+        out, err = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        problem = f"no answer within {SECONDS:.0f} s"
-    return {"die": die, "seconds": round(time.monotonic() - began, 1), "findings": findings, "problem": problem}
+        problem, out, err = f"{NO_ANSWER} {SECONDS:.0f} s", "", ""
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            out, err = process.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            problem += ", and its process does not end when it is killed"
+    sys.stderr.write(err)
+    lines = out.strip().splitlines()
+    if not problem and (process.returncode or not lines):
+        said = (err.strip().splitlines() or ["no message"])[-1]
+        problem = f"the process ended with status {process.returncode}: {said[:300]}"
+    elif not problem:
+        findings = json.loads(lines[-1])
+    seconds = round(time.monotonic() - began, 1)
+    return {"kind": kind, "die": die, "seconds": seconds, "findings": findings, "problem": problem}
 
 
-def check_all(env: Mapping[str, str], devices: Path = Path("/dev")) -> dict[str, Any]:
+def check_all(env: Mapping[str, str], devices: Path = Path("/dev")) -> Iterator[dict[str, Any]]:
     """Every die, one after the other. Raises DeviceError where HARDWARE is `ascend` and there is none."""
     kind = "npu" if env.get("HARDWARE") == "ascend" else "cpu"
     numbers: list[int | None] = [*dies(devices)] if kind == "npu" else [None]
     if not numbers:
         raise DeviceError("no /dev/davinci* is here; NPU_IDS must name dies of this node (npu-smi info)")
-    found = []
+    hanging: list[str] = []
     with tempfile.TemporaryDirectory(prefix="die-check-") as folder:
         for place, die in enumerate(numbers):
+            if len(hanging) == MOST_HANGING:
+                problem = f"not checked, since the dies {' and '.join(hanging)} hang"
+                yield {"kind": kind, "die": die, "seconds": 0.0, "findings": [], "problem": problem}
+                continue
             own = environment(env, place if len(numbers) > 1 else None, Path(folder))
             if kind == "npu":
                 Path(own["ASCEND_PROCESS_LOG_PATH"]).mkdir(parents=True, exist_ok=True)
-            found.append(check(kind, die, own, Path(folder)))
-            print(f"die check: {place + 1} of {len(numbers)}", file=sys.stderr, flush=True)
-    return {"kind": kind, "dies": found}
+            # Before it, so that the last line names the die that hangs.
+            name = "the CPU" if die is None else f"die {die}"
+            print(f"die check: {name}, {place + 1} of {len(numbers)}", file=sys.stderr, flush=True)
+            found = check(kind, die, own, Path(folder))
+            if found["problem"].startswith(NO_ANSWER):
+                hanging.append(str(die))
+            yield found
 
 
 def main() -> int:
-    result = check_all(os.environ)
-    print(json.dumps(result))
-    well = all(
-        not die["problem"] and not any(finding["words"] for finding in die["findings"]) for die in result["dies"]
-    )
+    well = True
+    for die in check_all(os.environ):
+        print(json.dumps(die), flush=True)
+        well = well and not die["problem"] and not any(finding["words"] for finding in die["findings"])
     return 0 if well else FAILED
 
 

@@ -54,14 +54,23 @@ class Node:
         return all((self.weights.get(kind) or {}).get("demo") for kind in ("vlm", "layout"))
 
     def command(self, name: str, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run a command in the checkout and keep its output as `name`. Raises ServiceError where it cannot run."""
+        """Run a command in the checkout and keep its output as `name`, also of one that takes too long. Raises
+        ServiceError where it cannot run, NoAnswer where it takes too long."""
         self.commands.append(shlex.join(words))
-        done = project.call(*words, timeout=timeout)
-        self.keep(name, done.stdout)
-        said = done.stderr + (f"\nexit status {done.returncode}\n" if done.returncode else "")
-        if said:
-            self.keep(f"{name}.stderr", said)
+        try:
+            done = project.call(*words, timeout=timeout)
+        except project.NoAnswer as late:
+            self.keep_both(name, late.stdout, f"{late.stderr}\n{late}\n")
+            raise
+        self.keep_both(
+            name, done.stdout, done.stderr + (f"\nexit status {done.returncode}\n" if done.returncode else "")
+        )
         return done
+
+    def keep_both(self, name: str, stdout: str, stderr: str) -> None:
+        self.keep(name, stdout)
+        if stderr:
+            self.keep(f"{name}.stderr", stderr)
 
     def in_vlm(self, name: str, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a command with the VLM's environment: in its container, or in a new one where none holds the dies.

@@ -38,6 +38,14 @@ def docker(
     return call("docker", *words, timeout=timeout, settings=settings)
 
 
+class NoAnswer(ServiceError):
+    """A command took too long and was ended; it has what the command had printed until then."""
+
+    def __init__(self, message: str, stdout: str = "", stderr: str = "") -> None:
+        super().__init__(message)
+        self.stdout, self.stderr = stdout, stderr
+
+
 def call(
     *words: str, timeout: float | None, settings: Mapping[str, str] | None = None, show: bool = False
 ) -> subprocess.CompletedProcess[str]:
@@ -59,7 +67,9 @@ def call(
     except OSError as error:
         raise ServiceError(f"{words[0]} cannot be run ({error.strerror})") from error
     except subprocess.TimeoutExpired as error:
-        raise ServiceError(f"{' '.join(words[:4])} gave no answer within {timeout:.0f} s") from error
+        # Bytes, also of a command whose output is text.
+        printed = [(part or b"").decode(errors="replace") for part in (error.stdout, error.stderr)]
+        raise NoAnswer(f"{' '.join(words[:4])} gave no answer within {timeout:.0f} s", *printed) from error
 
 
 def last_line(answer: subprocess.CompletedProcess[str]) -> str:
