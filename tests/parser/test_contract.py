@@ -10,6 +10,7 @@ import re
 from PIL import Image
 
 from docparser.contract.schemas import ParseRequest
+from docparser.http import web_pages
 from tests.support import samples
 from tests.support.simulated_layout import BOXES
 from tests.support.simulated_vlm import image_of, prompt_of, together
@@ -187,6 +188,21 @@ def test_results_name_the_weights(service):
         "partial": False,
         "pages": [],
     }
+
+
+def test_the_description_is_written_once():
+    """Anybody may ask for it, and writing it takes as long as ten refusals."""
+
+    class Described:
+        times = 0
+
+        def openapi(self) -> dict:
+            self.times += 1
+            return {"openapi": "3.1.0"}
+
+    app = Described()
+    assert web_pages._description(app) == web_pages._description(app) == b'{"openapi":"3.1.0"}'
+    assert app.times == 1
 
 
 def test_the_api_is_described(service):

@@ -23,6 +23,7 @@ LARGE = ("vlm", "npu-0.23", "reference")
 
 PARSER_BENCHMARKS = (
     "bench_bucket",
+    "bench_hostile",
     "bench_layout",
     "bench_own_text",
     "bench_places",

@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -209,11 +209,12 @@ def our_parser(
     small_print: str = "auto",
     text_layer: str = "off",
     collector: str = "",
+    settings: Mapping[str, str] | None = None,
 ) -> Server:
     """Start our service, of the checkout in ``root``. It chooses ``workers`` and the layout model's ``threads`` itself
     if they are None. ``confidence``: whether it asks the VLM for log-probabilities. ``layout_url``: its layout server.
     ``small_print``: whether blocks are read in small pieces. ``text_layer``: what pages' own text is for;
-    empty for a checkout that does not know the setting. ``collector``: where its traces go.
+    empty for a checkout that does not know the setting. ``collector``: where its traces go. ``settings``: further ones.
     """
     port = free_port()
     env = {
@@ -232,6 +233,7 @@ def our_parser(
     env |= {"LAYOUT_URL": layout_url} if layout_url else {}
     env |= {"PARSER_WORKERS": str(workers)} if workers else {}
     env |= {"PARSER_CPU_THREADS": str(threads)} if threads else {}
+    env |= settings or {}
     command = [sys.executable, "-m", "docparser"]
     return Server(name, command, folder, env, f"http://127.0.0.1:{port}/health/ready")
 

@@ -4,7 +4,8 @@
 On an A3 node the VLM does not run on the parser's cores, so this one must cost next to no CPU: one thread, one asyncio
 protocol, answers made beforehand, request bodies counted but not decoded. Each die works on ``slots`` requests
 at a time, the others wait in order; a request takes ``first_s`` to its first token and then ``tokens`` at ``rate`` per
-second. A streamed answer comes in pieces of ``interval`` tokens, as vLLM sends it with ``--stream-interval``.
+second. A streamed answer comes in pieces of ``interval`` tokens, as vLLM sends it with ``--stream-interval``. A request
+whose id begins with ``costly-`` is answered with a text that takes far longer to convert than others.
 
     python -m parser_bench.simulated_vlm --dies 4        prints "ready PORT"
 """
@@ -24,15 +25,18 @@ WORDS = "river stone paper window garden morning history language number system 
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 STREAMS = re.compile(rb'"stream": ?true')
 LOGPROBS = re.compile(rb'"logprobs": ?true')
+COSTLY = re.compile(rb"x-request-id: *costly-", re.IGNORECASE)
+OF_A_JOB = re.compile(rb"x-request-id: *job-", re.IGNORECASE)
+FORMULAS = 600  # of an answer, which are as many tokens as a block may have; numbered, because what repeats is cut
 SEARCHED = 4096  # bytes at either end of a body; the image is between them
 
 
 class Answers:
-    """All answers are the same text of ``tokens`` words, in either form, as HTTP; with ``logprobs``, each event says
+    """All answers are the same text, a word for each token, in either form, as HTTP; with ``logprobs``, each event says
     those of its tokens as vLLM does."""
 
-    def __init__(self, tokens: int, interval: int, *, logprobs: bool = False) -> None:
-        words = (WORDS.split() * (tokens // 10 + 1))[:tokens]
+    def __init__(self, words: list[str], interval: int, *, logprobs: bool = False) -> None:
+        tokens = len(words)
         usage = {"prompt_tokens": 300, "completion_tokens": tokens, "total_tokens": 300 + tokens}
         message = {"role": "assistant", "content": " ".join(words)}
         told = [entry(word) if logprobs else None for word in words]
@@ -54,6 +58,16 @@ class Answers:
         last = {"index": 0, "delta": {}, "finish_reason": "stop"}
         self.tail = event({**head, "object": "chat.completion.chunk", "choices": [last]}) + chunked(b"data: [DONE]\n\n")
         self.tail += b"0\r\n\r\n"
+
+
+def cheap(tokens: int) -> list[str]:
+    return (WORDS.split() * (tokens // 10 + 1))[:tokens]
+
+
+def costly(tokens: int) -> list[str]:
+    """Each word is many formulas, so the text takes no longer to come than another."""
+    each = FORMULAS // tokens
+    return [" ".join(f"$x_{{{word * each + place}}}$" for place in range(each)) for word in range(tokens)]
 
 
 def entry(word: str) -> dict:
@@ -107,9 +121,12 @@ class Dies:
 class Connection(asyncio.Protocol):
     """HTTP/1.1, one request at a time, as pooled clients send them."""
 
-    def __init__(self, dies: Dies, answers: dict[bool, Answers], first_s: float, rate: float) -> None:
-        """``answers``: without log-probabilities, and with."""
-        self.dies, self.both, self.first_s, self.rate = dies, answers, first_s, rate
+    def __init__(
+        self, dies: Dies, answers: dict[bool, Answers], costly: Answers, first_s: float, rate: float, holds: bool
+    ) -> None:
+        """``answers``: without log-probabilities, and with. ``holds``: no job's request is answered."""
+        self.dies, self.both, self.costly, self.first_s, self.rate = dies, answers, costly, first_s, rate
+        self.holds = holds
         self.loop = asyncio.get_running_loop()
         self.parts: list[bytes] = []
         self.missing = -1  # bytes of the body; -1: the head is not there yet
@@ -130,6 +147,8 @@ class Connection(asyncio.Protocol):
                 return
             length = LENGTH.search(head)
             self.method, self.path = head.split(b" ", 2)[:2]
+            self.is_costly = bool(COSTLY.search(head))
+            self.is_held = self.holds and bool(OF_A_JOB.search(head))
             self.missing = (int(length.group(1)) if length else 0) - len(body)
             self.parts = [body]
             if b"100-continue" in head:
@@ -141,10 +160,12 @@ class Connection(asyncio.Protocol):
             self.answer(self.method, self.path, body)
 
     def answer(self, method: bytes, path: bytes, body: bytes) -> None:
+        if method == b"POST" and self.is_held:
+            return
         if method == b"POST":
             ends = body[:SEARCHED] + body[-SEARCHED:]
             streams = bool(STREAMS.search(ends))
-            self.answers = self.both[bool(LOGPROBS.search(ends))]
+            self.answers = self.costly if self.is_costly else self.both[bool(LOGPROBS.search(ends))]
             self.dies.enter(self.stream if streams else self.decode)
         elif path.endswith(b"/models"):
             served = {"id": MODEL, "object": "model", "root": "/simulated"}
@@ -180,9 +201,11 @@ class Connection(asyncio.Protocol):
 
 async def serve(options: argparse.Namespace) -> None:
     dies = Dies(options.dies, options.slots)
-    answers = {asked: Answers(options.tokens, options.interval, logprobs=asked) for asked in (False, True)}
+    words = cheap(options.tokens)
+    answers = {asked: Answers(words, options.interval, logprobs=asked) for asked in (False, True)}
+    long = Answers(costly(options.tokens), options.interval)
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(dies, answers, options.first_ms / 1000, options.rate),
+        lambda: Connection(dies, answers, long, options.first_ms / 1000, options.rate, options.hold_jobs),
         "127.0.0.1",
         options.port,
         backlog=4096,
@@ -200,6 +223,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--tokens", type=int, default=60)
     parser.add_argument("--rate", type=float, default=50.0, help="tokens per second and request")
     parser.add_argument("--interval", type=int, default=20, help="tokens per piece of a stream")
+    parser.add_argument("--hold-jobs", action="store_true", help="never answer what a job asks")
     asyncio.run(serve(parser.parse_args(words)))
 
 

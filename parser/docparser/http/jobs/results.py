@@ -54,7 +54,7 @@ PAGES = "Document-Pages"
 LONGEST_LINE = 100  # bytes; it says the number of pages
 UNDRAWN: dict[int | str, dict[str, Any]] = {
     404: NO_JOB,
-    413: {"description": "The page holds more than this service allows; msg names the bound."},
+    413: {"description": "The page takes more than this service allows; msg names the bound."},
     504: {"description": "Drawing the page took longer than this service allows."},
 }
 
