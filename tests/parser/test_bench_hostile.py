@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +16,7 @@ from tests.support.simulated_http import JsonHandler, SimulatedServer
 
 
 def seen(latencies: list[float], probes: list[float], onset: float = 0.0) -> Round:
-    return Round(8, latencies, probes, wall_s=2.0, onset_pages_per_second=onset, cpu_s=Counter(pages=1.0))
+    return Round(8, latencies, probes, wall_s=2.0, onset_pages_per_second=onset, cpu_s={"pages": 1.0})
 
 
 def test_a_row_has_the_median_of_the_pairs_and_the_worst_beginning():
@@ -73,7 +72,7 @@ def test_requests_come_from_several_addresses_and_no_document_twice(counting: Co
     async def for_a_while() -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(60):
-                work = asyncio.create_task(attack(target))
+                work = asyncio.ensure_future(attack(target))
                 while len(counting.sent) < 12:
                     await asyncio.sleep(0.01)
                 work.cancel()

@@ -61,7 +61,7 @@ class Round:
     errors: Counter[str] = field(default_factory=Counter)
     wall_s: float = 0.0
     onset_pages_per_second: float = 0.0
-    cpu_s: Counter[str] = field(default_factory=Counter)
+    cpu_s: dict[str, float] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -172,7 +172,7 @@ def pair(kind: str, server: Server, honest: Honest, seconds: float, *, quiet_fir
                 seen = rounds[quiet] = honest.round(seconds)
                 seen.wall_s = time.monotonic() - began
         seen.onset_pages_per_second = onset
-        seen.cpu_s, seen.statuses = Counter(usage.parts), statuses
+        seen.cpu_s, seen.statuses = usage.parts, statuses
     return rounds[True], rounds[False]
 
 
@@ -198,8 +198,8 @@ def row(kind: str, pairs: list[tuple[Round, Round]]) -> dict:
 
 def cores(rounds: tuple[Round, ...]) -> dict[str, float]:
     """How much of its core each kind of the service's processes had, on average."""
-    seconds, used = sum(each.wall_s for each in rounds), sum((each.cpu_s for each in rounds), Counter[str]())
-    return {kind: round(cpu_s / seconds, 3) for kind, cpu_s in sorted(used.items())}
+    seconds, kinds = sum(each.wall_s for each in rounds), sorted({kind for each in rounds for kind in each.cpu_s})
+    return {kind: round(sum(each.cpu_s.get(kind, 0.0) for each in rounds) / seconds, 3) for kind in kinds}
 
 
 def p95_ms(rounds: tuple[Round, ...]) -> float:

@@ -136,7 +136,7 @@ def _docs_page(title: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _description(app: FastAPI) -> bytes:
-    """Written once: it takes 4 ms, and whoever reaches the port may ask for it."""
+    """Written once: it takes 3 ms, and whoever reaches the port may ask for it."""
     return bytes(JSONResponse(app.openapi()).body)
 
 
