@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,13 +42,15 @@ def children(zygote: int) -> list[int]:
 class Pool(ChildPool):
     """``call(job)`` returns the job's output."""
 
-    def call(self, job: str, content: bytes = b"in", call: JobHandle | None = None, **bounds: Any) -> bytes:
+    def call(
+        self, job: str, content: bytes = b"in", call: JobHandle | None = None, *, aside: bool = False, **bounds: Any
+    ) -> bytes:
         with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as sink:
             source.write(content)
             source.flush()
             source.seek(0)
             limits = dataclasses.replace(BOUNDS, **bounds)
-            self.run(job, {}, (source.fileno(), sink.fileno()), limits, f"told to {job}", call)
+            self.run(job, {}, (source.fileno(), sink.fileno()), limits, f"told to {job}", call, aside=aside)
             sink.seek(0)
             return sink.read()
 
@@ -176,6 +179,21 @@ def test_slow_jobs_do_not_keep_quick_ones_waiting():
         for call in calls:
             call.cancel()
         for job in slow:
+            with pytest.raises(Cancelled):
+                job.result(WAIT_S)
+
+
+def test_a_job_that_is_aside_takes_no_quick_place_and_has_the_lowest_priority_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("docparser.sandbox.pool.QUICK_S", WAIT_S)
+    with running(quick=1, most=8) as pool, ThreadPoolExecutor(2) as threads:
+        calls = JobHandle(), JobHandle()
+        jobs = [threads.submit(pool.call, "sleep", call=call, aside=True) for call in calls]
+        wait_for(lambda: all(call._child is not None and call._child.jobs for call in calls))
+        for call in calls:
+            assert call._child is not None and os.getpriority(os.PRIO_PROCESS, call._child.pid) == 19
+        assert pool.call("echo", b"quick").startswith(b"quick ")
+        for call, job in zip(calls, jobs):
+            call.cancel()
             with pytest.raises(Cancelled):
                 job.result(WAIT_S)
 
@@ -311,6 +329,35 @@ class TestOffload:
             assert asyncio.run(work()).strip().isdigit()
         finally:
             offload.close()
+
+    def test_beside_the_first_job_of_a_client_its_others_are_aside(self, settings, monkeypatch: pytest.MonkeyPatch):
+        """Each would else have the processor as others have it for its first second, many times a second."""
+        asked: list[tuple[str, bool]] = []
+        release = threading.Event()
+
+        def run(job: str, *_: object, aside: bool) -> None:
+            asked.append((job, aside))
+            release.wait(WAIT_S)
+
+        async def work() -> None:
+            def start(job: str, client: str) -> asyncio.Task:
+                return asyncio.create_task(offload.run(job, {}, lambda file: (), BOUNDS, job, client))
+
+            tasks = []
+            for number, (job, client) in enumerate([("a", "one"), ("b", "one"), ("c", "two"), ("d", "")], 1):
+                tasks.append(start(job, client))
+                while len(asked) < number:
+                    await asyncio.sleep(0.01)
+            release.set()
+            for output in await asyncio.gather(*tasks):
+                output.close()
+            (await start("e", "one")).close()
+
+        offload = Offload(settings.model_copy(update={"child_tasks": 8}), JOBS)
+        monkeypatch.setattr(offload._pool, "run", run)
+        asyncio.run(work())
+        offload.close()
+        assert asked == [("a", False), ("b", True), ("c", False), ("d", False), ("e", False)]
 
 
 def test_bounds_grow_with_the_pages():

@@ -8,6 +8,7 @@ import contextlib
 import os
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +31,7 @@ class Offload:
         most = settings.child_tasks
         self._share = max(1, most // 2)
         self._turns: weakref.WeakValueDictionary[str, asyncio.Semaphore] = weakref.WeakValueDictionary()
+        self._at_work: Counter[str] = Counter()
         self._folder = settings.spool_dir
         self._pool = ChildPool(lambda: Zygote.spawn(jobs), quick=max(1, min(cores(), most // 2)), most=most)
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="offload")
@@ -42,19 +44,27 @@ class Offload:
         self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str, client: str = ""
     ) -> BinaryIO:
         """The output, to be read from its beginning. Each job has a child and a temporary folder to itself. ``client``
-        has half of the places; its further jobs wait, and nobody else behind them.
+        has half of the places; its further jobs wait, and nobody else behind them. Beside its first one they are aside.
 
         Raises SpoolFull, and what ``ChildPool.run`` raises. When the caller is cancelled, the job's child ends.
         """
         if not client:
-            return await self._offload(job, args, fill, bounds, what)
+            return await self._offload(job, args, fill, bounds, what, aside=False)
         turn = self._turns.setdefault(client, asyncio.Semaphore(self._share))
         async with turn:
-            return await self._offload(job, args, fill, bounds, what)
+            aside = client in self._at_work
+            self._at_work[client] += 1
+            try:
+                return await self._offload(job, args, fill, bounds, what, aside=aside)
+            finally:
+                self._at_work[client] -= 1
+                self._at_work += Counter()  # without those that have none
 
-    async def _offload(self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str) -> BinaryIO:
+    async def _offload(
+        self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str, *, aside: bool
+    ) -> BinaryIO:
         call = JobHandle()
-        waiting = self._threads.submit(self._run, job, args, fill, bounds, what, call)
+        waiting = self._threads.submit(self._run, job, args, fill, bounds, what, call, aside)
         future = asyncio.wrap_future(waiting)
         try:
             return await asyncio.shield(future)
@@ -73,6 +83,7 @@ class Offload:
         bounds: Bounds,
         what: str,
         call: JobHandle,
+        aside: bool,
     ) -> BinaryIO:
         with contextlib.ExitStack() as stack:
             source = stack.enter_context(temporary_file(self._folder))
@@ -85,7 +96,7 @@ class Offload:
             except OSError as exc:
                 raise _full(exc) from None
             os.lseek(source.fileno(), 0, os.SEEK_SET)
-            self._pool.run(job, args, (source.fileno(), sink.fileno()), bounds, what, call, reach)
+            self._pool.run(job, args, (source.fileno(), sink.fileno()), bounds, what, call, reach, aside=aside)
             folder.cleanup()
             stack.pop_all()
             source.close()

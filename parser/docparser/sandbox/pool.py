@@ -58,7 +58,8 @@ class Cancelled(Exception):
 
 class ChildPool:
     """``quick`` jobs run at a time. Slow ones run beside them with the lowest priority, ``most`` jobs in all: what
-    takes long never keeps what is quick waiting, until ``most`` slow ones are at work.
+    takes long never keeps what is quick waiting, until ``most`` slow ones are at work. A job that is ``aside`` counts
+    as a slow one from its beginning.
 
     ``start`` makes the zygote; where it cannot be made again, it raises.
     """
@@ -93,6 +94,8 @@ class ChildPool:
         what: str,
         call: JobHandle | None = None,
         reach: Reach | None = None,
+        *,
+        aside: bool = False,
     ) -> None:
         """Perform ``job`` on the open ``files`` (input, output). ``what`` begins the message of an error. A job with
         ``reach`` has a child to itself.
@@ -103,11 +106,14 @@ class ChildPool:
         with self._places:
             quick = contextlib.ExitStack()
             with quick:
-                quick.enter_context(self._quick)
+                if not aside:
+                    quick.enter_context(self._quick)
                 for left in reversed(range(TRIES)):
                     if call.cancelled:
                         raise Cancelled
                     child = self._take(unused=reach is not None)
+                    if aside:
+                        child.lower_priority()
 
                     def on_slow(child: Child = child) -> None:
                         child.lower_priority()
