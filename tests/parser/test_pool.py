@@ -94,7 +94,7 @@ def test_metrics_say_what_pool_and_scheduler_say(monkeypatch: pytest.MonkeyPatch
         "docparser_layout_server_away": 1,
         'docparser_blocks_total{outcome="ok"}': 6, 'docparser_blocks_total{outcome="timeout"}': 23,
         'docparser_pages_total{outcome="partial"}': 1, 'docparser_pages_total{outcome="ok"}': 0,
-        'docparser_requests_total{code="499",path="other"}': 1,
+        'docparser_requests_total{code="499",path="/nowhere"}': 1,
         'docparser_page_wait_seconds_sum{priority="bulk"}': 7,
         'docparser_page_wait_seconds_count{priority="interactive"}': 0,
         'docparser_page_stage_duration_seconds_sum{stage="vlm"}': 2,

@@ -98,8 +98,8 @@ def ocr(**fields: Any) -> OcrRequest:
         ([4, 0, 4], [0, 4]),
         ("0,2-4", [0, 2, 3, 4]),
         (" 3 , 1-1", [1, 3]),
-        ([5], "5 is none of the document's pages, which are 0 to 4"),
-        ("3-5", "5 is none of"),
+        ([5], "5 is not a page of the document, which has the pages 0 to 4"),
+        ("3-5", "5 is not a page of"),
         ("4-3", "'4-3' is neither a page nor a range"),
         ("x", "'x' is neither"),
         ([], "names no page"),
@@ -137,7 +137,7 @@ def test_what_mistral_has_and_this_service_has_not_is_refused():
     assert ocr(document_annotation_prompt="what?").refusal() == (
         "document_annotation_prompt: this service reads what is printed and answers no questions about it; leave it out"
     )
-    assert (ocr(table_format="html").refusal() or "").startswith("table_format: tables stand in the Markdown")
+    assert (ocr(table_format="html").refusal() or "").startswith("table_format: tables are HTML in the Markdown")
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_what_mistral_has_and_this_service_has_not_is_refused():
         ({"page_range": [1, 2**63 - 1]}, None, None),
         ({"page_range": [0, 5]}, "0-5", "page_range: .* is empty"),
         ({"page_range": [6, 5]}, "6-5", "page_range: .* is empty"),
-        ({"to_formats": ["md", "doctags"]}, None, "to_formats: 'doctags' cannot be had"),
-        ({"to_formats": []}, None, "to_formats: nothing cannot be had"),
+        ({"to_formats": ["md", "doctags"]}, None, "to_formats: 'doctags' is not available"),
+        ({"to_formats": []}, None, "to_formats: nothing is not available"),
         ({"image_export_mode": "referenced"}, None, "image_export_mode: 'referenced'"),
         ({"md_page_break_placeholder": "--"}, None, "md_page_break_placeholder: "),
         ({"include_page_images": True}, None, "include_page_images: .*; send false or leave it out"),
