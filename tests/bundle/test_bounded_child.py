@@ -58,6 +58,17 @@ def test_cpu_time_ends_it():
     assert run("bound_cpu(0.1)\nwhile True: pass").returncode == -signal.SIGXCPU
 
 
+def test_cpu_time_is_counted_from_now():
+    """A child is used again; what it has used before is no later job's."""
+    used = "import time\nwhile time.process_time() < 1.2: pass\n"
+    assert (
+        run(
+            f"{used}bound_cpu(1)\nlimit = time.process_time() + 0.2\nwhile time.process_time() < limit: pass"
+        ).returncode
+        == 0
+    )
+
+
 def test_a_final_bound_stays_and_another_can_be_raised():
     code = """
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

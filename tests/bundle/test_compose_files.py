@@ -99,3 +99,13 @@ def test_each_service_is_the_reviewed_one(name: str):
     assert {"vlm", "parser"} <= set(snapshot)
     for service, expected in snapshot.items():
         assert compared(compose_service(service, **CASES[name])) == compared(expected), service
+
+
+@pytest.mark.parametrize("service", ["vlm", "parser", "corpus"])
+def test_a_limit_of_memory_is_that_of_memory_and_swap(service: str):
+    """The engine makes no container whose second limit is the lower one. Each service has its own setting."""
+    own = f"{service.upper()}_MEM_LIMIT"
+    for setting, expected in ((own, 7 << 30), *((f"{other}_MEM_LIMIT", None) for other in ("VLM", "PARSER", "CORPUS"))):
+        found = compared(compose_service(service, HARDWARE="cpu", **{setting: "7g"}))
+        assert found["mem_limit"] == found["memswap_limit"]
+        assert expected is None or found["mem_limit"] == expected

@@ -389,6 +389,16 @@ def test_a_replica_that_is_still_loading_is_left_alone(watched):
     assert killed == []
 
 
+def test_a_replica_that_started_again_is_loading_again(watched, tmp_path: Path):
+    replica, watch, killed = watched
+    watch.check()
+    replica.answering = False
+    (tmp_path / "replica-0").write_text("4343\n")
+    for _ in range(8):
+        watch.check()
+    assert killed == []
+
+
 def test_a_replica_that_hangs_before_its_first_probe_is_killed(watched):
     replica, watch, killed = watched
     watch.meet()

@@ -224,6 +224,16 @@ def test_the_launcher_refuses_a_310p_on_another_stack(
     assert "--dtype is 'bfloat16' (VLM_ARGS, models.yaml); expected float16: a 310P" in capsys.readouterr().err
 
 
+def test_what_vllm_ascend_is_told_counts_before_what_the_bundle_tells_it(tmp_path: Path):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    words = '--additional-config \'{"enable_cpu_binding": true, "x": 1}\''
+    chosen = settings(tmp_path, HARDWARE="ascend", VLM_ARGS=words)
+    found = json.loads(value(build_command(chosen, SERVING, resolve(chosen), []), "--additional-config"))
+    plain = settings(tmp_path, HARDWARE="ascend")
+    own = json.loads(value(build_command(plain, SERVING, resolve(plain), []), "--additional-config"))
+    assert own["enable_cpu_binding"] is False and found == {**own, "enable_cpu_binding": True, "x": 1}
+
+
 def test_environment_of_the_server_yields_to_what_is_set(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from bundle.compose import dies, division, images, served_model, upgrade
-from container import cores
+from container import cores, take_half
 from tests.support.paths import ROOT
 from tests.support.simulated_dies import SimulatedDies
 from tests.support.weights import make_weights
@@ -537,3 +537,11 @@ def test_nothing_is_left_on_the_dies_while_the_driver_is_replaced(page: str):
         if "preflight.sh" in text and "compose" in text and " down`" in text
     ]
     assert profiles == {"upgrade", "npu-exporter"} == set(re.findall(r"--profile ([\w-]+)", paragraph))
+
+
+def test_a_half_is_given_up_when_its_requests_have_ended(monkeypatch: pytest.MonkeyPatch):
+    """Longer than the script in the container lets them take."""
+    asked: list[float] = []
+    monkeypatch.setattr(upgrade, "must", lambda *words, timeout: asked.append(timeout))
+    upgrade.take("second")
+    assert asked[0] > take_half.DRAIN_SECONDS

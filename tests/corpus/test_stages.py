@@ -16,7 +16,7 @@ import pytest
 
 from corpus import __main__ as parent
 from corpus import arguments, assembling, driver, opening, page_service, progress, reading, records, run
-from corpus.documents import Document, Part
+from corpus.documents import Document, Part, listed
 from corpus.job import Job
 from corpus.page_service import PageRead, PageService
 from corpus.places import FolderPlace
@@ -272,6 +272,14 @@ def test_a_document_that_was_given_up_is_not_assembled(
     made.give_up(part_row(parts=2, reason="damaged"))
     made.add(part_row(parts=2))
     assert (ray.begun, counts.done) == (0, 0) and not list(job.output().entries("_corpus/parts/"))
+
+
+def test_which_files_are_documents(tmp_path: Path) -> None:
+    for name in ("a.pdf", "SCAN.PDF", "deep/Page.JpG", "notes.txt", ".hidden/b.pdf", "out/c.pdf", "pdf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    found = {document.name for document in listed(FolderPlace(tmp_path), {}, "out/")}
+    assert found == {"a.pdf", "SCAN.PDF", "deep/Page.JpG"}
 
 
 def test_what_is_left_to_do(job: Job) -> None:

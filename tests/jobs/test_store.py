@@ -136,6 +136,14 @@ def test_a_step_that_is_put_back_waits_and_counts_as_it_is_told(place):
     assert place.try_claim() is None, "for a minute"
 
 
+def test_a_page_that_pauses_lets_the_next_one_of_its_job_go_first(place):
+    place.submit(2)
+    first = place.claim()
+    place.queue.requeue(first, 60.0, count=True)
+    second = place.claim()
+    assert (first.number, second.number) == (1, 2) and place.try_claim() is None
+
+
 def test_a_full_queue_of_pages_names_its_setting(open_place):
     place = open_place(pages=2)
     place.submit(3)

@@ -86,6 +86,21 @@ class TestKeys:
         announced = {"X-Api-Key": KEY, "Content-Length": "80"}
         assert [ask(gate, "POST", "/layout-parsing", **announced).status_code for _ in range(2)] == [200, 200]
 
+    def test_a_body_without_a_length_counts_once(self, tmp_path):
+        async def body():
+            for _ in range(4):
+                yield b"x" * 10
+
+        async def send() -> list[int]:
+            async with client(gate) as http:
+                answers = [
+                    await http.post("/layout-parsing", content=body(), headers={"X-Api-Key": KEY}) for _ in "abc"
+                ]
+            return [answer.status_code for answer in answers]
+
+        gate = gated(Settings(api_keys=f"{ENTRY} bytes=100/day", data_dir=tmp_path))
+        assert asyncio.run(send()) == [200, 200, 200], "the last one begins at 80"
+
     @pytest.mark.parametrize(
         ("method", "path", "headers", "quota"),
         [

@@ -332,3 +332,16 @@ def test_a_tiny_image_tells_whether_the_server_reads(answer: Any, reads: bool):
     assert run(client._reads_tiny_image()) is reads
     assert client._session.asked[0][1]["model"] == "named" and endpoint.in_work == 0
     assert (endpoint.failures == 0) is reads
+
+
+def test_the_wait_for_a_place_is_no_wait_for_the_server(monkeypatch: pytest.MonkeyPatch):
+    """Under load it may be longer than a call may take."""
+    client = client_of(Answer(whole()), vlm_timeout_s=0.05)
+    entered = client.limit.acquire
+
+    async def late() -> None:
+        await asyncio.sleep(0.2)
+        await entered()
+
+    monkeypatch.setattr(client.limit, "acquire", late)
+    assert one(client).text == TEXT_OF

@@ -292,6 +292,12 @@ def test_settings_are_read_with_their_defaults_and_units():
     )
 
 
+def test_on_a_cpu_it_takes_the_threads_that_it_was_given(monkeypatch: pytest.MonkeyPatch):
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    assert open_device("cpu", 0.1, 3).type == "cpu" and threads == [3]
+
+
 @pytest.mark.parametrize(("name", "index"), [("npu", 0), ("npu:0", 0), ("npu:3", 3), ("npu:4", None)])
 def test_a_die_is_opened_with_its_share_and_in_float32(monkeypatch: pytest.MonkeyPatch, name: str, index: int | None):
     """torch_npu is simulated: a node of four dies."""
