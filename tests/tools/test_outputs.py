@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import docx
 import openpyxl
@@ -18,9 +20,10 @@ import pytest
 from PIL import Image, ImageChops
 
 import file_types
-from batch import arguments, outputs, pages
+from batch import arguments, outputs, pages, run
 from batch.inputs import Document
 from batch.picture_pdf import PicturePdf, as_jpeg
+from batch.progress import Counts, Display
 from batch.state import DocumentState, Trouble
 from docparser.convert import workbook
 from docparser.convert.document import ResultDocument
@@ -258,6 +261,18 @@ def test_a_failed_page_that_was_read_at_last_is_so_after_an_interruption(tmp_pat
     state.note(Trouble(1, "the parser was away"))
     state.clear(1)
     assert DocumentState(book, tmp_path / "out", {}).trouble == []
+
+
+def test_outputs_are_written_again_after_a_retry_that_was_interrupted(tmp_path):
+    """What the earlier run wrote lacks the pages that are read now; a later run must see that."""
+    book = Document(tmp_path / "book.pdf", Path("book.pdf"))
+    state = DocumentState(book, tmp_path / "out", {})
+    state.start(1)
+    state.note(Trouble(1, "the parser was away"))
+    state.mark_written(["md"])
+    options = SimpleNamespace(out=tmp_path / "out", options={}, formats=("md",), retry_failed=True)
+    works, _ = asyncio.run(run.survey(options, [book], Display(Counts()), SimpleNamespace(thread=None)))
+    assert [work.pages for work in works] == [[1]] and DocumentState(book, tmp_path / "out", {}).written == []
 
 
 def test_the_command_line_knows_every_format():
