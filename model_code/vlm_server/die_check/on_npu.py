@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import stacks
 from vlm_models.paddleocr_vl.attention import BACKENDS
-from vlm_server.die_memory import FIRST
 
 from . import shapes
 
@@ -187,4 +187,4 @@ CALLS_SINCE: dict[str, Callable[..., Tensor]] = {
 
 def calls(stack: str | None) -> dict[str, Callable[..., Tensor]]:
     """What this stack calls."""
-    return {**CALLS, **(CALLS_OF_FIRST if stack == FIRST else CALLS_SINCE)}
+    return {**CALLS, **(CALLS_OF_FIRST if stacks.of(stack) is stacks.DEFAULT else CALLS_SINCE)}
