@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from bundle.image_build import steps
 from tests.support.paths import ROOT
 
 FILES = ("Dockerfile.cpu", "Dockerfile.ascend")
@@ -100,3 +102,15 @@ def test_every_file_that_is_copied_is_in_the_context(name: str):
         for path in found:
             inside = any(path == one or one in path.parents or path in one.parents for one in allowed)
             assert inside, f"{source} is not in .dockerignore"
+
+
+def test_every_user_can_read_what_a_hardened_checkout_had_for_its_owner(tmp_path: Path):
+    """Under a umask of 077 an image's user could not even start its entry point."""
+    (tmp_path / "container").mkdir(mode=0o700)
+    for name, mode in (("entrypoint.sh", 0o700), ("models.yaml", 0o600), ("open", 0o644)):
+        (tmp_path / "container" / name).touch()
+        (tmp_path / "container" / name).chmod(mode)
+    (tmp_path / "link").symlink_to("/nowhere")
+    steps.open_to_all(tmp_path)
+    modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in tmp_path.rglob("*") if not path.is_symlink()}
+    assert modes == {"container": 0o755, "entrypoint.sh": 0o755, "models.yaml": 0o644, "open": 0o644}

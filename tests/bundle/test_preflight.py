@@ -332,6 +332,8 @@ def test_a_driver_older_than_the_stacks(tmp_path: Path, values: dict[str, str], 
         ),
         (lambda node: node.values.update({"LAYOUT_MODEL_DIR": "/opt/inside"}), "layout model", "WARN", "/opt/inside"),
         (lambda node: node.path("/models/PaddleOCR-VL/config.json").chmod(0o600), "permissions", "FAIL", "config.json"),
+        # As git makes it under a umask of 077.
+        (lambda node: node.path("/models").chmod(0o700), "permissions", "FAIL", "/models cannot be read by others"),
         (lambda node: node.values.update({"ATLAS": "a5"}), "ATLAS", "FAIL", "ATLAS is 'a5'; expected one of a3"),
         (lambda node: node.values.update({"NPU_IDS": "0-1x"}), "NPU_IDS", "FAIL", "NPU_IDS is '0-1x'"),
         (lambda node: node.values.update({"NPU_IDS": "1,0"}), "NPU_IDS", "FAIL", "ascending"),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.imports import defined, module_name, module_of
 from tests.support.imports import imports as read_imports
-from tests.support.imports import module_name, module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # Package -> the packages of this tree that it may import. `common` and `workshop` are everything in those folders.
@@ -208,4 +208,21 @@ def test_a_scripts_header_names_the_modules_that_hold_its_procedure(script: Path
     named = [name for name in named if name != script.name]
     assert named, "the header names no module"
     missing = [name for name in named if not any((home / name).exists() for home in homes)]
+    assert missing == []
+
+
+def test_names_that_are_imported_are_there():
+    """Also in modules that no quick test loads, since they want a device's library."""
+    files = {
+        module_name(path.relative_to(ROOT / root)): path
+        for root in ("common", "operations", "model_code", "parser")
+        for path in (ROOT / root).rglob("*.py")
+        if ".venvs" not in path.parts
+    }
+    missing = []
+    for name, path in files.items():
+        for dotted in read_imports(path, name):
+            module = module_of(dotted, files)
+            if module not in (None, dotted) and dotted[len(module) + 1 :] not in defined(files[module]):
+                missing.append(f"{name}: {dotted}")
     assert missing == []

@@ -7,6 +7,7 @@ engine, where both containers see the same core sets.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterable
@@ -253,16 +254,50 @@ def test_a_version_that_did_not_pass_is_not_promoted(node: SimulatedDies, monkey
 def test_a_version_is_judged_by_each_of_its_replicas(
     monkeypatch: pytest.MonkeyPatch, capsys, status: int, said: str, words: str | None
 ):
-    """What could not be judged is a warning: weights without recorded values, say."""
+    """Without recorded values one block is read, as vlm reads it, with a warning."""
     answer = subprocess.CompletedProcess([], status, said, "first\nnothing is recorded\n")
     monkeypatch.setattr(upgrade.project, "compose", lambda *_, **__: answer)
+    monkeypatch.setattr(upgrade, "one_block", lambda service: "A sentence.")
+    monkeypatch.setattr(upgrade.project, "containers", lambda: {"vlm": {"Health": "healthy"}})
     if words:
         with pytest.raises(ServiceError, match=f"vlm-next does not compute what was recorded for its weights: {words}"):
             upgrade.judge("vlm-next")
     else:
         upgrade.judge("vlm-next")
-        warned = "WARNING: vlm-next was not judged: nothing is recorded" in capsys.readouterr().err
+        warned = "WARNING: vlm-next was judged by one block alone: nothing is recorded" in capsys.readouterr().err
         assert warned == bool(status)
+
+
+def read(text: str, error: str = "") -> str:
+    return json.dumps([{"replica": 0, "text": text, "seconds": 1.0, "error": error}])
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"vlm": read("A sentence."), "vlm-next": read("A sentence.")}, None),
+        ({"vlm": read("A sentence."), "vlm-next": read("the the the")}, "reads 'the the the' where vlm reads 'A sent"),
+        ({"vlm": read("A sentence."), "vlm-next": read("", "read nothing")}, "vlm-next, replica 0: read nothing"),
+        ({"vlm": read("A sentence."), "vlm-next": "Traceback"}, "vlm-next could not be asked to read: Traceback"),
+        ({"vlm": "", "vlm-next": read("A sentence.")}, None),
+    ],
+)
+def test_without_recorded_values_both_versions_read_one_block_alike(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, str], words: str | None
+):
+    """A version that answers its health check and reads nonsense would get half of the calls, and be promoted."""
+
+    def compose(*called: str, **_: object) -> subprocess.CompletedProcess[str]:
+        module = called[called.index("-m") + 1]
+        return subprocess.CompletedProcess([], 2, "" if module == "selftest" else said[called[2]], "")
+
+    monkeypatch.setattr(upgrade.project, "compose", compose)
+    monkeypatch.setattr(upgrade.project, "containers", lambda: {"vlm": {"Health": "healthy"}})
+    if words:
+        with pytest.raises(ServiceError, match=words):
+            upgrade.judge("vlm-next")
+    else:
+        upgrade.judge("vlm-next")
 
 
 @pytest.mark.parametrize(

@@ -33,3 +33,24 @@ def module_of(dotted: str, modules: Collection[str]) -> str | None:
     parts = dotted.split(".")
     longest = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((name for name in longest if name in modules), None)
+
+
+def defined(path: Path) -> frozenset[str]:
+    """The names that a module has when it is loaded: assigned, defined or imported at its top, in any branch."""
+    found: set[str] = set()
+
+    def look(nodes: list[ast.stmt]) -> None:
+        for node in nodes:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                found.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                found.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+            else:
+                found.update(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
+                for field in ("body", "orelse", "finalbody"):
+                    look(getattr(node, field, []))
+                for handler in getattr(node, "handlers", []):
+                    look(handler.body)
+
+    look(ast.parse(path.read_text(encoding="utf-8")).body)
+    return frozenset(found)

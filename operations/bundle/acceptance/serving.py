@@ -18,8 +18,8 @@ from health_probe import OPENER
 from selftest.check import read_alike
 
 START_SECONDS = 1800
-# Three servers, one after the other; the key of the busiest measurement.
-MODES_SECONDS, BUSY = 3600, "16"
+# Four servers, one after the other, each as long as mode_check waits for one; the key of the busiest measurement.
+MODES_SECONDS, BUSY = 4 * 1200, "16"
 # What vLLM and vllm-ascend write when a replica has captured its graphs.
 CAPTURED = re.compile(r"Graph capturing finished in (\d+) secs")
 # Words of VLM_ARGS without graphs; --no-enforce-eager has them.

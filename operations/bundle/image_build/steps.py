@@ -9,9 +9,11 @@ that pip is configured for.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +109,22 @@ def own(environment: Environment) -> None:
             raise EnvironmentSetupError(f"{environment.name}: {module} cannot be imported; the lines above say why")
 
 
+def open_to_all(folder: Path) -> None:
+    """Let every user read what was copied into the image: under a umask of 077, as hardened systems have it, a checkout
+    is its owner's alone, and COPY keeps that."""
+    for path in (folder, *folder.rglob("*")):
+        if path.is_symlink():
+            continue
+        mode = stat.S_IMODE(path.stat().st_mode)
+        wanted = mode | 0o444 | (0o111 if path.is_dir() or mode & 0o100 else 0)
+        if wanted != mode:
+            try:
+                path.chmod(wanted)
+            except OSError as error:  # a folder that is only mounted for this step
+                if error.errno != errno.EROFS:
+                    raise
+
+
 def do(words: list[str]) -> None:
     """Do one step of an image's build. Raises ToolError."""
     use_site_settings()
@@ -120,6 +138,7 @@ def do(words: list[str]) -> None:
             source(Environment(name))
         case ["own", name, *packages] if packages:
             own(Environment(name, packages=("common", *packages)))
+            open_to_all(ROOT)
         case _:
             raise UsageError(
                 f"unknown words {' '.join(words)!r}; expected bootstrap, dependencies ENV..., source ENV or "

@@ -136,9 +136,12 @@ def layout_missing(error: WeightsError, name: str, machine: Machine) -> Finding:
 
 
 def check_permissions(models_dir: Path, folders: list[Path]) -> Iterator[Finding]:
-    """The first file or folder that the containers' user, which owns none of them, cannot read."""
-    for path in (path for folder in folders for path in (folder, *folder.rglob("*"))):
-        if not path.stat().st_mode & (0o005 if path.is_dir() else 0o004):
+    """The first file or folder that the containers' user, which owns none of them, cannot read. `models_dir` is what
+    compose mounts."""
+    below = (path for folder in folders for path in (folder, *folder.rglob("*")))
+    for path in (models_dir, *below) if models_dir.is_dir() else below:
+        needed = 0o005 if path.is_dir() else 0o004
+        if path.stat().st_mode & needed != needed:
             yield Finding(
                 "FAIL",
                 "permissions",
