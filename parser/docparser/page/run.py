@@ -41,7 +41,7 @@ Picture = Image.Image | np.ndarray  # uint8 [height, width, 3], blue first
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class BlockReading:
     """How the blocks of a page are read. ``block``: one of them by the VLM. ``label``: the boxes of a page so many
     pixels high, with labels that the layout model should have given. ``own_table``: makes a table of the page's own
     text. The usual way; ``small_print`` has another."""
@@ -77,7 +77,7 @@ class PageRun:
         self,
         request_id: str,
         without_cpu: Callable[[], AbstractContextManager[None]],
-        reading: Reading = Reading(),
+        reading: BlockReading = BlockReading(),
         places: Places | None = None,
         find_grid: FindGrid = lambda picture: None,
     ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from docparser.own_text.page_text import BlockText
 from docparser.own_text.truth import Doubt
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
-from docparser.page.run import Reading
+from docparser.page.run import BlockReading
 from docparser.small_print import bands, cells, grid, lines, second_look
 from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply
@@ -113,4 +113,4 @@ def _letters(said: BlockText) -> int:
     return sum(len(word.text) for line in said.lines for word in line.words)
 
 
-SMALL_PRINT = Reading(read_small_print, with_captions, own_table)
+SMALL_PRINT = BlockReading(read_small_print, with_captions, own_table)

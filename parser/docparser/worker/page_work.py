@@ -25,7 +25,7 @@ from docparser.own_text.page_text import OwnText
 from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, stored, without_pictures
-from docparser.page.run import PageCancelled, PageReader, PageReading, PageRun, Reading
+from docparser.page.run import BlockReading, PageCancelled, PageReader, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Reach, Zygote
@@ -144,7 +144,7 @@ class PageWork:
 
     def _do_page(self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None]) -> ParsedPage:
         request_id = f"{task.request_id}-p{task.index + 1}"
-        reading = SMALL_PRINT if task.small_print else Reading()
+        reading = SMALL_PRINT if task.small_print else BlockReading()
         run = PageRun(request_id, hold.lent, reading, task.options.answer.places, find_grid)
         if task.early and task.options.restructure is None:
             run.listener = self._early(number, task, run, report)

@@ -266,7 +266,7 @@ def test_calls_of_a_page_end_with_it_and_what_is_given_is_not_asked():
     run: Any = SimpleNamespace(
         request_id="r-p1",
         check=lambda: None,
-        read_block=print,
+        reading=SimpleNamespace(block=print),
         calling=lambda call: call,
         replies=lambda calls, given, settled: (calls, given),
         end_calls=ended.set,

@@ -21,11 +21,11 @@ from docparser.documents.reader import Reading
 from docparser.documents.spool import Document
 from docparser.errors import Abandoned, BoundExceeded, DocumentTooSlow, UnreadableText
 from docparser.page import frozen
-from docparser.page.question import read_block
-from docparser.page.run import PageCancelled, PageReading, PageRun
+from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.settings import Settings
-from docparser.small_print.reading import own_table, read_small_print, with_captions
+from docparser.small_print import grid
+from docparser.small_print.reading import SMALL_PRINT
 from docparser.worker import page_work, sent_pages, text_jobs
 from docparser.worker.baton import Baton
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage, RunTask
@@ -126,8 +126,8 @@ def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_
     own = text_layer != "off"
     assert parts.readings == [(DOCUMENT, 4, own)]
     assert (run.own_text, run.text_layer) == ((("characters", True), "prefer") if own else (None, "off"))
-    assert (run.read_block, run.own_table) == ((read_small_print, own_table) if small_print else (read_block, None))
-    assert (run.label is with_captions, run.places, run.listener) == (small_print, places, None)
+    assert run.reading == (SMALL_PRINT if small_print else BlockReading())
+    assert (run.places, run.listener, run.find_grid) == (places, None, grid.find)
 
 
 def test_only_pages_that_are_not_joined_tell_their_parts_early(parts: Any):
