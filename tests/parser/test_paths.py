@@ -19,7 +19,7 @@ def routes() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {"/openapi.json": {"GET"}}
     for context in iter_route_contexts(create_app(Settings()).routes):
         if isinstance(context.route, APIRoute):
-            found.setdefault(context.path, set()).update(context.methods)
+            found.setdefault(context.path or "", set()).update(context.methods or ())
     return found
 
 

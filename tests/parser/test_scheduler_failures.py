@@ -132,7 +132,7 @@ async def test_limits_are_looked_at_again_after_a_look_that_failed():
     bench, looked = Bench(), asyncio.Event()
     ended: list[str] = []
     bench.pool.start = lambda listener: None  # type: ignore[method-assign]  # no processes here
-    bench.pool.close = lambda: ended.append("pool")  # type: ignore[method-assign]
+    bench.pool.close = lambda: ended.append("pool")  # type: ignore[method-assign]  # the order of the ends
     looks = iter([ValueError("a fault"), None])
 
     def check() -> None:

@@ -287,8 +287,14 @@ def test_settings_are_read_with_their_defaults_and_units():
     assert Settings.from_environment({f"LAYOUT_{name}": value for name, value in env.items()}) == replace(
         given,
         weights=Settings.from_environment({}).weights,
-        **{"device": "npu:3", "host": "0.0.0.0", "port": 9001, "most_pages": 16, "wait_s": 0.25, "most_waiting": 5},
-        **{"memory_share": 0.25, "threads": 3},
+        device="npu:3",
+        host="0.0.0.0",
+        port=9001,
+        most_pages=16,
+        wait_s=0.25,
+        most_waiting=5,
+        memory_share=0.25,
+        threads=3,
     )
 
 
@@ -319,7 +325,7 @@ def test_a_die_is_opened_with_its_share_and_in_float32(monkeypatch: pytest.Monke
         with pytest.raises(DeviceError, match="LAYOUT_DEVICE is npu:4, but torch sees 4 dies"):
             open_device(name, 0.1, 2)
         return
-    die = ("npu", index)
+    die: Any = ("npu", index)
     assert open_device(name, 0.1, 2) == die and threads == [2]
     assert done == {"device": die, "share": (0.1, die), "jit_compile": False}
     assert not npu.conv.allow_hf32 and not npu.matmul.allow_hf32
@@ -345,10 +351,10 @@ def model_of(plans: dict[int, Any]) -> LayoutModel:
     model = object.__new__(LayoutModel)
     model._device, model.shapes = torch.device("cpu"), SimulatedModel.shapes
 
-    def plan(count: int) -> Any:
-        if count not in plans:
-            raise UnknownProgram(f"not for {count} pages")
-        return plans[count]
+    def plan(pages: int) -> Any:
+        if pages not in plans:
+            raise UnknownProgram(f"not for {pages} pages")
+        return plans[pages]
 
     model._plan = plan  # type: ignore[method-assign]  # simulated
     model._plans = {1: plan(1)}
@@ -357,7 +363,7 @@ def model_of(plans: dict[int, Any]) -> LayoutModel:
 
 def test_pages_of_one_call_are_what_each_is_alone():
     """The largest calls that there are, and rows that are cut apart by their counts."""
-    plan = SimulatedPlan()
+    plan: Any = SimulatedPlan()
     model = model_of(dict.fromkeys((1, 2, 4), plan))
     model._plans = dict.fromkeys((1, 2, 4), plan)
     numbers = (3, 0, 2, 1, 0, 5, 1)

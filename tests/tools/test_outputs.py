@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import base64
 import io
@@ -11,7 +12,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import docx
 import openpyxl
@@ -270,8 +270,10 @@ def test_outputs_are_written_again_after_a_retry_that_was_interrupted(tmp_path):
     state.start(1)
     state.note(Trouble(1, "the parser was away"))
     state.mark_written(["md"])
-    options = SimpleNamespace(out=tmp_path / "out", options={}, formats=("md",), retry_failed=True)
-    works, _ = asyncio.run(run.survey(options, [book], Display(Counts()), SimpleNamespace(thread=None)))
+    options = argparse.Namespace(out=tmp_path / "out", options={}, formats=("md",), retry_failed=True)
+    reader = pages.PageCutter()
+    works, _ = asyncio.run(run.survey(options, [book], Display(Counts()), reader))
+    reader.close()
     assert [work.pages for work in works] == [[1]] and DocumentState(book, tmp_path / "out", {}).written == []
 
 

@@ -53,7 +53,7 @@ def test_a_pipelines_file_that_is_none(tmp_path: Path, text: str | None, words: 
     with pytest.raises(NotReady, match=f"^PARSER_PIPELINE_CONFIG: {file} {words}"):
         loop.load_config(file, model)  # type: ignore[arg-type]  # its name counts
     file.write_text("{SubModules: {VLRecognition: {model_name: other}}, pipeline_name: other}")
-    found = loop.load_config(file, model)  # type: ignore[arg-type]
+    found = loop.load_config(file, model)  # type: ignore[arg-type]  # a model of which only the signs are read
     assert found["SubModules"]["VLRecognition"]["model_name"] == "Paddle-1.5-0.9B"
     assert found["pipeline_name"] == "Paddle-1.5"
 
