@@ -65,7 +65,9 @@ SOURCES = (
     Source("engine/version.txt", "the container engine", ("docker", "version")),
     Source("engine/info.txt", "the container engine", ("docker", "info")),
     Source("engine/disk.txt", "its disk", ("docker", "system", "df")),
-    Source("host/system.txt", "kernel and system", ("sh", "-c", "uname -a; cat /etc/os-release; uptime")),
+    Source(
+        "host/system.txt", "kernel and system", ("sh", "-c", "uname -a; cat /etc/os-release /proc/uptime /proc/loadavg")
+    ),
     Source("host/memory.txt", "memory", ("cat", "/proc/meminfo")),
     Source("host/processor.txt", "processor and memory nodes", ("lscpu",)),
     Source("host/disk.txt", "disks", ("df", "-h")),
