@@ -14,8 +14,8 @@ from dataclasses import dataclass
 class Stack:
     """`key` is STACK. `cpu` and `ascend` are the environments of its VLM server. `driver` is the least one for `cann`.
 
-    `whole_steps`: graphs of whole steps are filled up rightly. Without it `full` and `full_decode_only` are refused
-    (tests/npu/vllm_ascend/test_graphs.py), and vllm-ascend takes `full_and_piecewise` for `piecewise`. So where
+    `whole_steps`: steps are padded rightly for graphs of whole steps. Without it `full` and `full_decode_only` are
+    refused (tests/npu/vllm_ascend/test_graphs.py), and vllm-ascend takes `full_and_piecewise` for `piecewise`. So where
     VLM_GRAPH_MODE is empty, vLLM's own choice `full_and_piecewise` holds with it, and `piecewise` without.
     `graphs_of_a_die` is how many graphs all processes on a die can capture, one stream each, as vllm-ascend counts
     (update_aclgraph_sizes); 0 where the driver has no such bound (vllm-ascend #9572: about 32,000 on A3).

@@ -170,18 +170,24 @@ class TestAddresses:
             KeyRing.of(Settings(bind="0.0.0.0", published_address="192.168.1.5"))
 
 
+def held():
+    """An app whose requests wait; each that has entered, and what lets them go on."""
+    entered, release = asyncio.Semaphore(0), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        entered.release()
+        await release.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    return slow, entered, release
+
+
 class TestQueue:
     @pytest.mark.parametrize("path", ["/layout-parsing", "/parse", "/v1/chat/completions"])
     def test_the_request_beyond_the_last_place_is_429(self, path):
         async def run():
-            entered, release = asyncio.Semaphore(0), asyncio.Event()
-
-            async def slow(scope, receive, send):
-                entered.release()
-                await release.wait()
-                await send({"type": "http.response.start", "status": 200, "headers": []})
-                await send({"type": "http.response.body", "body": b"{}"})
-
+            slow, entered, release = held()
             gate = gated(Settings(max_requests=4), slow)
             async with client(gate) as http:
                 first = [asyncio.create_task(http.post(path, json={})) for _ in range(2)]
@@ -199,14 +205,7 @@ class TestQueue:
     @pytest.mark.parametrize(("other", "status"), [(KEY, 429), ("another-key", 200)])
     def test_with_keys_half_of_the_places_is_of_a_key_and_not_of_an_address(self, other, status):
         async def run():
-            entered, release = asyncio.Semaphore(0), asyncio.Event()
-
-            async def slow(scope, receive, send):
-                entered.release()
-                await release.wait()
-                await send({"type": "http.response.start", "status": 200, "headers": []})
-                await send({"type": "http.response.body", "body": b"{}"})
-
+            slow, entered, release = held()
             entries = f"{ENTRY},sha256:{digest('another-key')}"
             gate = gated(Settings(max_requests=2, api_keys=entries), slow)
             async with client(gate) as http:
@@ -221,14 +220,7 @@ class TestQueue:
 
     def test_bodies_count_together(self):
         async def run():
-            entered, release = asyncio.Semaphore(0), asyncio.Event()
-
-            async def slow(scope, receive, send):
-                entered.release()
-                await release.wait()
-                await send({"type": "http.response.start", "status": 200, "headers": []})
-                await send({"type": "http.response.body", "body": b"{}"})
-
+            slow, entered, release = held()
             gate = gated(Settings(max_bodies_mib=1), slow)
             async with client(gate) as http:
                 large = asyncio.create_task(http.post("/layout-parsing", content=bytes(900_000)))

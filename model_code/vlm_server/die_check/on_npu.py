@@ -175,11 +175,11 @@ CALLS: dict[str, Callable[..., Tensor]] = {
     "write to the cache": write,
     "attention of a prompt": fused_over_the_cache(shapes.NEW),
 }
-CALLS_OF_FIRST: dict[str, Callable[..., Tensor]] = {
+CALLS_OF_DEFAULT: dict[str, Callable[..., Tensor]] = {
     "attention of whole prompts, ATB": whole_prompts,
     "attention of one token, ATB": decode,
 }
-CALLS_SINCE: dict[str, Callable[..., Tensor]] = {
+CALLS_OF_NEWER: dict[str, Callable[..., Tensor]] = {
     "attention of whole prompts": fused_whole_prompts,
     "attention of one token": fused_over_the_cache(shapes.ONE_EACH),
 }
@@ -187,4 +187,4 @@ CALLS_SINCE: dict[str, Callable[..., Tensor]] = {
 
 def calls(stack: str | None) -> dict[str, Callable[..., Tensor]]:
     """What this stack calls."""
-    return {**CALLS, **(CALLS_OF_FIRST if stacks.of(stack) is stacks.DEFAULT else CALLS_SINCE)}
+    return {**CALLS, **(CALLS_OF_DEFAULT if stacks.of(stack) is stacks.DEFAULT else CALLS_OF_NEWER)}
