@@ -21,7 +21,7 @@ from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
 from .settings import Settings
-from .words import served_names
+from .words import last_value, served_names
 
 
 def main(arguments: list[str]) -> int:
@@ -64,8 +64,9 @@ def main(arguments: list[str]) -> int:
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
-            limits = {"model": weights.model.served_name, "max_num_seqs": max_num_seqs(command)}
-            print(json.dumps({**limits, "entry": None if weights.demo else weights.model.name}))
+            limits = {"model": served_names(command)[0], "max_num_seqs": max_num_seqs(command)}
+            own = {"entry": None if weights.demo else weights.model.name, "api_key": last_value(command, "--api-key")}
+            print(json.dumps(limits | own))
             return 0
         env = build_environment(settings, serving, weights, os.environ)
         family = serving.models[weights.model.name].family

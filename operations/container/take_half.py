@@ -19,7 +19,7 @@ from container import halves, replica, replicas, status
 from tool_errors import UsageError
 
 # As long as HAProxy lets a request take (`timeout server` in config/haproxy.cfg).
-DRAIN_SECONDS, END_SECONDS = 610, 20
+DRAIN_SECONDS, END_SECONDS = 910, 20
 
 
 def ask_balancer(env: Mapping[str, str], command: str) -> str:

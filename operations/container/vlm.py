@@ -63,12 +63,12 @@ def settled(env: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
     """What holds for all programs until the container ends, of the launcher's answer `found`.
 
     Where VLM_MODEL is unset, the model is settled too: a replica that starts again would else take weights that were
-    fetched meanwhile, and answer 404 to calls for the others' model. The watchdog asks for it by its name.
+    fetched meanwhile, and answer 404 to calls for the others' model. The watchdog asks for it by its name and with the
+    key that VLM_ARGS may name: a refusal would say nothing about the engine behind it.
     """
-    own = {
-        "VLM_MODEL_NAME": env.get("VLM_MODEL_NAME") or found["model"],
-        "VLM_MAX_NUM_SEQS": str(found["max_num_seqs"]),
-    }
+    own = {"VLM_MODEL_NAME": found["model"], "VLM_MAX_NUM_SEQS": str(found["max_num_seqs"])}
+    if found["api_key"]:
+        own["VLLM_API_KEY"] = found["api_key"]
     return own if env.get("VLM_MODEL") or not found["entry"] else {**own, "VLM_MODEL": found["entry"]}
 
 

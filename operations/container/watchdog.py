@@ -36,10 +36,16 @@ def work_done(page: list[Metric] | None) -> float | None:
     return sum(found) if found else None
 
 
+def key() -> dict[str, str]:
+    """The header with the key that the replicas ask for, if they do."""
+    return {"Authorization": f"Bearer {os.environ['VLLM_API_KEY']}"} if os.environ.get("VLLM_API_KEY") else {}
+
+
 def answers(url: str, model: str, timeout: float) -> bool:
     """Whether a chat completion of one token is answered. A refusal (4xx) is an answer too."""
     body = json.dumps(tiny_request(model)).encode()
-    request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", **key()}
+    request = urllib.request.Request(f"{url}/v1/chat/completions", body, headers)
     try:
         with OPENER.open(request, timeout=timeout):
             return True

@@ -307,7 +307,7 @@ class Replica:
 
     def __init__(self) -> None:
         replica = self
-        self.answering, self.tokens, self.counting = True, 0, True
+        self.answering, self.tokens, self.counting, self.key = True, 0, True, ""
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def reply(self, status: int, body: bytes) -> None:
@@ -318,6 +318,8 @@ class Replica:
 
             def do_POST(self) -> None:
                 request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if replica.key and self.headers["Authorization"] != f"Bearer {replica.key}":
+                    return self.reply(401, b"{}")
                 (message,) = request["messages"]
                 asked = request["max_completion_tokens"] == 1 and message["content"][0]["type"] == "image_url"
                 self.reply(200 if replica.answering and asked else 500, b"{}")
@@ -405,6 +407,18 @@ def test_a_replica_that_hangs_before_its_first_probe_is_killed(watched):
     replica.answering = False
     for _ in range(4):
         watch.meet()
+        watch.check()
+    assert killed == [(4242, watchdog.signal.SIGKILL)]
+
+
+def test_a_replica_with_a_key_is_asked_with_it(watched, monkeypatch: pytest.MonkeyPatch):
+    """VLM_ARGS=--api-key: without it each probe is refused before the engine sees it, so one that hangs would live."""
+    replica, watch, killed = watched
+    replica.key = "k"
+    monkeypatch.setenv("VLLM_API_KEY", "k")
+    watch.check()
+    replica.answering = False
+    for _ in range(4):
         watch.check()
     assert killed == [(4242, watchdog.signal.SIGKILL)]
 

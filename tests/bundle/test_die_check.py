@@ -74,6 +74,7 @@ def test_a_process_that_hangs_ends_with_what_it_started(tmp_path: Path, monkeypa
 def simulated(hanging: set[int | None], asked: list[int | None]) -> Any:
     def found(kind: str, die: int | None, env: Mapping[str, str], folder: Path) -> dict[str, Any]:
         asked.append(die)
+        assert folder.is_dir() and folder.is_relative_to(env["STATE_DIR"]), "a container's /tmp is noexec"
         problem = f"{die_check.NO_ANSWER} 600 s" if die in hanging else ""
         return {"kind": kind, "die": die, "seconds": 1.0, "findings": [], "problem": problem}
 

@@ -230,6 +230,25 @@ def test_an_image_that_was_built_here_needs_no_registry(monkeypatch: pytest.Monk
         assert engine.images["compiled:v1"] == ("sha256:built", processor)
 
 
+@pytest.mark.parametrize("writable", [True, False])
+def test_the_carried_compose_is_for_everyone_where_that_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], writable: bool
+):
+    """The boot unit is root's, and looks into no user's home."""
+    (program := tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    everyones, own = tmp_path / "lib", tmp_path / "home"
+    if not writable:
+        everyones.write_text("nobody makes a folder here")
+    monkeypatch.setattr(engine_module, "PLUGIN_FOLDERS", (str(everyones / "a"), str(own / "a")))
+    (carried := tmp_path / "carried").write_text("plugin")
+    engine_module.install_plugin(carried)
+    installed, said = (everyones if writable else own) / "a" / contents.PLUGIN, capsys.readouterr()
+    assert installed.read_text() == "plugin" and installed.stat().st_mode & 0o777 == 0o755
+    assert ("sudo install" in said.out + said.err) == (not writable) and own.exists() == (not writable)
+
+
 def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Wheels and base images for its processor, and the pinned sources; afterwards this machine has its own again. The
     engine and the wheels are simulated, git is real."""

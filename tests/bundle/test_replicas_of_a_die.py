@@ -278,10 +278,15 @@ def test_the_check_names_the_entry_that_the_container_settles_on(
     make_weights(tmp_path / "PaddleOCR-VL")
     for name, text in {"HARDWARE": "cpu", "MODELS_DIR": str(tmp_path), "VLM_MODEL": ""}.items():
         monkeypatch.setenv(name, text)
-    found = {"model": "PaddleOCR-VL-0.9B", "max_num_seqs": 16, "entry": "PaddleOCR-VL"}
+    found = {"model": "PaddleOCR-VL-0.9B", "max_num_seqs": 16, "entry": "PaddleOCR-VL", "api_key": None}
     assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out) == found
     assert main(["--check", "--", "--max-num-seqs", "7"]) == 0
     assert json.loads(capsys.readouterr().out) == found | {"max_num_seqs": 7}
+    # The watchdog asks by what VLM_ARGS say: a refusal would tell nothing of the engine.
+    monkeypatch.setenv("VLM_ARGS", "--served-model-name mine yours --api-key=first")
+    assert main(["--check"]) == 0
+    assert json.loads(capsys.readouterr().out) == found | {"model": "mine", "api_key": "first"}
+    monkeypatch.delenv("VLM_ARGS")
     monkeypatch.setenv("MODELS_DIR", str(ROOT / "models"))
     assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["entry"] is None, "the demo weights"
 

@@ -89,7 +89,7 @@ def test_the_parsers_container_becomes_supervisord(image: dict[str, str]):
         parser.main()
 
 
-FOUND = '{"model": "PaddleOCR-VL-1.6-0.9B", "entry": "PaddleOCR-VL-1.6", "max_num_seqs": 16}'
+FOUND = '{"model": "PaddleOCR-VL-1.6-0.9B", "entry": "PaddleOCR-VL-1.6", "max_num_seqs": 16, "api_key": null}'
 
 
 @pytest.mark.parametrize(("layout", "more"), [("", []), ("0", []), ("1", ["layout"])])
@@ -223,11 +223,13 @@ def test_the_watchdog_has_its_settings(
 
 def test_the_model_is_settled_until_the_container_ends():
     """A replica that starts again takes no weights that came meanwhile: calls for the others' model would get 404."""
-    found = {"model": "PaddleOCR-VL-0.9B", "entry": "PaddleOCR-VL", "max_num_seqs": 128}
+    found = {"model": "PaddleOCR-VL-0.9B", "entry": "PaddleOCR-VL", "max_num_seqs": 128, "api_key": None}
     own = {"VLM_MODEL_NAME": "PaddleOCR-VL-0.9B", "VLM_MAX_NUM_SEQS": "128"}
     assert vlm.settled({}, found) == {**own, "VLM_MODEL": "PaddleOCR-VL"}
     # Named by the operator, as a folder perhaps; or the demo's, which no name brings.
     assert vlm.settled({"VLM_MODEL": "mine"}, found) == vlm.settled({}, {**found, "entry": None}) == own
+    keyed = vlm.settled({"VLM_MODEL": "mine"}, {**found, "api_key": "k"})
+    assert keyed == own | {"VLLM_API_KEY": "k"}, "for the watchdog"
 
 
 GROUP = {"stopasgroup": "true", "killasgroup": "true"}

@@ -83,7 +83,8 @@ def check_all(env: Mapping[str, str], devices: Path = Path("/dev")) -> Iterator[
     if not numbers:
         raise DeviceError("no /dev/davinci* is here; NPU_IDS must name dies of this node (npu-smi info)")
     hanging: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="die-check-") as folder:
+    # On the volume, as a replica's: what CANN compiles there may have to run, and a container's /tmp is noexec.
+    with tempfile.TemporaryDirectory(prefix="die-check-", dir=env.get("STATE_DIR") or None) as folder:
         for place, die in enumerate(numbers):
             if len(hanging) == MOST_HANGING:
                 problem = f"not checked, since the dies {' and '.join(hanging)} hang"

@@ -10,6 +10,7 @@ both stacks attend to parts of prompts by fused attention. To whole prompts and 
 from __future__ import annotations
 
 import importlib
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -187,4 +188,9 @@ CALLS_OF_NEWER: dict[str, Callable[..., Tensor]] = {
 
 def calls(stack: str | None) -> dict[str, Callable[..., Tensor]]:
     """What this stack calls."""
-    return {**CALLS, **(CALLS_OF_DEFAULT if stacks.of(stack) is stacks.DEFAULT else CALLS_OF_NEWER)}
+    if stacks.of(stack) is not stacks.DEFAULT:
+        return {**CALLS, **CALLS_OF_NEWER}
+    own = {**CALLS, **CALLS_OF_DEFAULT}
+    if platform.machine() == "x86_64":
+        del own["rotary, three axes"]  # AscendMRotaryEmbedding of 6664a4e leaves it to vLLM's own there
+    return own

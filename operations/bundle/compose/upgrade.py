@@ -33,7 +33,7 @@ from tool_errors import FAILED, ServiceError, UsageError, run
 PYTHON = "/opt/venv/supervisor/bin/python"
 VOLUME = "vlm-next-state"
 OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
-LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 700.0, 900.0, 180.0
+LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 1000.0, 900.0, 180.0
 PAUSE_SECONDS = 2
 # Of the variables that compose hands to `vlm` those that .env may have.
 OWN_PREFIXES = (*declared_settings.PREFIXES, "MODELS_CONFIG")

@@ -17,8 +17,8 @@ from bundle.progress import say
 from tool_errors import EnvironmentSetupError, UsageError
 
 PLUGIN_FOLDERS = (
-    "~/.docker/cli-plugins",
     "/usr/local/lib/docker/cli-plugins",
+    "~/.docker/cli-plugins",
     "/usr/local/libexec/docker/cli-plugins",
     "/usr/lib/docker/cli-plugins",
     "/usr/libexec/docker/cli-plugins",
@@ -64,14 +64,25 @@ def find_plugin() -> Path | None:
 
 
 def install_plugin(carried: Path) -> None:
-    """Put the carried Compose plugin where this user's docker finds it, unless docker has one already."""
+    """Put the carried Compose plugin where everyone's docker finds it, unless docker has one already. A user who may
+    not write there gets it alone, and is told: the boot unit is root's."""
     if (
         not carried.is_file()
         or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
     ):
         return
-    target = Path(PLUGIN_FOLDERS[0]).expanduser() / PLUGIN
+    everyones, own = (Path(folder).expanduser() / PLUGIN for folder in PLUGIN_FOLDERS[:2])
+    try:
+        put(carried, everyones)
+    except OSError:
+        put(carried, own)
+        say(f"the Compose plugin is now {own}, for this user; for root (boot unit): sudo install -D {own} {everyones}")
+    else:
+        say(f"the Compose plugin is now {everyones}")
+
+
+def put(program: Path, target: Path) -> None:
+    """Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(carried, target)
+    shutil.copyfile(program, target)
     target.chmod(0o755)
-    say(f"the Compose plugin is now {target}")

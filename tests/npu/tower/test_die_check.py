@@ -55,7 +55,7 @@ def test_a_die_is_asked_for_every_operator(calls):
     assert asked == {"torch", "npu", "atb", "vllm_ascend"}
 
 
-def test_each_stack_is_asked_for_what_it_calls(calls):
+def test_each_stack_is_asked_for_what_it_calls(calls, monkeypatch: pytest.MonkeyPatch):
     """tests/npu/vllm_ascend compares the calls with those of the stacks' own code."""
     from vlm_server.die_check import on_npu
 
@@ -63,6 +63,11 @@ def test_each_stack_is_asked_for_what_it_calls(calls):
     first, since = ({name for name in on_npu.calls(stack) if name.startswith(steps)} for stack in ("0.11.1", "0.23.0"))
     assert first == {f"{step}, ATB" for step in steps} and since == set(steps)
     assert all("attention of a prompt" in on_npu.calls(stack) for stack in ("0.11.1", "0.23.0"))
+    asked = {}
+    for machine in ("aarch64", "x86_64"):
+        monkeypatch.setattr(on_npu.platform, "machine", lambda machine=machine: machine)
+        asked[machine] = [stack for stack in ("0.11.1", "0.23.0") if "rotary, three axes" in on_npu.calls(stack)]
+    assert asked == {"aarch64": ["0.11.1", "0.23.0"], "x86_64": ["0.23.0"]}
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME.keys() - ON_310P))
