@@ -121,6 +121,7 @@ def test_python(url: str, folder: Path, tmp_path: Path, told: bool):
     check(command, url, folder, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
 
 
+@pytest.mark.long
 @needs("nodejs", "npm")
 def test_typescript(url: str, folder: Path, installed: Path, tmp_path: Path):
     shutil.copy(EXAMPLES / "many_documents.ts", installed)

@@ -69,7 +69,7 @@ def check_equal(texts: list[str], direct: list[dict]) -> None:
         assert distance(found, expected) <= 0.01 * len(expected), f"{found}\n\n{expected}"
 
 
-@pytest.mark.parametrize("name", ["report.png", "handbook.pdf"])
+@pytest.mark.parametrize("name", ["report.png", pytest.param("handbook.pdf", marks=pytest.mark.long)])
 def test_the_clients_get_what_layout_parsing_gives(local: LocalMode, tmp_path: Path, name: str):
     """The synchronous and then the asynchronous client; pictures are saved."""
     command: list[str | Path] = [

@@ -42,6 +42,7 @@ def has_answered(balancer: SimulatedBalancer, blocks: int) -> bool:
     return balancer.answered >= blocks
 
 
+@pytest.mark.long
 def test_twenty_absences_at_random_moments_fail_no_page(start, balancer):
     """Each kind comes at least twice, some shorter than the parser's patience and some longer."""
     chance = random.Random(14)

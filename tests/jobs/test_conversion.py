@@ -51,6 +51,7 @@ def parse(parser: JobsParser, format: str, name: str = "wells.pdf") -> httpx.Res
     return parser.client.post("/parse", params={"format": format}, files={"file": (name, PAGE)}, headers=headers)
 
 
+@pytest.mark.long
 def test_a_conversion_beyond_its_bound_is_a_clear_error_and_the_result_stays(bounded):
     parser, says = bounded
     says(HOSTILE)

@@ -186,6 +186,7 @@ def test_careless_and_hostile_pages_make_a_file_that_opens(text):
     assert all(len(table._tbl.tblGrid) <= 63 for table in document.tables)
 
 
+@pytest.mark.long
 @needs("libreoffice-writer-nogui")
 def test_libreoffice_opens_it(tmp_path: Path):
     (tmp_path / "a.docx").write_bytes(written(TEXT, a=jpeg(1000, 500)))

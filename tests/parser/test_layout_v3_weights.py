@@ -23,7 +23,7 @@ from tests.support.simulated_layout import LABELS, V3
 from tests.support.simulated_vlm import SimulatedVlm
 from tests.support.wait import WAIT_S
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 PAGES = ("report.png", "letter.png")
 
 

@@ -34,7 +34,7 @@ from tests.plugin.generated import check_generated
 from tests.support.parser_process import ParserProcess
 from tests.support.paths import DATA, python_of
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.long]
 
 
 @pytest.fixture(scope="module", params=SERVED)

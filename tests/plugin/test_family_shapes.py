@@ -25,6 +25,7 @@ def most_of_children() -> int:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", SERVED)
 def test_published_layer_shapes(family: str, reference_python: Path, tmp_path: Path):
     before = most_of_children()

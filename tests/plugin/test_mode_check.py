@@ -12,7 +12,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.long]
 
 
 def test_a_server_is_started_measured_and_ended():

@@ -50,6 +50,7 @@ def none_is_left(stderr: str) -> bool:
 SETTINGS = {"LAYOUT_MODEL_DIR": str(DEMO_LAYOUT), "PARSER_API_KEYS": "sha256:" + "0" * 64}
 
 
+@pytest.mark.long
 def test_each_vlm_server_gets_a_parser(tmp_path, vlms):
     words = [word for vlm in vlms for word in ("--vlm", vlm.url)]
     done = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--concurrency", 1, *words, env=SETTINGS)

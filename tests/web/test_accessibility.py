@@ -37,6 +37,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "wide": {"language": "en-GB", "width": 1440, "height": 900},
     "narrow": {"language": "zh-CN", "width": 360, "height": 780},
 }
+BOTH = [pytest.param("wide", marks=pytest.mark.long), "narrow"]
 DOCUMENTS, BOOK = 500, 2000
 ICON = (ROOT / "parser/docparser/web/static/icon.svg").read_text()
 SUBMIT = "**/api/v2/ocr/jobs"
@@ -51,7 +52,7 @@ def check(page: Page, state: str) -> None:
     page.emulate_media(color_scheme="light")
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", BOTH)
 def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     says(page_of(WIDE, outlines={1: SLANTED}, doubtful={0: 0.4199, 1: 0.5}))
     refuse = service.log.parent / "refuse"
@@ -141,7 +142,7 @@ SMALL = """() => [...document.querySelectorAll(":is(button, input, select, summa
     .map(([one, { width, height }]) => `${one.id || one.className || one.textContent}: ${width} x ${height}`)"""
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", BOTH)
 def test_axe_finds_nothing_in_a_long_list_and_pages_of_a_book_can_be_hit(site, look):
     """The service's answers are written here: 500 documents would take it a while."""
     page = site.open(**LOOKS[look], motion="reduce")

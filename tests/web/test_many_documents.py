@@ -12,6 +12,7 @@ import time
 import zipfile
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, Request, expect
 
 from tests.web.pages import WAIT_MS
@@ -37,6 +38,7 @@ def listed(page: Page) -> list[str]:
     return page.locator("#documents .file").all_text_contents()
 
 
+@pytest.mark.long
 def test_more_documents_at_work_than_a_browser_has_connections(site, vlm, file, tmp_path):
     page = site.open()
     asked: list[str] = []

@@ -122,6 +122,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(simulated, c
     assert client.find(PAGE) is not None and client.away == ""
 
 
+@pytest.mark.long
 @pytest.mark.model
 def test_a_layout_server_that_is_killed_under_load_costs_no_page(start_service, vlm, layout_model, tmp_path):
     """The real server and the real parser; the layout model's weights and the VLM are simulated."""
