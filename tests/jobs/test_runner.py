@@ -18,8 +18,8 @@ from docparser.contract.priority import with_priority
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady, QuotaExceeded
-from docparser.jobs import runner as runner_module
-from docparser.jobs.runner import BLOCK_TRIES, GONE, WATCHED_STEPS, JobRunner
+from docparser.jobs.runner import WATCHED_STEPS, JobRunner
+from docparser.jobs.step_work import BLOCK_TRIES, GONE
 from docparser.jobs.storage.fair_order import Wanted
 from docparser.jobs.storage.queue import Claim
 from docparser.jobs.storage.states import Job, Step
@@ -73,8 +73,8 @@ class Pages(SimulatedService):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    for name in ("POLL_S", "PAUSE_S", "BLOCK_PAUSE_S"):
-        monkeypatch.setattr(runner_module, name, 0.01)
+    for name in ("runner.POLL_S", "runner.PAUSE_S", "step_work.PAUSE_S", "step_work.BLOCK_PAUSE_S"):
+        monkeypatch.setattr(f"docparser.jobs.{name}", 0.01)
     return Place(tmp_path)
 
 
@@ -172,7 +172,9 @@ def test_pages_are_counted_once_and_those_that_were_asked_for(place: Place, rang
     counted: list[tuple[str, int, str]] = []
     service = Pages(3, lambda number, begun: parsed(number))
     runner, job_id = runner_of(place, service), place.submit(owner="me")
-    runner._allowance.spend_pages = lambda client, count, *, reference="": counted.append((client, count, reference))  # type: ignore[method-assign]  # it notes its arguments
+    runner._steps._allowance.spend_pages = lambda client, count, *, reference="": counted.append(
+        (client, count, reference)
+    )  # type: ignore[method-assign]  # it notes its arguments
     with place.database.writing() as connection:
         connection.execute("UPDATE jobs SET page_ranges = ? WHERE id = ?", (ranges, job_id))
     job, steps = run(place, runner, job_id)
@@ -189,7 +191,8 @@ def test_a_quota_that_is_used_up_fails_the_job(place: Place):
         raise QuotaExceeded("used up")
 
     runner = runner_of(place, service := Pages(1, lambda number, begun: parsed(number)))
-    runner._allowance.spend_pages = spend  # type: ignore[method-assign]  # it is used up
+    allowance: Any = runner._steps._allowance
+    allowance.spend_pages = spend
     job, _ = run(place, runner, place.submit())
     assert (job.state, job.error, service.begun) == ("failed", "used up", Counter())
 

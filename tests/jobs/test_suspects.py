@@ -22,6 +22,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import VlmUnavailable
 from docparser.jobs import runner as runner_module
+from docparser.jobs import step_work
 from docparser.jobs.result import Damage
 from docparser.jobs.runner import JobRunner
 from docparser.jobs.storage.retention import Retention
@@ -99,6 +100,7 @@ def runner_of(place: Place, service: SimulatedService) -> JobRunner:
 def test_the_guilty_page_ends_and_the_others_are_parsed(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(runner_module, "POLL_S", 0.01)
     monkeypatch.setattr(runner_module, "PAUSE_S", 0.05)
+    monkeypatch.setattr(step_work, "PAUSE_S", 0.05)
     place, service = Place(tmp_path), SimulatedService()
     job_id = place.submit(PAGES)
 

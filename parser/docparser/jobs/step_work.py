@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step of a job from its claim to its end: the document is opened, a page of it parsed, or its pages are joined.
+
+However it ends, the queue is told: the step is finished, has failed, or goes back for another try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from docparser import traces
+from docparser.clients.allowance import Allowance
+from docparser.contract.answers import ModelsInUse
+from docparser.contract.schemas import ParseOptions, describe_errors
+from docparser.documents.spool import Document
+from docparser.errors import (
+    DataDirFull,
+    InvalidJob,
+    NotReady,
+    ParserError,
+    StorageDamaged,
+    StorageUnavailable,
+    VlmUnavailable,
+)
+from docparser.jobs import pages
+from docparser.jobs.result import Damage
+from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
+from docparser.jobs.storage.states import JOINING, OPENING, Step
+from docparser.jobs.storage.store import JobStore
+from docparser.jobs.submission import select_pages
+from docparser.jobs.suspects import ABSENCES, Suspects
+from docparser.models.readiness import Readiness
+from docparser.parsing.fair_queue import Flow
+from docparser.parsing.result import PageOutcome
+from docparser.parsing.service import ParseService
+
+log = logging.getLogger(__name__)
+
+PAUSE_S = 1.0  # between two tries to tell the queue
+BLOCK_TRIES = 3  # of a page of which the VLM did not answer for some blocks
+BLOCK_PAUSE_S = 5.0
+GONE = "the document is missing where jobs are kept; submit it again"
+
+# The service cannot work now, whatever the page; the step is tried again when it can.
+RETRY_LATER = (NotReady, DataDirFull, StorageUnavailable)
+
+
+class StepWork:
+    """``pause``: is told why no step can be worked on now."""
+
+    def __init__(
+        self,
+        service: ParseService,
+        readiness: Readiness,
+        store: JobStore,
+        queue: StepQueue,
+        files: JobFiles,
+        allowance: Allowance,
+        damage: Damage,
+        pause: Callable[[ParserError], None],
+    ) -> None:
+        self._service = service
+        self._readiness = readiness
+        self._store = store
+        self._queue = queue
+        self._files = files
+        self._allowance = allowance
+        self._damage = damage
+        self._pause = pause
+        self._suspects = Suspects()
+        self._flows: dict[str, Flow] = {}
+
+    async def do(self, claim: Claim) -> None:
+        """One step from claim to end, which the queue is told of. Raises CancelledError only."""
+        try:
+            options = ParseOptions.model_validate(claim.job.options)
+        except ValidationError as exc:  # kept by a release that allowed more
+            words = f"optionalPayload: {describe_errors(exc.errors())}"
+            return await self._keep_trying(self._queue.fail, claim, "InvalidJob", words, join=False)
+        join = options.restructurePages
+        try:
+            if claim.number == OPENING:
+                await self._open(claim, join)
+            elif claim.number == JOINING:
+                await self._join(claim, options)
+            else:
+                await self._parse(claim, options, join)
+        except asyncio.CancelledError:
+            # The job was cancelled, or the service ends. A thread may still write the page; the database decides.
+            await asyncio.shield(asyncio.to_thread(self._requeue_quietly, claim))
+            raise
+        except VlmUnavailable as exc:
+            self._pause(exc)
+            await self._after_absence(claim, exc, join)
+        except RETRY_LATER as exc:
+            self._pause(exc)
+            await self._keep_trying(self._queue.requeue, claim, 0.0, count=False)
+        except ParserError as exc:
+            await self._fail(claim, type(exc).__name__, str(exc), join)
+        except Exception:
+            log.exception("job %s, step %d", claim.job.id, claim.number)
+            words = "The parser failed on this page; the operator finds the details in its log."
+            await self._fail(claim, "InternalError", words, join)
+
+    async def _fail(self, claim: Claim, kind: str, words: str, join: bool) -> None:
+        """The page failed, unless the place that its document lies in cannot be used: then it is tried again."""
+        try:
+            await asyncio.to_thread(self._files.check)
+        except StorageUnavailable as exc:
+            self._pause(exc)
+            await self._keep_trying(self._queue.requeue, claim, 0.0, count=False)
+        else:
+            await self._keep_trying(self._queue.fail, claim, kind, words, join=join)
+
+    async def _after_absence(self, claim: Claim, exc: VlmUnavailable, join: bool) -> None:
+        """The page waits for the VLM, however long that takes, unless the VLM went away with it time and again."""
+        if self._suspects.guilty(claim):
+            words = f"The VLM server went away {ABSENCES} times while it had this page. {exc}"
+            await self._keep_trying(self._queue.fail, claim, "VlmUnavailable", words, join=join)
+        else:
+            await self._keep_trying(self._queue.requeue, claim, 0.0, count=False)
+
+    def _requeue_quietly(self, claim: Claim) -> None:
+        with contextlib.suppress(DataDirFull, StorageUnavailable):
+            self._queue.requeue(claim, 0.0, count=False)
+
+    async def _keep_trying(self, method: Any, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the queue until it succeeds: the disk may be full, or the database away."""
+        while True:
+            try:
+                return await asyncio.to_thread(method, *arguments, **options)
+            except (DataDirFull, StorageUnavailable) as exc:
+                self._pause(exc)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _open(self, claim: Claim, join: bool) -> None:
+        async with self._document(claim) as document:
+            await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # it has a row
+            count = await self._service.count_pages(document, self._flow(claim))
+        numbers = select_pages(claim.job.page_ranges, count)
+        job = claim.job
+        await asyncio.to_thread(self._allowance.spend_pages, job.owner, len(numbers), reference=job.id)
+        await asyncio.to_thread(self._queue.opened, claim, count, numbers, join=join)
+
+    async def _parse(self, claim: Claim, options: ParseOptions, join: bool) -> None:
+        job, waited_s = claim.job, time.time() - claim.job.created if claim.attempts == 1 else 0.0
+        async with self._suspects.turn(claim), self._document(claim) as document:
+            with traces.below(job.trace or {}):
+                traces.past("job queue", waited_s, job.trace or {})
+                outcome = await self._service.page(
+                    document, claim.number - 1, options, self._flow(claim), f"job-{job.id}", waited_s
+                )
+        self._suspects.clear(claim)
+        if outcome.error is not None:
+            raise outcome.error
+        if claim.attempts < BLOCK_TRIES and outcome.vlm_failed_on_some_block:
+            return await asyncio.to_thread(self._queue.requeue, claim, BLOCK_PAUSE_S, count=True)
+        if outcome.vlm_failed_on_every_block:
+            assert outcome.parsed is not None, "the VLM was asked for the blocks of a parsed page"
+            words = f"The VLM server failed on every block: {outcome.parsed.block_notes[0]['message']}"
+            return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
+        models = await self._readiness.models_in_use()
+        # A page that was read is not read again because the place for it, or the database, is away.
+        record = await self._keep_trying(self._keep, claim, outcome, models)
+        if not await self._keep_trying(self._queue.finish, claim, record, join=join):
+            await asyncio.to_thread(self._files.remove_page, claim.job.id, record.folder)
+
+    def _keep(self, claim: Claim, outcome: PageOutcome, models: ModelsInUse) -> PageRecord:
+        page, files = pages.pack(outcome, claim.number, models)
+        self._files.check()
+        if not self._files.has_document(claim.job.id):
+            raise InvalidJob(GONE)
+        folder, sha256, size = self._files.keep_page(claim.job.id, claim.number, page, files)
+        return PageRecord(folder, sha256, page["width"], page["height"], size)
+
+    async def _join(self, claim: Claim, options: ParseOptions) -> None:
+        steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]
+        read, damaged = await asyncio.to_thread(self._read, claim, steps)
+        if damaged:
+            await asyncio.to_thread(self._damage.before_joining, claim, damaged)
+            return
+        frozen = [pages.frozen_of(files) for _, files in read]
+        texts, notes = await self._service.join(frozen, options, self._flow(claim))
+        for place, note in notes:
+            read[place][0].setdefault("block_notes", []).append(note)
+        records = {}
+        for (step, _), (page, files), text in zip(steps, read, texts, strict=True):
+            new, files = pages.repack(page, text, files)
+            folder, sha256, size = await asyncio.to_thread(self._files.keep_page, claim.job.id, step.number, new, files)
+            records[step.number] = PageRecord(folder, sha256, new["width"], new["height"], size)
+        await asyncio.to_thread(self._queue.joined, claim, records)
+        for _, folder in steps:
+            self._files.remove_page(claim.job.id, folder)
+
+    def _read(
+        self, claim: Claim, steps: list[tuple[Step, str]]
+    ) -> tuple[list[tuple[dict[str, Any], dict[str, bytes]]], dict[int, str]]:
+        """The finished pages and their files, and why some cannot be joined, by number; what is left of those is
+        removed."""
+        read, damaged = [], {}
+        for step, folder in steps:
+            try:
+                page, files = self._files.read_page(claim.job.id, folder, step.sha256)
+                pages.frozen_of(files)
+            except StorageDamaged as exc:
+                damaged[step.number] = str(exc)
+                self._files.check()  # a place that is away is no damage
+                self._files.remove_page(claim.job.id, folder)
+            else:
+                read.append((page, files))
+        return read, damaged
+
+    @contextlib.asynccontextmanager
+    async def _document(self, claim: Claim) -> AsyncIterator[Document]:
+        """The document as a file of this machine. Raises InvalidJob where it is gone."""
+        with contextlib.ExitStack() as stack:
+            try:
+                path = await asyncio.to_thread(stack.enter_context, self._files.document(claim.job.id))
+            except FileNotFoundError:
+                raise InvalidJob(GONE) from None
+            yield Document(str(path), claim.job.format)
+
+    def _flow(self, claim: Claim) -> Flow:
+        """One flow per client: all its jobs together take turns like one request."""
+        return self._flows.setdefault(claim.job.flow, Flow(claim.job.flow))
+
+    def keep_flows(self, names: Iterable[str]) -> None:
+        """Of clients that have no steps any more nothing is kept."""
+        for name in self._flows.keys() - set(names):
+            del self._flows[name]
+
+    def forget_suspects(self) -> None:
+        self._suspects.forget()
