@@ -19,11 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from layout_server.interpreter import Interpreter
 from paddle_program.program import UnknownProgram
 
-MARK = "_place_in_plan"  # a recorded tensor's attribute
+MARK = "_slot_in_plan"  # a recorded tensor's attribute
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Slot:
     """Stands for a tensor that depends on the page."""
 
     number: int
@@ -56,8 +56,8 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         results = func(*args, **kwargs)
-        given = each(args, place_of), each(kwargs, place_of)
-        if any(isinstance(part, Place) for part in leaves(given)):
+        given = each(args, slot_of), each(kwargs, slot_of)
+        if any(isinstance(part, Slot) for part in leaves(given)):
             if func._schema.is_mutable:
                 raise UnknownProgram(f"operator {func} writes to its input, which a plan cannot repeat")
             made = results if isinstance(results, (list, tuple)) else (results,)
@@ -74,7 +74,7 @@ class Plan:
         own = {name: value.clone() for name, value in inputs.items()}
         self._inputs = {name: recorder.mark(value) for name, value in own.items()}
         with torch.no_grad(), recorder:
-            self._results = [place_of(result) for result in interpreter.run(own)]
+            self._results = [slot_of(result) for result in interpreter.run(own)]
         self.steps = _needed(recorder.steps, self._results)
 
     def move_to(self, device: torch.device, moved: dict[int, tuple[Tensor, Tensor]]) -> None:
@@ -100,7 +100,7 @@ class Plan:
         values = {number: inputs[name] for name, number in self._inputs.items()}
 
         def given(value: Any) -> Any:
-            return values[value.number] if isinstance(value, Place) else value
+            return values[value.number] if isinstance(value, Slot) else value
 
         for step in self.steps:
             results = step.operator(*each(step.arguments, given), **each(step.keywords, given))
@@ -113,21 +113,21 @@ class Plan:
 
 def _needed(steps: list[Step], results: list[Any]) -> list[Step]:
     """Those steps that a result depends on, each with what is of no use after it."""
-    used = {part.number for part in leaves(results) if isinstance(part, Place)}
+    used = {part.number for part in leaves(results) if isinstance(part, Slot)}
     kept = []
     for step in reversed(steps):
         if used.isdisjoint(step.outputs):
             continue
-        read = {part.number for part in leaves((step.arguments, step.keywords)) if isinstance(part, Place)}
+        read = {part.number for part in leaves((step.arguments, step.keywords)) if isinstance(part, Slot)}
         step.free = tuple(sorted((read | set(step.outputs)) - used))
         used |= read | set(step.outputs)
         kept.append(step)
     return kept[::-1]
 
 
-def place_of(value: Any) -> Any:
+def slot_of(value: Any) -> Any:
     number = getattr(value, MARK, None) if isinstance(value, Tensor) else None
-    return value if number is None else Place(number)
+    return value if number is None else Slot(number)
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -19,8 +19,8 @@ from . import records, table
 from .documents import TABLE, Document, Part, parts_of, split
 from .job import Job, at_work
 from .page_service import PageRead
-from .places import Place
 from .records import Outcome
+from .storage import Storage
 
 PARQUET = "parquet"
 
@@ -33,9 +33,9 @@ def keep_part(job: Job, part: Part, pages: Iterable[PageRead]) -> None:
 
 def from_parts(job: Job, document: Document, pages: int, format: str) -> Outcome:
     """Assemble a document from the parts that were kept, then remove these. Raises StorageUnavailable."""
-    place = job.output()
-    outcome = assemble(job, document, pages, format, _kept(job, place, document, pages))
-    job.patiently(lambda: place.delete_all(parts_of(document)))
+    storage = job.output()
+    outcome = assemble(job, document, pages, format, _kept(job, storage, document, pages))
+    job.patiently(lambda: storage.delete_all(parts_of(document)))
     return outcome
 
 
@@ -51,25 +51,25 @@ def assemble(job: Job, document: Document, pages: int, format: str, read: Iterab
             _keep(state, page, PDF if format == "PDF" else IMAGE)
         paths = outputs.write_all(state, [name for name in job.formats if name != PARQUET])
         paths += (state.folder / "images").glob("*")
-        place = job.output()
+        storage = job.output()
         for path in paths:
-            _upload(job, place, f"{document.name}/{path.relative_to(state.folder).as_posix()}", path)
+            _upload(job, storage, f"{document.name}/{path.relative_to(state.folder).as_posix()}", path)
         if PARQUET in job.formats:
             path = folder / "pages.parquet"
             table.write(state, path, seconds)
-            _upload(job, place, f"{TABLE}{document.name}.parquet", path)
+            _upload(job, storage, f"{TABLE}{document.name}.parquet", path)
         outcome = Outcome(
             document.name,
             pages,
             missing=sum(trouble.lost for trouble in state.trouble),
             incomplete=sum(not trouble.lost for trouble in state.trouble),
         )
-        job.patiently(lambda: records.keep(place, document, outcome))
+        job.patiently(lambda: records.keep(storage, document, outcome))
     return outcome
 
 
-def _upload(job: Job, place: Place, name: str, path: Path) -> None:
-    job.patiently(lambda: place.upload(name, path))
+def _upload(job: Job, storage: Storage, name: str, path: Path) -> None:
+    job.patiently(lambda: storage.upload(name, path))
 
 
 def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
@@ -83,16 +83,16 @@ def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
         state.note(trouble)
 
 
-def _kept(job: Job, place: Place, document: Document, pages: int) -> Iterator[PageRead]:
+def _kept(job: Job, storage: Storage, document: Document, pages: int) -> Iterator[PageRead]:
     """What was kept of the parts, asked for by their names: a bucket may list an object late."""
     for part in split(document, pages, job.pages_per_part):
-        for line in (_get(job, place, part.name) or b"").splitlines():
+        for line in (_get(job, storage, part.name) or b"").splitlines():
             page: dict[str, Any] = json.loads(line)
             yield PageRead(page["page"], page["result"], page["seconds"])
 
 
-def _get(job: Job, place: Place, name: str) -> bytes | None:
-    return job.patiently(lambda: place.get(name))
+def _get(job: Job, storage: Storage, name: str) -> bytes | None:
+    return job.patiently(lambda: storage.get(name))
 
 
 def remove_parts(job: Job, document: Document) -> None:

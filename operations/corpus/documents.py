@@ -11,11 +11,11 @@ from typing import Any
 
 from file_types import SUFFIXES
 
-from .places import Place
+from .storage import Storage
 
-STATE = "_corpus/"  # below the place of the outputs: what is done, what is not, parts of what is at work
+STATE = "_corpus/"  # below the outputs' storage: what is done, what is not, parts of what is at work
 LONGEST_NAME = 200  # bytes
-TABLE = "corpus.parquet/"  # below the place of the outputs: a Parquet file for each document
+TABLE = "corpus.parquet/"  # below the outputs' storage: a Parquet file for each document
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """Of the object that holds what was read, below the place of the outputs."""
+        """Of the object that holds what was read, below the outputs' storage."""
         return f"{parts_of(self.document)}{self.first:06d}-{self.last:06d}.jsonl"
 
 
@@ -70,9 +70,9 @@ def split(document: Document, pages: int, pages_per_part: int) -> Iterator[Part]
         yield Part(document, pages, first + 1, last)
 
 
-def listed(place: Place, made_with: dict[str, Any], out: str = "") -> Iterator[Document]:
+def listed(storage: Storage, made_with: dict[str, Any], out: str = "") -> Iterator[Document]:
     """The documents below the input: by their names' endings, hidden ones left out, and what lies below ``out``."""
-    for entry in place.entries():
+    for entry in storage.entries():
         hidden = any(part.startswith(".") for part in entry.key.split("/"))
         if hidden or not entry.key.lower().endswith(SUFFIXES) or (out and entry.key.startswith(out)):
             continue

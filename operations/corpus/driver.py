@@ -33,9 +33,9 @@ from . import cluster, engines, vlms
 from .arguments import Options
 from .documents import STATE, listed
 from .job import Job
-from .places import FolderPlace, Place, open_place
 from .progress import Progress, set_aside_earlier
 from .run import left_to_do, run
+from .storage import FolderStorage, Storage, open_storage
 
 # What a reader needs to know of this bundle's settings. Keys stay where they are: each node has its own.
 PASSED_ON = {
@@ -48,7 +48,7 @@ PASSED_ON = {
 
 def drive(options: Options) -> int:
     """Returns 0 if every page of every document is complete, 1 if not. Raises ToolError, and Ray's errors."""
-    source, out = open_place(options.source, "INPUT"), open_place(options.out, "--out")
+    source, out = open_storage(options.source, "INPUT"), open_storage(options.out, "--out")
     _check(source, out)
     settings = _settings()
     joined = cluster.joined(options.ray, options.cpus, dashboard=options.dashboard, lost=_lost)
@@ -73,9 +73,9 @@ def drive(options: Options) -> int:
     return 1 if progress.aside or progress.missing or progress.incomplete or aside else 0
 
 
-def _check(source: Place, out: Place) -> None:
-    """Raises UsageError for places that cannot be used."""
-    if isinstance(source, FolderPlace) and not Path(source.url).is_dir():
+def _check(source: Storage, out: Storage) -> None:
+    """Raises UsageError for storages that cannot be used."""
+    if isinstance(source, FolderStorage) and not Path(source.url).is_dir():
         raise UsageError(f"INPUT {source.url}: no such folder")
     try:
         next(iter(source.entries()), None)
@@ -84,7 +84,7 @@ def _check(source: Place, out: Place) -> None:
         raise ServiceError(str(error)) from error
 
 
-def _inside(source: Place, out: Place) -> str:
+def _inside(source: Storage, out: Storage) -> str:
     """Where the outputs lie below the input, ending with a slash; "" where they do not."""
     return out.url.removeprefix(source.url).lstrip("/") + "/" if out.url.startswith(f"{source.url}/") else ""
 
@@ -100,7 +100,7 @@ def _settings() -> dict[str, str]:
     return {**passed, **own}
 
 
-def _job(options: Options, source: Place, out: Place, settings: dict[str, str], urls: tuple[str, ...]) -> Job:
+def _job(options: Options, source: Storage, out: Storage, settings: dict[str, str], urls: tuple[str, ...]) -> Job:
     """Raises ServiceError, UsageError."""
     os.environ.update(settings)
     parser = Settings(vlm_url=urls[0], vlm_further_urls=",".join(urls[1:]))

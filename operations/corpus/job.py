@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from docparser.errors import StorageUnavailable
 from docparser.settings import Settings
 
-from .places import Place, open_place
+from .storage import Storage, open_storage
 
 T = TypeVar("T")
 AGAIN_S = 2.0
@@ -24,9 +24,9 @@ AGAIN_S = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """``source`` and ``out`` are places; ``settings`` are variables of the parser, of which a node's own win.
+    """``source`` and ``out`` name storages; ``settings`` are variables of the parser, of which a node's own win.
     ``request`` holds the fields of each page's request, ``formats`` what is written, ``models`` what results say of the
-    weights; ``demo`` is set for a VLM with the demo weights. ``patience_s``: how long a place or all VLM
+    weights; ``demo`` is set for a VLM with the demo weights. ``patience_s``: how long a storage or all VLM
     servers may be away. ``threads`` are those of the layout model in one process."""
 
     source: str
@@ -41,10 +41,10 @@ class Job:
     patience_s: float
     threads: int
 
-    def input(self) -> Place:
+    def input(self) -> Storage:
         return _opened(self.source, "INPUT")
 
-    def output(self) -> Place:
+    def output(self) -> Storage:
         return _opened(self.out, "--out")
 
     @property
@@ -68,7 +68,7 @@ class Job:
         )
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """What ``call`` returns; again and again while a place is away. Raises StorageUnavailable."""
+        """What ``call`` returns; again and again while a storage is away. Raises StorageUnavailable."""
         deadline = time.monotonic() + self.patience_s
         while True:
             try:
@@ -80,9 +80,9 @@ class Job:
 
 
 @functools.cache
-def _opened(url: str, option: str) -> Place:
+def _opened(url: str, option: str) -> Storage:
     """One for all threads of a process: a client of S3 takes a tenth of a second to make."""
-    return open_place(url, option)
+    return open_storage(url, option)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import dataclasses
 import json
 
 from .documents import STATE, Document
-from .places import Place
+from .storage import Storage
 
 DONE, ASIDE = f"{STATE}done/", f"{STATE}aside/"
 END = ".json"
@@ -33,17 +33,17 @@ class Outcome:
         return not self.reason
 
 
-def keep(place: Place, document: Document, outcome: Outcome) -> None:
+def keep(storage: Storage, document: Document, outcome: Outcome) -> None:
     """The last step of a document. Raises StorageUnavailable."""
     folder = DONE if outcome.done else ASIDE
-    place.put(f"{folder}{document.key}{END}", json.dumps(dataclasses.asdict(outcome)).encode())
+    storage.put(f"{folder}{document.key}{END}", json.dumps(dataclasses.asdict(outcome)).encode())
 
 
-def keys(place: Place, folder: str) -> set[str]:
+def keys(storage: Storage, folder: str) -> set[str]:
     """``Document.key`` of all that have a record in ``folder``."""
-    return {entry.key.removeprefix(folder).removesuffix(END) for entry in place.entries(folder)}
+    return {entry.key.removeprefix(folder).removesuffix(END) for entry in storage.entries(folder)}
 
 
-def forget(place: Place, document: Document) -> None:
+def forget(storage: Storage, document: Document) -> None:
     """Let a document that was set aside be tried again."""
-    place.delete(f"{ASIDE}{document.key}{END}")
+    storage.delete(f"{ASIDE}{document.key}{END}")

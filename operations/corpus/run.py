@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run on a Ray cluster: list, open, read, assemble, as a stream.
 
-Ray Data moves rows of some hundred bytes; what was read of a page goes to the place of the outputs and never through
+Ray Data moves rows of some hundred bytes; what was read of a page goes to the outputs' storage and never through
 Ray. So memory depends on the number of pages at work, not on the corpus.
 """
 

@@ -19,10 +19,10 @@ from corpus import arguments, assembling, driver, opening, page_service, progres
 from corpus.documents import Document, Part, listed
 from corpus.job import Job
 from corpus.page_service import PageRead, PageService
-from corpus.places import FolderPlace
 from corpus.progress import Progress
 from corpus.reading import PartReader
 from corpus.records import Outcome
+from corpus.storage import FolderStorage
 from docparser.documents.spool import Document as Spooled
 from docparser.errors import NotReady, StorageUnavailable
 from docparser.parsing.fair_queue import Flow
@@ -278,7 +278,7 @@ def test_which_files_are_documents(tmp_path: Path) -> None:
     for name in ("a.pdf", "SCAN.PDF", "deep/Page.JpG", "notes.txt", ".hidden/b.pdf", "out/c.pdf", "pdf"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
-    found = {document.name for document in listed(FolderPlace(tmp_path), {}, "out/")}
+    found = {document.name for document in listed(FolderStorage(tmp_path), {}, "out/")}
     assert found == {"a.pdf", "SCAN.PDF", "deep/Page.JpG"}
 
 
@@ -410,7 +410,7 @@ def test_the_rate_is_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None
     [("/a", "/a/out", "out/"), ("/a", "/a/b/out", "b/out/"), ("/a", "/ab/out", ""), ("/a/out", "/a", "")],
 )
 def test_outputs_below_the_input_are_no_documents(source: str, out: str, inside: str) -> None:
-    assert driver._inside(FolderPlace(Path(source)), FolderPlace(Path(out))) == inside
+    assert driver._inside(FolderStorage(Path(source)), FolderStorage(Path(out))) == inside
 
 
 def test_an_error_inside_rays_own_is_told_in_one_line() -> None:

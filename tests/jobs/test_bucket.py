@@ -330,7 +330,7 @@ def test_listings_of_several_pages(bucket):
 
 def test_what_is_wrong_is_said_in_words(files, s3, bucket, monkeypatch, tmp_path):
     missing = JobObjects("s3://no-such-bucket/x", tmp_path)
-    for call in (missing.probe, missing.job_ids, lambda: missing.exists(JOB), missing.place_id):
+    for call in (missing.probe, missing.job_ids, lambda: missing.exists(JOB), missing.storage_id):
         with pytest.raises(StorageUnavailable, match=r"PARSER_STORAGE_URL: s3://no-such-bucket/x .*NoSuchBucket|404"):
             call()
     missing.close()

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from docparser.convert.blocks import all_blocks
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.parts import CAPTIONS, PICTURES, PLACE, Paths
+from docparser.convert.parts import BOX_IN_NAME, CAPTIONS, PICTURES, Paths
 from docparser.convert.to_markdown import with_pictures
 from docparser.outline import TITLES
 
@@ -62,7 +62,7 @@ def _kept(page: ResultPage, wanted: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _corners(path: str) -> list[int] | None:
-    place = PLACE.search(path)
+    place = BOX_IN_NAME.search(path)
     return [int(side) for side in place[1].split("_")[1:]] if place else None
 
 

@@ -32,7 +32,7 @@ HEADING = re.compile(r"^(#{1,7})\s+(.+)$", re.MULTILINE)
 NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,3})[.\s]")
 AROUND = r"(?:\s|</?(?:div|html|body|center)\b[^<>]*>)*"  # what PaddleX writes around a table
 BEGINS_TABLE = re.compile(rf"\A{AROUND}<table\b", re.IGNORECASE)
-PLACE = re.compile(r"_box((?:_-?[0-9]+){4})\.[a-z]+\Z")  # PaddleX names a picture by its box
+BOX_IN_NAME = re.compile(r"_box((?:_-?[0-9]+){4})\.[a-z]+\Z")  # PaddleX names a picture by its box
 PICTURE = re.compile("\ue002([^\ue003]*)\ue003")  # in the text of a table's cell
 
 PageOutline = Mapping[int, int]  # the levels of headings by their index among a page's blocks
@@ -115,7 +115,7 @@ class Paths:
         self._all = frozenset(pictures)
         self._by_place: dict[str, list[str]] = {}
         for path in pictures:
-            if place := PLACE.search(path):
+            if place := BOX_IN_NAME.search(path):
                 self._by_place.setdefault(place[1], []).append(path)
 
     def of_box(self, box: Box) -> str:
@@ -130,7 +130,7 @@ class Paths:
         return PICTURE.sub(lambda match: f"\ue002{self._now(match[1])}\ue003", text)
 
     def _now(self, path: str) -> str:
-        place = None if path in self._all else PLACE.search(path)
+        place = None if path in self._all else BOX_IN_NAME.search(path)
         return self._by_place.get(place[1], [path])[0] if place else path
 
 

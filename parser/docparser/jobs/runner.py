@@ -57,7 +57,7 @@ class JobRunner:
         self._files = files
         self._retention = retention
         self._steps = StepWork(service, readiness, store, queue, files, allowance, damage, self._pause)
-        self._max_running = settings.places
+        self._max_running = settings.pages_at_once
         self._bulk_share = BulkShare(settings.bulk_share)
         self._running: dict[asyncio.Task, Claim] = {}
         self._awake = asyncio.Event()

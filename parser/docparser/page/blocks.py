@@ -133,7 +133,7 @@ def with_further(
     for box in further:
         left, top, right, bottom = (int(side) for side in box)
         new = {"label": "text", "box": list(box), "img": page[top : bottom + 1, left : right + 1].copy()}
-        blocks.insert(_place(box, [block["box"] for block in blocks]), new)
+        blocks.insert(_position(box, [block["box"] for block in blocks]), new)
         added.append(new)
     numbers = {id(block): number for number, block in enumerate(blocks)}
     moved = [
@@ -143,8 +143,8 @@ def with_further(
     return moved, frozenset(numbers[id(block)] for block in added)
 
 
-def _place(box: Sequence[float], boxes: list[Sequence[float]]) -> int:
-    """Where a block belongs among others that are in reading order."""
+def _position(box: Sequence[float], boxes: list[Sequence[float]]) -> int:
+    """The position of a block among others that are in reading order."""
     middle = (box[1] + box[3]) / 2
     column = [number for number, other in enumerate(boxes) if other[0] < box[2] and other[2] > box[0]]
     above = [number for number in column if (boxes[number][1] + boxes[number][3]) / 2 <= middle]

@@ -107,9 +107,9 @@ class Client:
 class FairQueue:
     """The tasks that no worker has, and what each client has with workers."""
 
-    def __init__(self, workers: int, places: int, bulk_share: float) -> None:
-        """``places``: pages that all workers together may have begun."""
-        self._most_bulk = max(1, places - 1)
+    def __init__(self, workers: int, pages_at_once: int, bulk_share: float) -> None:
+        """``pages_at_once``: pages that all workers together may have begun."""
+        self._most_bulk = max(1, pages_at_once - 1)
         self._bulk_share = BulkShare(bulk_share)
         self.share = max(1, workers // 2)
         self._most_apart = max(2, workers)

@@ -58,7 +58,7 @@ class PageScheduler:
         self._settings = settings
         self._pool = pool
         self._numbers = itertools.count(1)
-        self._queue = FairQueue(settings.workers, settings.places, settings.bulk_share)
+        self._queue = FairQueue(settings.workers, settings.pages_at_once, settings.bulk_share)
         self._assigned: dict[int, QueuedTask] = {}
         self._requesting: dict[PooledWorker, None] = {}
         self._checker: asyncio.Task | None = None

@@ -92,7 +92,7 @@ class PageSettings(SettingsGroup):
     max_output_image_side: int = Field(default=2000, ge=16, description="Returned images are scaled down to this side.")
 
     @property
-    def places(self) -> int:
+    def pages_at_once(self) -> int:
         """Pages that all workers together may have begun."""
         return self.workers * self.pages_in_flight
 

@@ -39,7 +39,7 @@ BLANK = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 OUTER = re.compile(r"```(?:markdown|md|html|latex)[ \t]*\n(.*?)\n?```", re.DOTALL)
 SIGNS = ("$", "\\[", "\\(", "\\begin")
 NUMBER = r"[ ]{0,3}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)[ ]{0,3}"
-PLACE = re.compile(rf"\({NUMBER},{NUMBER}\)[ ]{{0,3}},[ ]{{0,3}}\({NUMBER},{NUMBER}\)")
+SPOT = re.compile(rf"\({NUMBER},{NUMBER}\)[ ]{{0,3}},[ ]{{0,3}}\({NUMBER},{NUMBER}\)")
 QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
 # Keywords of the pipeline -> fields of a chat completion. What nobody asks for is as models.yaml has it at the server.
 FIELDS = {"temperature": "temperature", "top_p": "top_p", "repetition_penalty": "repetition_penalty"}
@@ -120,7 +120,7 @@ def texts_of(answer: str, ends: int, size: tuple[int, int]) -> tuple[list[WholeP
     page = (0, 0, *size)
     blocks: list[WholePageBlock] = []
     cut = placeless = textless = at = 0
-    for place in PLACE.finditer(answer):
+    for place in SPOT.finditer(answer):
         text, at = answer[at : place.start()].strip(), place.end()
         corners = [float(number) for number in place.groups()]
         if not text:

@@ -102,8 +102,8 @@ class Wanted(BaseModel):
         default=None, description="`nextCursor` of the answer before: what comes after it."
     )
 
-    def place(self) -> tuple[float, str] | None:
-        """The job that the cursor names: when it was made, and its id. Raises InvalidJob."""
+    def before(self) -> tuple[float, str] | None:
+        """When the job was made that the cursor names, and its id: the list goes on behind it. Raises InvalidJob."""
         if self.cursor is None:
             return None
         match = CURSOR.fullmatch(self.cursor)

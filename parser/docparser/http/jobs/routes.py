@@ -75,7 +75,7 @@ async def listed(request: Request, wanted: Annotated[Wanted, Query()]) -> Respon
 
 def _listed(jobs: JobService, request: Request, owner: str, wanted: Wanted) -> answers.ListedJobs:
     states = [known for known in JobState if API_STATES[known] in wanted.state]
-    before = wanted.place()
+    before = wanted.before()
     found = jobs.store.newest(
         owner, wanted.limit + 1, before=before, states=states, batch_id=wanted.batchId, ids=wanted.jobId
     )

@@ -91,7 +91,7 @@ def _upgrade(database: PostgresDatabase, files: JobFiles) -> int:
 
     with database.writing() as transaction:
         before = schema.upgrade(transaction)
-        schema.bind(transaction, files.place_id(), files.place)
+        schema.bind(transaction, files.storage_id(), files.storage)
     return before
 
 

@@ -27,20 +27,20 @@ FILES = "files"  # in page.json: the page's further files and their SHA-256; of 
 CANCELLED = "cancelled"
 TOLD = "told-"
 UNSURE = "unsure"
-PLACE = "place.id"
+STORAGE_ID = "place.id"
 
 # Page folder of a job -> its files besides page.json, by name, as files of the local disk.
 Pictures = Callable[[str, str], dict[str, Path]]
 
 
 class JobFiles(abc.ABC):
-    """Writes and reads. Methods raise DataDirFull where there is no room, StorageUnavailable when the place cannot be
+    """Writes and reads. Methods raise DataDirFull where there is no room, StorageUnavailable when the storage cannot be
     used, StorageDamaged for what cannot be read."""
 
-    place: str  # the setting and what it names, in words
+    storage: str  # the setting and what it names, in words
     small: SmallFiles
 
-    # ---- the place
+    # ---- the storage
 
     @property
     @abc.abstractmethod
@@ -49,7 +49,7 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Raises StorageUnavailable if it is known that the place cannot be used. Cheap."""
+        """Raises StorageUnavailable if it is known that the storage cannot be used. Cheap."""
 
     @abc.abstractmethod
     def check_room(self) -> None:
@@ -57,12 +57,12 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def probe(self) -> None:
-        """Use the place, to see whether it can be used."""
+        """Use the storage, to see whether it can be used."""
 
-    def place_id(self) -> str:
-        """Tells the place from others, for every machine alike; made by whichever process comes first."""
-        while (found := self.small.read(PLACE)) is None:
-            self.small.create(PLACE, secrets.token_hex(16).encode())
+    def storage_id(self) -> str:
+        """Tells the storage from others, for every machine alike; made by whichever process comes first."""
+        while (found := self.small.read(STORAGE_ID)) is None:
+            self.small.create(STORAGE_ID, secrets.token_hex(16).encode())
         return found.decode().strip()
 
     @abc.abstractmethod

@@ -31,7 +31,7 @@ CHUNK = 1 << 20
 
 class JobFolders(JobFiles):
     def __init__(self, root: Path, min_free_mib: int) -> None:
-        self.place = f"PARSER_DATA_DIR: {root}"
+        self.storage = f"PARSER_DATA_DIR: {root}"
         self.data = DataFolder(root)
         self.small = FolderFiles(root)
         self.root, self.jobs = root, self.data.jobs

@@ -36,7 +36,7 @@ class JobObjects(JobFiles):
         """``copies``: the folder for copies of documents and pictures; None for the system's. Raises NotReady."""
         self._bucket = Bucket(url)
         self._copies = Copies(self._bucket, copies)
-        self.place = f"{SETTING}: {self._bucket.url}"
+        self.storage = f"{SETTING}: {self._bucket.url}"
         self.small = BucketFiles(self._bucket)
 
     @property

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 COMPARE_S = 60.0  # between two looks for folders without a row
-PROBE_S = 10.0  # between two uses of a shared place that seems well
+PROBE_S = 10.0  # between two uses of a shared storage that seems well
 
 
 class Watcher(abc.ABC):
     """``look`` blocks on the disk; call it regularly, from one thread at a time. Any thread may read ``trouble``."""
 
-    def __init__(self, place: str) -> None:
-        """``place``: what cannot be used, in words, where an error does not say it."""
-        self._place = place
+    def __init__(self, storage: str) -> None:
+        """``storage``: what cannot be used, in words, where an error does not say it."""
+        self._storage = storage
         self._looking = threading.Lock()
         self.trouble = ""
 
@@ -62,7 +62,7 @@ class Watcher(abc.ABC):
             except (StorageUnavailable, DataDirFull) as exc:
                 self._set(str(exc))
             except OSError as exc:
-                self._set(f"{self._place} cannot be used ({exc}).")
+                self._set(f"{self._storage} cannot be used ({exc}).")
             else:
                 self._set("")
 
@@ -85,7 +85,7 @@ class Keeper(Watcher):
     def __init__(
         self, files: JobFolders, database: SqliteDatabase, processes: Processes, on_adopted: Callable[[], None]
     ) -> None:
-        super().__init__(files.place)
+        super().__init__(files.storage)
         self._files, self._database, self._processes = files, database, processes
         self._on_adopted = on_adopted
         self._in_use = repair.mark_in_use(files.root)
@@ -155,7 +155,7 @@ class SharedKeeper(Watcher):
     """
 
     def __init__(self, files: JobFiles, database: PostgresDatabase, processes: Membership) -> None:
-        super().__init__(files.place)
+        super().__init__(files.storage)
         self._files, self._database, self._processes = files, database, processes
         self._compared = self._probed = time.monotonic()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders and buckets as places of documents and outputs; parts and versions of documents; downloads; settings."""
+"""Folders and buckets as storages of documents and outputs; parts and versions of documents; downloads; settings."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from corpus.documents import Document, listed, split, version
 from corpus.downloads import Downloads
 from corpus.job import Job
 from corpus.page_service import PageRead
-from corpus.places import FolderPlace, Place, open_place
 from corpus.records import Outcome
 from corpus.run import left_to_do
+from corpus.storage import FolderStorage, Storage, open_storage
 from docparser.errors import StorageUnavailable
 from tests.support.s3 import BucketServer
 from tests.support.swift import SwiftServer
 
 
 @pytest.fixture(params=["folder", "bucket", "swift"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     if request.param == "folder":
-        yield FolderPlace(tmp_path / "place")
+        yield FolderStorage(tmp_path / "storage")
         return
     server: BucketServer = request.getfixturevalue("swift" if request.param == "swift" else "s3")
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    yield open_place(server.bucket(), "--out")
+    yield open_storage(server.bucket(), "--out")
 
 
 @pytest.mark.server
-def test_objects_come_and_go(place: Place, tmp_path: Path) -> None:
-    assert list(place.entries()) == [] and place.get("a/b.txt") is None
-    place.put("a/b.txt", b"one")
-    place.put("a/b.txt", b"two")
+def test_objects_come_and_go(storage: Storage, tmp_path: Path) -> None:
+    assert list(storage.entries()) == [] and storage.get("a/b.txt") is None
+    storage.put("a/b.txt", b"one")
+    storage.put("a/b.txt", b"two")
     (tmp_path / "file").write_bytes(b"three")
-    place.upload("c.txt", tmp_path / "file")
-    assert place.get("a/b.txt") == b"two"
-    assert {(entry.key, entry.size) for entry in place.entries()} == {("a/b.txt", 3), ("c.txt", 5)}
-    assert [entry.key for entry in place.entries("a/")] == ["a/b.txt"]
-    assert place.download("c.txt", tmp_path / "copy") and (tmp_path / "copy").read_bytes() == b"three"
-    assert not place.download("d.txt", tmp_path / "other")
-    place.delete("c.txt")
-    place.delete("c.txt")
-    place.delete_all("a/")
-    assert list(place.entries()) == []
+    storage.upload("c.txt", tmp_path / "file")
+    assert storage.get("a/b.txt") == b"two"
+    assert {(entry.key, entry.size) for entry in storage.entries()} == {("a/b.txt", 3), ("c.txt", 5)}
+    assert [entry.key for entry in storage.entries("a/")] == ["a/b.txt"]
+    assert storage.download("c.txt", tmp_path / "copy") and (tmp_path / "copy").read_bytes() == b"three"
+    assert not storage.download("d.txt", tmp_path / "other")
+    storage.delete("c.txt")
+    storage.delete("c.txt")
+    storage.delete_all("a/")
+    assert list(storage.entries()) == []
 
 
 @pytest.mark.parametrize("name", [b"a/gbk\xb7\xa2.pdf", "发".encode() * 80 + b".pdf"], ids=["gbk", "long"])
@@ -66,14 +66,14 @@ def test_a_name_that_no_record_can_have_is_set_aside_and_ends_nothing(tmp_path: 
 
 
 @pytest.mark.server
-def test_a_record_says_that_a_document_is_done(place: Place) -> None:
+def test_a_record_says_that_a_document_is_done(storage: Storage) -> None:
     document, changed = Document("a/b c.pdf", 7, "0123456789ab"), Document("a/b c.pdf", 8, "ba9876543210")
-    records.keep(place, document, Outcome(document.name, 3))
-    records.keep(place, changed, Outcome(changed.name, reason="damaged"))
-    assert records.keys(place, records.DONE) == {document.key}
-    assert records.keys(place, records.ASIDE) == {changed.key}
-    records.forget(place, changed)
-    assert not records.keys(place, records.ASIDE)
+    records.keep(storage, document, Outcome(document.name, 3))
+    records.keep(storage, changed, Outcome(changed.name, reason="damaged"))
+    assert records.keys(storage, records.DONE) == {document.key}
+    assert records.keys(storage, records.ASIDE) == {changed.key}
+    records.forget(storage, changed)
+    assert not records.keys(storage, records.ASIDE)
 
 
 @pytest.mark.server
@@ -95,10 +95,10 @@ def test_a_document_has_the_parts_that_no_listing_names(
 
 
 def test_a_file_that_is_being_written_is_not_there(tmp_path: Path) -> None:
-    place = FolderPlace(tmp_path)
-    with pytest.raises(StorageUnavailable), place._part("a.json") as part:
+    storage = FolderStorage(tmp_path)
+    with pytest.raises(StorageUnavailable), storage._part("a.json") as part:
         part.write_bytes(b"half")
-        assert not list(place.entries())
+        assert not list(storage.entries())
         raise OSError(28, "No space left on device")
     assert not list(tmp_path.iterdir())
 
@@ -107,7 +107,7 @@ def test_documents_of_a_folder(tmp_path: Path) -> None:
     for name in ("b.PDF", "a/c.png", ".hidden/d.pdf", "a/notes.txt", "out/e.pdf"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
-    found = list(listed(FolderPlace(tmp_path), {}, "out/"))
+    found = list(listed(FolderStorage(tmp_path), {}, "out/"))
     assert sorted(document.name for document in found) == ["a/c.png", "b.PDF"]
 
 
@@ -140,16 +140,16 @@ def test_a_document_is_downloaded_once_for_all_its_parts(tmp_path: Path, monkeyp
     (tmp_path / "work").mkdir()
     job = Job(str(tmp_path / "in"), str(tmp_path), ("http://a/v1",), {}, {}, (), {}, False, 16, 5.0, 1)
     asked: list[str] = []
-    real = FolderPlace.download
+    real = FolderStorage.download
 
-    def counted(place: FolderPlace, name: str, path: Path) -> bool:
+    def counted(storage: FolderStorage, name: str, path: Path) -> bool:
         asked.append(name)
         if len(asked) == 1:
             path.write_bytes(b"con")
             raise StorageUnavailable("away for a moment")
-        return real(place, name, path)
+        return real(storage, name, path)
 
-    monkeypatch.setattr(FolderPlace, "download", counted)
+    monkeypatch.setattr(FolderStorage, "download", counted)
     monkeypatch.setattr("corpus.job.AGAIN_S", 0.01)
     downloads = Downloads(job, tmp_path / "work")
     together = threading.Barrier(4)

@@ -18,8 +18,8 @@ from tool_errors import UsageError
 HIDDEN_PART = ".part"  # the end of the name of a file that is being written
 
 
-class Place(Protocol):
-    """A FolderPlace or a Bucket: objects by name, which is their path below the place. An object appears whole or not
+class Storage(Protocol):
+    """A FolderStorage or a Bucket: objects by name, which is their path below it. An object appears whole or not
     at all. Methods raise StorageUnavailable; any thread may call them."""
 
     @property
@@ -46,7 +46,7 @@ class Place(Protocol):
         """Delete all objects below ``prefix``, which ends with a slash."""
 
 
-class FolderPlace:
+class FolderStorage:
     """A folder of this machine, or one that every node mounts at the same path."""
 
     def __init__(self, path: Path) -> None:
@@ -57,10 +57,10 @@ class FolderPlace:
         return str(self._root)
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
-        for place, folders, files in os.walk(self._root / prefix):
+        for folder, folders, files in os.walk(self._root / prefix):
             folders.sort()
             for name in sorted(files):
-                path = Path(place) / name
+                path = Path(folder) / name
                 try:
                     stat = path.stat()
                 except FileNotFoundError:  # another node has just renamed or removed it
@@ -120,8 +120,8 @@ class FolderPlace:
         return StorageUnavailable(f"{self._root} cannot be used ({error.strerror}).")
 
 
-def open_place(url: str, option: str) -> Place:
-    """The place that ``url`` names. Raises UsageError for one that cannot be named like this, NotReady for a bucket
+def open_storage(url: str, option: str) -> Storage:
+    """The storage that ``url`` names. Raises UsageError for one that cannot be named like this, NotReady for a bucket
     without keys."""
     if url.startswith("s3://"):
         if not url.removeprefix("s3://").partition("/")[0]:
@@ -129,4 +129,4 @@ def open_place(url: str, option: str) -> Place:
         return Bucket(url, option)
     if "://" in url:
         raise UsageError(f"{option} {url}: expected a folder, or s3://bucket/prefix")
-    return FolderPlace(Path(url))
+    return FolderStorage(Path(url))
