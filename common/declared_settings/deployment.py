@@ -104,7 +104,8 @@ BUILDS = (
     Setting(
         "CATLASS_SOURCE",
         "",
-        "Absolute path of the catlass sources (stack 0.23.0).",
+        "Absolute path of the catlass sources (stack 0.23.0). Without VLLM_ASCEND_SOURCE, git still fetches them as a "
+        "submodule.",
         shown="git, at a full commit",
     ),
     Setting(

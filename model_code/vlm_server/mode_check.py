@@ -125,7 +125,8 @@ def try_mode(mode: str, env: Mapping[str, str], catalog: Catalog, folder: Path) 
 def main() -> int:
     env = {**os.environ, "VLM_ENFORCE_EAGER": ""}
     catalog = WeightSettings.from_environment(env).catalog
-    with tempfile.TemporaryDirectory(prefix="mode-check-") as folder:
+    # On the volume, as a replica's: a container's /tmp is noexec.
+    with tempfile.TemporaryDirectory(prefix="mode-check-", dir=env.get("STATE_DIR") or None) as folder:
         several = env.get("HARDWARE") == "ascend" and len(dies()) > 1
         env = environment(env, 0 if several else None, Path(folder))
         found = [try_mode(mode, env, catalog, Path(folder)) for mode in modes(env, running_stack())]

@@ -17,7 +17,7 @@ import ranges
 from container import replicas
 from tool_errors import UsageError
 
-ROW = re.compile(r"^\s*NPU(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
+ROW = re.compile(r"^\s*(?:NPU|Phy-ID)(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
 
 
 def share(available: Sequence[int], parts: int, part: int) -> list[int]:
@@ -34,7 +34,8 @@ def share(available: Sequence[int], parts: int, part: int) -> list[int]:
 
 
 def affinity(topology: str) -> dict[int, list[int]]:
-    """Die -> the cores near it, from the last column (CPU Affinity) of `npu-smi info -t topo`; {} without one."""
+    """Die -> the cores near it, from the last column (CPU Affinity) of `npu-smi info -t topo`; {} without one. An A2's
+    rows begin with NPU, an A3's with Phy-ID."""
     if "affinity" not in topology.lower():
         return {}
     return {int(die): ranges.numbers(cores) for die, cores in ROW.findall(topology)}

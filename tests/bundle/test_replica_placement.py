@@ -50,7 +50,10 @@ def test_more_replicas_than_cores_share():
 def test_affinity_is_read_where_npu_smi_names_cores():
     found = cores.affinity((SAMPLES / "topo-a2.txt").read_text())
     assert set(found) == set(range(8)) and found[0] == found[2] == list(range(144, 168)) and found[5][0] == 48
-    assert cores.affinity((SAMPLES / "topo-a3.txt").read_text()) == {}
+    a3 = (SAMPLES / "topo-a3.txt").read_text().splitlines()
+    assert cores.affinity("\n".join(a3)) == {}, "it has no column of cores"
+    named = [f"{a3[0]} CPU Affinity", *(f"{line}    {die}0-{die}9" for die, line in enumerate(a3[1:], 1))]
+    assert cores.affinity("\n".join(named))[1] == list(range(20, 30))
     assert cores.affinity("npu-smi: unknown option") == {}
 
 
