@@ -64,9 +64,9 @@ def main(arguments: list[str]) -> int:
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
-            limits = {"model": served_names(command)[0], "max_num_seqs": max_num_seqs(command)}
-            own = {"entry": None if weights.demo else weights.model.name, "api_key": last_value(command, "--api-key")}
-            print(json.dumps(limits | own))
+            asked_by = {"model": served_names(command)[0], "api_key": last_value(command, "--api-key")}
+            entry = None if weights.demo else weights.model.name
+            print(json.dumps({**asked_by, "max_num_seqs": max_num_seqs(command), "entry": entry}))
             return 0
         env = build_environment(settings, serving, weights, os.environ)
         family = serving.models[weights.model.name].family

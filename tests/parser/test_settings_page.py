@@ -30,7 +30,7 @@ COMPOSE = {"STACK", "ATLAS", "NPU_IDS", "ASCEND_GID", "VLM_MEM_LIMIT", "VLM_PIDS
     *("NPU_EXPORTER_IMAGE", "NPU_EXPORTER_PORT")
 }
 # Of the parser's settings, those that the VLM's launcher reads too.
-SHARED = {"VLM_MODEL_NAME", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_SERVICE_NAME"}
+SHARED = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_SERVICE_NAME"}
 VLM = {setting.name for setting in (*HARDWARE_AND_WEIGHTS, *VLM_SERVER, *LAYOUT)} - COMPOSE | SHARED
 CORPUS = {variable(field) for group in (ModelSettings, PageSettings, RequestSettings) for field in group.model_fields}
 CORPUS |= {setting.name for setting in BUCKET}
