@@ -31,7 +31,7 @@ def make_folder(home: Path, version: str) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((ROOT / name).read_bytes())
     files = {name: digest(folder / name) for name in FILES}
-    (folder / contents.MANIFEST).write_text(json.dumps({"settings": SETTINGS, "images": {}, "files": files}))
+    (folder / contents.MANIFEST).write_text(json.dumps({"settings": SETTINGS, "layers": {}, "files": files}))
     return folder
 
 
@@ -149,10 +149,42 @@ def test_a_damaged_archive_leaves_nothing(archive: Path):
         assert list(Path.cwd().iterdir()) == []
 
 
-class Engine:
-    """A simulated container engine, as far as base images go: name -> (id, processor)."""
+@pytest.mark.parametrize(
+    ("images", "refused"),
+    [
+        ({"layers": {"debian:bookworm-slim": "as saved"}}, False),
+        ({"layers": {"debian:bookworm-slim": "of another"}}, True),
+        # Of an archive before this: the id that the engine gave it where it was saved.
+        ({"images": {"debian:bookworm-slim": "sha256:elsewhere"}}, False),
+    ],
+)
+def test_a_loaded_image_is_known_by_its_layers(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, images: dict[str, dict[str, str]], refused: bool
+):
+    """Docker's own store and containerd's give one image two ids."""
+    _, new = folders
+    (script := new / "scripts/preflight.sh").parent.mkdir()
+    script.write_text("#!/bin/sh\nexit 7\n")
+    script.chmod(0o755)
+    same = {"as saved": sha256sum(layers_of("amd64")), "of another": sha256sum(layers_of("arm64"))}
+    said = {key: {image: same.get(one, one) for image, one in named.items()} for key, named in images.items()}
+    (new / contents.MANIFEST).write_text(json.dumps({"settings": SETTINGS, "files": {}, **said}))
+    engine = Engine(new, "0")
+    for module in (load, engine_module):
+        monkeypatch.setattr(module, "docker", engine.docker)
+    if refused:
+        with pytest.raises(EnvironmentSetupError, match="is not the image that was saved"):
+            load.load(new, None)
+    else:
+        assert load.load(new, None) == 7, "the status of preflight.sh"
 
-    def __init__(self, folder: Path, commit: str) -> None:
+
+class Engine:
+    """A simulated container engine, as far as base images go: name -> (id, processor). With `containerd` a name has
+    images of several processors, and one id; without, the engine knows no `--platform` of images that are there."""
+
+    def __init__(self, folder: Path, commit: str, *, containerd: bool = False) -> None:
+        self.containerd = containerd
         self.images = {"debian:bookworm-slim": ("sha256:here", "amd64")}
         self.elsewhere = {"arm64": "sha256:there"}
         self.in_no_registry = ""
@@ -170,6 +202,15 @@ class Engine:
             },
         }
 
+    def of_processor(self, words: tuple[str, ...], images: tuple[str, ...]) -> str:
+        """The processor whose image is meant."""
+        if not self.containerd and "--platform" in words:
+            raise EnvironmentSetupError("docker: unknown flag: --platform")
+        meant = words[words.index("--platform") + 1].removeprefix("linux/") if "--platform" in words else ""
+        if not all(meant in self.images[image][1].split() for image in images if meant):
+            raise EnvironmentSetupError("docker: found but does not provide the specified platform")
+        return meant or ("amd64" if self.containerd else self.images[images[0]][1])
+
     def docker(self, *words: str, **settings: str) -> str:
         verb, image = " ".join(words[:2]) if words[0] in ("image", "compose") else words[0], words[-1]
         if verb == "compose config":
@@ -179,16 +220,33 @@ class Engine:
         if verb == "pull":
             processor = words[2].removeprefix("linux/")
             self.images[image] = (self.elsewhere.get(processor, "sha256:here"), processor)
+            if self.containerd:
+                self.images[image] = ("sha256:here", f"amd64 {processor}")
         elif verb == "tag":
             known = {identity: processor for identity, processor in self.images.values()}
             self.images[image] = self.images.get(words[1]) or (words[1], known.get(words[1], "amd64"))
         elif verb == "image ls":
             return self.images[image][0] if image in self.images else ""
         elif verb == "image inspect":
-            return self.images[image]["{{.Id}} {{.Architecture}}".split().index(words[3])]
+            processor = self.of_processor(words, (image,))
+            said = {"{{.Architecture}}": processor, "{{json .RootFS.Layers}}": layers_of(processor)}
+            return said[words[words.index("--format") + 1]]
+        elif verb == "info":
+            return json.dumps([["driver-type", "io.containerd.snapshotter.v1"]] if self.containerd else [["a", "b"]])
         elif verb == "save":
-            Path(words[2]).write_text(" ".join(words[3:]))
+            at = words.index("--output") + 1
+            Path(words[at]).write_text(self.of_processor(words, words[at + 1 :]))
         return ""
+
+
+def layers_of(processor: str) -> str:
+    return json.dumps([f"sha256:{processor}", "sha256:above"], separators=(",", ":"))
+
+
+def sha256sum(said: str) -> str:
+    """What the program says of a line."""
+    done = subprocess.run(["sha256sum"], input=f"{said}\n", capture_output=True, text=True, check=True)
+    return done.stdout.split()[0]
 
 
 def test_without_hardware_the_archive_is_of_what_compose_builds(monkeypatch: pytest.MonkeyPatch):
@@ -216,11 +274,15 @@ def test_the_weights_that_travel_are_those_that_the_node_serves(monkeypatch: pyt
     assert save.made_for(weights=True) == {**SETTINGS, "VLM_MODEL": "HunyuanOCR"}
 
 
-def test_an_image_that_was_built_here_needs_no_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+@pytest.mark.parametrize("containerd", [False, True])
+def test_an_image_that_was_built_here_needs_no_registry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, containerd: bool
+):
     """VLLM_ASCEND_IMAGE, as docs/install.md makes it. One for the other processor is no help."""
-    engine = Engine(tmp_path, "0")
+    engine = Engine(tmp_path, "0", containerd=containerd)
     engine.in_no_registry = "compiled:v1"
-    monkeypatch.setattr(to_build, "docker", engine.docker)
+    for module in (to_build, engine_module):
+        monkeypatch.setattr(module, "docker", engine.docker)
     for processor in ("amd64", "arm64"):
         engine.images["compiled:v1"] = ("sha256:built", processor)
         with contextlib.ExitStack() as stack:
@@ -249,7 +311,10 @@ def test_the_carried_compose_is_for_everyone_where_that_can_be(
     assert ("sudo install" in said.out + said.err) == (not writable) and own.exists() == (not writable)
 
 
-def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("containerd", [False, True])
+def test_a_node_of_another_kind_gets_what_it_builds_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, containerd: bool
+):
     """Wheels and base images for its processor, and the pinned sources; afterwards this machine has its own again. The
     engine and the wheels are simulated, git is real."""
     (sources := tmp_path / "vllm-ascend").mkdir()
@@ -258,7 +323,7 @@ def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeyp
     for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "a", "--no-gpg-sign")):
         subprocess.run([*git, *words], check=True)
     commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    engine = Engine(sources, commit)
+    engine = Engine(sources, commit, containerd=containerd)
     for module in (to_build, engine_module, save):
         monkeypatch.setattr(module, "docker", engine.docker)
     monkeypatch.setattr(save, "find_plugin", lambda: ROOT / "LICENSE")
@@ -273,13 +338,14 @@ def test_a_node_of_another_kind_gets_what_it_builds_from(tmp_path: Path, monkeyp
     fetch.chmod(0o755)
     with to_build.collected("aarch64", corpus=False) as parts:
         save.save(tmp_path / "bundle.tar", parts.images, weights=False, parts=parts)
-    assert engine.images["debian:bookworm-slim"] == ("sha256:here", "amd64")
+    assert engine.images["debian:bookworm-slim"] == ("sha256:here", "amd64 arm64" if containerd else "amd64")
     (tmp_path / "node").mkdir()
     monkeypatch.chdir(tmp_path / "node")
     folder = load.unpack_here(tmp_path / "bundle.tar")
     manifest = load.read_checked(folder)
     bases = ("debian:bookworm-slim", "cann:8.3", "compiled:v1")
-    assert manifest["images"] == dict.fromkeys(bases, "sha256:there")
+    assert manifest["layers"] == dict.fromkeys(bases, sha256sum(layers_of("arm64")))
+    assert (folder / contents.IMAGES).read_text() == "arm64"
     assert manifest["architecture"] == "arm64" and manifest["builds"] is True
     asked = (folder / ".wheels/aarch64/a.whl").read_text().split()
     assert asked[:2] == ["--platform", "aarch64"] and asked[4:] == ["supervisor", "parser", "vlm-ascend"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -178,6 +179,22 @@ def made(checkout: Path, key: Path, tmp_path_factory: pytest.TempPathFactory) ->
     done = release(checkout, "make", out, "--no-images", "--sign", key)
     assert done.returncode == 0, done.stderr
     return out
+
+
+def test_an_image_has_the_digest_of_its_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its id would be another one in another engine. The build and the archive are left out."""
+    (program := tmp_path / "docker").write_text(
+        '#!/bin/sh\ncase "$*" in\n*config*) echo ours:1 ;;\n"image inspect --format {{json .RootFS.Layers}} ours:1") '
+        'echo \'["sha256:a","sha256:b"]\' ;;\n*) exit 1 ;;\nesac\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/build_images.sh").symlink_to("/bin/true")
+    monkeypatch.setattr(release_command, "ROOT", tmp_path)
+    monkeypatch.setattr(release_command, "save", lambda *words, **options: None)
+    summed = hashlib.sha256(b'["sha256:a","sha256:b"]\n').hexdigest()
+    assert release_command.make_images(tmp_path, corpus=False) == {"ours:1": summed}
 
 
 @needs("openssh-client")

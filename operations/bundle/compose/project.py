@@ -18,6 +18,8 @@ from tool_errors import ServiceError
 SECONDS = 60
 # What starts the bundle at boot, where config/systemd is used.
 UNIT = "/etc/systemd/system/paddleocr-vl.service"
+# In the DriverStatus of `docker info`: containerd keeps the images, as in a new Docker 29, and not Docker itself.
+CONTAINERD_STORE = ["driver-type", "io.containerd.snapshotter.v1"]
 
 
 def compose(
@@ -99,7 +101,7 @@ def inspect(name: str) -> dict[str, Any]:
 
 
 def image_id(name: str) -> str:
-    """The id of the image with this name; "" where there is none."""
+    """The id of the image with this name; "" where there is none. Only this engine gives the image this id."""
     answer = docker("image", "inspect", "--format", "{{.Id}}", name)
     return "" if answer.returncode else answer.stdout.strip()
 

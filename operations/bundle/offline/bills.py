@@ -38,11 +38,11 @@ def of_image(image: str) -> dict[str, Any]:
 
 
 def of_archive(images: Mapping[str, str], weights: Iterable[tuple[Path, str]]) -> dict[str, Any]:
-    """`images` are names with their ids, `weights` files with their names in the archive."""
+    """`images` are names with the digests of their layers, `weights` files with their names in the archive."""
     parts = []
-    for image, identity in images.items():
+    for image, layers in images.items():
         name, _, tag = image.rpartition(":")
-        hashes = [{"alg": "SHA-256", "content": identity.removeprefix("sha256:")}]
+        hashes = [{"alg": "SHA-256", "content": layers}]
         parts.append(component("container", name or image, tag or "latest", hashes=hashes))
     for path, name in weights:
         if path.suffix in (".safetensors", ".pdiparams"):

@@ -15,7 +15,7 @@ from served_weights.settings import WeightSettings
 from served_weights.vlm import is_absent, named
 from tool_errors import UsageError
 
-# Names in that folder: ids of the images and digests of all files; the images; the Compose plugin; bills of materials.
+# Names in that folder: digests of all files and of layers; the images; the Compose plugin; bills of materials.
 MANIFEST, IMAGES, PLUGIN, BILLS = "offline.json", "images.tar", "docker-compose", "bills"
 # Files and folders of the checkout that travel: what compose mounts and builds, what the scripts run, and the guides.
 TREE = (

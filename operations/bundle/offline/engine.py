@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -43,12 +44,33 @@ def images(corpus: bool = False) -> list[str]:
     return sorted(docker("compose", *profiles, "config", "--images", HARDWARE=hardware(VALUES)).split())
 
 
-def architecture(images: Iterable[str]) -> str:
-    """Return the processor that the images are for, as the engine calls it (`arm64`, `amd64`).
+def platform(processor: str) -> tuple[str, ...]:
+    """The words by which `docker image inspect` and `docker save` mean the image for this processor.
+
+    containerd's store keeps the images of all processors under one name. Without these words it answers for this
+    machine's, and saves all that are there; a Docker with a store of its own then loads this machine's. Docker knows
+    them from 28.1 on, which is before that store became the default. In Docker's own store a name has one image.
+    """
+    status = json.loads(docker("info", "--format", "{{json .DriverStatus}}") or "null") or []
+    return ("--platform", f"linux/{processor}") if project.CONTAINERD_STORE in status else ()
+
+
+def layers(image: str, of: Iterable[str] = ()) -> str:
+    """Return the SHA-256 of the list of an image's layers, by which it is the same image in every engine.
+
+    Its id is not: it is the digest of the configuration in Docker's own store, and of the manifest in containerd's.
+    `docker image inspect --format '{{json .RootFS.Layers}}' IMAGE | sha256sum` prints the same. `of` is `platform`'s.
+    """
+    listed = docker("image", "inspect", *of, "--format", "{{json .RootFS.Layers}}", image)
+    return hashlib.sha256(f"{listed}\n".encode()).hexdigest()
+
+
+def architecture(images: Iterable[str], of: Iterable[str] = ()) -> str:
+    """Return the processor that the images are for, as the engine calls it (`arm64`, `amd64`). `of` is `platform`'s.
 
     Raises UsageError where they differ.
     """
-    found = {image: docker("image", "inspect", "--format", "{{.Architecture}}", image) for image in images}
+    found = {image: docker("image", "inspect", *of, "--format", "{{.Architecture}}", image) for image in images}
     if len(set(found.values())) != 1:
         said = ", ".join(f"{image} for {name}" for image, name in found.items())
         raise UsageError(f"expected images for one kind of processor, got {said}; build them again for the node's")

@@ -16,7 +16,7 @@ import declared_settings
 from bundle import envfile, signature
 from bundle.archives import unpack
 from bundle.offline import contents, takeover
-from bundle.offline.engine import docker, install_plugin
+from bundle.offline.engine import docker, install_plugin, layers
 from bundle.offline.to_build import PROCESSORS
 from bundle.progress import say, step
 from served_weights.manifest import digest
@@ -90,8 +90,8 @@ def unlike(values: Mapping[str, str], made_for: Mapping[str, str]) -> list[str]:
 
 
 def load(folder: Path, old: Path | None, checked: bool = False) -> int:
-    """Check every file unless that was done, take over what `old` has, load the images and compare their ids; returns
-    preflight's exit status.
+    """Check every file unless that was done, take over what `old` has, load the images and compare their layers;
+    returns preflight's exit status.
 
     Raises UsageError for a damaged file, for images for another processor and for an `old` that cannot be taken over,
     EnvironmentSetupError for an image that is not the one that was saved.
@@ -103,8 +103,9 @@ def load(folder: Path, old: Path | None, checked: bool = False) -> int:
     takeover.begin(folder, manifest["settings"])
     with step("loading the images"):
         docker("load", "--input", str(folder / contents.IMAGES))
-    for image, expected in manifest["images"].items():
-        if docker("image", "inspect", "--format", "{{.Id}}", image) != expected:
+    # An archive of before has their ids instead, which say nothing here: the images' file has a digest in any case.
+    for image, expected in manifest.get("layers", {}).items():
+        if layers(image) != expected:
             raise EnvironmentSetupError(f"{image} is not the image that was saved; remove it and load again")
     install_plugin(folder / contents.PLUGIN)
     for line in unlike(envfile.merged(folder / ".env"), manifest["settings"]):

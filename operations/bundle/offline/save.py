@@ -15,7 +15,7 @@ import stacks
 from bundle import origin, signature
 from bundle.compose.images import hardware
 from bundle.offline import bills, contents
-from bundle.offline.engine import architecture, docker, find_plugin
+from bundle.offline.engine import architecture, docker, find_plugin, layers
 from bundle.offline.to_build import PROCESSORS, Parts
 from bundle.paths import ROOT, VALUES
 from bundle.progress import say, step
@@ -38,8 +38,9 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
     Raises ToolError.
     """
     part = archive.with_name(f"{archive.name}.part")
-    ids = {image: docker("image", "inspect", "--format", "{{.Id}}", image) for image in images}
-    made_from, processor = origin.origin(), architecture(images)
+    of = parts.platform if parts else ()
+    same = {image: layers(image, of) for image in images}
+    made_from, processor = origin.origin(), architecture(images, of)
     stored = archive.with_name(f"{archive.name}.images")
     files = [(path, str(path.relative_to(ROOT))) for path in contents.tree_files()]
     root = contents.folder_name()
@@ -52,14 +53,14 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
     folder = tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-")
     try:
         with step("the bills of materials"):
-            own = bills.of_archive(ids, [(path, name) for path, name in files if name.startswith("models/")])
+            own = bills.of_archive(same, [(path, name) for path, name in files if name.startswith("models/")])
             # Base images are others', and have none.
             carried = {} if parts else bills.of_images(images)
             files += bills.write(Path(folder.name), {"archive": own, **carried})
         (Path(folder.name) / origin.FILE).write_text(made_from.text(), encoding="utf-8")
         files.append((Path(folder.name) / origin.FILE, origin.FILE))
         with step(f"saving {', '.join(images)}"):
-            docker("save", "--output", str(stored), *images)
+            docker("save", *of, "--output", str(stored), *images)
         files.append((stored, contents.IMAGES))
         with step(f"writing {archive}"), tarfile.open(part, "w", dereference=True) as tar:
             # The manifest comes first, so that a look at the archive shows what it is.
@@ -71,7 +72,7 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
                 "architecture": processor,
                 "builds": bool(parts),
                 "settings": made_for(weights) | (parts.settings if parts else {}),
-                "images": ids,
+                "layers": same,
                 "files": listed,
             }
             text = json.dumps(manifest, indent=1).encode()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bundle.compose.images import hardware
-from bundle.offline.engine import docker
+from bundle.offline.engine import docker, platform
 from bundle.paths import ROOT, VALUES
 from bundle.progress import say, step
 from tool_errors import EnvironmentSetupError, UsageError
@@ -32,11 +32,13 @@ CHOICES = ("CANN_IMAGE", "BASE_IMAGE", "VLLM_ASCEND_IMAGE")
 
 @dataclass(frozen=True)
 class Parts:
-    """Names of base images that are there; files with their names in the archive; settings that say where they lie."""
+    """Names of base images that are there; files with their names in the archive; settings that say where they lie; the
+    words by which the engine means the images for that processor (`engine.platform`)."""
 
     images: list[str]
     files: list[tuple[Path, str]]
     settings: dict[str, str]
+    platform: tuple[str, ...]
 
 
 def builds(corpus: bool) -> list[dict[str, Any]]:
@@ -58,10 +60,18 @@ def base_images(found: list[dict[str, Any]]) -> dict[str, str]:
     return named
 
 
+def processor_of(image: str, of: tuple[str, ...]) -> str:
+    """The processor that an image is for; "" where there is none of that name, or none that `of` means."""
+    try:
+        return docker("image", "inspect", *of, "--format", "{{.Architecture}}", image)
+    except EnvironmentSetupError:
+        return ""
+
+
 @contextmanager
 def pulled(images: Mapping[str, str], machine: str) -> Iterator[list[str]]:
     """The base images for another processor under their own names; afterwards these are this machine's images again."""
-    before = {}
+    before, of = {}, platform(PROCESSORS[machine])
     try:
         for image, source in images.items():
             known = docker("image", "ls", "--quiet", "--no-trunc", image)
@@ -70,19 +80,18 @@ def pulled(images: Mapping[str, str], machine: str) -> Iterator[list[str]]:
                     docker("pull", "--platform", f"linux/{PROCESSORS[machine]}", source)
             except EnvironmentSetupError as error:
                 # One that was built here, as VLLM_ASCEND_IMAGE may be, lies in no registry.
-                if (
-                    not known
-                    or docker("image", "inspect", "--format", "{{.Architecture}}", image) != PROCESSORS[machine]
-                ):
+                if not known or processor_of(image, of) != PROCESSORS[machine]:
                     raise
                 say(f"{image} as it is here: {error}")
             if known:
                 before[image] = known.splitlines()[0]
             if source != image:
                 docker("tag", source, image)
-            got = docker("image", "inspect", "--format", "{{.Architecture}}", image)
+            got = processor_of(image, of)
             if got != PROCESSORS[machine]:
-                raise EnvironmentSetupError(f"{source} has no image for {machine}, the registry gave one for {got}")
+                raise EnvironmentSetupError(
+                    f"{source} has no image for {machine}, the registry gave one for {got or 'another'}"
+                )
         yield list(images)
     finally:
         for image, identity in before.items():
@@ -140,4 +149,4 @@ def collected(machine: str, corpus: bool) -> Iterator[Parts]:
             inside = [path for path in sorted(folder.rglob("*")) if path.is_file() and ".git" not in path.parts]
             files += [(path, f"{carried}/{path.relative_to(folder)}") for path in inside]
             settings[setting] = f"../../{carried}"  # from config/stacks, whose files read it
-        yield Parts(images, files, settings)
+        yield Parts(images, files, settings, platform(PROCESSORS[machine]))

@@ -14,7 +14,7 @@ from pathlib import Path
 from bundle import origin, signature
 from bundle.compose.images import hardware
 from bundle.files import as_json
-from bundle.offline.engine import docker, images
+from bundle.offline.engine import images, layers
 from bundle.offline.save import made_for, save
 from bundle.paths import ROOT, VALUES, shown
 from bundle.progress import say, step
@@ -52,15 +52,15 @@ def archive_name() -> str:
 
 
 def make_images(out: Path, corpus: bool) -> dict[str, str]:
-    """Build the images of HARDWARE and STACK, and write the offline archive; returns the images' names and digests."""
+    """Build the images of HARDWARE and STACK, and write the offline archive; returns the images' names and the
+    digests of their layers."""
     with step("building the images"):
         words = ["vlm", "parser", *(["corpus"] if corpus else [])]
         if subprocess.run([ROOT / "scripts/build_images.sh", *words], check=False).returncode:
             raise EnvironmentSetupError("docker compose build failed; its last lines say why")
     names = images(corpus)
     save(out / archive_name(), names, weights=False)
-    ids = {name: docker("image", "inspect", "--format", "{{.Id}}", name) for name in names}
-    return {name: identity.removeprefix("sha256:") for name, identity in ids.items()}
+    return {name: layers(name) for name in names}
 
 
 def make(out: Path, with_images: bool, corpus: bool, key: Path | None) -> None:

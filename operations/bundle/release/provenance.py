@@ -14,8 +14,8 @@ STATEMENT, PREDICATE = "https://in-toto.io/Statement/v1", "https://slsa.dev/prov
 def statement(
     made_from: Origin, subjects: Mapping[str, str], parameters: Mapping[str, Any], began: str, ended: str
 ) -> dict[str, Any]:
-    """`subjects` are names of files and images with their SHA-256 in hex, `parameters` what the caller chose; the two
-    times are RFC 3339, in UTC."""
+    """`subjects` are names with a SHA-256 in hex: a file's own, and of an image that of its layers (`engine.layers`).
+    `parameters` are what the caller chose; the two times are RFC 3339, in UTC."""
     return {
         "_type": STATEMENT,
         "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(subjects.items())],
