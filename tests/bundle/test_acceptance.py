@@ -77,7 +77,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parser: DrawnPages) 
     found.say("logs", f"vlm-1 | Authorization: Bearer {TOKEN}\n")
     found.say("version", "26.1.5\n")
     found.say("compose", "2.26.1\n")
-    found.say("root", f"{tmp_path}\n")
+    found.say("root", {"DockerRootDir": str(tmp_path)})
     for name, value in {"HARDWARE": "cpu", "PARSER_PORT": str(parser.port), "PARSER_API_KEY": KEY}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("MODELS_DIR", raising=False)

@@ -44,7 +44,8 @@ ROOMS = {
     "weights": {"environments"},
     "compose": set(),
     "local_mode": {"environments"},
-    "preflight": {"compose", "weights"},
+    # Of the archive only the name of its manifest: whether this folder builds.
+    "preflight": {"compose", "offline", "weights"},
     "offline": {"compose", "image_build"},
     "release": {"compose", "environments", "image_build", "offline"},
     "support": set(),

@@ -23,7 +23,7 @@ PATTERNS = {
     "selftest": "*python?-m?selftest*",
     "up": "*compose?up*",
     "logs": "*compose?logs*",
-    "root": "info*DockerRootDir*",
+    "root": "info*json*",
     "version": "version*",
     "running": "ps?--quiet*",
     "inspect": "inspect*",

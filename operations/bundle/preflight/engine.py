@@ -4,20 +4,33 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import atlas
 from bundle.compose import images, project
+from bundle.offline.contents import MANIFEST
 from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 
 GIB = 2**30
+# PARSER_JOB_KEEP_GIB where it is unset.
+JOBS = "50"
 # Before 20.10.10 its default seccomp profile fails clone3, by which a glibc of 2.34 makes threads (moby#42681); before
 # 20.10.18 it hides Landlock from containers (moby#43991), by which decoders are isolated.
 ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10, 18), (2, 20), (23, 0)
+# Compose 2.40 refuses a buildx before 0.17, and builds without one if there is none; Compose 5 needs it.
+COMPOSE_BY_BUILDX, COMPOSE_NEEDS_BUILDX, BUILDX = (2, 40), (5,), (0, 17)
+# Before 0.21 buildx ends where it wants a permission that Compose does not pass on: for the host's network, and 0.20
+# also for files outside the folder. Those are the build's secrets: /dev/null where a site has none.
+BUILDX_ASKS_FOR_FILES, BUILDX_ASKS_NOTHING = (0, 20), (0, 21)
 # Both images and what a build needs besides.
 DISK = {"ascend": 60, "cpu": 20}
+# How the socket of a containerd ends that Docker has started. It keeps its files in Docker's data-root; the system's
+# own one keeps them in the folder that its settings name.
+OWN_SOCKET = "/docker/containerd/containerd.sock"
+CONTAINERD, CONTAINERD_SETTINGS = "/var/lib/containerd", "/etc/containerd/config.toml"
 
 
 def at_least(least: tuple[int, ...], found: str | None, name: str, absent: Finding, update: str) -> Finding:
@@ -32,7 +45,7 @@ def at_least(least: tuple[int, ...], found: str | None, name: str, absent: Findi
 # openEuler 22.03 has 18.09, whose command line knows no plugins.
 INSTALL = (
     "apt-get install docker.io, or Docker's own packages (docker-ce, docker-ce-cli, containerd.io, "
-    "docker-compose-plugin; those for CentOS on openEuler, whose docker is 18.09)"
+    "docker-buildx-plugin, docker-compose-plugin; those for CentOS on openEuler, whose docker is 18.09)"
 )
 
 
@@ -57,18 +70,40 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
             "BuildKit 0.11 (Docker 23)",
             "nothing, to run the bundle; to build images, use another machine and scripts/offline_bundle.sh",
         )
-    root = (machine.run("docker", "info", "--format", "{{.DockerRootDir}}") or "/var/lib/docker").strip()
-    free, needed = machine.free_disk(Path(root)) / GIB, DISK[machine.hardware]
-    if free >= needed:
-        yield passed("disk", f"{free:.0f} GiB free in {root}")
-    else:
-        yield Finding(
-            "WARN",
-            "disk",
-            f"{free:.0f} GiB free in {root}",
-            f"{needed} GiB to load or build the images",
-            "docker system prune, or move Docker's data-root",
-        )
+    yield from disks(machine)
+
+
+def disks(machine: Machine) -> Iterator[Finding]:
+    """The disk of the images, and that of jobs where it is another one."""
+    info = json.loads(machine.run("docker", "info", "--format", "{{json .}}") or "{}")
+    data, move = Path(info.get("DockerRootDir") or "/var/lib/docker"), "move Docker's data-root"
+    needed, prune = DISK[machine.hardware], "docker system prune, or"
+    reason = f"{needed} GiB to load or build the images"
+    address = (info.get("Containerd") or {}).get("Address") or ""
+    if project.CONTAINERD_STORE not in (info.get("DriverStatus") or []) or address.endswith(OWN_SOCKET):
+        yield room(machine, "disk", data, needed, reason, f"{prune} {move}")
+        return
+    stored = containerd_root(machine)
+    remedy = f"{prune} move containerd's root (root in {CONTAINERD_SETTINGS}): Docker keeps the images there"
+    yield room(machine, "disk", stored, needed, reason, remedy)
+    keep = machine.setting("PARSER_JOB_KEEP_GIB", JOBS)
+    if re.fullmatch(r"\d+(\.\d+)?", keep) and not machine.same_disk(stored, data):
+        reason = f"{keep} GiB for jobs and results (PARSER_JOB_KEEP_GIB)"
+        yield room(machine, "disk of jobs", data, float(keep), reason, f"a smaller PARSER_JOB_KEEP_GIB, or {move}")
+
+
+def room(machine: Machine, check: str, folder: Path, needed: float, reason: str, remedy: str) -> Finding:
+    """Whether `needed` GiB are free on the disk of `folder`."""
+    free = machine.free_disk(folder) / GIB
+    said = f"{free:.0f} GiB free in {folder}"
+    return passed(check, said) if free >= needed else Finding("WARN", check, said, reason, remedy)
+
+
+def containerd_root(machine: Machine) -> Path:
+    """Where containerd keeps its files; `root` stands before the first table of its settings."""
+    before_tables = machine.read(CONTAINERD_SETTINGS).partition("\n[")[0]
+    found = re.search(r"""^root\s*=\s*["'](.+?)["']""", before_tables, re.MULTILINE)
+    return Path(found[1] if found else CONTAINERD)
 
 
 def check_compose(machine: Machine) -> Iterator[Finding]:
@@ -82,6 +117,44 @@ def check_compose(machine: Machine) -> Iterator[Finding]:
         "executable; with Docker's own packages docker-compose-plugin, on Ubuntu docker-compose-v2",
     )
     yield at_least(COMPOSE, found, "Compose", absent, "replace the plugin docker-compose")
+
+
+def builds_here(machine: Machine) -> bool:
+    """Tell whether images are missing that are built in this folder: it is no archive, or one that carries what a build
+    needs and not the images."""
+    key = machine.setting("ATLAS", atlas.DEFAULT.key) if machine.hardware == "ascend" else "cpu"
+    if all(labels_of(machine, name) is not None for name in (images.PARSER, images.vlm(key, machine.stack))):
+        return False
+    try:
+        return bool(json.loads((ROOT / MANIFEST).read_text(encoding="utf-8"))["builds"])
+    except (OSError, ValueError, KeyError):
+        return True
+
+
+def check_buildx(machine: Machine) -> Iterator[Finding]:
+    """Check the builder of newer Composes, where images will be built."""
+    compose = version(machine.run("docker", "compose", "version", "--short") or "")
+    if compose < COMPOSE_BY_BUILDX or not builds_here(machine):
+        return
+    found = version(machine.run("docker", "buildx", "version") or "")
+    if not found and compose < COMPOSE_NEEDS_BUILDX:
+        return
+    needed = f"buildx {dotted(BUILDX)} or newer, by which Compose {dotted(compose)} builds"
+    update = (
+        "install docker-buildx-plugin (Docker's own packages) or docker-buildx (Debian, Ubuntu); or build on another "
+        "machine, and scripts/offline_bundle.sh"
+    )
+    asks = [
+        *(["files outside this folder, which the build's secrets are"] if found >= BUILDX_ASKS_FOR_FILES else []),
+        *(["BUILD_NETWORK=host"] if machine.setting("BUILD_NETWORK", "") == "host" else []),
+    ]
+    if found < BUILDX:
+        yield Finding("FAIL", "buildx", f"buildx {dotted(found)}" if found else "buildx is missing", needed, update)
+    elif found < BUILDX_ASKS_NOTHING and asks:
+        said = f"buildx {dotted(found)} asks for permissions that Compose does not give: {', '.join(asks)}"
+        yield Finding("WARN", "buildx", said, f"buildx {dotted(BUILDX_ASKS_NOTHING)} or newer", update)
+    else:
+        yield passed("buildx", f"buildx {dotted(found)}")
 
 
 def labels_of(machine: Machine, image: str) -> str | None:
@@ -164,4 +237,4 @@ def check_boot(machine: Machine) -> Iterator[Finding]:
         )
 
 
-CHECKS = (check_engine, check_compose, check_boot, check_image, check_parser_image)
+CHECKS = (check_engine, check_compose, check_buildx, check_boot, check_image, check_parser_image)

@@ -90,8 +90,11 @@ class Machine:
 
     def free_disk(self, path: Path) -> int:
         """Return the free bytes of the disk on which `path` is or will be."""
-        nearest = next(parent for parent in (path, *path.parents) if parent.exists())
-        return shutil.disk_usage(nearest).free
+        return shutil.disk_usage(nearest(path)).free
+
+    def same_disk(self, one: Path, other: Path) -> bool:
+        """Tell whether both are or will be on one file system."""
+        return nearest(one).stat().st_dev == nearest(other).stat().st_dev
 
     def memory(self) -> int:
         """Return the total memory in bytes, 0 if it is unknown."""
@@ -101,6 +104,11 @@ class Machine:
     def port_is_free(self, host: str, port: int) -> bool:
         """Tell whether somebody can listen on a port."""
         return not ports.why_unusable(host, port)
+
+
+def nearest(path: Path) -> Path:
+    """Return `path`, or the folder above it that is there."""
+    return next(parent for parent in (path, *path.parents) if parent.exists())
 
 
 def version(text: str) -> tuple[int, ...]:
