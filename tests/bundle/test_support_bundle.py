@@ -287,7 +287,8 @@ def test_what_every_linux_has_is_asked_with_words_that_work():
     by_name = {source.name: source.command for source in sources.sources([3])}
     for name, found in (("system.txt", "Linux"), ("memory.txt", "MemTotal"), ("processor.txt", ""), ("disk.txt", "/")):
         command = by_name[f"host/{name}"]
-        if shutil.which(command[0]):
+        # A bare root has no /sys, which lscpu reads.
+        if shutil.which(command[0]) and (command[0] != "lscpu" or Path("/sys/devices/system/cpu").exists()):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0 and found in done.stdout, command
     kinds = {
