@@ -172,9 +172,8 @@ def test_pages_are_counted_once_and_those_that_were_asked_for(place: Place, rang
     counted: list[tuple[str, int, str]] = []
     service = Pages(3, lambda number, begun: parsed(number))
     runner, job_id = runner_of(place, service), place.submit(owner="me")
-    runner._steps._allowance.spend_pages = lambda client, count, *, reference="": counted.append(
-        (client, count, reference)
-    )  # type: ignore[method-assign]  # it notes its arguments
+    allowance: Any = runner._steps._allowance
+    allowance.spend_pages = lambda client, count, *, reference="": counted.append((client, count, reference))
     with place.database.writing() as connection:
         connection.execute("UPDATE jobs SET page_ranges = ? WHERE id = ?", (ranges, job_id))
     job, steps = run(place, runner, job_id)

@@ -17,7 +17,7 @@ from docparser.contract.options import page_options
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidRequest, NotReady
 from docparser.page import loop
-from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _place
+from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _position
 from docparser.page.loop import CHOSEN, PageLoop
 from docparser.page.provenance import PAGE, VLM, Certainty, Origin, Provenance, add_members, joined
 from docparser.vlm.client import Reply
@@ -235,7 +235,7 @@ class TestProvenance:
 )
 def test_where_a_block_that_was_not_found_belongs(box: Any, place: int):
     found: list[Any] = [(0, 10, 40, 20), (0, 30, 40, 40), (0, 60, 40, 80), (60, 10, 90, 40), (60, 60, 90, 80)]
-    assert _place(box, found) == place
+    assert _position(box, found) == place
 
 
 @pytest.mark.parametrize(
