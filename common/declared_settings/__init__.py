@@ -21,7 +21,7 @@ from . import by_schema
 from .deployment import BUCKET, BUILDS, CORPUS, LOCAL_MODE, PARSER_CONTAINER
 from .forms import FORMS
 from .kinds import Choice, Flag, Number, Port, Setting, Whole
-from .services import ADDRESSES, HARDWARE_AND_WEIGHTS, LAYOUT, VLM_SERVER
+from .services import ADDRESSES, HARDWARE_AND_WEIGHTS, LAYOUT, MOST_REPLICAS, VLM_SERVER
 
 SCHEMA = Path(__file__).parent / "settings.schema.json"
 DECLARED: dict[str, Setting] = {
@@ -59,6 +59,17 @@ def whole(env: Mapping[str, str], name: str) -> int:
     """The least value where nothing is said and there is no default."""
     setting = _declared(name, Whole)
     return env_values.whole(env, name, int(setting.default or setting.least), setting.least, setting.most)
+
+
+def replicas(env: Mapping[str, str], places: int) -> int:
+    """How many replicas VLM_REPLICAS_PER_DIE makes on so many dies (on CPU: core sets). Raises UsageError for more than
+    a container may have."""
+    each = whole(env, "VLM_REPLICAS_PER_DIE")
+    if places * each > MOST_REPLICAS:
+        raise UsageError(
+            f"VLM_REPLICAS_PER_DIE is {each}: that makes {places * each} replicas; expected at most {MOST_REPLICAS}"
+        )
+    return places * each
 
 
 def number(env: Mapping[str, str], name: str) -> float:

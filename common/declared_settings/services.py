@@ -58,7 +58,7 @@ HARDWARE_AND_WEIGHTS = (
     Whole(
         "ASCEND_GID",
         "1000",
-        "Number of the group `HwHiAiUser`.",
+        "Number of the group of the device files, `HwHiAiUser`.",
         least=0,
     ),
     Setting(
@@ -83,6 +83,7 @@ HARDWARE_AND_WEIGHTS = (
         "The models and their arguments; in containers a file inside them.",
     ),
 )
+MOST_REPLICAS = 64  # in a container
 VLM_SERVER = (
     Whole(
         "VLM_REPLICAS",
@@ -90,13 +91,14 @@ VLM_SERVER = (
         "How many dies to use; empty: all of NPU_IDS. On CPU: how many sets of cores; empty: 1. Local mode has one "
         "replica.",
         least=1,
-        most=64,
+        most=MOST_REPLICAS,
     ),
     Whole(
         "VLM_REPLICAS_PER_DIE",
         "1",
         "Replicas on each die (on CPU: on each set of cores); on a die they divide its cache and its number of "
-        "requests at once, also that of VLM_ARGS. The launcher refuses more replicas than fit into the memory.",
+        "requests at once, also that of VLM_ARGS. The launcher refuses more replicas than fit into the memory. "
+        f"A container has at most {MOST_REPLICAS} replicas, on all 16 dies of an A3 {MOST_REPLICAS // 16} each.",
         least=1,
         most=8,
     ),

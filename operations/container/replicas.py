@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from declared_settings import whole
+import declared_settings
 from tool_errors import UsageError
 
 DEVICE = re.compile(r"^davinci(\d+)$")
-MOST = 64
 
 
 def dies(devices: Path = Path("/dev")) -> list[int]:
@@ -22,7 +21,7 @@ def dies(devices: Path = Path("/dev")) -> list[int]:
 
 def per_die(env: Mapping[str, str]) -> int:
     """VLM_REPLICAS_PER_DIE: replicas that share a die, on CPU a core set; 1 by default. Raises WrongValue."""
-    return whole(env, "VLM_REPLICAS_PER_DIE")
+    return declared_settings.whole(env, "VLM_REPLICAS_PER_DIE")
 
 
 def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
@@ -31,7 +30,7 @@ def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
 
     Raises UsageError.
     """
-    wanted = whole(env, "VLM_REPLICAS")
+    wanted = declared_settings.whole(env, "VLM_REPLICAS")
     if env.get("HARDWARE") == "ascend":
         present = len(dies(devices))
         if not present:
@@ -47,10 +46,7 @@ def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
                 f"VLM_REPLICAS is {wanted}, but NPU_IDS gives {present} dies; expected at most the number of dies "
                 "(VLM_REPLICAS_PER_DIE sets how many replicas share one)"
             )
-    made = wanted * per_die(env)
-    if made > MOST:
-        raise UsageError(f"VLM_REPLICAS_PER_DIE is {per_die(env)}: that makes {made} replicas; expected at most {MOST}")
-    return made
+    return declared_settings.replicas(env, wanted)
 
 
 def place(env: Mapping[str, str], index: int) -> int:
