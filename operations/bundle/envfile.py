@@ -57,10 +57,15 @@ def merged(path: Path) -> dict[str, str]:
 
 
 def read(path: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """The file's values, none where there is no file. Raises UsageError."""
+    """The file's values, none where there is no file. Raises UsageError, also for a file that this user may not
+    read."""
     if not path.is_file():
         return {}
-    return parse(path.read_bytes().decode("utf-8", "surrogateescape"), env, path.name)
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except PermissionError:
+        raise UsageError(f"this user may not read {path}; its owner and root (sudo) may") from None
+    return parse(text, env, path.name)
 
 
 def _statement(text: str, values: dict[str, str], env: Mapping[str, str]) -> str:

@@ -89,6 +89,16 @@ def test_a_script_says_a_malformed_line_once_and_ends(tmp_path: Path):
     assert done.returncode == 2 and done.stderr == "error: .env, line 2: 'VLM_PORT 9000' is not KEY=VALUE\n"
 
 
+def test_a_file_that_this_user_may_not_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refused(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / ".env").touch()
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(UsageError, match=rf"this user may not read {tmp_path}/\.env; its owner and root \(sudo\) may"):
+        envfile.merged(tmp_path / ".env")
+
+
 def test_texts_by_chance_are_read_or_refused():
     found = [env_texts.ours(env_texts.some(seed)) for seed in range(500)]
     assert 50 < found.count(None) < 300
