@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import atlas
@@ -24,6 +26,8 @@ UNUSABLE = ("CRITICAL", "UNKNOWN")
 # Bytes of a die that its system keeps: of 65536 MB by npu-smi torch has 65,452,113,920 bytes (vllm-ascend #4404).
 KEPT = (65536 << 20) - 65_452_113_920
 SECONDS = 60.0
+# Device files of the driver itself, which every container with a die needs.
+SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
 # What npu-smi prints where it fails -> the cause and what to do. The first that fits counts: where the driver's files
 # are not all there, it says that the device is used, too.
 FAILURES = (
@@ -55,11 +59,13 @@ FAILURES = (
 
 @dataclass(frozen=True)
 class Die:
-    """One chip of an NPU. `number` is N in /dev/davinciN, `generation` the title in the table of products, the name
-    itself for others; `health` as npu-smi prints it; memory in MB, None where the table has no such column."""
+    """One chip of an NPU. `number` is N in /dev/davinciN, None where that is not known; `generation` the title in the
+    table of products, the name itself for others; `health` as npu-smi prints it; memory in MB, None where the table
+    has no such column."""
 
     npu: int
-    number: int
+    chip: int
+    number: int | None
     name: str
     generation: str
     health: str
@@ -85,17 +91,29 @@ class Report:
     dies: tuple[Die, ...]
     busy: frozenset[tuple[int, int]]
 
+    @property
+    def unnumbered(self) -> str:
+        """What is not known where dies have no number, with the NPUs that are not OK; empty where all have one."""
+        unknown = [die for die in self.dies if die.number is None]
+        if not unknown:
+            return ""
+        odd = "".join(f"; NPU {die.npu} has the Health {die.health}" for die in unknown if die.health.upper() != "OK")
+        npus = ", ".join(map(str, sorted({die.npu for die in unknown})))
+        return f"which /dev/davinciN is which NPU of {npus} is not known: npu-smi info -m does not fit /dev{odd}"
+
 
 @dataclass(frozen=True)
 class Answer:
     """What a call of npu-smi gave: the text of both its outputs and its exit status.
 
-    `status` is None where it did not run to its end; `text` then says why, and `missing` whether there is no npu-smi.
+    `status` is None where it did not run to its end; `text` then says why, `missing` whether there is no npu-smi, and
+    `forbidden` whether there is one that this user may not run.
     """
 
     status: int | None
     text: str
     missing: bool = False
+    forbidden: bool = False
 
 
 def ask(*words: str) -> Answer:
@@ -105,6 +123,9 @@ def ask(*words: str) -> Answer:
     except subprocess.TimeoutExpired:
         return Answer(None, f"npu-smi {' '.join(words)} gave no answer within {SECONDS:.0f} s")
     except OSError as error:
+        # A folder of PATH that may not be entered is refused like a program that may not be run.
+        if isinstance(error, PermissionError) and (path := shutil.which("npu-smi", mode=os.F_OK)):
+            return Answer(None, f"this user may not run {path} ({error.strerror})", forbidden=True)
         return Answer(None, f"npu-smi cannot be run ({error.strerror})", missing=True)
     return Answer(done.returncode, done.stdout + done.stderr)
 
@@ -115,6 +136,10 @@ def trouble(answer: Answer) -> tuple[str, str] | None:
         return None
     if answer.missing:
         return answer.text, "install the driver; in a container, mount npu-smi as config/compose/ascend.yaml does"
+    if answer.forbidden:
+        return answer.text, (
+            "root may; for a container, on the node: chmod o+x it, or chgrp it to ASCEND_GID and chmod g+x it"
+        )
     if answer.status is None:
         return f"the driver hangs: {answer.text}", "dmesg on the node says why; reboot it if that stays"
     for pattern, cause, remedy in FAILURES:
@@ -134,10 +159,16 @@ def least_memory() -> int | None:
 
 def closed(devices: Path = Path("/dev")) -> tuple[Path, int] | None:
     """The first device file of a die, or of the driver, that this process may not open, and its group; None without."""
-    for path in sorted(devices.glob("davinci*")):
-        if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+    for path in (*sorted(devices.glob("davinci*")), *(devices / name for name in SHARED)):
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
             return path, path.stat().st_gid
     return None
+
+
+def allows(status: os.stat_result, group: int, needed: int) -> bool:
+    """Whether a user of this group, who is neither root nor the owner, has the bits `needed`: 6 to open, 1 to run."""
+    bits = status.st_mode >> 3 if status.st_gid == group else status.st_mode
+    return bits & needed == needed
 
 
 def shared(answer: Answer) -> bool | None:
@@ -171,8 +202,8 @@ def parse(text: str) -> Report:
         elif in_processes:
             # Whatever it says of the process: 26.0 has an id in the container, too, and either id may be NA.
             if len(row) > 1 and re.fullmatch(r"\d+\s+\d+", row[0], re.ASCII):
-                npu, chip = row[0].split()
-                busy.add((int(npu), int(chip)))
+                first, second = row[0].split()
+                busy.add((int(first), int(second)))
         elif row[0].startswith("Chip"):
             header = row[0]
         elif len(row) == 3 and re.match(r"\d+\s+\S*[A-Za-z]", row[0]):
@@ -180,12 +211,46 @@ def parse(text: str) -> Report:
             top = (int(npu), name, row[1])
         elif len(row) == 3 and top and re.match(r"\d+(\s+\d+)?$", row[0]):
             place = [int(number) for number in row[0].split()]
-            first, name, health = top
-            # The second number is the physical id of an A3 and the device id of a 310P; an A2 has one chip an NPU.
-            second = place[1] if len(place) > 1 else first
+            card, name, health = top
+            # The second number is the physical id of an A3 and the device id of a 310P. An A2 has none.
+            number = place[1] if len(place) > 1 else None
             used, total = memory(row[2])
             product = atlas.of_chip(name, header)
             title = product.title if product else name
-            dies.append(Die(first, second, name, title, health, used, total))
+            dies.append(Die(card, place[0], number, name, title, health, used, total))
             top = None
     return Report(version[1] if version else "", tuple(dies), frozenset(busy))
+
+
+def mapping(text: str) -> dict[tuple[int, int], int]:
+    """(NPU, chip) -> N in /dev/davinciN, from `npu-smi info -m`: the logic id, or the physical one where it has that
+    column, too. MCUs have neither."""
+    column = 3 if "Phy-ID" in text else 2
+    rows = (line.split() for line in text.splitlines())
+    return {
+        (int(row[0]), int(row[1])): int(row[column])
+        for row in rows
+        if len(row) > column and all(re.fullmatch(r"\d{1,6}", cell, re.ASCII) for cell in (row[0], row[1], row[column]))
+    }
+
+
+def listed(text: str, devices: Path = Path("/dev"), asked: Callable[..., Answer] | None = None) -> Report:
+    """What `npu-smi info` printed on the node, each die with its number; whoever looks for a die by number comes here.
+
+    The table of an A2 numbers NPUs only, and of cards in slots these are others than N of /dev/davinciN:
+    `npu-smi info -m` says which is which. The driver counts logic ids over the dies that it finds, so that they may
+    shift where one is gone. They count where they are the numbers of the device files; where a file or a die is gone,
+    if they are those of the NPUs, too. Otherwise these dies have none. In a container logic ids begin at 0 again;
+    nobody there asks for them.
+    """
+    report = parse(text)
+    if all(die.number is not None for die in report.dies):
+        return report
+    known = mapping((asked or ask)("info", "-m").text)
+    numbers = [known[die.npu, die.chip] for die in report.dies if (die.npu, die.chip) in known]
+    found = {*numbers}
+    files = {int(path.name[7:]) for path in devices.glob("davinci*") if re.fullmatch(r"davinci\d{1,6}", path.name)}
+    own = numbers == [die.npu for die in report.dies] and (found <= files or files <= found)
+    if len(found) < len(report.dies) or not (found == files or own):
+        return report
+    return replace(report, dies=tuple(replace(die, number=known[die.npu, die.chip]) for die in report.dies))

@@ -128,10 +128,12 @@ def replicas(name: str, other: str, found: dict[str, Any]) -> Line:
 
 def dies(wanted: Sequence[int], answer: npu_smi.Answer) -> Line:
     """The Health of the dies that compose gives to `vlm`, as npu-smi on the node prints it. It is no verdict where
-    npu-smi does not answer whoever asks here: `replicas` says what serves."""
+    npu-smi does not answer whoever asks here, or not by the dies' numbers: `replicas` says what serves."""
     if trouble := npu_smi.trouble(answer):
         return Line("dies", f"unknown: {trouble[0]}; {trouble[1]}")
-    report = npu_smi.parse(answer.text)
+    report = npu_smi.listed(answer.text)
+    if report.unnumbered:
+        return Line("dies", f"unknown: {report.unnumbered}")
     own = [die for die in report.dies if die.number in wanted]
     lost = unlisted(wanted, report)
     odd = [f"die {die.number} {die.health}" for die in own if die.health.upper() != "OK"]

@@ -110,7 +110,9 @@ def of_replica(
         return (share(available, total, place), "a share") if total > 1 else (sorted(available), "the only core set")
     dies = replicas.dies(devices)
     die = dies[place]
-    if cores := near(die, affinity(topology()), available):
+    known = affinity(topology())
+    # It may number cards by their slots. Where it lacks one of our dies, its numbers are not those of /dev/davinciN.
+    if known.keys() >= {*dies} and (cores := near(die, known, available)):
         return cores, f"near die {die} (npu-smi info -t topo)"
     # A server's dies are about equally far from all cores: shares in the order of the dies' numbers. A container that
     # holds some of them takes these dies' shares only, so that two containers on one server do not meet.

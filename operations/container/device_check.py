@@ -20,7 +20,8 @@ def check_device(env: Mapping[str, str], devices: Path = Path("/dev")) -> None:
 
     Raises DeviceError with the cause where a die cannot be opened, npu-smi lists none, or it is of another kind, and
     UsageError for a SOC_VERSION that is none. Where npu-smi is not mounted, one line says that nothing was compared;
-    vllm-ascend checks the device itself later.
+    vllm-ascend checks the device itself later. One that is mounted and may not be run is refused: who mounts it wants
+    the check, the launcher reads the dies' memory by it, and a group or a mode on the node is all that is wrong.
     """
     if env.get("HARDWARE") != "ascend":
         return

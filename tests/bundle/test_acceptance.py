@@ -334,9 +334,16 @@ def test_the_driver_step_says_what_npu_smi_failed_with(docker: SimulatedDocker, 
 @pytest.mark.server
 def test_other_products_are_accepted_as_atlas_says(docker: SimulatedDocker, parser: DrawnPages, tmp_path: Path):
     program = tmp_path / "docker/bin/npu-smi"
-    program.write_text(f"#!/bin/sh\ncat {DATA}/npu-smi/a2.txt\n")
+    of_map = DATA / "npu-smi/map-a2.txt"
+    program.write_text(f'#!/bin/sh\n[ "$2" != -m ] || exec cat {of_map}\ncat {DATA}/npu-smi/a2.txt\n')
     program.chmod(0o755)
     assert machine.driver(node_at(parser, HARDWARE="ascend", ATLAS="a2")).verdict == PASS
+    # Without a map nobody is said to be sick, or left out.
+    table = (DATA / "npu-smi/a2.txt").read_text().replace("| OK      ", "| Critical", 1)
+    program.write_text(f'#!/bin/sh\n[ "$2" != -m ] || exit 1\ncat <<END\n{table}\nEND\n')
+    found = machine.driver(node_at(parser, HARDWARE="ascend", ATLAS="a2"))
+    assert found.verdict == WARN and "is not known" in found.found and "NPU 0 has the Health Critical" in found.found
+    assert "left out" not in found.found
 
 
 def states(docker: SimulatedDocker, **found: str) -> None:

@@ -485,16 +485,52 @@ def test_cann_is_read_for_the_vlm_alone_and_without_torch_npu(
     [
         ("a3", "A3", [0, 1, 2], 65536),
         ("a3-26", "A3", [0, 1, 15], 65536),
-        ("a2", "A2", [0, 1], 32768),
+        ("a2", "A2", [None, None], 32768),
         ("310p", "310P", [0, 1], 43693),
     ],
 )
-def test_npu_smi(name: str, generation: str, numbers: list[int], memory: int):
+def test_npu_smi(name: str, generation: str, numbers: list[int | None], memory: int):
     report = npu_smi.parse((SAMPLES / f"{name}.txt").read_text())
     assert {die.generation for die in report.dies} == {generation}
     assert report.dies[-1].memory_total == memory and all(die.health == "OK" for die in report.dies)
     assert report.version.startswith("26.0." if name == "a3-26" else "25.2.")
     assert [die.number for die in report.dies] == numbers
+
+
+def numbers(table: str, mapping: str | None, folder: Path, *files: int) -> list[int | None]:
+    """The numbers of the dies of a table, on a node with these device files."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        path.unlink()
+    text = (SAMPLES / f"{mapping}.txt").read_text() if mapping else "the command is not supported"
+    report = npu_smi.listed(table, devices(folder, *files), lambda *words: npu_smi.Answer(0, text))
+    assert bool(report.unnumbered) == (None in [die.number for die in report.dies])
+    return [die.number for die in report.dies]
+
+
+def test_cards_in_slots_are_numbered_by_the_drivers_map(tmp_path: Path):
+    """NPU 2 is the second card, davinci1. Where it is not known which card is which, none gets a number."""
+    table, dev = (SAMPLES / "a2-pcie.txt").read_text(), tmp_path / "dev"
+    assert numbers(table, "map-a2-pcie", dev, 0, 1, 2, 3) == [0, 1, 2, 3]
+    assert numbers(table, None, dev, 0, 1, 2, 3) == [None] * 4
+    assert numbers(table, "map-a2", dev, 0, 1, 2, 3) == [None] * 4, "a map to other files"
+    assert numbers(table, "map-a2-pcie", dev, 0, 1, 2) == [None] * 4
+    # The third card is gone, its file is not: the driver may count the fourth as the third.
+    rows = table.splitlines(keepends=True)
+    assert numbers("".join(rows[:12] + rows[15:]), "map-a2-pcie", dev, 0, 1, 2, 3) == [None] * 3
+
+
+def test_modules_keep_their_numbers_where_one_is_gone(tmp_path: Path):
+    table, dev = (SAMPLES / "a2.txt").read_text(), tmp_path / "dev"
+    assert numbers(table, "map-a2", dev, 0, 1) == [0, 1] == numbers(table, "map-a2", dev, 0, 1, 2)
+    assert numbers(table, None, dev, 0, 1) == [None, None]
+
+
+@pytest.mark.parametrize(("table", "mapping"), [("a3", "map-a3"), ("a3-26", "map-a3"), ("310p", "map-310p")])
+def test_the_numbers_of_the_table_are_those_of_the_map(tmp_path: Path, table: str, mapping: str):
+    """NPUs of two chips. The table has the numbers, so the map is not asked for."""
+    text, known = (SAMPLES / f"{table}.txt").read_text(), npu_smi.mapping((SAMPLES / f"{mapping}.txt").read_text())
+    assert numbers(text, None, tmp_path / "dev") == [known[die.npu, die.chip] for die in npu_smi.parse(text).dies]
 
 
 def test_the_memory_of_the_smallest_die_in_bytes(monkeypatch: pytest.MonkeyPatch):

@@ -110,6 +110,44 @@ def test_without_npu_smi_it_says_that_nothing_was_compared(
     assert capsys.readouterr().out.startswith("device check: npu-smi cannot be run (No such file or directory); ")
 
 
+def test_an_npu_smi_that_may_not_be_run_is_not_as_if_there_were_none(program: Program, tmp_path: Path):
+    program("exit 0")
+    (tmp_path / "bin/npu-smi").chmod(0o644)
+    answer = npu_smi.ask("info")
+    assert answer.forbidden and not answer.missing
+    with pytest.raises(
+        DeviceError, match=rf"this user may not run {tmp_path}/bin/npu-smi \(Permission .*chmod o\+x it"
+    ):
+        check(tmp_path / "dev")
+
+
+@pytest.mark.parametrize("name", ["davinci0", *npu_smi.SHARED])
+def test_every_device_file_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    for file in ("davinci0", *npu_smi.SHARED):
+        (tmp_path / file).touch()
+    monkeypatch.setattr(npu_smi.os, "access", lambda path, *_, **__: path.name != name)
+    assert npu_smi.closed(tmp_path) == (tmp_path / name, (tmp_path / name).stat().st_gid)
+
+
+@pytest.mark.parametrize(
+    ("mode", "ours", "needed", "allowed"),
+    [
+        (0o660, True, 6, True),
+        (0o660, False, 6, False),
+        (0o666, False, 6, True),
+        (0o640, True, 6, False),
+        (0o606, True, 6, False),  # the group's bits count for its members, not the others'
+        (0o550, True, 1, True),
+        (0o550, False, 1, False),
+    ],
+)
+def test_what_a_group_may_do(tmp_path: Path, mode: int, ours: bool, needed: int, allowed: bool):
+    (tmp_path / "file").touch()
+    (tmp_path / "file").chmod(mode)
+    status = (tmp_path / "file").stat()
+    assert npu_smi.allows(status, status.st_gid + (not ours), needed) is allowed
+
+
 def test_a_device_of_another_group_is_named(tmp_path: Path):
     """In a process of its own that may open nothing: root may open everything."""
     code = (

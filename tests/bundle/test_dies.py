@@ -98,19 +98,46 @@ def test_a_die_that_npu_smi_does_not_list_is_left_out(node: Path, capsys: pytest
     assert (
         dies.dies_of(path.read_text()) == [1, 2] and "die 0 is left out: no line in npu-smi" in capsys.readouterr().err
     )
-    # Cards that npu-smi numbers by their slots say nothing of device files.
+    # Numbers that are not those of the device files say nothing of these.
     (node / "report.txt").write_text("".join(lines[:6] + lines[9:]).replace("| 0     2  ", "| 0     7  "))
     assert dies.dies_of(written(node).read_text()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("mapped", "npu", "left", "said"),
+    [
+        (True, 2, [0, 2, 3], "die 1 is left out: Health Critical (npu-smi info)"),
+        (True, 5, [0, 1, 2], "die 3 is left out: Health Critical (npu-smi info)"),
+        (
+            False,
+            2,
+            [0, 1, 2, 3],
+            "npu-smi info -m does not fit /dev; NPU 2 has the Health Critical; no die is left out",
+        ),
+    ],
+)
+def test_a_sick_card_in_a_slot_costs_its_own_die(
+    node: Path, capsys: pytest.CaptureFixture[str], mapped: bool, npu: int, left: list[int], said: str
+):
+    """By its NPU's number another one would be left out, and this one kept."""
+    (node / "dev/davinci3").touch()
+    table = SAMPLE.with_name("a2-pcie.txt").read_text()
+    table = table.replace(f"| {npu}     910B4               | OK      ", f"| {npu}     910B4               | Critical")
+    (node / "report.txt").write_text(table)
+    of_map = SAMPLE.with_name("map-a2-pcie.txt") if mapped else "/dev/null"
+    (node / "bin/npu-smi").write_text(f'#!/bin/sh\n[ "$2" != -m ] || exec cat {of_map}\ncat {node}/report.txt\n')
+    assert dies.dies_of(written(node, "0-3").read_text()) == left and said in capsys.readouterr().err
 
 
 FAILURES = [
     npu_smi.Answer(None, "npu-smi cannot be run (No such file or directory)", missing=True),
     npu_smi.Answer(1, SAMPLE.with_name("fails-8005-user.txt").read_text()),
     npu_smi.Answer(None, "npu-smi info gave no answer within 60 s"),
+    npu_smi.Answer(None, "this user may not run /usr/local/bin/npu-smi (Permission denied)", forbidden=True),
 ]
 
 
-@pytest.mark.parametrize("answer", FAILURES, ids=["missing", "-8005", "no answer"])
+@pytest.mark.parametrize("answer", FAILURES, ids=["missing", "-8005", "no answer", "forbidden"])
 def test_where_npu_smi_does_not_answer_the_device_files_count(
     node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: npu_smi.Answer
 ):

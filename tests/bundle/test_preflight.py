@@ -5,6 +5,7 @@ wrong."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,19 +14,20 @@ from types import SimpleNamespace
 import pytest
 
 from bundle.compose import dies, images, project
-from bundle.preflight import engine, host, npu, reach, settings, weights
+from bundle.preflight import driver, engine, host, npu, reach, settings, weights
 from bundle.preflight import machine as machine_module
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
+from container import replicas
 from npu_smi import Answer
 from served_weights import layout, manifest
 from tests.bundle.test_device_check import FAILURES
 from tests.support.paths import ROOT
+from tool_errors import UsageError
 
 SAMPLES = ROOT / "tests/data/npu-smi"
 FILES = {
     "/etc/os-release": 'PRETTY_NAME="openEuler 22.03 (LTS-SP4)"\n',
-    "/etc/group": "root:x:0:\nHwHiAiUser:x:1000:\n",
     "/proc/meminfo": "MemTotal:       2113929216 kB\n",
     "/usr/local/Ascend/driver/version.info": "Version=25.2.3\nascendhal_version=7.35.23\n",
     "/usr/local/Ascend/firmware/version.info": "Version=7.7.0.6.236\n",
@@ -52,6 +54,10 @@ class Node(Machine):
             self.put(name, text)
         for name in ("davinci0", "davinci1", *npu.SHARED):
             self.put(f"/dev/{name}", "")
+            self.path(f"/dev/{name}").chmod(0o660)
+        self.path(driver.NPU_SMI).chmod(0o755)
+        self.group = self.path("/dev/davinci0").stat().st_gid
+        self.values = {"ASCEND_GID": str(self.group), **self.values}
         self.answers: dict[tuple[str, ...], str] = {
             ("docker", "version"): "26.1.5\n",
             ("docker", "compose"): "2.26.1\n",
@@ -62,6 +68,8 @@ class Node(Machine):
         }
         self.npu: dict[tuple[str, ...], Answer]
         self.npu = {("info",): Answer(0, (SAMPLES / f"{sample}.txt").read_text())} if sample else {}
+        if sample and sample.startswith("a2"):
+            self.npu["info", "-m"] = Answer(0, (SAMPLES / f"map-{sample}.txt").read_text())
         model = folder / "models/PaddleOCR-VL"
         (model / layout.DEFAULT).mkdir(parents=True)
         for file in layout.FILES:
@@ -298,7 +306,26 @@ def test_a_driver_older_than_the_stacks(tmp_path: Path, values: dict[str, str], 
             "WARN",
             "24.1",
         ),
-        (lambda node: node.put("/etc/group", "HwHiAiUser:x:1001:\n"), "group", "FAIL", "HwHiAiUser is 1001"),
+        (
+            lambda node: node.values.update({"ASCEND_GID": "54321"}),
+            "group",
+            "FAIL",
+            "and the mode 660, ASCEND_GID is 54321",
+        ),
+        (lambda node: node.path("/dev/devmm_svm").chmod(0o600), "group", "FAIL", "/dev/devmm_svm has the group"),
+        (lambda node: node.path(driver.NPU_SMI).chmod(0o700), "group", "FAIL", f"{driver.NPU_SMI} has the group"),
+        (
+            lambda node: node.path("/dev/davinci_manager").unlink(),
+            "devices",
+            "FAIL",
+            "the driver is not loaded: /dev/davinci_manager is missing",
+        ),
+        (
+            lambda node: [node.path(f"/dev/davinci{number}").unlink() for number in (0, 1)],
+            "devices",
+            "FAIL",
+            "the driver has found no die: there is no /dev/davinciN",
+        ),
         (lambda node: node.put("/etc/os-release", 'PRETTY_NAME="Plan 9"\n'), "system", "WARN", "Plan 9"),
         (lambda node: node.put("/proc/meminfo", "MemTotal: 8000000 kB\n"), "memory", "WARN", "8 GiB"),
         (lambda node: node.put("/models/PaddleOCR-VL/config.json", "{ }"), "weights", "FAIL", "damaged"),
@@ -580,6 +607,84 @@ def test_keys_in_the_parsers_volume(tmp_path: Path):
     assert by_check(node)["keys"] == Finding("PASS", "keys", "2 in the volume paddleocr-vl_parser-state")
 
 
+def on_cards(folder: Path, **values: str) -> Node:
+    """A node with four Atlas 300I A2, the second one Critical."""
+    node = Node(folder, "a2-pcie", ATLAS="a2", **{"NPU_IDS": "0-3", **values})
+    for number in (2, 3):
+        node.put(f"/dev/davinci{number}", "")
+    node.change("| 2     910B4               | OK      ", "| 2     910B4               | Critical")
+    return node
+
+
+def test_a_sick_card_in_a_slot_is_named_by_its_device_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = by_check(on_cards(tmp_path / "all"))["dies"]
+    assert (found.level, found.found) == ("FAIL", "die 1 has the Health Critical")
+    assert found.remedy.startswith("npu-smi info -t health -i 2; ")
+    asked: list[tuple[str, ...]] = []
+
+    def spy(*words: str) -> Answer:
+        asked.append(words[3:])
+        return Node.npu_smi(node, *words)
+
+    node = on_cards(tmp_path / "half", NPU_IDS="2-3")
+    monkeypatch.setattr(node, "npu_smi", spy)
+    assert by_check(node)["dies"].found.startswith("2 of 4 A2 dies chosen")
+    assert [words for words in asked if words] == [("-i", "4"), ("-i", "5")], "device-share of the NPUs of these dies"
+
+
+def test_nobody_is_judged_where_it_is_not_known_which_card_is_which(tmp_path: Path):
+    node = on_cards(tmp_path)
+    del node.npu["info", "-m"]
+    (found,) = (finding for finding in findings(node) if finding.check == "dies")
+    assert found.level == "WARN" and found.found.startswith("which /dev/davinciN is which NPU of 1, 2, 4, 5 is not")
+    assert found.found.endswith("NPU 2 has the Health Critical") and "npu-smi info -m" in found.remedy
+
+
+@pytest.mark.parametrize("folder", ["/usr/local/Ascend/driver", "/models"])
+def test_what_this_user_may_not_look_at(tmp_path: Path, folder: str):
+    """The driver's folder has the mode 750 on some nodes. It is no trace, and nothing is said to be missing."""
+    node = Node(tmp_path, "a3")
+    name = {"/models": "weights"}.get(folder, "driver")
+    opened = {path: path.stat().st_mode for path in tmp_path.parents if path.stat().st_uid == os.getuid()}
+    for path, mode in opened.items():
+        path.chmod(mode | 0o055)
+    node.path(folder).chmod(0)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        found = by_check(node)
+    finally:
+        if root:
+            os.seteuid(0)
+        node.path(folder).chmod(0o755)
+        for path, mode in opened.items():
+            path.chmod(mode)
+    assert found[name].level == "WARN" and found[name].found.startswith("this user may not look at ")
+    assert str(node.path(folder)) in found[name].found and found[name].remedy.startswith("sudo scripts/preflight.sh")
+    assert found["compose"].level == "PASS" and "driver files" not in found
+
+
+def test_an_npu_smi_that_this_user_may_not_run(tmp_path: Path):
+    """The container may: that is judged by ASCEND_GID."""
+    node = Node(tmp_path, "a3")
+    node.npu["info",] = Answer(None, "this user may not run /usr/local/bin/npu-smi (Permission denied)", forbidden=True)
+    found = by_check(node)
+    assert found["npu-smi"].level == "WARN" and found["npu-smi"].remedy.startswith("sudo scripts/preflight.sh")
+    assert found["group"].level == "PASS"
+
+
+def test_device_files_for_all_users_need_no_group(tmp_path: Path):
+    node = Node(tmp_path, "a3", ASCEND_GID="54321")
+    for path in node.path("/dev").iterdir():
+        path.chmod(0o666)
+    assert by_check(node)["group"].level == "PASS"
+    node.path(driver.NPU_SMI).chmod(0o750)
+    assert "chgrp 54321 /usr/local/bin/npu-smi" in by_check(node)["group"].remedy
+    node.path("/dev/davinci1").chmod(0o660)
+    assert by_check(node)["group"].remedy == f"set ASCEND_GID={node.group} in .env"
+
+
 def test_a_die_that_fell_off_the_bus(tmp_path: Path):
     """Its device file is there, and npu-smi has no line for it."""
     node = Node(tmp_path, "a3")
@@ -599,6 +704,22 @@ def test_several_replicas_a_die_need_larger_limits(tmp_path: Path):
     values = {"VLM_MEM_LIMIT": "360g", "VLM_REPLICAS_PER_DIE": "4"}
     found = by_check(Node(tmp_path / "four", "a3", NPU_IDS="", **values))["replicas"]
     assert found.level == "WARN" and "15360 threads" in found.needed
+
+
+@pytest.mark.parametrize(("each", "level"), [("4", "WARN"), ("5", "FAIL"), ("8", "FAIL")])
+def test_more_replicas_than_a_container_has(tmp_path: Path, each: str, level: str):
+    """What preflight passes the container starts, as far as their number goes."""
+    values = {"VLM_REPLICAS_PER_DIE": each}
+    found = by_check(Node(tmp_path, "a3", NPU_IDS="", **values))["replicas"]
+    assert found.level == level
+    for number in range(16):
+        (tmp_path / f"dev/davinci{number}").touch()
+    if level == "FAIL":
+        with pytest.raises(UsageError) as caught:
+            replicas.count({"HARDWARE": "ascend", **values}, tmp_path / "dev")
+        assert str(caught.value) == f"{found.found}; expected {found.needed}"
+    else:
+        assert replicas.count({"HARDWARE": "ascend", **values}, tmp_path / "dev") == 64
 
 
 def test_dies_that_are_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -646,7 +767,7 @@ def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):
 def test_every_check_is_run():
     import bundle.preflight
 
-    modules = (settings, host, npu, engine, reach, weights)
+    modules = (settings, host, driver, npu, engine, reach, weights)
     assert {path.stem for path in Path(bundle.preflight.__file__).parent.glob("*.py")} - {
         "__init__",
         "__main__",

@@ -87,6 +87,17 @@ def test_cores_near_a_die_that_the_container_may_not_use(tmp_path: Path, topolog
     assert share == [0, 1, 2, 3] and why == "share of die 0"
 
 
+def test_a_topology_that_lacks_a_die_of_ours_numbers_others(tmp_path: Path, topology):
+    """Cards in slots: its NPU1 is not davinci1."""
+    text = (SAMPLES / "topo-a2.txt").read_text()
+    topology("".join(line for line in text.splitlines(keepends=True) if not line.startswith("NPU0 ")))
+    env, dev = {"HARDWARE": "ascend", "VLM_REPLICAS": "2"}, devices(tmp_path, 0, 1)
+    assert [cores.of_replica(env, index, range(192), dev)[1] for index in (0, 1)] == [
+        "share of die 0",
+        "share of die 1",
+    ]
+
+
 def test_an_operators_choice_of_cores(tmp_path: Path, topology):
     dev = devices(tmp_path, 0, 1)
     env = {"HARDWARE": "ascend", "VLM_REPLICAS": "4", "VLM_REPLICAS_PER_DIE": "2", "VLM_CORES": "0-3;8,9"}

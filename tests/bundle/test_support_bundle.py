@@ -188,6 +188,13 @@ def test_the_health_of_the_dies(healths: tuple[str, ...], text: str, well: bool 
     assert others.text == "1 of 1 have the Health OK" and others.well
 
 
+def test_no_verdict_where_it_is_not_known_which_card_is_which(monkeypatch: pytest.MonkeyPatch):
+    text = (ROOT / "tests/data/npu-smi/a2-pcie.txt").read_text()
+    monkeypatch.setattr("npu_smi.ask", lambda *words: Answer(1, ""))
+    said = bundle_status.dies([0, 1, 2, 3], Answer(0, text))
+    assert said.well is None and said.text.startswith("unknown: which /dev/davinciN is which NPU of 1, 2, 4, 5 is not")
+
+
 def test_no_verdict_where_npu_smi_does_not_answer():
     text = (ROOT / "tests/data/npu-smi/fails-8005.txt").read_text()
     said = bundle_status.dies([0], Answer(1, text))

@@ -32,7 +32,7 @@ def driver(node: Node) -> Outcome:
     answer = npu_smi.Answer(done.returncode, done.stdout + done.stderr)
     if trouble := npu_smi.trouble(answer):
         return Outcome(FAIL, f"{trouble[0]}; {trouble[1]}")
-    report = npu_smi.parse(answer.text)
+    report = npu_smi.listed(answer.text)
     for source in sources(sorted({die.npu for die in report.dies})):
         if source.name.startswith("npu/") and source.name != "npu/info.txt":
             node.command(source.name.removeprefix("npu/"), *source.command, timeout=source.timeout)
@@ -40,11 +40,13 @@ def driver(node: Node) -> Outcome:
     sick = [f"{die.number} ({die.health})" for die in report.dies if not die.usable and die.number in mine]
     alarmed = [f"{die.number} ({die.health})" for die in report.dies if die.raises_alarm and die.number in mine]
     lost = [str(number) for number in dies.unlisted(sorted(mine), report)]
-    spared = [f"{die.number} ({die.health})" for die in report.dies if not die.usable and die.number not in mine]
+    others = [die for die in report.dies if die.number is not None and die.number not in mine]
+    spared = [f"{die.number} ({die.health})" for die in others if not die.usable]
     wrong = sorted({die.generation for die in report.dies if die.generation != product.title})
     said = f"npu-smi {report.version or 'of an unknown version'}, {plural(len(report.dies), 'die')}"
     said += f"; not usable, and left out by NPU_IDS: die {', '.join(spared)}" if spared else ""
     said += f"; with an alarm, and judged by the step of each die alone: die {', '.join(alarmed)}" if alarmed else ""
+    said += f"; {report.unnumbered}" if report.unnumbered else ""
     if sick or lost or wrong:
         said += f"; not usable: die {', '.join(sick)}" if sick else ""
         said += f"; not in its table: die {', '.join(lost)}" if lost else ""
@@ -53,4 +55,4 @@ def driver(node: Node) -> Outcome:
     worst = [finding for finding in of_driver if finding["level"] != "PASS"]
     said += "".join(f"; {finding['check']} {finding['found']}" for finding in of_driver)
     failed = any(finding["level"] == "FAIL" for finding in worst)
-    return Outcome(FAIL if failed else WARN if worst or alarmed else PASS, said)
+    return Outcome(FAIL if failed else WARN if worst or alarmed or report.unnumbered else PASS, said)

@@ -26,7 +26,7 @@ DIES = 16
 # NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance. The other one
 # is the same for `vlm-next`, while an upgrade by halves divides the dies; scripts/upgrade.sh alone sets it.
 PRESENT, PRESENT_NEXT = "present", "present-next"
-SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
+SHARED = npu_smi.SHARED
 
 
 def chosen(values: Mapping[str, str]) -> str:
@@ -107,12 +107,15 @@ def write(text: str) -> Path:
 
 def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
     """Return the dies of `wanted` that cannot be used, each with the reason: its device file is gone, or npu-smi does
-    not list it, or says a Health with which it does not compute. Says which others have a Health but OK."""
+    not list it, or says a Health with which it does not compute. Says which others have a Health but OK, and where it
+    is not known whose Health it is."""
     answer = npu_smi.ask("info")  # first: its first call may wait for the driver, which makes the files meanwhile
     found = {number: "no device file" for number in wanted if not (root / f"dev/davinci{number}").exists()}
     if trouble := npu_smi.trouble(answer):
         say(f"WARNING: the dies' health is not known: {trouble[0]}; {trouble[1]}")
-    report = npu_smi.parse(answer.text)
+    report = npu_smi.listed(answer.text, root / "dev")
+    if report.unnumbered:
+        say(f"WARNING: {report.unnumbered}; no die is left out for its health")
     for die in report.dies:
         if die.raises_alarm and die.number in wanted:
             say(f"WARNING: die {die.number} has the Health {die.health} (npu-smi info), and is still used")
@@ -123,9 +126,9 @@ def unusable(wanted: Sequence[int], root: Path = Path("/")) -> dict[int, str]:
 
 def unlisted(wanted: Sequence[int], report: npu_smi.Report, root: Path = Path("/")) -> list[int]:
     """Dies of `wanted` with a device file that npu-smi does not list, as when they fell off the bus. None where it
-    lists no die at all, and so says nothing of these; or dies without a device file: its numbers of cards may be those
-    of their slots."""
-    there = {number for die in report.dies if (root / f"dev/davinci{(number := die.number)}").exists()}
+    lists no die at all, and so says nothing of these; or dies without a number or a device file: its numbers are not
+    those of the files."""
+    there = {die.number for die in report.dies if (root / f"dev/davinci{die.number}").exists()}
     if not there or len(there) < len(report.dies):
         return []
     return [number for number in wanted if number not in there and (root / f"dev/davinci{number}").exists()]

@@ -8,7 +8,6 @@ host_sys_init.sh in the driver's package).
 
 from __future__ import annotations
 
-import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,16 +33,16 @@ def wait(numbers: Sequence[int], group: int, seconds: float, root: Path = Path("
 
 
 def lacking(numbers: Sequence[int], group: int, root: Path = Path("/")) -> str:
-    """What the driver has not done yet, in a few words; empty where nothing lacks. Without npu-smi the files count."""
+    """What the driver has not done yet, in a few words; empty where nothing lacks. Without an npu-smi that may be
+    run the files count."""
     for number in numbers:
         file = root / f"dev/davinci{number}"
         try:
             status = file.stat()
         except FileNotFoundError:
             return f"/dev/davinci{number} is not there"
-        others, ours = status.st_mode & (stat.S_IROTH | stat.S_IWOTH), status.st_gid == group
-        if not others and not (ours and status.st_mode & (stat.S_IRGRP | stat.S_IWGRP)):
+        if not npu_smi.allows(status, group, 6):
             return f"/dev/davinci{number} belongs to the group {status.st_gid}, not {group} (ASCEND_GID)"
     answer = npu_smi.ask("info")
-    found = None if answer.missing else npu_smi.trouble(answer)
+    found = None if answer.missing or answer.forbidden else npu_smi.trouble(answer)
     return found[0] if found else ""

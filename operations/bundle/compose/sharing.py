@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import npu_smi
 import ranges
@@ -25,9 +26,13 @@ SHARE = (
 )
 
 
-def shared(wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.ask) -> bool | None:
-    """Whether several containers may hold these dies at once (device-share); None where npu-smi does not say."""
-    npus = sorted({die.npu for die in npu_smi.parse(ask("info").text).dies if die.number in wanted})
+def shared(
+    wanted: Sequence[int], ask: Callable[..., npu_smi.Answer] = npu_smi.ask, devices: Path = Path("/dev")
+) -> bool | None:
+    """Whether several containers may hold these dies at once (device-share); None where npu-smi does not say. An NPU
+    whose die is not known may be one of these."""
+    report = npu_smi.listed(ask("info").text, devices, ask)
+    npus = sorted({die.npu for die in report.dies if die.number is None or die.number in wanted})
     answers = [npu_smi.shared(ask("info", "-t", "device-share", "-i", str(npu))) for npu in npus]
     if not answers or None in answers:
         return None

@@ -10,22 +10,34 @@ import sys
 from collections.abc import Iterator
 
 from bundle.paths import VALUES
-from bundle.preflight import engine, host, npu, reach, settings, weights
-from bundle.preflight.machine import KINDS, Finding, Machine
+from bundle.preflight import driver, engine, host, npu, reach, settings, weights
+from bundle.preflight.machine import AS_ROOT, KINDS, Finding, Machine
 
 
 def findings(machine: Machine) -> Iterator[Finding]:
-    """Yield all findings in the order in which they should be mended; with an unknown HARDWARE, that one alone."""
+    """Yield all findings in the order in which they should be mended; with an unknown HARDWARE, that one alone.
+
+    A check ends where this user may not look: what is behind that is neither there nor missing.
+    """
     if machine.hardware not in KINDS:
         yield Finding(
             "FAIL", "HARDWARE", f"HARDWARE is {machine.hardware!r}", " or ".join(KINDS), "set HARDWARE in .env"
         )
         return
-    own = npu.CHECKS if machine.hardware == "ascend" else ()
+    own = (*driver.CHECKS, *npu.CHECKS) if machine.hardware == "ascend" else ()
     groups = (settings.CHECKS, host.CHECKS, own, engine.CHECKS, reach.CHECKS, weights.CHECKS)
     for group in groups:
         for check in group:
-            yield from check(machine)
+            try:
+                yield from check(machine)
+            except PermissionError as error:
+                yield Finding(
+                    "WARN",
+                    check.__name__.removeprefix("check_"),
+                    f"this user may not look at {error.filename}",
+                    "a user who may, to check it",
+                    AS_ROOT,
+                )
 
 
 def show(finding: Finding) -> str:

@@ -18,6 +18,8 @@ from bundle import ports
 from bundle.compose.images import hardware
 
 KINDS = ("ascend", "cpu")
+# What to do where this user may not look.
+AS_ROOT = "sudo scripts/preflight.sh, for root may"
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,16 @@ class Machine:
     def path(self, absolute: str) -> Path:
         return self.root / absolute.lstrip("/")
 
+    def exists(self, absolute: str) -> bool:
+        """Raises PermissionError."""
+        return exists(self.path(absolute))
+
     def read(self, absolute: str) -> str:
-        """Return the text of a file, an empty text if it cannot be read."""
+        """Return the text of a file, an empty text if there is none. Raises PermissionError."""
         try:
             return self.path(absolute).read_text(errors="replace")
+        except PermissionError:
+            raise
         except OSError:
             return ""
 
@@ -107,8 +115,18 @@ class Machine:
 
 
 def nearest(path: Path) -> Path:
-    """Return `path`, or the folder above it that is there."""
-    return next(parent for parent in (path, *path.parents) if parent.exists())
+    """Return `path`, or the folder above it that is there. Raises PermissionError."""
+    return next(parent for parent in (path, *path.parents) if exists(parent))
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file. Raises PermissionError where this user may not look: Path.exists says of this that
+    there is none, since Python 3.14."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def version(text: str) -> tuple[int, ...]:

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dies of an Ascend node: driver, firmware, npu-smi, device files, who uses them."""
+"""The dies of an Ascend node: device files, npu-smi, who uses them, and the replicas on them."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 
 import atlas
 import declared_settings
 import npu_smi
-import stacks
 from bundle.compose.dies import (
     FOLDER,
     PRESENT,
@@ -26,81 +24,15 @@ from bundle.compose.dies import (
 )
 from bundle.compose.sharing import SHARE, holders, shared
 from bundle.preflight.host import gibibytes
-from bundle.preflight.machine import Finding, Machine, dotted, passed, version
+from bundle.preflight.machine import AS_ROOT, Finding, Machine, passed
 from bundle.progress import plural
 from tool_errors import UsageError
 
-MOUNTED = (
-    "/usr/local/dcmi",
-    "/usr/local/bin/npu-smi",
-    "/usr/local/Ascend/driver/lib64",
-    "/usr/local/Ascend/driver/version.info",
-    "/etc/ascend_install.info",
-)
 # Memory of a die in MB that driver and firmware hold while idle, with a margin; from reports of idle A3 nodes.
 IDLE_MEMORY = 4096
 GB, GIB = 10**9, 2**30
 # What a replica takes of the node, as config/compose/ascend.yaml and compose.yaml count.
 REPLICA_GB, REPLICA_THREADS = 6, 240
-
-
-def installed(machine: Machine, part: str) -> str:
-    """Return `Version=` of the driver or the firmware, an empty text if it is not installed."""
-    match = re.search(r"^Version\s*=\s*(\S+)", machine.read(f"/usr/local/Ascend/{part}/version.info"), re.MULTILINE)
-    return match[1] if match else ""
-
-
-def check_driver(machine: Machine) -> Iterator[Finding]:
-    found, newest = installed(machine, "driver"), stacks.NEWEST
-    stack = stacks.STACKS.get(machine.stack, stacks.DEFAULT)
-    wanted = dotted(stack.driver)
-    if not found:
-        yield Finding(
-            "FAIL",
-            "driver",
-            "/usr/local/Ascend/driver/version.info is missing",
-            f"driver {wanted}",
-            f"install Ascend HDK {wanted}: driver first, then firmware, then reboot",
-        )
-    elif version(found) < stack.driver:
-        yield older_driver(machine, found, stack)
-    elif stack != newest and version(found) >= newest.driver:
-        yield passed("driver", f"{found}, new enough for STACK={newest.key} (docs/install.md#which-stack)")
-    else:
-        yield passed("driver", found)
-    firmware = installed(machine, "firmware")
-    yield (
-        passed("firmware", firmware)
-        if firmware
-        else Finding(
-            "WARN",
-            "firmware",
-            "/usr/local/Ascend/firmware/version.info is missing",
-            "firmware of the driver's release",
-            "install the firmware of the same Ascend HDK",
-        )
-    )
-    missing = [path for path in MOUNTED if not machine.path(path).exists()]
-    if missing:
-        yield Finding(
-            "FAIL",
-            "driver files",
-            f"{missing[0]} is missing",
-            "the driver's files that compose mounts",
-            "install the driver with --full; compose mounts: " + ", ".join(MOUNTED),
-        )
-
-
-def older_driver(machine: Machine, found: str, stack: stacks.Stack) -> Finding:
-    """A driver older than the stack's. For the default stack reports name it, for the other one upstream does."""
-    wanted = dotted(stack.driver)
-    needed, remedy = f"{wanted} or newer for CANN {stack.cann}", f"update Ascend HDK to {wanted}"
-    if stack == stacks.DEFAULT:
-        return Finding("WARN", "driver", found, needed, f"{remedy} if containers do not find devices")
-    with contextlib.suppress(UsageError):  # the default stack does not serve every product
-        atlas.named(machine.setting("ATLAS", "")).on(stacks.DEFAULT.key)
-        remedy += f", or set STACK={stacks.DEFAULT.key} in .env"
-    return Finding("FAIL", "driver", found, f"{needed} (STACK={stack.key})", remedy)
 
 
 def check_dies(machine: Machine) -> Iterator[Finding]:
@@ -130,19 +62,8 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
             f"config/compose/dies/{text}.yaml",
             f"scripts/select_npus.sh {text}",
         )
-    lacking = [
-        name
-        for name in (*(f"davinci{number}" for number in wanted), *SHARED)
-        if not machine.path(f"/dev/{name}").exists()
-    ]
-    if lacking:
-        yield Finding(
-            "FAIL",
-            "devices",
-            f"/dev/{lacking[0]} is missing" + (f" and {len(lacking) - 1} more" if lacking[1:] else ""),
-            f"the devices of NPU_IDS={text}",
-            leaving_out(machine.values),
-        )
+    if gone := lacking(machine, text, wanted):
+        yield gone
     else:
         others = written_for(PRESENT_NEXT)
         both = sorted(set(wanted) & set(parse_ids(others))) if others else []
@@ -158,10 +79,13 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
         said = "" if both or not others else f"; {others} are those of vlm-next, until scripts/upgrade.sh back"
         yield passed("devices", f"{plural(len(wanted), 'die')}, NPU_IDS={text}{said}")
     answer = machine.npu_smi("info")
+    if answer.forbidden:  # `driver.check_group` says whether the container may
+        yield Finding("WARN", "npu-smi", answer.text, "a list of dies", AS_ROOT)
+        return
     if trouble := npu_smi.trouble(answer):
         yield Finding("FAIL", "npu-smi", trouble[0], "a list of dies", trouble[1])
         return
-    report = npu_smi.parse(answer.text)
+    report = npu_smi.listed(answer.text, machine.path("/dev"), machine.npu_smi)
     if lost := unlisted(wanted, report, machine.root):
         yield Finding(
             "FAIL",
@@ -174,12 +98,35 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
     yield from check_sharing(machine, wanted)
 
 
+def lacking(machine: Machine, text: str, wanted: list[int]) -> Finding | None:
+    """What to say of device files that are missing; None where all are there."""
+    names = (*(f"davinci{number}" for number in wanted), *SHARED)
+    gone = [name for name in names if not machine.exists(f"/dev/{name}")]
+    if not gone:
+        return None
+    found, needed = f"/dev/{gone[0]} is missing", f"the devices of NPU_IDS={text}"
+    manager = "davinci_manager" not in gone
+    if manager and any(re.fullmatch(r"davinci\d+", path.name) for path in machine.path("/dev").iterdir()):
+        found += f" and {len(gone) - 1} more" if gone[1:] else ""
+        return Finding("FAIL", "devices", found, needed, leaving_out(machine.values))
+    return Finding(
+        "FAIL",
+        "devices",
+        "the driver has found no die: there is no /dev/davinciN"
+        if manager
+        else "the driver is not loaded: /dev/davinci_manager is missing",
+        needed,
+        "reboot, if the driver was installed or updated since the last boot; otherwise dmesg says why it did not load; "
+        "after an update of the kernel, install the driver again",
+    )
+
+
 def check_replicas(machine: Machine) -> Iterator[Finding]:
     """Compare the number of replicas with the dies, and what they take of the node with the container's limits."""
     try:
         dies = len(given(machine.values))
         asked = declared_settings.whole(machine.values, "VLM_REPLICAS") if machine.values.get("VLM_REPLICAS") else dies
-        each = declared_settings.whole(machine.values, "VLM_REPLICAS_PER_DIE")
+        declared_settings.check(machine.values, "VLM_REPLICAS_PER_DIE")
         threads = declared_settings.whole(machine.values, "VLM_PIDS_LIMIT")
     except UsageError:
         return  # `check_dies` and settings.check_settings say so
@@ -194,7 +141,12 @@ def check_replicas(machine: Machine) -> Iterator[Finding]:
             "leave VLM_REPLICAS empty in .env",
         )
         return
-    number = min(asked, dies) * each
+    try:
+        number = declared_settings.replicas(machine.values, min(asked, dies))
+    except UsageError as error:
+        found, _, needed = str(error).partition("; expected ")
+        yield Finding("FAIL", "replicas", found, needed, "set a smaller VLM_REPLICAS_PER_DIE in .env, or fewer dies")
+        return
     limit = gibibytes(machine.setting("VLM_MEM_LIMIT", "128g")) or 0
     if number * REPLICA_GB > limit * GIB / GB or number * REPLICA_THREADS > threads:
         memory, pids = -(-number * REPLICA_GB * GB // GIB), number * REPLICA_THREADS
@@ -256,6 +208,15 @@ def check_report(
             else "another node: vllm-ascend has no kernels for these",
         )
         return
+    if report.unnumbered:
+        yield Finding(
+            "WARN",
+            "dies",
+            report.unnumbered,
+            "numbers by which the dies of NPU_IDS can be judged",
+            "compare npu-smi info -m with ls /dev/davinci*; leave a die whose NPU is not OK out of NPU_IDS",
+        )
+        return
     chosen_dies = [die for die in report.dies if die.number in wanted]
     sick = [die for die in chosen_dies if not die.usable]
     alarmed = [die for die in chosen_dies if die.raises_alarm]
@@ -275,13 +236,7 @@ def check_report(
             "Health OK; a die at Warning or Alarm still computes",
             f"npu-smi info -t health -i {alarmed[0].npu} names the alarm; scripts/acceptance.sh judges each die alone",
         )
-    chip = {
-        (die.npu, index)
-        for npu in {die.npu for die in chosen_dies}
-        for index, die in enumerate(die for die in report.dies if die.npu == npu)
-        if die in chosen_dies
-    }
-    used = sorted(report.busy & chip)
+    used = sorted(report.busy & {(die.npu, die.chip) for die in chosen_dies})
     full = [die.number for die in chosen_dies if (die.memory_used or 0) > IDLE_MEMORY]
     if used or full:
         what = f"a process runs on NPU {used[0][0]} chip {used[0][1]}" if used else f"die {full[0]} holds memory"
@@ -299,7 +254,7 @@ def check_report(
 
 def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
     """Say whether two containers may hold the dies at once: what an upgrade by halves without a pause needs."""
-    on = shared(wanted, machine.npu_smi)
+    on = shared(wanted, machine.npu_smi, machine.path("/dev"))
     if on:
         yield passed(
             "sharing", "device-share is on: several containers can hold a die, also containers that are not yours"
@@ -330,28 +285,4 @@ def check_holders(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def check_group(machine: Machine) -> Iterator[Finding]:
-    """Check ASCEND_GID: the container's user reaches the devices through the driver's group."""
-    match = re.search(r"^HwHiAiUser:[^:]*:(\d+):", machine.read("/etc/group"), re.MULTILINE)
-    wanted = machine.values.get("ASCEND_GID") or "1000"
-    if not match:
-        yield Finding(
-            "WARN",
-            "group",
-            "there is no group HwHiAiUser",
-            "the group that owns /dev/davinci*",
-            "ls -ln /dev/davinci0 shows its number; set ASCEND_GID to it",
-        )
-    elif match[1] != wanted:
-        yield Finding(
-            "FAIL",
-            "group",
-            f"HwHiAiUser is {match[1]}, ASCEND_GID is {wanted}",
-            "the same number",
-            f"set ASCEND_GID={match[1]} in .env",
-        )
-    else:
-        yield passed("group", f"HwHiAiUser is {wanted}")
-
-
-CHECKS = (check_driver, check_dies, check_replicas, check_layout_device, check_holders, check_group)
+CHECKS = (check_dies, check_replicas, check_layout_device, check_holders)

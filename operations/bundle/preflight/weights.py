@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bundle.paths import ROOT
-from bundle.preflight.machine import Finding, Machine, passed
+from bundle.preflight.machine import Finding, Machine, exists, passed
 from served_weights import layout, manifest
 from served_weights.errors import WeightsError
 from served_weights.settings import WeightSettings
@@ -27,7 +27,7 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
     except UsageError as error:
         yield Finding("FAIL", "weights", str(error), "settings that can be used", "fix .env or config/models.yaml")
         return
-    if not settings.models_dir.is_dir():
+    if not (exists(settings.models_dir) and settings.models_dir.is_dir()):
         yield Finding(
             "FAIL",
             "weights",
