@@ -3,7 +3,7 @@
 
 [{"replica", "text", "seconds", "error"}]. It needs no recorded values: the dies of a node compute the same, so their
 texts are the same. Each is asked in the words of the model that it serves (config/models.yaml). The exit status is 1
-where a replica does not answer, reads nothing, or reads something else.
+where a replica does not answer, reads nothing, or reads something else. Each samples one answer besides.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def read(urls: list[str], catalog: Catalog) -> list[dict[str, Any]]:
             question = question_of(serving(server.name, Path(server.root), catalog))
             text = server.ask([image], question, MAX_NEW_TOKENS).text.strip()
             error = "" if text else "read nothing"
+            server.sample(image, question)
         except ToolError as problem:
             error = str(problem)
         return {"replica": index, "text": text, "seconds": round(time.monotonic() - began, 2), "error": error}

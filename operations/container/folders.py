@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,11 +38,17 @@ def work(env: Mapping[str, str], index: int | str) -> Path:
 def make(env: Mapping[str, str], index: int | str) -> dict[str, str]:
     """Make the folders of `work`; returns CANN's variables that name them.
 
-    ASCEND_WORK_PATH holds what one process writes, ASCEND_CACHE_PATH what is compiled once and read again.
+    ASCEND_WORK_PATH holds what one process writes, ASCEND_CACHE_PATH what is compiled once and read again. The latter
+    is this CANN's own: an upgrade of CANN empties its default folder, and not one that is named
+    (op_compiler_cache_dir), and the volume outlives the image. Those of other CANNs are removed.
     """
+    caches, version = work(env, index).with_name("cache"), env.get("CANN_VERSION") or "unnamed"
+    for other in caches.glob("*"):
+        if other.name != version:
+            shutil.rmtree(other) if other.is_dir() else other.unlink()
     folders = {
         "ASCEND_WORK_PATH": work(env, index),
-        "ASCEND_CACHE_PATH": work(env, index).with_name("cache"),
+        "ASCEND_CACHE_PATH": caches / version,
         "ASCEND_PROCESS_LOG_PATH": logs(env) / str(index),
     }
     for folder in folders.values():

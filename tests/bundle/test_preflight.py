@@ -313,6 +313,12 @@ def test_a_driver_older_than_the_stacks(tmp_path: Path, values: dict[str, str], 
             "and the mode 660, ASCEND_GID is 54321",
         ),
         (lambda node: node.path("/dev/devmm_svm").chmod(0o600), "group", "FAIL", "/dev/devmm_svm has the group"),
+        (
+            lambda node: node.path("/usr/local/dcmi").chmod(0o700),
+            "driver files",
+            "FAIL",
+            "/usr/local/dcmi has the group",
+        ),
         (lambda node: node.path(driver.NPU_SMI).chmod(0o700), "group", "FAIL", f"{driver.NPU_SMI} has the group"),
         (
             lambda node: node.path("/dev/davinci_manager").unlink(),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -16,6 +17,9 @@ from served_weights.catalog import DEFAULT_FILE, Catalog
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 
+WORDS = (ROOT / "parser/docparser/vlm/failures.py").read_text()
+OTHER = ast.literal_eval(WORDS.partition("OTHER_SAMPLING = ")[2].partition("\n")[0])
+
 
 class SimulatedReplica(SimulatedServer):
     """Says `text` for every picture, in the form of vLLM's answers with token ids."""
@@ -25,6 +29,8 @@ class SimulatedReplica(SimulatedServer):
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.sampled: list[dict[str, float]] = []
+        self.lacks_sampling = False
         super().__init__()
 
     def handler(self) -> type[JsonHandler]:
@@ -35,7 +41,11 @@ class SimulatedReplica(SimulatedServer):
                 self.reply(200, {"data": [{"id": replica.served_name, "root": "/models/m"}]})
 
             def do_POST(self) -> None:
-                replica.asked.append(self.body()["messages"][0]["content"][-1]["text"])
+                body = self.body()
+                if body["temperature"]:
+                    replica.sampled.append({name: body[name] for name in OTHER})
+                    return self.reply(500 if replica.lacks_sampling else 200, {})
+                replica.asked.append(body["messages"][0]["content"][-1]["text"])
                 entry = {"token": "token_id:1", "top_logprobs": [{"token": "token_id:1", "logprob": -0.1}]}
                 choice = {"message": {"content": replica.text}, "logprobs": {"content": [entry]}, "token_ids": [1]}
                 self.reply(200, {"prompt_token_ids": [1], "choices": [choice]})
@@ -71,6 +81,15 @@ def test_replicas_that_agree(replicas: list[SimulatedReplica], tmp_path: Path):
     status, found = read(tmp_path, replicas)
     assert status == 0 and [answer["text"] for answer in found] == ["The same sentence."] * 3
     assert not any(answer["error"] for answer in found)
+
+
+@pytest.mark.server
+def test_each_samples_as_the_parser_does(replicas: list[SimulatedReplica], tmp_path: Path):
+    """Its operators are others than those of a greedy answer. The parser is no package here: its words are parsed."""
+    replicas[2].lacks_sampling = True
+    status, found = read(tmp_path, replicas)
+    assert status == 1 and [bool(answer["error"]) for answer in found] == [False, False, True]
+    assert "HTTP 500" in found[2]["error"] and replicas[0].sampled == [OTHER]
 
 
 @pytest.mark.server

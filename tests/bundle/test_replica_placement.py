@@ -336,6 +336,10 @@ def test_the_oldest_files_of_cann_are_removed(tmp_path: Path):
         assert folders.prune(env, 250) == 3
     assert sorted(path.name for path in tmp_path.rglob("*.log")) == ["plog-0.log", "plog-3.log"]
     assert compiled.is_file() and meta.is_dir() and not [*meta.iterdir()], "what was compiled stays, and folders"
+    # The volume outlives the image: what another CANN compiled is not offered to this one, and is not kept.
+    assert folders.make(env, 0)["ASCEND_CACHE_PATH"] == str(compiled.parent) and compiled.exists()
+    newer = Path(folders.make({**env, "CANN_VERSION": "9.1.0"}, 0)["ASCEND_CACHE_PATH"])
+    assert newer.name == "9.1.0" and [path.name for path in newer.parent.iterdir()] == ["9.1.0"]
 
 
 def test_a_replica_waits_for_its_turn_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -153,6 +153,22 @@ def test_while_two_versions_run_there_is_no_third(node: SimulatedDies):
         upgrade.start(5, pause=True)
 
 
+@pytest.mark.parametrize("promoted", [False, True])
+def test_a_second_container_that_did_not_come_back_after_a_boot(node: SimulatedDies, promoted: bool, capsys):
+    """An engine that starts before the driver has made a die's file gives its container up."""
+    upgrade.start(5, pause=True)
+    if promoted:
+        upgrade.promote(5)
+    both = node.containers
+    node.change(containers={**both, "vlm-next": {**both["vlm-next"], "ended": True, "aliases": ["vlm-next"]}})
+    before = node.containers["vlm"]
+    with pytest.raises(UsageError, match=r"vlm-next has ended.*scripts/upgrade.sh start starts it again"):
+        upgrade.promote(5)
+    upgrade.start(5, pause=False)
+    assert node.containers["vlm-next"] == both["vlm-next"] and node.containers["vlm"] == before
+    assert "serves again" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("tagged_back", [False, True])
 def test_back_makes_one_container_of_the_version_before(node: SimulatedDies, tagged_back: bool, capsys):
     upgrade.start(5, pause=True)

@@ -152,8 +152,8 @@ def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], f
     words = [word for word in words if word not in ("--profile", "upgrade")]
     match words:
         case ["compose", "ps", *_]:
-            for name in containers:
-                stands = "restarting" if wrong(state, name) else "running"
+            for name, one in containers.items():
+                stands = "exited" if one.get("ended") else "restarting" if wrong(state, name) else "running"
                 health = "healthy" if stands == "running" else "starting"
                 print(json.dumps({"Service": name, "State": stands, "Health": health, "ID": name, "Project": "p"}))
         case ["compose", "config", "--images", _]:

@@ -35,6 +35,8 @@ VOLUME = "vlm-next-state"
 OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 1000.0, 900.0, 180.0
 PAUSE_SECONDS = 2
+# States of a container that nobody starts again.
+ENDED = ("exited", "created", "dead")
 # Of the variables that compose hands to `vlm` those that .env may have.
 OWN_PREFIXES = (*declared_settings.PREFIXES, "MODELS_CONFIG")
 # Settings that count the dies of a container, which `vlm` gets others of.
@@ -198,9 +200,22 @@ def as_it_is(container: str) -> dict[str, str]:
     return {**own, **own_image}
 
 
+def revive(rows: Mapping[str, dict[str, Any]], seconds: float) -> None:
+    """Make a `vlm-next` that has ended anew, as it was: an engine that starts before the driver has made a die's file
+    does not try its containers again."""
+    pair = division.of_pair(rows, VALUES) if division.are_apart(rows) else None
+    start_container(NEXT, seconds, division.settings(NEXT, pair, VALUES) if pair else None)
+    judge(NEXT)
+    join(project.containers()[NEXT]["ID"])
+    say(f"{NEXT} had ended, and serves again; its version is the same as before")
+
+
 def start(seconds: float, pause: bool) -> None:
     rows = project.containers()
     apart = division.are_apart(rows)
+    if NEXT in rows and rows[NEXT]["State"] in ENDED and is_named(rows[NEXT]["ID"]):
+        revive(rows, seconds)
+        return
     if NEXT in rows and not (apart and project.inspect(rows[NEXT]["ID"])["Image"] == image_of(rows)):
         raise UsageError(f"{NEXT} is there already; scripts/upgrade.sh promote, or back")
     if rows.get(NOW, {}).get("Health") != "healthy":
@@ -232,6 +247,11 @@ def start(seconds: float, pause: bool) -> None:
     say(f"both versions serve, {image} on the second half of the dies. Next: scripts/upgrade.sh promote, or back")
 
 
+def is_named(container: str) -> bool:
+    """Whether a container is of the image that compose names now."""
+    return bool(project.inspect(container)["Image"] == project.image_id(named_image()))
+
+
 def image_of(rows: Mapping[str, dict[str, Any]]) -> str:
     """The id of the image that `vlm` runs."""
     return str(project.inspect(rows[NOW]["ID"])["Image"])
@@ -241,6 +261,10 @@ def promote(seconds: float) -> None:
     rows = project.containers()
     if NEXT not in rows:
         raise UsageError(f"there is no {NEXT}; run scripts/upgrade.sh start first")
+    if rows[NEXT]["State"] in ENDED:
+        raise UsageError(
+            f"{NEXT} has ended, so nobody would answer meanwhile; scripts/upgrade.sh start starts it again"
+        )
     if not has_joined(rows[NEXT]["ID"]):
         raise UsageError(
             f"{NEXT} did not pass scripts/upgrade.sh start, so it does not serve; run scripts/upgrade.sh back"

@@ -71,6 +71,30 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
             "the driver's files that compose mounts",
             "install the driver with --full; compose mounts: " + ", ".join(MOUNTED),
         )
+    yield from closed_files(machine)
+
+
+def closed_files(machine: Machine) -> Iterator[Finding]:
+    """A driver that was not installed for all lets its own group alone read what compose mounts; in the container,
+    npu-smi would say that libraries are missing."""
+    try:
+        group = declared_settings.whole(machine.values, "ASCEND_GID")
+    except UsageError:
+        return  # settings.check_settings says so
+    for path in MOUNTED:
+        if path == NPU_SMI or not machine.exists(path):  # `check_group` looks at npu-smi
+            continue
+        status = machine.path(path).stat()
+        if not npu_smi.allows(status, group, 5 if stat.S_ISDIR(status.st_mode) else 4):
+            yield Finding(
+                "FAIL",
+                "driver files",
+                f"{path} has the group {status.st_gid} and the mode {stat.S_IMODE(status.st_mode):03o}: ASCEND_GID "
+                f"{group} may not read it",
+                "files that the container's user may read",
+                f"install the driver with --full --install-for-all, or as root: chmod -R o+rX {path}",
+            )
+            return
 
 
 def older_driver(machine: Machine, found: str, stack: stacks.Stack) -> Finding:
