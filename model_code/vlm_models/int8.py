@@ -9,6 +9,7 @@ data (docs/decisions/0109).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +27,37 @@ ROWS = 512
 ALONE = 1 << 15
 # oneDNN makes a program for each number of rows. Beyond a step of decoding, numbers are filled up to multiples.
 FEW, MULTIPLE = 64, 32
-LARGEST = 127
+# Largest weights in integers, best first. Without VNNI, a processor adds two products in 16 bits, which end at 32,767:
+# 255 * 127 twice is beyond that, 255 * 64 twice is not.
+LARGEST = (127, 64)
 # The least that a row's largest weight counts as.
 LEAST = 1e-30
+
+
+def multiply(x: Tensor, packed: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
+    """(x - ZERO) @ weights.T * scales, [R, N] float32, of x [R, K] uint8 and packed weights, int8."""
+    return torch.ops.onednn.qlinear_pointwise(
+        x, 1.0, ZERO, packed, scales, zero_points, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+
+
+@cache
+def largest_weight() -> int | None:
+    """The first of LARGEST whose products are exact on this processor; None if none is.
+
+    Asked of the products themselves: which program oneDNN takes depends on the processor and on the number of rows.
+    """
+    x = torch.full((ROWS, 1152), 255, dtype=torch.uint8)
+    x[:, ::3] = 0
+    for largest in LARGEST:
+        weights = torch.full((48, x.shape[1]), largest, dtype=torch.int8)
+        weights[::2].neg_()
+        expected = (x.float() - ZERO) @ weights.float().T  # below 2 ** 24, so exact
+        packed = torch.ops.onednn.qlinear_prepack(weights, None)
+        ones, zeros = torch.ones(48, dtype=torch.float32), torch.zeros(48, dtype=torch.int32)
+        if all(torch.equal(multiply(x[:rows], packed, ones, zeros), expected[:rows]) for rows in (1, 16, ROWS)):
+            return largest
+    return None
 
 
 class Product:
@@ -41,8 +70,10 @@ class Product:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         weight = weight.float()
+        largest = largest_weight()
+        assert largest, "use_int8 refuses this processor"
         # A row of zeros has a scale too, so that nothing divides by 0.
-        self.scales = weight.abs().amax(1).clamp_(min=LEAST) / LARGEST
+        self.scales = weight.abs().amax(1).clamp_(min=LEAST) / largest
         whole = (weight / self.scales[:, None]).round_().to(torch.int8)
         self.features, self.inputs = whole.shape
         self.zero_points = torch.zeros(self.features, dtype=torch.int32)
@@ -54,10 +85,8 @@ class Product:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Sums [R, N] float32 of x [R, K] uint8, with the weights' scales in them."""
-        # A row of x has a scale of its own: the kernels behind apply it with what else follows, so it is 1 here.
-        return torch.ops.onednn.qlinear_pointwise(
-            x, 1.0, ZERO, self.packed, self.scales, self.zero_points, None, 1.0, 0, torch.float32, "none", [], ""
-        )
+        # A row of x has a scale of its own: the kernels behind apply it with what else follows.
+        return multiply(x, self.packed, self.scales, self.zero_points)
 
     def add(self, whole: Tensor, scales: Tensor, residual: Tensor, out: Tensor) -> None:
         """out = product + bias + residual; out and residual [R, N], ``whole`` with what fills it up."""
@@ -175,6 +204,8 @@ def why_not() -> str | None:
         return f"vLLM runs on {current_platform.device_type}; that is for CPUs"
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")):
         return "this PyTorch has no oneDNN"
+    if not largest_weight():
+        return "oneDNN's products are not exact on this processor"
     if not available():
         return "Numba, or PyTorch's OpenMP runtime, is missing"
     return None

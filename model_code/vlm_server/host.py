@@ -15,8 +15,9 @@ DERIVED = "derived"
 GIB = 1 << 30
 # Processor flags, as /proc/cpuinfo spells them, of products of bfloat16 numbers (x86-64; aarch64).
 BFLOAT16_FLAGS = frozenset(("avx512_bf16", "amx_bf16", "bf16"))
-# Of products of 8-bit integers that add up in 32 bits. aarch64 has such too (i8mm), where nobody has tried them.
-INT8_FLAGS = frozenset(("avx512_vnni", "avx_vnni", "amx_int8"))
+# Of products of 8-bit integers: newer instructions (VNNI, AMX) imply it. aarch64 has such too (i8mm), where nobody has
+# tried them.
+INT8_FLAG = "avx2"
 # Cores that the parser, the API server and the operating system keep, where there are four or more.
 RESERVED_CORES = 1
 # The cache for 16 requests of 16384 tokens of the published model (18 KiB a token); more would lie idle.
@@ -58,7 +59,7 @@ class Host:
             cores = min(cores, max(1, int(quota) // int(period)))
         # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32 itself.
         dtype = "bfloat16" if flags & BFLOAT16_FLAGS else "float32"
-        return cls(cores, min(sizes, default=8 * GIB), dtype, bool(flags & INT8_FLAGS))
+        return cls(cores, min(sizes, default=8 * GIB), dtype, INT8_FLAG in flags)
 
     def values(self) -> dict[str, Any]:
         """Argument or environment variable -> value, for everything that may be `derived`."""

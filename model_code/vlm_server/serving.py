@@ -17,7 +17,7 @@ import stacks
 from served_weights import catalog
 from tool_errors import UsageError
 
-from .host import INT8_FLAGS, Host
+from .host import INT8_FLAG, Host
 from .settings import Settings
 
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
@@ -131,8 +131,8 @@ def check_precision(settings: Settings, name: str, model: ModelServing, host: Ho
         )
     if not host.int8:
         raise UsageError(
-            f"VLM_PRECISION is 'int8', but this processor has none of {', '.join(sorted(INT8_FLAGS))} to multiply "
-            "8-bit integers; leave it empty"
+            f"VLM_PRECISION is 'int8', but this processor has no {INT8_FLAG}, which multiplies 8-bit integers; "
+            "leave it empty"
         )
 
 
