@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from docparser.contract.answers import VlmState
+from docparser.contract.service_answers import VlmState
 from docparser.models import readiness, vlm_probe
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel

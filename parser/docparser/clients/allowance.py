@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import AT_ONCE, RESOURCES, Key, Quota, shown_time
 from docparser.clients.usage import UsageLedger, exceeded
-from docparser.contract.answers import QuotaUse
+from docparser.contract.service_answers import QuotaUse
 from docparser.errors import DocumentTooLarge, QuotaExceeded
 
 MOST_NAMES = 500  # clients beyond these share one series

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from docparser.contract import answers, chat, docling, job_answers, ocr
+from docparser.contract import answers, chat, docling, job_answers, ocr, service_answers
 from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
 from docparser.http.errors import error_body, family_of, status_of
@@ -24,18 +24,18 @@ from docparser.settings import Settings
 
 # What routes show and FastAPI does not see; the types inside them come along.
 MODELS = (
-    answers.CapabilitiesAnswer,
-    answers.CapacityAnswer,
+    service_answers.CapabilitiesAnswer,
+    service_answers.CapacityAnswer,
     answers.Chunk,
     answers.Error,
     answers.JobError,
-    answers.NotReadyAnswer,
+    service_answers.NotReadyAnswer,
     answers.OpenAiError,
     answers.ParseAnswer,
-    answers.ReadyAnswer,
+    service_answers.ReadyAnswer,
     answers.RestructureAnswer,
-    answers.HealthAnswer,
-    answers.UsageAnswer,
+    service_answers.HealthAnswer,
+    service_answers.UsageAnswer,
     chat.ChatCompletion,
     chat.ChatCompletionChunk,
     chat.ModelEntry,

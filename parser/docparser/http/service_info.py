@@ -13,12 +13,12 @@ from fastapi.responses import JSONResponse
 
 from bundle_version import VERSION
 from docparser.clients.keys import shown_time
-from docparser.contract.answers import (
+from docparser.contract.answers import ModelsInUse
+from docparser.contract.service_answers import (
     Capabilities,
     CapabilitiesAnswer,
     HealthAnswer,
     ModelNames,
-    ModelsInUse,
     NotReadyAnswer,
     ReadyAnswer,
     Usage,

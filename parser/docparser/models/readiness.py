@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from docparser.contract.answers import ModelsInUse, States
+from docparser.contract.answers import ModelsInUse
+from docparser.contract.service_answers import States
 from docparser.errors import NotReady, VlmUnavailable
 from docparser.models.served_model import ServedModel
 from docparser.models.vlm_probe import ReplicaCount, VlmProbe

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from docparser.contract import job_answers as answers
-from docparser.contract.answers import Capacity, CapacityAnswer
 from docparser.contract.job_answers import BatchAnswer, CancelledAnswer, JobAnswer, ListedAnswer, RetriedAnswer
+from docparser.contract.service_answers import Capacity, CapacityAnswer
 from docparser.errors import DataDirFull, NoOwner, StorageUnavailable
 from docparser.http.errors import success
 from docparser.http.examples import RUNNING
