@@ -26,8 +26,8 @@ UNUSABLE = ("CRITICAL", "UNKNOWN")
 # Bytes of a die that its system keeps: of 65536 MB by npu-smi torch has 65,452,113,920 bytes (vllm-ascend #4404).
 KEPT = (65536 << 20) - 65_452_113_920
 SECONDS = 60.0
-# Device files of the driver itself, which every container with a die needs.
-SHARED = ("davinci_manager", "devmm_svm", "hisi_hdc")
+# Device files of the driver itself, which every container with a die gets.
+DRIVER_DEVICES = ("davinci_manager", "devmm_svm", "hisi_hdc")
 # What npu-smi prints where it fails -> the cause and what to do. The first that fits counts: where the driver's files
 # are not all there, it says that the device is used, too.
 FAILURES = (
@@ -159,7 +159,7 @@ def least_memory() -> int | None:
 
 def closed(devices: Path = Path("/dev")) -> tuple[Path, int] | None:
     """The first device file of a die, or of the driver, that this process may not open, and its group; None without."""
-    for path in (*sorted(devices.glob("davinci*")), *(devices / name for name in SHARED)):
+    for path in (*sorted(devices.glob("davinci*")), *(devices / name for name in DRIVER_DEVICES)):
         if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
             return path, path.stat().st_gid
     return None

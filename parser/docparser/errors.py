@@ -100,7 +100,7 @@ class NoOwner(ParserError):
     """Without keys a client cannot be told from others, so it has no jobs of its own that could be listed."""
 
 
-class LinkExpired(ParserError):
+class LinkRefused(ParserError):
     """The address of a result has expired, or was not made here."""
 
 

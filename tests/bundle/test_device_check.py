@@ -121,9 +121,9 @@ def test_an_npu_smi_that_may_not_be_run_is_not_as_if_there_were_none(program: Pr
         check(tmp_path / "dev")
 
 
-@pytest.mark.parametrize("name", ["davinci0", *npu_smi.SHARED])
+@pytest.mark.parametrize("name", ["davinci0", *npu_smi.DRIVER_DEVICES])
 def test_every_device_file_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    for file in ("davinci0", *npu_smi.SHARED):
+    for file in ("davinci0", *npu_smi.DRIVER_DEVICES):
         (tmp_path / file).touch()
     monkeypatch.setattr(npu_smi.os, "access", lambda path, *_, **__: path.name != name)
     assert npu_smi.closed(tmp_path) == (tmp_path / name, (tmp_path / name).stat().st_gid)

@@ -63,7 +63,7 @@ def test_a_missing_die_costs_that_die_only(node: Path, capsys: pytest.CaptureFix
     (node / "dev/davinci1").unlink()
     found = service(written(node))
     assert [device for device in found["devices"] if device[-1].isdigit()] == ["/dev/davinci0", "/dev/davinci2"]
-    assert found["devices"][-3:] == [f"/dev/{name}" for name in dies.SHARED]
+    assert found["devices"][-3:] == [f"/dev/{name}" for name in npu_smi.DRIVER_DEVICES]
     assert found["environment"] == {"NPU_WANTED": "0-2", "NPU_MISSING": "1"}
     said = capsys.readouterr().err
     assert "die 1 is left out: no device file" in said

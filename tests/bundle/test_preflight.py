@@ -19,7 +19,7 @@ from bundle.preflight import machine as machine_module
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
 from container import replicas
-from npu_smi import Answer
+from npu_smi import DRIVER_DEVICES, Answer
 from served_weights import layout, manifest
 from tests.bundle.test_device_check import FAILURES
 from tests.support.paths import ROOT
@@ -52,7 +52,7 @@ class Node(Machine):
         super().__init__({"NPU_IDS": "0-1", "MODELS_DIR": str(folder / "models"), **values}, folder)
         for name, text in FILES.items():
             self.put(name, text)
-        for name in ("davinci0", "davinci1", *npu.SHARED):
+        for name in ("davinci0", "davinci1", *DRIVER_DEVICES):
             self.put(f"/dev/{name}", "")
             self.path(f"/dev/{name}").chmod(0o660)
         self.path(driver.NPU_SMI).chmod(0o755)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from docparser import server
-from docparser.errors import Incompatible, LinkExpired, NotReady, StorageAway, StorageDamaged, StorageUnavailable
+from docparser.errors import Incompatible, LinkRefused, NotReady, StorageAway, StorageDamaged, StorageUnavailable
 from docparser.jobs.links import Links
 from docparser.jobs.storage import backend, retention
 from docparser.jobs.storage.job_objects import JobObjects
@@ -245,12 +245,12 @@ def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):
     _, _, _, _, _, job_id, permission, _ = links[0].path(JOB, "result.jsonl").split("/")
     for other in links:
         other.check(job_id, permission)
-    with pytest.raises(LinkExpired):
+    with pytest.raises(LinkRefused):
         links[1].check("b" * 32, permission)
     links[0]._keys.rotate(3600)
     links[0]._keys.forget()
     monkeypatch.setattr(local_copies, "GOOD_S", 0.0)
-    with pytest.raises(LinkExpired):
+    with pytest.raises(LinkRefused):
         links[1].check(job_id, permission)
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from docparser.contract.priority import with_priority
-from docparser.jobs.storage.fair_order import Wanted
+from docparser.jobs.storage.job_order import Wanted
 from tests.support import samples
 from tests.support.jobs import JOBS, JobsParser, Start
 

@@ -20,7 +20,7 @@ from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady, QuotaExceeded
 from docparser.jobs.runner import WATCHED_STEPS, JobRunner
 from docparser.jobs.step_work import BLOCK_TRIES, GONE
-from docparser.jobs.storage.fair_order import Wanted
+from docparser.jobs.storage.job_order import Wanted
 from docparser.jobs.storage.queue import Claim
 from docparser.jobs.storage.states import Job, Step
 from docparser.parsing.fair_queue import Flow

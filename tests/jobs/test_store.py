@@ -17,7 +17,7 @@ from docparser.errors import (
     InvalidJob,
     JobNotFound,
     KeyReused,
-    LinkExpired,
+    LinkRefused,
     QueueFull,
     StorageDamaged,
     StorageUnavailable,
@@ -398,11 +398,11 @@ def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch
     _, _, _, _, _, job_id, permission, _ = links.path("a" * 32, "result.jsonl").split("/")
     assert 3595 < Links(FolderFiles(tmp_path), 3600).check(job_id, permission) <= 3600 + STEP_S, "another process"
     for other, sent in (("b" * 32, permission), (job_id, permission[:-1] + "0" * 2), (job_id, "9" + permission)):
-        with pytest.raises(LinkExpired):
+        with pytest.raises(LinkRefused):
             links.check(other, sent)
     later = time.time() + 2 * 3600
     monkeypatch.setattr("docparser.jobs.links.time.time", lambda: later)
-    with pytest.raises(LinkExpired, match="expired"):
+    with pytest.raises(LinkRefused, match="expired"):
         links.check(job_id, permission)
 
 

@@ -20,7 +20,7 @@ from docparser.clients.audit import AuditLog, Caller, caller
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import Quota, digest
 from docparser.clients.usage import UsageLedger
-from docparser.errors import DocumentTooLarge, LinkExpired, NotReady, QuotaExceeded
+from docparser.errors import DocumentTooLarge, LinkRefused, NotReady, QuotaExceeded
 from docparser.jobs.links import STEP_S, LinkKeys, Links
 from docparser.jobs.storage.data_folder import FolderFiles
 
@@ -247,7 +247,7 @@ class TestLinkKeys:
             links.check("a" * 32, permission)
         assert keys.forget() == 2
         for permission in (old, new):
-            with pytest.raises(LinkExpired, match="did not make this address"):
+            with pytest.raises(LinkRefused, match="did not make this address"):
                 links.check("a" * 32, permission)
 
     def test_a_retired_key_makes_no_new_address(self, tmp_path):
@@ -257,7 +257,7 @@ class TestLinkKeys:
         links = Links(FolderFiles(tmp_path), 3600)
         LinkKeys(FolderFiles(tmp_path)).rotate(3600 + STEP_S)
         forged = thief.path("a" * 32, "result.jsonl").split("/")[6]
-        with pytest.raises(LinkExpired, match="did not make this address"):
+        with pytest.raises(LinkRefused, match="did not make this address"):
             links.check("a" * 32, forged)
 
     def test_a_key_of_earlier_versions_goes_on_signing(self, tmp_path):

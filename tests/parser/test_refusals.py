@@ -163,7 +163,7 @@ class TestBody:
 
 
 EVERYWHERE = {
-    403: "LinkExpired NoOwner",
+    403: "LinkRefused NoOwner",
     404: "FileNotFound JobNotFound ModelNotFound",
     413: "BoundExceeded DocumentTooLarge DocumentTooSlow StepTooSlow",
     429: "QueueFull QuotaExceeded TooBusy",

@@ -239,6 +239,21 @@ def rows_of_the_readme(text: str) -> list[list[str]]:
     return [[name.rstrip("/").replace("/", ".") for name in row] for row in names]
 
 
+def unknown_names(text: str) -> list[str]:
+    """Functions and modules that the table "Who does what with a page" names and that are not in the code."""
+    table = text.partition("Who does what with a page")[2]
+    rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("| ")]
+    wrong = []
+    for row in rows[1:]:
+        names = re.findall(r"`(\w+(?:/\w+)*)/?`", row)
+        paths = [path for name in names for path in (PACKAGE / f"{name}.py", PACKAGE / name) if path.exists()]
+        files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py"))]
+        code = "".join(file.read_text(encoding="utf-8") for file in (*files, PACKAGE / "page/paddlex_private.py"))
+        modules = {str(path.relative_to(PACKAGE)).removesuffix(".py") for path in paths}
+        wrong += [name for name in names if name not in modules and not re.search(rf"\b{name}\b", code)]
+    return wrong if len(rows) > 15 else ["the table is not found"]
+
+
 def wrong_rows(rows: list[list[str]]) -> list[str]:
     """What the table lacks or invents, and permissions that lead to a row further up."""
     row_of = {name: number for number, row in enumerate(rows) for name in row}
@@ -292,6 +307,15 @@ def test_every_package_and_every_module_at_the_top_is_listed():
 
 def test_the_readme_names_every_package_in_the_order_of_the_walls():
     assert wrong_rows(rows_of_the_readme(README.read_text(encoding="utf-8"))) == []
+
+
+def test_what_the_readme_names_of_a_page_is_there():
+    text = README.read_text(encoding="utf-8")
+    assert unknown_names(text) == []
+    assert unknown_names(text.replace("`_position`", "`_place`").replace("`page/notes`", "`page/note`")) == [
+        "_place",
+        "page/note",
+    ]
 
 
 def test_a_package_that_the_readme_lacks_is_found():

@@ -106,7 +106,7 @@ FAULTS = (
     Fault(
         # A client's short job waits for all pages of the long one before it.
         "jobs-of-a-client-by-age",
-        "parser/docparser/jobs/storage/fair_order.py",
+        "parser/docparser/jobs/storage/job_order.py",
         "f.turns, f.flow, j.turns, j.created LIMIT",
         "f.turns, f.flow, j.created, j.turns LIMIT",
         "parser",

@@ -26,7 +26,6 @@ DIES = 16
 # NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance. The other one
 # is the same for `vlm-next`, while an upgrade by halves divides the dies; scripts/upgrade.sh alone sets it.
 PRESENT, PRESENT_NEXT = "present", "present-next"
-SHARED = npu_smi.SHARED
 
 
 def chosen(values: Mapping[str, str]) -> str:
@@ -56,7 +55,8 @@ def fragment(text: str, name: str = "", missing: Sequence[int] = ()) -> str:
     It extends the stack, because a compose service can extend only one other. `name` is what NPU_IDS is set to.
     """
     numbers = [number for number in parse_ids(text) if number not in missing]
-    devices = "".join(f"      - /dev/{device}\n" for device in (*(f"davinci{number}" for number in numbers), *SHARED))
+    names = (*(f"davinci{number}" for number in numbers), *npu_smi.DRIVER_DEVICES)
+    devices = "".join(f"      - /dev/{device}\n" for device in names)
     said = f'      NPU_WANTED: "{text}"\n      NPU_MISSING: "{",".join(map(str, missing))}"\n' if missing else ""
     return (
         f"# The device files of NPU_IDS={f'{name}, of {text}' if name else text}; written by scripts/select_npus.sh.\n"

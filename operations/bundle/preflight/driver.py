@@ -12,7 +12,7 @@ import atlas
 import declared_settings
 import npu_smi
 import stacks
-from bundle.compose.dies import SHARED, given
+from bundle.compose.dies import given
 from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
@@ -117,7 +117,7 @@ def check_group(machine: Machine) -> Iterator[Finding]:
         group = declared_settings.whole(machine.values, "ASCEND_GID")
     except UsageError:
         return  # `npu.check_dies` and settings.check_settings say so
-    devices = [f"/dev/{name}" for name in (*(f"davinci{number}" for number in wanted), *SHARED)]
+    devices = [f"/dev/{name}" for name in (*(f"davinci{number}" for number in wanted), *npu_smi.DRIVER_DEVICES)]
     devices = [device for device in devices if machine.exists(device)]
     for path in (*devices, NPU_SMI) if devices else ():
         if not machine.exists(path):

@@ -13,7 +13,6 @@ from bundle.compose.dies import (
     FOLDER,
     PRESENT,
     PRESENT_NEXT,
-    SHARED,
     chosen,
     given,
     ids,
@@ -100,7 +99,7 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
 
 def lacking(machine: Machine, text: str, wanted: list[int]) -> Finding | None:
     """What to say of device files that are missing; None where all are there."""
-    names = (*(f"davinci{number}" for number in wanted), *SHARED)
+    names = (*(f"davinci{number}" for number in wanted), *npu_smi.DRIVER_DEVICES)
     gone = [name for name in names if not machine.exists(f"/dev/{name}")]
     if not gone:
         return None

@@ -57,7 +57,7 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.NoResultYet: 409,
     errors.JobNotFound: 404,
     errors.NoOwner: 403,
-    errors.LinkExpired: 403,
+    errors.LinkRefused: 403,
     errors.KeyReused: 422,
     errors.QueueFull: 429,
     errors.DataDirFull: 507,

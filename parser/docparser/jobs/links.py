@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 
-from docparser.errors import LinkExpired
+from docparser.errors import LinkRefused
 from docparser.jobs.storage.data_folder import SmallFiles
 
 FILE = "links.key"
@@ -84,15 +84,15 @@ class Links:
         return f"{PREFIX}/{job_id}/{permission}/{name}"
 
     def check(self, job_id: str, permission: str) -> int:
-        """The seconds that the permission has left. Raises LinkExpired."""
+        """The seconds that the permission has left. Raises LinkRefused."""
         match = PERMISSION.fullmatch(permission)
         if not match or not self._signed(match[2], job_id, int(match[1])):
-            raise LinkExpired(
+            raise LinkRefused(
                 "This service did not make this address, or it was changed; ask for the job's state to get a new one."
             )
         left = int(match[1]) - time.time()
         if left < 0:
-            raise LinkExpired("This address has expired; ask for the job's state to get a new one.")
+            raise LinkRefused("This address has expired; ask for the job's state to get a new one.")
         return int(left)
 
     def _signed(self, signature: str, job_id: str, expires: int) -> bool:

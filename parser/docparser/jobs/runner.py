@@ -18,8 +18,8 @@ from docparser.contract.priority import BulkShare, is_bulk
 from docparser.errors import DataDirFull, ParserError, StorageUnavailable
 from docparser.jobs.result import Damage
 from docparser.jobs.step_work import StepWork
-from docparser.jobs.storage.fair_order import Wanted
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.job_order import Wanted
 from docparser.jobs.storage.queue import Claim, StepQueue
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.store import JobStore

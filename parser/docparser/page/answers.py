@@ -62,7 +62,7 @@ class Answers:
             return self._read(frozenset())
         except IndexError:  # PaddleX 3.7.2 looks for cells beyond the end of a row: ``<fcel><xcel><nl><xcel>``
             tables = (number for number in self.texts if self.blocks[number]["label"] == TABLE)
-            return self._read(frozenset(number for number in tables if table_html(self.texts[number]) is None))
+            return self._read(frozenset(number for number in tables if not makes_table(self.texts[number])))
 
     def _read(self, as_text: frozenset[int]) -> tuple[list[PaddleOCRVLBlock], dict[str, Any]]:
         """``as_text``: tables whose marks make none."""
@@ -79,12 +79,13 @@ class Answers:
         return [block for number, block in enumerate(blocks) if number not in self.inside], spotted
 
 
-def table_html(otsl: str) -> str | None:
-    """PaddleX's HTML of a table in OTSL, empty where it has no marks; None where its marks make no table."""
+def makes_table(otsl: str) -> bool:
+    """Whether PaddleX makes HTML of a table's text, which ``assembled`` does; texts without marks count, too."""
     try:
-        return convert_otsl_to_html(otsl)
+        convert_otsl_to_html(otsl)
     except IndexError:
-        return None
+        return False
+    return True
 
 
 def _plain(block: dict[str, Any]) -> dict[str, Any]:

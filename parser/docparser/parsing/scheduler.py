@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of all documents, assigned to workers as these become free.
 
-A document's tasks form a flow; so do the tasks of one client's jobs (``storage/fair_order`` chooses those). A worker
+A document's tasks form a flow; so do the tasks of one client's jobs (``storage/job_order`` chooses those). A worker
 requests a task when it has room for one (``worker/task_runner``), and the ``fair_queue`` tells which one. No task is
 assigned before a worker requests it: until then it can go to any worker, and it is not begun if its client leaves.
 """

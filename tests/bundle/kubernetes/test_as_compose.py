@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bundle.compose.dies import SHARED
 from container.vlm import DEFAULTS
+from npu_smi import DRIVER_DEVICES
 from tests.support.kubernetes import compose_service, environment, one, pods, rendered
 from tests.support.paths import ROOT
 
@@ -71,7 +71,7 @@ OF_HARDWARE: dict[str, dict[tuple[str, str], tuple[Any, Any, str]]] = {
     "ascend": {
         ("vlm", "memory"): ("128g", "8g", "one die of sixteen"),
         ("vlm", "devices"): (
-            [*(f"/dev/davinci{die}" for die in range(16)), *(f"/dev/{name}" for name in SHARED)],
+            [*(f"/dev/davinci{die}" for die in range(16)), *(f"/dev/{name}" for name in DRIVER_DEVICES)],
             ["huawei.com/Ascend910"],
             "the device plugin brings the files of the die that it chose",
         ),

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from docparser.clients import key_ring, keys
 from docparser.convert.document import disposition
 from docparser.convert.safe_text import is_safe_path
-from docparser.errors import InvalidJob, LinkExpired, NotReady
+from docparser.errors import InvalidJob, LinkRefused, NotReady
 from docparser.http import admission
 from docparser.http.jobs import events
 from docparser.jobs.callbacks.sender import LONGEST_S, pause, retry_after
@@ -85,7 +85,7 @@ def addresses(text: str, choices: Choices) -> None:
     tried = text if choices.chance(2) else good[: choices.below(60)] + text
     try:
         LINKS.check(JOB, tried)
-    except LinkExpired:
+    except LinkRefused:
         return
     if tried != good:
         raise Broken("an address that was not made here is taken")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from docparser.page import answers
+from docparser.page.paddlex_private import convert_otsl_to_html
 from docparser.page.question import Question
 from docparser.small_print import cells
 from docparser.small_print.bands import picture_of
@@ -102,12 +102,12 @@ def made(rows: int, columns: int, *placed: tuple[int, int, int, int, int]) -> Ce
 def test_answers_become_otsl():
     title = made(2, 2, (0, 0, 1, 2, 1), (1, 0, 1, 1, 1), (1, 1, 1, 1, 0))
     assert title.otsl(["Prices ", "a\nb"]) == "<fcel>Prices<lcel><nl><fcel>a b<ecel><nl>"
-    assert answers.table_html(title.otsl(["Prices", "<"])) == (
+    assert convert_otsl_to_html(title.otsl(["Prices", "<"])) == (
         '<table><tr><td colspan="2">Prices</td></tr><tr><td>&lt;</td><td></td></tr></table>'
     )
     high = made(2, 3, (0, 0, 2, 2, 2), (0, 2, 1, 1, 1), (1, 2, 1, 1, 1))
     assert high.otsl(["two", "lines", "x", ""]) == "<fcel>two lines<lcel><fcel>x<nl><ucel><xcel><ecel><nl>"
-    assert answers.table_html(high.otsl(["two", "lines", "x", "y"])) == (
+    assert convert_otsl_to_html(high.otsl(["two", "lines", "x", "y"])) == (
         '<table><tr><td rowspan="2" colspan="2">two lines</td><td>x</td></tr><tr><td>y</td></tr></table>'
     )
     assert made(1, 1, (0, 0, 1, 1, 1)).otsl(["alone"]) == "<fcel>alone<nl>"
@@ -120,7 +120,7 @@ def test_answers_become_otsl():
 def test_marks_in_an_answer_make_no_cells(text: str, kept: str):
     one = made(1, 1, (0, 0, 1, 1, 1)).otsl([text])
     assert one == (f"<fcel>{kept}<nl>" if kept else "<ecel><nl>")
-    assert answers.table_html(one) == f"<table><tr><td>{html.escape(kept)}</td></tr></table>"
+    assert convert_otsl_to_html(one) == f"<table><tr><td>{html.escape(kept)}</td></tr></table>"
 
 
 def test_the_reply_to_a_table_is_made_of_those_to_its_cells():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of steps in the database: a step is claimed, and ends. ``fair_order`` says whose step is next."""
+"""The queue of steps in the database: a step is claimed, and ends. ``job_order`` says whose step is next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import Collection
 
-from docparser.jobs.storage import fair_order
+from docparser.jobs.storage import job_order
 from docparser.jobs.storage.states import JOINING, Job, JobState, to_job
 from docparser.jobs.storage.store import end_if_finished, fail_step
 from docparser.jobs.storage.transaction import Database, Membership, Transaction
@@ -45,12 +45,12 @@ class StepQueue:
         self._database = database
         self._processes = processes
 
-    def claim(self, wanted: fair_order.Wanted = fair_order.ANY) -> Claim | None:
+    def claim(self, wanted: job_order.Wanted = job_order.ANY) -> Claim | None:
         """The next step, or None if none is due."""
         now = time.time()
         with self._database.writing() as connection:
             while True:
-                row = fair_order.next_job(connection, now, wanted)
+                row = job_order.next_job(connection, now, wanted)
                 if row is None:
                     return None
                 step = connection.execute(
@@ -66,7 +66,7 @@ class StepQueue:
                 "WHERE job_id = ? AND number = ?",
                 (self._processes.name, connection.tick(), row["id"], number),
             )
-            fair_order.take(connection, row["id"], row["flow"], now, is_page=number > 0)
+            job_order.take(connection, row["id"], row["flow"], now, is_page=number > 0)
         return Claim(to_job(row), number, attempts + 1)
 
     def opened(self, claim: Claim, document_pages: int, numbers: list[int], *, join: bool) -> None:

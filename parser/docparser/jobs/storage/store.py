@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
-from docparser.jobs.storage import callbacks, fair_order
-from docparser.jobs.storage.fair_order import IS_ACTIVE
+from docparser.jobs.storage import callbacks, job_order
+from docparser.jobs.storage.job_order import IS_ACTIVE
 from docparser.jobs.storage.states import (
     JOINING,
     OPENING,
@@ -179,7 +179,7 @@ class JobStore:
             if again:
                 connection.execute(
                     "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
-                    (fair_order.initial(connection, job.flow), job_id),
+                    (job_order.initial(connection, job.flow), job_id),
                 )
                 callbacks.forget(connection, job_id)  # its next end is told again
             return again
@@ -227,7 +227,7 @@ class JobStore:
 
 def insert_row(connection: Transaction, values: dict[str, Any]) -> None:
     """A row of ``jobs``, which takes turns from now on. The queue is locked."""
-    values["turns"] = fair_order.initial(connection, values["flow"])
+    values["turns"] = job_order.initial(connection, values["flow"])
     names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
     connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", values)
 
