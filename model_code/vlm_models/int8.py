@@ -52,7 +52,7 @@ def largest_weight() -> int | None:
     for largest in LARGEST:
         weights = torch.full((48, x.shape[1]), largest, dtype=torch.int8)
         weights[::2].neg_()
-        expected = (x.float() - ZERO) @ weights.float().T  # below 2 ** 24, so exact
+        expected = ((x.double() - ZERO) @ weights.double().T).float()  # below 2 ** 24: exact
         packed = torch.ops.onednn.qlinear_prepack(weights, None)
         ones, zeros = torch.ones(48, dtype=torch.float32), torch.zeros(48, dtype=torch.int32)
         if all(torch.equal(multiply(x[:rows], packed, ones, zeros), expected[:rows]) for rows in (1, 16, ROWS)):
