@@ -8,9 +8,10 @@ from .kinds import Port, Setting, Whole
 PARSER_CONTAINER = (
     Setting(
         "PARSER_MEM_LIMIT",
-        "12g",
-        "Memory limit of the parser container: 8 GiB, 0.7 GiB for each worker, and PARSER_MAX_BODIES_MIB; "
-        "enough for 4 workers, 20g for 16 (`compose.yaml` has the sum).",
+        "",
+        "Memory limit of the parser container: 8 GiB, 0.7 GiB for each worker, and PARSER_MAX_BODIES_MIB. 12g are "
+        "enough for 4 workers, 24g for 16; with less the parser starts fewer.",
+        shown="12g, Ascend 24g",
     ),
 )
 BUCKET = (
@@ -54,7 +55,8 @@ CORPUS = (
     Setting(
         "CORPUS_MEM_LIMIT",
         "48g",
-        "Its memory limit: 1 GiB for each reader with the published layout model, 2 for each renderer at its bound.",
+        "Its memory limit: 1 GiB for each reader with the published layout model, 2 for each renderer at its bound. It "
+        "starts a reader for each core, and no more than one for each 1.5 GiB.",
     ),
 )
 BUILDS = (
@@ -68,6 +70,14 @@ BUILDS = (
         "CANN_DIGEST",
         "",
         "Its digest, `sha256:...`.",
+    ),
+    Whole(
+        "MAX_JOBS",
+        "",
+        "Compilers at once while vllm-ascend's kernels are built, where the build machine has many cores and little "
+        "memory.",
+        least=1,
+        shown="upstream's choice: one for each core",
     ),
     Setting(
         "BASE_IMAGE",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cgroup
 from tool_errors import UsageError
 
 DERIVED = "derived"
@@ -51,8 +52,7 @@ class Host:
             for line in text(root / "proc/meminfo").splitlines()
             if line.startswith("MemTotal:")
         ]
-        limits = (root / "sys/fs/cgroup/memory.max", root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
-        sizes += [int(limit) for limit in map(text, limits) if limit.isdigit()]
+        sizes += [limit for limit in (cgroup.memory_limit(root / "sys/fs/cgroup"),) if limit]
         cores = len(os.sched_getaffinity(0))
         quota, _, period = text(root / "sys/fs/cgroup/cpu.max").partition(" ")
         if quota.isdigit() and period.isdigit():

@@ -11,7 +11,8 @@ for folder in /usr/local/Ascend/driver/lib64{,/common,/driver}; do
     fi
 done
 
-# CANN and NNAL (ATB) set their search paths here and nowhere else; their scripts read unset variables. ATB's asks torch
+# CANN and NNAL (ATB) set their search paths here and nowhere else; their scripts read unset variables, and commands in
+# them may fail where nothing is wrong (grep that finds nothing), which must not end this one. ATB's asks torch
 # for its C++ ABI, which would load torch_npu with it. The image's other services (balancer, metrics, fetch_weights) need
 # none of it, and in Kubernetes have less memory than torch takes.
 if [[ "${SERVICE:-}" == vlm ]]; then
@@ -19,10 +20,10 @@ if [[ "${SERVICE:-}" == vlm ]]; then
     export TORCH_DEVICE_BACKEND_AUTOLOAD=0
     for settings in "${ASCEND:=/usr/local/Ascend}"/{ascend-toolkit,nnal/atb}/set_env.sh; do
         if [[ -f "$settings" ]]; then
-            set +u
+            set +euo pipefail
             # shellcheck source=/dev/null
             source "$settings"
-            set -u
+            set -euo pipefail
         fi
     done
     TORCH_DEVICE_BACKEND_AUTOLOAD="$autoload"

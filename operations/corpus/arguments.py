@@ -98,7 +98,11 @@ def parse(words: list[str] | None = None) -> Options:
     )
     parser.add_argument("--retry-failed", action="store_true", help="try documents again that were set aside")
     parser.add_argument(
-        "--cpus", metavar="N", type=whole_number, default=0, help="cores of Ray on this machine (default: all)"
+        "--cpus",
+        metavar="N",
+        type=whole_number,
+        default=0,
+        help="cores of Ray on this machine, each with a reader (default: all, in a container one for each 1.5 GiB)",
     )
     parser.add_argument(
         "--threads",

@@ -13,21 +13,31 @@ from typing import Any
 
 import ray
 
+import cgroup
+
 OBJECT_STORE = 256 << 20  # bytes: rows of some hundred bytes each
+READER = 3 << 29  # bytes: 1 GiB for the published layout model, and half of one for what most pages need to be drawn
 CHECK_S = 5.0
 LOST_S = 45.0  # a head that is busy may take some seconds to answer
 
 
+def cores_for_readers(cores: int, memory: int | None) -> int:
+    """All cores, but in a container no more than its memory is enough for, since each gets a reader: the kernel ends
+    readers at the limit, and a document that two of them ended on is set aside."""
+    return max(1, min(cores, memory // READER if memory else cores))
+
+
 @contextmanager
 def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]) -> Iterator[None]:
-    """Ray at ``address``, or on this machine where that is empty, as long as the context. ``lost`` is called in a
-    thread when the cluster is no longer the one that was joined. Raises ConnectionError where there is none."""
+    """Ray at ``address``, or on this machine where that is empty, as long as the context. ``cpus`` are cores of this
+    machine, 0 for as many as its memory is enough for. ``lost`` is called in a thread when the cluster is no longer the
+    one that was joined. Raises ConnectionError where there is none."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if address:
         ray.init(address=address, **quiet)
     else:
         ray.init(
-            num_cpus=cpus or None,
+            num_cpus=cpus or cores_for_readers(len(os.sched_getaffinity(0)), cgroup.memory_limit()),
             object_store_memory=OBJECT_STORE,
             include_dashboard=dashboard,
             _node_ip_address="127.0.0.1",

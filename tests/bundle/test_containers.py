@@ -468,7 +468,8 @@ def test_cann_is_read_for_the_vlm_alone_and_without_torch_npu(
     """Simulated: CANN's and ATB's scripts, which note what torch would load where they ask it for its C++ ABI."""
     for part in ("ascend-toolkit", "nnal/atb"):
         (tmp_path / part).mkdir(parents=True)
-        text = 'export SOURCED="${SOURCED}${TORCH_DEVICE_BACKEND_AUTOLOAD}"\n'
+        # The second line as in scripts of CANN's packages: its pipeline fails.
+        text = 'export SOURCED="${SOURCED}${TORCH_DEVICE_BACKEND_AUTOLOAD}"\nnumber=$(echo a | grep b | wc -l)\n'
         (tmp_path / part / "set_env.sh").write_text(text)
     env = {"SERVICE": service, "ASCEND": str(tmp_path), "HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     if given:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from bundle.compose import dies, images, project
-from bundle.preflight import driver, engine, host, npu, reach, settings, weights
+from bundle.preflight import driver, engine, host, memory, npu, reach, settings, weights
 from bundle.preflight import machine as machine_module
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
@@ -555,7 +555,7 @@ def test_the_builder_of_newer_composes(
     + [("lots", None), ("", None), ("-1g", None)],
 )
 def test_a_size_is_read_as_compose_writes_it(text: str, size: float | None):
-    assert host.gibibytes(text) == size
+    assert machine_module.gibibytes(text) == size
 
 
 def test_a_secret_is_never_shown(tmp_path: Path):
@@ -701,6 +701,31 @@ def test_a_die_that_fell_off_the_bus(tmp_path: Path):
     assert found[0].level == "FAIL" and found[0].found == "npu-smi info does not list die 0, whose device file is there"
 
 
+def test_memory_is_that_of_the_replicas(tmp_path: Path):
+    """128 GiB are enough for the two replicas of one card, whatever VLM_MEM_LIMIT would allow, and not for all dies."""
+    one = by_check(Node(tmp_path / "one", "a3", NPU_IDS="0-1"))["memory"]
+    assert one.level == "PASS"
+    whole = Node(tmp_path / "all", "a3", NPU_IDS="")
+    whole.put("/proc/meminfo", f"MemTotal: {100 << 20} kB\n")
+    found = by_check(whole)["memory"]
+    assert (found.level, found.found, found.needed) == ("WARN", "100 GiB", "113 GiB for all replicas and the parser")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "values", "needed"),
+    [
+        ("ascend", {"PARSER_WORKERS": "16"}, None),
+        ("cpu", {"PARSER_WORKERS": "4"}, None),
+        ("cpu", {"PARSER_WORKERS": "16"}, "21 GiB for so many"),
+        ("ascend", {"PARSER_WORKERS": "16", "PARSER_MEM_LIMIT": "12g"}, "21 GiB for so many"),
+    ],
+)
+def test_workers_fit_into_the_parsers_memory(tmp_path: Path, hardware, values, needed):
+    found = by_check(Node(tmp_path, "a3", HARDWARE=hardware, **values)).get("workers")
+    assert (found and found.needed) == needed
+    assert found is None or found.remedy.startswith("PARSER_MEM_LIMIT=21g in .env")
+
+
 def test_several_replicas_a_die_need_larger_limits(tmp_path: Path):
     """On all 16 dies of an A3: two a die take 192 GB and 7,680 threads, four 15,360 threads."""
     found = by_check(Node(tmp_path / "one", "a3", NPU_IDS=""))["replicas"]
@@ -773,7 +798,7 @@ def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):
 def test_every_check_is_run():
     import bundle.preflight
 
-    modules = (settings, host, driver, npu, engine, reach, weights)
+    modules = (settings, host, memory, driver, npu, engine, reach, weights)
     assert {path.stem for path in Path(bundle.preflight.__file__).parent.glob("*.py")} - {
         "__init__",
         "__main__",

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from corpus import __main__ as parent
-from corpus import arguments, assembling, driver, opening, page_service, progress, reading, records, run
+from corpus import arguments, assembling, cluster, driver, opening, page_service, progress, reading, records, run
 from corpus.documents import Document, Part, listed
 from corpus.job import Job
 from corpus.page_service import PageRead, PageService
@@ -48,6 +48,15 @@ def kept(job: Job, folder: str) -> dict[str, Row]:
     texts = [job.output().get(f"{folder}{key}{records.END}") for key in records.keys(job.output(), folder)]
     told = [json.loads(text) for text in texts if text]
     return {one["document"]: one for one in told}
+
+
+@pytest.mark.parametrize(
+    ("cores", "gibibytes", "readers"), [(640, 48, 32), (16, 48, 16), (640, None, 640), (4, 1, 1), (2, 2, 1)]
+)
+def test_no_more_readers_than_the_containers_memory_is_enough_for(
+    cores: int, gibibytes: int | None, readers: int
+) -> None:
+    assert cluster.cores_for_readers(cores, gibibytes and gibibytes << 30) == readers
 
 
 def test_the_command_line_and_its_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady
 from docparser.settings import Settings, variable
+from docparser.settings.pages import default_workers
 from docparser.weights import find_layout_model
 from docparser.worker import offline
 from served_weights import layout
@@ -45,6 +46,13 @@ class TestSettings:
         settings = Settings()
         assert (settings.workers, settings.cpu_threads) == (workers, threads)
         assert Settings(workers=1).cpu_threads == min(4, cores)
+
+    @pytest.mark.parametrize(
+        ("cores", "gibibytes", "workers"),
+        [(640, 24, 16), (640, 12, 4), (192, 10, 2), (640, 16, 10), (8, 24, 4), (1, 4, 1), (2, 6, 2), (640, None, 16)],
+    )
+    def test_no_more_workers_than_the_containers_memory_is_enough_for(self, cores, gibibytes, workers):
+        assert default_workers(cores, gibibytes and gibibytes << 30) == workers
 
     def test_empty_means_unset(self, monkeypatch):
         monkeypatch.setenv("PARSER_PORT", "")

@@ -18,6 +18,12 @@ from bundle import ports
 from bundle.compose.images import hardware
 
 KINDS = ("ascend", "cpu")
+GIB = 2**30
+# As config/compose/ascend.yaml and cpu.yaml have them.
+MEMORY_LIMITS = {
+    "ascend": {"VLM_MEM_LIMIT": "128g", "PARSER_MEM_LIMIT": "24g"},
+    "cpu": {"VLM_MEM_LIMIT": "12g", "PARSER_MEM_LIMIT": "12g"},
+}
 # What to do where this user may not look.
 AS_ROOT = "sudo scripts/preflight.sh, for root may"
 
@@ -31,6 +37,12 @@ class Finding:
     found: str
     needed: str = ""
     remedy: str = ""
+
+
+def gibibytes(text: str) -> float | None:
+    """A size as compose writes it (12g, 512m, 1073741824b) in GiB; None if it is none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([bkmgt]?)b?", text.strip().lower())
+    return float(match[1]) * 1024 ** ("bkmgt".index(match[2] or "b") - 3) if match else None
 
 
 def passed(check: str, found: str) -> Finding:
@@ -108,6 +120,10 @@ class Machine:
         """Return the total memory in bytes, 0 if it is unknown."""
         match = re.search(r"^MemTotal:\s+(\d+) kB", self.read("/proc/meminfo"), re.MULTILINE)
         return int(match[1]) * 1024 if match else 0
+
+    def memory_limit(self, name: str) -> float:
+        """Of a container, in GiB: VLM_MEM_LIMIT or PARSER_MEM_LIMIT; 0 for what is no size."""
+        return gibibytes(self.setting(name, MEMORY_LIMITS[self.hardware][name])) or 0
 
     def port_is_free(self, host: str, port: int) -> bool:
         """Tell whether somebody can listen on a port."""

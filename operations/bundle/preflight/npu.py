@@ -22,7 +22,6 @@ from bundle.compose.dies import (
     written_for,
 )
 from bundle.compose.sharing import SHARE, holders, shared
-from bundle.preflight.host import gibibytes
 from bundle.preflight.machine import AS_ROOT, Finding, Machine, passed
 from bundle.progress import plural
 from tool_errors import UsageError
@@ -120,11 +119,25 @@ def lacking(machine: Machine, text: str, wanted: list[int]) -> Finding | None:
     )
 
 
+def dies_and_asked(machine: Machine) -> tuple[int, int]:
+    """How many dies NPU_IDS gives, and how many VLM_REPLICAS asks for. Raises UsageError."""
+    dies = len(given(machine.values))
+    asked = declared_settings.whole(machine.values, "VLM_REPLICAS") if machine.values.get("VLM_REPLICAS") else dies
+    return dies, asked
+
+
+def replicas(machine: Machine) -> int:
+    """How many replicas the settings make; 0 where one of them is wrong, as `check_replicas` says."""
+    try:
+        return declared_settings.replicas(machine.values, min(dies_and_asked(machine)))
+    except UsageError:
+        return 0
+
+
 def check_replicas(machine: Machine) -> Iterator[Finding]:
     """Compare the number of replicas with the dies, and what they take of the node with the container's limits."""
     try:
-        dies = len(given(machine.values))
-        asked = declared_settings.whole(machine.values, "VLM_REPLICAS") if machine.values.get("VLM_REPLICAS") else dies
+        dies, asked = dies_and_asked(machine)
         declared_settings.check(machine.values, "VLM_REPLICAS_PER_DIE")
         threads = declared_settings.whole(machine.values, "VLM_PIDS_LIMIT")
     except UsageError:
@@ -146,7 +159,7 @@ def check_replicas(machine: Machine) -> Iterator[Finding]:
         found, _, needed = str(error).partition("; expected ")
         yield Finding("FAIL", "replicas", found, needed, "set a smaller VLM_REPLICAS_PER_DIE in .env, or fewer dies")
         return
-    limit = gibibytes(machine.setting("VLM_MEM_LIMIT", "128g")) or 0
+    limit = machine.memory_limit("VLM_MEM_LIMIT")
     if number * REPLICA_GB > limit * GIB / GB or number * REPLICA_THREADS > threads:
         memory, pids = -(-number * REPLICA_GB * GB // GIB), number * REPLICA_THREADS
         yield Finding(

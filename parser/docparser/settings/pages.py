@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
+import cgroup
+import parser_memory
 from docparser.settings.base import SettingsGroup
 
 
@@ -16,8 +18,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def default_workers(cores: int) -> int:
-    return min(16, max(min(2, cores), cores // 2))
+def default_workers(cores: int, memory: int | None) -> int:
+    """``memory``: bytes that this container may use; None without a limit. Two workers are started whatever it is."""
+    few = min(2, cores)
+    fit = parser_memory.most_workers(memory) if memory else cores
+    return max(few, min(16, cores // 2, fit))
 
 
 def default_threads(cores: int, workers: int) -> int:
@@ -27,11 +32,11 @@ def default_threads(cores: int, workers: int) -> int:
 
 class PageSettings(SettingsGroup):
     workers: int = Field(
-        default_factory=lambda: default_workers(cores()),
+        default_factory=lambda: default_workers(cores(), cgroup.memory_limit()),
         ge=1,
         le=64,
-        description="Worker processes (0.65 GB each); one page at a time has the CPU in each. Default: half the cores, "
-        "at most 16; with two cores, two.",
+        description="Worker processes (0.7 GiB each); one page at a time has the CPU in each. Default: half the cores, "
+        "at most 16 and what the container's memory is enough for (PARSER_MEM_LIMIT); with two cores, two.",
     )
     cpu_threads: int = Field(
         default_factory=lambda known: default_threads(cores(), known.get("workers", 1)),

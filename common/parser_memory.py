@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the parser takes of memory, by the number of its workers.
+
+SHARED is 1 GiB for the service, 1 for requests (PARSER_MAX_BODIES_MIB), 4 for two renderers (PARSER_RENDER_MEMORY_MIB)
+and 3 for four children (PARSER_CHILD_MEMORY_MIB) at their bounds at once. A worker with the published layout model
+holds 0.67 GiB of its own on OpenVINO, 0.71 on Paddle.
+"""
+
+from __future__ import annotations
+
+GIB = 1 << 30
+SHARED, WORKER = 9 * GIB, 7 * GIB // 10
+
+
+def of_workers(workers: int) -> int:
+    """Bytes for so many workers."""
+    return SHARED + workers * WORKER
+
+
+def most_workers(memory: int) -> int:
+    """How many workers so many bytes are enough for; one at least."""
+    return max(1, (memory - SHARED) // WORKER)
