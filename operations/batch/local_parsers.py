@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from .progress import Display
 
 MESSAGE_EVERY_S = 15.0
+# Of one parser: its own default has no more, and it refuses more than 64.
+MOST_WORKERS = 16
+
+
+def workers(cores: int, share: int) -> int:
+    """PARSER_WORKERS of a parser that gets one part in `share` of the cores."""
+    return min(MOST_WORKERS, max(1, cores // (2 * share)))
 
 
 class LocalParsers:
@@ -75,7 +82,7 @@ class LocalParsers:
         values = LocalSettings.load(os.environ).values
         kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
         kept |= await asyncio.to_thread(model_at, vlm, kept)
-        own = {} if share == 1 else {"PARSER_WORKERS": str(max(1, len(os.sched_getaffinity(0)) // (2 * share)))}
+        own = {} if share == 1 else {"PARSER_WORKERS": str(workers(len(os.sched_getaffinity(0)), share))}
         env = {
             **own,
             **kept,

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from batch.local_parsers import workers
 from reference.prompts import HUNYUAN_TASKS
 from tests.support.paths import DATA, DEMO_LAYOUT, ROOT, python_of
 from tests.support.simulated_vlm import SimulatedVlm
@@ -25,6 +26,12 @@ pytestmark = [
     pytest.mark.skipif(not python_of("parser").is_file(), reason="needs the environment parser"),
 ]
 DOCUMENT = DATA / "handbook.pdf"
+
+
+@pytest.mark.parametrize(("cores", "share", "number"), [(2, 2, 1), (16, 2, 4), (640, 2, 16), (640, 32, 10)])
+def test_workers_of_a_share_of_the_cores(cores: int, share: int, number: int) -> None:
+    """On a node of 640 cores, too: a parser refuses more than 64."""
+    assert workers(cores, share) == number
 
 
 @pytest.fixture
