@@ -18,7 +18,7 @@ PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38  # linux/prctl.h
 LOOK_S = 1.0
 # Names of an environment that a child gets, and beginnings of names. No setting of ours and no key is among them.
 KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HF_HUB_OFFLINE")
-KEPT_BEGINNINGS = ("LC_", "PYTHON", "OMP_", "KMP_", "OPENBLAS_", "MALLOC_", "FLAGS_", "PADDLE_PDX_")
+KEPT_BEGINNINGS = ("LC_", "PYTHON", "OMP_", "KMP_", "OPENBLAS_", "OPENCV_", "MALLOC_", "FLAGS_", "PADDLE_PDX_")
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many threads the libraries of a server of the VLM start (decision 0413).
 
-OpenMP, OpenBLAS and Rust's Rayon start one thread for each core that they see. On an A3 server that is 640, in each of
-32 processes, and then the container's `pids_limit` ends what starts last.
+OpenMP, OpenBLAS, OpenCV and Rust's Rayon start one thread for each core that they see. On an A3 server that is 640, in
+each of 32 processes, and then the container's `pids_limit` ends what starts last.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Mapping
 
 from declared_settings import whole
 
-POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+POOLS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "OPENCV_FOR_THREADS_NUM",
+)
 # With the model on a die, the host decodes and resizes crops; more threads than these wait for each other.
 MOST_ON_ASCEND = 8
 

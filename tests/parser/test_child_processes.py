@@ -110,6 +110,11 @@ def test_what_exceeds_a_bound_ends_with_its_name(pool, job, bounds, words):
     assert pool.call("echo", b"after").startswith(b"after ")
 
 
+def test_a_child_computes_in_one_thread(pool):
+    """Its memory is bounded, and on a machine of many cores the threads of a library alone would take it."""
+    assert pool.call("threads") == b"1"
+
+
 def test_a_child_that_crashes_is_replaced(pool):
     before = pool.child_of()
     with pytest.raises(UnreadableText, match="told to crash: the process for it crashed .SIGSEGV."):

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from docparser.weights import find_layout_model
 from docparser.worker import offline
 from served_weights import layout
 from served_weights.demo import is_demo
+from tests.support.processes import child_environment
 
 
 @pytest.fixture(autouse=True)
@@ -198,6 +201,19 @@ def test_pdf_pages_are_rendered_at_the_operators_scale_within_bounds():
     assert 200_000 * render_scale(200_000, 1, limits) == pytest.approx(LONGEST_SIDE)
     with pytest.raises(ValueError, match="0 x 5 points"):
         render_scale(0, 5, limits)
+
+
+def test_opencv_starts_no_threads_in_a_worker(tmp_path):
+    """Otherwise one for each core of the machine in each worker: 640 in each of 16 on an A3 server."""
+    program = (
+        "import os, sys; from pathlib import Path; from docparser.worker import offline\n"
+        "offline.prepare(Path(sys.argv[1]))\n"
+        "import cv2, numpy; cv2.resize(numpy.zeros((2000, 1500, 3), numpy.uint8), (800, 800))\n"
+        "print(cv2.getNumThreads(), len(os.listdir('/proc/self/task')))"
+    )
+    words = [sys.executable, "-c", program, tmp_path / "cache"]
+    done = subprocess.run(words, env=child_environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "1"]
 
 
 def test_the_operators_environment_is_kept(tmp_path, monkeypatch):

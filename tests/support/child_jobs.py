@@ -21,6 +21,11 @@ def echo(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     sink.write(source.read() + b" %d" % os.getpid())
 
 
+def threads(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
+    """How many threads NumPy's library may start here."""
+    sink.write(os.environ.get("OPENBLAS_NUM_THREADS", "a thread for each core").encode())
+
+
 def backtrack(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     """Days of processor time in one call of a C function, which no signal handler of Python can end."""
     re.fullmatch("(a*)*b", "a" * 60)
@@ -96,7 +101,7 @@ def use_folder(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 
 NAMES = (
-    "echo", "backtrack", "sleep", "allocate", "write", "nest", "crash", "crash_when_used", "mark_used", "grow", "fail",
-    "refuse", "look", "attack", "use_folder",
+    "echo", "threads", "backtrack", "sleep", "allocate", "write", "nest", "crash", "crash_when_used", "mark_used",
+    "grow", "fail", "refuse", "look", "attack", "use_folder",
 )  # fmt: skip
 JOBS = {name: f"{__name__}:{name}" for name in NAMES}

@@ -150,7 +150,7 @@ class Zygote:
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-m", zygote.__name__, str(theirs.fileno()), *words],
-                env=environment(),
+                env=environment(OPENBLAS_NUM_THREADS="1"),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )

@@ -22,6 +22,9 @@ def prepare(cache: Path) -> None:
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",  # Paddle has its own setting (cpu_threads), and warns of any other value here
         "OPENBLAS_NUM_THREADS": "1",
+        # OpenCV would start a thread for each core of the machine in each worker: on 640 cores more than the container
+        # may have, and no other thread or process could begin.
+        "OPENCV_FOR_THREADS_NUM": "1",
         # Otherwise idle threads of the layout model spin for 0.2 s on cores that others need.
         "KMP_BLOCKTIME": "0",
     }
