@@ -42,8 +42,8 @@ def check_workers(machine: Machine) -> Iterator[Finding]:
     """Compare PARSER_WORKERS with the parser's memory. Without it the parser starts as many as fit."""
     text = machine.values.get("PARSER_WORKERS", "")
     workers = int(text) if text.isdecimal() else 0  # settings.check_settings says what is wrong
-    needed = -(-parser_memory.of_workers(workers) // GIB)
-    if workers and needed > (own := machine.memory_limit("PARSER_MEM_LIMIT")):
+    needed, own = -(-parser_memory.of_workers(workers) // GIB), machine.memory_limit("PARSER_MEM_LIMIT")
+    if workers and 0 < own < needed:
         yield Finding(
             "WARN",
             "workers",
