@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory limit of this container, and how many processes the kernel has ended because it was reached.
+"""The memory of this container, and how many processes the kernel has ended because its limit was reached.
 
 ``python -m cgroup`` prints the second, counted from the container's start: scripts/status.sh asks for it, and the
 services have it among their metrics.
@@ -12,20 +12,23 @@ from pathlib import Path
 
 # Of cgroup version 2 and of version 1, as a container sees its own.
 FILES = ("memory.events", "memory/memory.oom_control")
-LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
+LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+TOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.MULTILINE)
 OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
-def memory_limit(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """In bytes; None without one. Version 1 says a number beyond any memory instead."""
-    for name in LIMITS:
-        try:
-            limit = (root / name).read_text().strip()
-        except OSError:
-            continue
-        if limit.isdigit():
-            return int(limit)
-    return None
+def memory(root: Path = Path("/")) -> int | None:
+    """Bytes that this container may use, or this machine has, whichever is less; None where the kernel does not say."""
+    sizes = [int(text) for text in (_text(root / name) for name in LIMITS) if text.isdigit()]
+    sizes += [int(kib) << 10 for kib in TOTAL.findall(_text(root / "proc/meminfo"))]
+    return min(sizes, default=None)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def oom_kills(root: Path = Path("/sys/fs/cgroup")) -> int | None:

@@ -102,7 +102,7 @@ def parse(words: list[str] | None = None) -> Options:
         metavar="N",
         type=whole_number,
         default=0,
-        help="cores of Ray on this machine, each with a reader (default: all, in a container one for each 1.5 GiB)",
+        help="cores of Ray on this machine, each with a reader (default: all, but one for each 1.5 GiB at most)",
     )
     parser.add_argument(
         "--threads",

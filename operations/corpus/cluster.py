@@ -22,8 +22,8 @@ LOST_S = 45.0  # a head that is busy may take some seconds to answer
 
 
 def cores_for_readers(cores: int, memory: int | None) -> int:
-    """All cores, but in a container no more than its memory is enough for, since each gets a reader: the kernel ends
-    readers at the limit, and a document that two of them ended on is set aside."""
+    """All cores, but no more than the container's or the machine's memory is enough for, since each gets a reader: the
+    kernel ends readers at the limit, and a document that two of them ended on is set aside."""
     return max(1, min(cores, memory // READER if memory else cores))
 
 
@@ -37,7 +37,7 @@ def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]
         ray.init(address=address, **quiet)
     else:
         ray.init(
-            num_cpus=cpus or cores_for_readers(len(os.sched_getaffinity(0)), cgroup.memory_limit()),
+            num_cpus=cpus or cores_for_readers(len(os.sched_getaffinity(0)), cgroup.memory()),
             object_store_memory=OBJECT_STORE,
             include_dashboard=dashboard,
             _node_ip_address="127.0.0.1",

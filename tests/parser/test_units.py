@@ -46,6 +46,7 @@ class TestSettings:
     )
     def test_workers_and_threads_by_the_number_of_cores(self, monkeypatch, cores, workers, threads):
         monkeypatch.setattr("os.sched_getaffinity", lambda process: range(cores))
+        monkeypatch.setattr("cgroup.memory", lambda: 1 << 40)
         settings = Settings()
         assert (settings.workers, settings.cpu_threads) == (workers, threads)
         assert Settings(workers=1).cpu_threads == min(4, cores)

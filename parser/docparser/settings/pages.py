@@ -19,7 +19,7 @@ def cores() -> int:
 
 
 def default_workers(cores: int, memory: int | None) -> int:
-    """``memory``: bytes that this container may use; None without a limit. Two workers are started whatever it is."""
+    """``memory``: bytes that this container may use, None where that is unknown. Two are started whatever it is."""
     few = min(2, cores)
     fit = parser_memory.most_workers(memory) if memory else cores
     return max(few, min(16, cores // 2, fit))
@@ -32,11 +32,11 @@ def default_threads(cores: int, workers: int) -> int:
 
 class PageSettings(SettingsGroup):
     workers: int = Field(
-        default_factory=lambda: default_workers(cores(), cgroup.memory_limit()),
+        default_factory=lambda: default_workers(cores(), cgroup.memory()),
         ge=1,
         le=64,
         description="Worker processes (0.7 GiB each); one page at a time has the CPU in each. Default: half the cores, "
-        "at most 16 and what the container's memory is enough for (PARSER_MEM_LIMIT); with two cores, two.",
+        "at most 16 and as many as the memory is enough for (PARSER_MEM_LIMIT); with two cores, two.",
     )
     cpu_threads: int = Field(
         default_factory=lambda known: default_threads(cores(), known.get("workers", 1)),
