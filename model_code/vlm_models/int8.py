@@ -42,8 +42,8 @@ def multiply(x: Tensor, packed: Tensor, scales: Tensor, zero_points: Tensor) -> 
 
 
 @cache
-def largest_weight() -> int | None:
-    """The first of LARGEST whose products are exact on this processor; None if none is.
+def largest_weight() -> int:
+    """The first of LARGEST whose products are exact on this processor; 0 if none is.
 
     Asked of the products themselves: which program oneDNN takes depends on the processor and on the number of rows.
     """
@@ -57,7 +57,7 @@ def largest_weight() -> int | None:
         ones, zeros = torch.ones(48, dtype=torch.float32), torch.zeros(48, dtype=torch.int32)
         if all(torch.equal(multiply(x[:rows], packed, ones, zeros), expected[:rows]) for rows in (1, 16, ROWS)):
             return largest
-    return None
+    return 0
 
 
 class Product:

@@ -123,17 +123,20 @@ def patches(stack: Stack) -> list[Path]:
 
 
 def importable(stack: Stack, target: Path) -> Path | None:
-    """A folder for sys.path with the Python code that the stack's image has: the named sources, with our patches and
-    upstream's entry points, but without kernels; or the installed package, where we have patches for it. None where
-    no sources are named, and the installed package is used as it is."""
+    """A folder for sys.path with the Python code that the stack's image has: the installed package with our patches, or
+    the named sources with them and upstream's entry points, but without kernels. None where neither is there, and where
+    the installed package is used as it is."""
     (target / "sources").mkdir()
-    found, place = named(stack, target / "sources"), target / "packages"
-    if found is None:
-        installed = importlib.util.find_spec("vllm_ascend")
-        if not patches(stack) or installed is None or installed.origin is None:
+    place, installed = target / "packages", importlib.util.find_spec("vllm_ascend")
+    if installed is not None and installed.origin is not None:
+        # It has the compiled extension, which sources have not.
+        if not patches(stack):
             return None
         patched(Path(installed.origin).parent, stack, place)
         return place
+    found = named(stack, target / "sources")
+    if found is None:
+        return None
     patched(found / "vllm_ascend", stack, place)
     metadata = place / f"vllm_ascend-{stack.args['VLLM_ASCEND_PACKAGE_VERSION']}.dist-info"
     metadata.mkdir()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import parser_memory
 from container.vlm import DEFAULTS
 from npu_smi import DRIVER_DEVICES
 from tests.support.kubernetes import compose_service, environment, one, pods, rendered
@@ -41,7 +42,6 @@ DIFFERENCES: dict[tuple[str, str], tuple[Any, Any, str]] = {
         )
         for service in ("vlm", "parser")
     },
-    ("parser", "env PARSER_WORKERS"): (None, "4", "it would count the cores of a node that it shares"),
     ("parser", "env PARSER_PUBLISHED_ADDRESS"): ("127.0.0.1", "0.0.0.0", "the cluster reaches it: keys are needed"),
     ("parser", "env PARSER_ALLOWED_HOSTS"): ("parser,", PARSER_NAMES, "the service's names in a cluster"),
     ("parser", "env PARSER_API_KEYS_FILE"): (None, "/etc/paddleocr-vl/keys/api_keys", "keys come from a Secret"),
@@ -69,6 +69,7 @@ OF_HARDWARE: dict[str, dict[tuple[str, str], tuple[Any, Any, str]]] = {
         ("vlm", "env VLM_THREADS"): (None, "4", "it would count the cores of a node that it shares"),
     },
     "ascend": {
+        ("parser", "memory"): ("24g", "12g", "for 16 workers on a node; a pod asks for 4 cores and has as many"),
         ("vlm", "memory"): ("128g", "8g", "one die of sixteen"),
         ("vlm", "devices"): (
             [*(f"/dev/davinci{die}" for die in range(16)), *(f"/dev/{name}" for name in DRIVER_DEVICES)],
@@ -245,6 +246,6 @@ def test_a_node_of_sixteen_pods_is_what_compose_gives_to_sixteen_replicas():
 
 
 def test_the_parsers_memory_is_enough_for_its_workers():
-    """The sum of compose.yaml: 9 GiB, and 0.7 for each worker."""
+    """It starts as many as fit, whatever the cores of the node: four in a pod, which asks for as many cores."""
     facts = of_pod("parser", "cpu")
-    assert (9 + 0.7 * int(facts["env PARSER_WORKERS"])) * 2**30 <= bytes_of(facts["memory"])
+    assert parser_memory.most_workers(bytes_of(facts["memory"])) == 4
