@@ -14,7 +14,7 @@
 The weights are random, in the published shapes (--work keeps them; 2 GB, and as GGUF 4 GB). Servers are measured one
 after another, a round after a round, by the chat completions that both offer: the page's crops one at a time and 16 at
 once, prefill by prompts that are longer, the start and the memory. `encode` is the first token's time without prefill.
---every 3 takes each third crop.
+--every 3 takes each third crop. `ours:auto` is the processor's own type: float32 where it has no bfloat16.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llama_cpp", type=Path)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--servers", nargs="+", choices=SERVERS, default=list(SERVERS))
+    parser.add_argument("--servers", nargs="+", choices=(*SERVERS, "ours:auto"), default=list(SERVERS))
     parser.add_argument("--every", type=int, default=1, help="take each N-th crop of the page (default all)")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
