@@ -16,9 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import atlas
+import ranges
 
 VERSION = re.compile(r"npu-smi\s+(\S+)")
 PROCESS_HEADER = "Process id"
+# A row of the topology, with cores in its last column.
+NEAR = re.compile(r"^\s*(?:NPU|Phy-ID)(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
 # Values of Health with which a die cannot be used. DCMI counts OK, Warning, Alarm and Critical from 0 to 3, and UNKNOWN
 # is a die that is not there or was not started. Dies at Warning and Alarm compute: public reports of A3 nodes
 # list them at work (vllm-ascend #9395, #9824), and links and optics raise such alarms, too.
@@ -232,6 +235,14 @@ def mapping(text: str) -> dict[tuple[int, int], int]:
         for row in rows
         if len(row) > column and all(re.fullmatch(r"\d{1,6}", cell, re.ASCII) for cell in (row[0], row[1], row[column]))
     }
+
+
+def affinity(topology: str) -> dict[int, list[int]]:
+    """Die -> the cores near it, from the last column (CPU Affinity) of `npu-smi info -t topo`; {} without one. An A2's
+    rows begin with NPU, an A3's with Phy-ID."""
+    if "affinity" not in topology.lower():
+        return {}
+    return {int(die): ranges.numbers(cores) for die, cores in NEAR.findall(topology)}
 
 
 def listed(text: str, devices: Path = Path("/dev"), asked: Callable[..., Answer] | None = None) -> Report:

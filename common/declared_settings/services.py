@@ -105,8 +105,8 @@ VLM_SERVER = (
     Setting(
         "VLM_CORES",
         "auto",
-        "Cores of the replicas: `auto` (near the die where `npu-smi info -t topo` names them, otherwise equal "
-        "shares), `none`, or a list for each die of `NPU_IDS`, like `0-39;40-79`.",
+        "Cores of the replicas: `auto` (near the die where `npu-smi info -t topo` names them, otherwise the die's part "
+        "of a whole server's cores), `none`, or a list for each die of `NPU_IDS`, like `0-39;40-79`.",
         form="cores",
     ),
     Whole(
@@ -270,7 +270,7 @@ LAYOUT = (
     Number(
         "LAYOUT_MEMORY_SHARE",
         "0.06",
-        "Largest share of its die's memory that it uses; VLM_MEMORY_UTILIZATION must leave this share free.",
+        "Largest share of its die's memory that it uses; the replicas of this die get so much less of it.",
         least=0.01,
         most=1,
     ),

@@ -7,7 +7,7 @@ and sizes its thread pools by them. Threads and child processes inherit the bind
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,28 +17,15 @@ import ranges
 from container import replicas
 from tool_errors import UsageError
 
-ROW = re.compile(r"^\s*(?:NPU|Phy-ID)(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
+ONLINE = Path("/sys/devices/system/cpu/online")
 
 
-def share(available: Sequence[int], parts: int, part: int) -> list[int]:
-    """One of `parts` shares of the cores: consecutive numbers, which mostly lie in one memory node.
-
-    Where there are fewer cores than parts, several parts share a core.
-    """
-    available = sorted(available)
-    if len(available) < parts:
-        return [available[part % len(available)]]
-    size, rest = divmod(len(available), parts)
-    begin = part * size + min(part, rest)
-    return available[begin : begin + size + (part < rest)]
-
-
-def affinity(topology: str) -> dict[int, list[int]]:
-    """Die -> the cores near it, from the last column (CPU Affinity) of `npu-smi info -t topo`; {} without one. An A2's
-    rows begin with NPU, an A3's with Phy-ID."""
-    if "affinity" not in topology.lower():
-        return {}
-    return {int(die): ranges.numbers(cores) for die, cores in ROW.findall(topology)}
+def of_machine(online: Path) -> int:
+    """How many cores the machine has, whatever this process may use."""
+    try:
+        return len(ranges.numbers(online.read_text().strip()))
+    except (OSError, ValueError):
+        return os.cpu_count() or 1
 
 
 def topology() -> str:
@@ -54,7 +41,7 @@ def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[i
         return None
     same = sorted(number for number, cores in near_dies.items() if set(cores) == set(near_dies[die]))
     usable = sorted(set(near_dies[die]) & set(available))
-    return share(usable, len(same), same.index(die)) if usable else None
+    return ranges.share(usable, len(same), same.index(die)) if usable else None
 
 
 def list_of(env: Mapping[str, str], place: int, devices: Path) -> int:
@@ -94,7 +81,11 @@ def check(env: Mapping[str, str], available: Sequence[int], devices: Path = Path
 
 
 def of_replica(
-    env: Mapping[str, str], index: int, available: Sequence[int], devices: Path = Path("/dev")
+    env: Mapping[str, str],
+    index: int,
+    available: Sequence[int],
+    devices: Path = Path("/dev"),
+    online: Path = ONLINE,
 ) -> tuple[list[int], str]:
     """The cores of a replica and why these; all that are available where replicas are not bound.
 
@@ -107,14 +98,21 @@ def of_replica(
     if mode != "auto":
         return chosen(mode, list_of(env, place, devices), available), "VLM_CORES"
     if env.get("HARDWARE") != "ascend":
-        return (share(available, total, place), "a share") if total > 1 else (sorted(available), "the only core set")
+        part = ranges.share(available, total, place)
+        return part, "a share" if total > 1 else "the only core set"
     dies = replicas.dies(devices)
     die = dies[place]
-    known = affinity(topology())
-    # It may number cards by their slots. Where it lacks one of our dies, its numbers are not those of /dev/davinciN.
-    if known.keys() >= {*dies} and (cores := near(die, known, available)):
-        return cores, f"near die {die} (npu-smi info -t topo)"
     # A server's dies are about equally far from all cores: shares in the order of the dies' numbers. A container that
-    # holds some of them takes these dies' shares only, so that two containers on one server do not meet.
+    # holds some of them takes these dies' shares only, so that two containers on one server do not meet. Where it was
+    # given no more than these shares, by a cpuset or Kubernetes' CPU manager, they are its own.
     of_server = max(atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc).dies, dies[-1] + 1)
-    return share(available, of_server, die), f"share of die {die}"
+    machine = of_machine(online)
+    if own := len(available) < machine and len(available) * of_server <= machine * len(dies):
+        part, why = ranges.share(available, len(dies), place), "share of the container's own cores"
+    else:
+        part, why = ranges.share(available, of_server, die), f"share of die {die}"
+    known = npu_smi.affinity(topology())
+    # It may number cards by their slots. Where it lacks one of our dies, its numbers are not those of /dev/davinciN.
+    if known.keys() >= {*dies} and (cores := near(die, known, available)) and (not own or len(cores) >= len(part)):
+        return cores, f"near die {die} (npu-smi info -t topo)"
+    return part, why

@@ -2,6 +2,9 @@
 # Sourced by the scripts: finds a Python and runs a module in it, mostly of operations/bundle.
 # shellcheck shell=bash
 
+# sudo on Red Hat's relatives leaves these folders out, where npu-smi is, and often docker and Python.
+PATH="$PATH:/usr/local/sbin:/usr/local/bin"
+
 ROOT="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 # The environments and their locks are made for 3.11. Scripts for a node run on 3.9 too, which openEuler 22.03 has.

@@ -68,6 +68,8 @@ class Node(Machine):
         }
         self.npu: dict[tuple[str, ...], Answer]
         self.npu = {("info",): Answer(0, (SAMPLES / f"{sample}.txt").read_text())} if sample else {}
+        if sample:  # cut to the first dies of a server, so that the number of dies says nothing of its cores
+            self.npu["info", "-t", "topo"] = Answer(0, (SAMPLES / "topo-a2.txt").read_text())
         if sample and sample.startswith("a2"):
             self.npu["info", "-m"] = Answer(0, (SAMPLES / f"map-{sample}.txt").read_text())
         model = folder / "models/PaddleOCR-VL"
@@ -102,6 +104,9 @@ class Node(Machine):
     def npu_smi(self, *words: str) -> Answer:
         missing = Answer(None, "npu-smi cannot be run (No such file or directory)", missing=True)
         return self.npu.get(words) or self.npu.get(words[:3]) or (Answer(1, "") if self.npu else missing)
+
+    def cores(self) -> list[int]:
+        return [*range(48)]
 
     def architecture(self) -> str:
         return "aarch64"
@@ -638,6 +643,26 @@ def test_a_sick_card_in_a_slot_is_named_by_its_device_file(tmp_path: Path, monke
     assert [words for words in asked if words] == [("-i", "4"), ("-i", "5")], "device-share of the NPUs of these dies"
 
 
+def test_cores_of_a_machine_with_fewer_dies_than_a_server(tmp_path: Path):
+    """In a container nothing tells that this machine has four dies: replicas would get an eighth of the cores each."""
+    node = on_cards(tmp_path, NPU_IDS="1-2")
+    assert "cores" not in by_check(node), "npu-smi names cores near each die"
+    node.npu["info", "-t", "topo"] = Answer(0, (SAMPLES / "topo-a3.txt").read_text())
+    found = by_check(node)["cores"]
+    assert (found.level, found.found) == ("WARN", "4 dies where a server has 8; each replica gets 12% of the 48 cores")
+    assert found.remedy == "VLM_CORES=12-23;24-35 in .env"
+    node.values = {**node.values, "VLM_CORES": "none"}
+    assert "cores" not in by_check(node)
+
+
+def test_an_npu_smi_at_another_place(tmp_path: Path):
+    node = Node(tmp_path, "a3")
+    node.path(driver.NPU_SMI).rename(node.path(driver.NPU_SMI).with_name("moved"))
+    assert by_check(node)["driver files"].found == "/usr/local/bin/npu-smi is missing"
+    node.put(driver.ELSEWHERE, "")
+    assert by_check(node)["driver files"].remedy == "as root: ln -s /usr/local/sbin/npu-smi /usr/local/bin/npu-smi"
+
+
 def test_nobody_is_judged_where_it_is_not_known_which_card_is_which(tmp_path: Path):
     node = on_cards(tmp_path)
     del node.npu["info", "-m"]
@@ -784,6 +809,13 @@ def test_dies_that_an_upgrade_gave_to_the_other_container(tmp_path: Path, monkey
     node.values = {**node.values, "NPU_IDS": "present"}
     assert "upgrade by halves" not in by_check(node)
     assert by_check(node)["devices"].found.endswith("1 are those of vlm-next, until scripts/upgrade.sh back")
+
+
+def test_programs_that_sudos_path_lacks():
+    """As on Red Hat's relatives, whose secure_path has no folder below /usr/local."""
+    words = ["bash", "-c", f'source {ROOT}/scripts/lib/python.sh; printf %s "$PATH"']
+    done = subprocess.run(words, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+    assert done.stdout == "/usr/bin:/bin:/usr/local/sbin:/usr/local/bin"
 
 
 def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):

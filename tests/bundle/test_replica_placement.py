@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import npu_smi
+import ranges
 import thread_pools
 from container import cores, folders, replica, replicas, status
 from health_probe import Probe
@@ -38,23 +40,23 @@ def topology(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize(("available", "count"), [(16, 4), (7, 3), (2, 2), (5, 1)])
 def test_every_core_belongs_to_one_replica(available: int, count: int):
-    shares = [cores.share(range(available), count, index) for index in range(count)]
+    shares = [ranges.share(range(available), count, index) for index in range(count)]
     assert sorted(core for share in shares for core in share) == list(range(available))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_more_replicas_than_cores_share():
-    assert [cores.share([3, 8], 3, index) for index in range(3)] == [[3], [8], [3]]
+    assert [ranges.share([3, 8], 3, index) for index in range(3)] == [[3], [8], [3]]
 
 
 def test_affinity_is_read_where_npu_smi_names_cores():
-    found = cores.affinity((SAMPLES / "topo-a2.txt").read_text())
+    found = npu_smi.affinity((SAMPLES / "topo-a2.txt").read_text())
     assert set(found) == set(range(8)) and found[0] == found[2] == list(range(144, 168)) and found[5][0] == 48
     a3 = (SAMPLES / "topo-a3.txt").read_text().splitlines()
-    assert cores.affinity("\n".join(a3)) == {}, "it has no column of cores"
+    assert npu_smi.affinity("\n".join(a3)) == {}, "it has no column of cores"
     named = [f"{a3[0]} CPU Affinity", *(f"{line}    {die}0-{die}9" for die, line in enumerate(a3[1:], 1))]
-    assert cores.affinity("\n".join(named))[1] == list(range(20, 30))
-    assert cores.affinity("npu-smi: unknown option") == {}
+    assert npu_smi.affinity("\n".join(named))[1] == list(range(20, 30))
+    assert npu_smi.affinity("npu-smi: unknown option") == {}
 
 
 def test_dies_with_the_same_cores_divide_them(tmp_path: Path, topology):
@@ -85,6 +87,37 @@ def test_cores_near_a_die_that_the_container_may_not_use(tmp_path: Path, topolog
     topology((SAMPLES / "topo-a2.txt").read_text())
     share, why = cores.of_replica({"HARDWARE": "ascend"}, 0, range(64), devices(tmp_path, 0))
     assert share == [0, 1, 2, 3] and why == "share of die 0"
+
+
+@pytest.mark.parametrize(
+    ("dies", "allowed", "sizes"),
+    [
+        ([5], range(100, 108), [8]),  # a pod with 8 exclusive cores of 640
+        ([5], range(40), [40]),  # just its die's part
+        ([8, 9, 10, 11], range(320, 400), [20] * 4),  # a cpuset
+        ([5], range(320), [20]),  # a memory node, which others may share
+        ([5], range(640), [40]),
+    ],
+)
+def test_cores_that_a_container_has_for_itself(tmp_path: Path, topology, dies: list[int], allowed, sizes: list[int]):
+    (tmp_path / "online").write_text("0-639\n")
+    env, dev = {"HARDWARE": "ascend", "VLM_REPLICAS": str(len(dies))}, devices(tmp_path, *dies)
+    bound = [cores.of_replica(env, index, allowed, dev, tmp_path / "online")[0] for index in range(len(dies))]
+    assert [len(share) for share in bound] == sizes
+    assert len({core for share in bound for core in share}) == sum(sizes)
+
+
+def test_own_cores_that_lie_far_from_the_die(tmp_path: Path, topology):
+    """The die is near cores 144 to 167, of which the container has two."""
+    topology((SAMPLES / "topo-a2.txt").read_text())
+    (tmp_path / "online").write_text("0-191\n")
+    env, dev = {"HARDWARE": "ascend", "SOC_VERSION": "ascend910b3"}, devices(tmp_path, 0)
+    for allowed, size in (((*range(6), 144, 145), 8), (range(144, 156), 12)):
+        assert len(cores.of_replica(env, 0, allowed, dev, tmp_path / "online")[0]) == size
+
+
+def test_the_machines_cores_without_the_kernels_list(tmp_path: Path):
+    assert cores.of_machine(tmp_path / "gone") == os.cpu_count()
 
 
 def test_a_topology_that_lacks_a_die_of_ours_numbers_others(tmp_path: Path, topology):

@@ -64,7 +64,9 @@ def says(service):
 def browser():
     assert CHROMIUM, "Chromium is missing: apt-get install chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-features=PreloadTopChromeWebUI"]
+        )
         yield browser
         browser.close()
 

@@ -17,6 +17,7 @@ from bundle.preflight.machine import Finding, Machine, dotted, passed, version
 from tool_errors import UsageError
 
 NPU_SMI = "/usr/local/bin/npu-smi"
+ELSEWHERE = "/usr/local/sbin/npu-smi"  # where a public report mounts it from (PaddleX #4542)
 MOUNTED = (
     "/usr/local/dcmi",
     NPU_SMI,
@@ -63,7 +64,15 @@ def check_driver(machine: Machine) -> Iterator[Finding]:
         )
     )
     missing = [path for path in MOUNTED if not machine.exists(path)]
-    if missing:
+    if missing == [NPU_SMI] and machine.exists(ELSEWHERE):
+        yield Finding(
+            "FAIL",
+            "driver files",
+            f"npu-smi is {ELSEWHERE}",
+            f"{NPU_SMI}, which compose mounts",
+            f"as root: ln -s {ELSEWHERE} {NPU_SMI}",
+        )
+    elif missing:
         yield Finding(
             "FAIL",
             "driver files",

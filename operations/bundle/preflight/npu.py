@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import atlas
 import declared_settings
 import npu_smi
+import ranges
 from bundle.compose.dies import (
     FOLDER,
     PRESENT,
@@ -93,6 +94,7 @@ def check_dies(machine: Machine) -> Iterator[Finding]:
             f"look at dmesg on the node; {leaving_out(machine.values)}",
         )
     yield from check_report(machine, report, set(wanted), product)
+    yield from part_of_cores(machine, report, wanted, product)
     yield from check_sharing(machine, wanted)
 
 
@@ -262,6 +264,28 @@ def check_report(
         )
     elif not sick:
         yield passed("dies", f"{len(chosen_dies)} of {len(report.dies)} {product.title} dies chosen, usable and free")
+
+
+def part_of_cores(
+    machine: Machine, report: npu_smi.Report, wanted: Sequence[int], product: atlas.Product
+) -> Iterator[Finding]:
+    """Where npu-smi names no cores near a die, a replica gets its part of a whole server's (`container.cores`). Nothing
+    in a container tells that the machine has fewer dies, as a virtual one or one with single cards."""
+    here = sorted(die.number for die in report.dies if die.number is not None)
+    if len(here) != len(report.dies) or len(here) >= product.dies or not {*wanted} <= {*here}:
+        return
+    if machine.setting("VLM_CORES", "auto") != "auto" or npu_smi.affinity(machine.npu_smi("info", "-t", "topo").text):
+        return
+    cores = machine.cores()
+    lists = ";".join(ids(ranges.share(cores, len(here), here.index(die))) for die in sorted(wanted))
+    yield Finding(
+        "WARN",
+        "cores",
+        f"{plural(len(here), 'die')} where a server has {product.dies}; each replica gets {1 / product.dies:.0%} of "
+        f"the {len(cores)} cores",
+        f"{1 / len(here):.0%}: npu-smi info -t topo does not say which cores are near a die",
+        f"VLM_CORES={lists} in .env",
+    )
 
 
 def check_sharing(machine: Machine, wanted: list[int]) -> Iterator[Finding]:
