@@ -103,6 +103,7 @@ class TestNode:
         done("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
         return folder
 
+    @pytest.mark.long
     def test_linters_find_nothing(self, folder: Path, description: Path):
         found = json.loads(done("node", "lint.mjs", description, cwd=folder))
         assert found == {"spectral": [], "redocly": []}
@@ -117,6 +118,7 @@ class TestNode:
         assert said["error"]["errorCode"] == 422 and said["code"] == 404
 
 
+@pytest.mark.long
 @needs("golang-go")
 class TestGo:
     """openapi-generator, whose client in Go needs Go's own library alone."""

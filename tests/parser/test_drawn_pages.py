@@ -56,7 +56,9 @@ def marked(mode: str, size: tuple[int, int], format: str, **options: object) -> 
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(("mode", "format", "orientation"), [("RGBA", "PNG", 1), ("RGB", "JPEG", 3)])
+@pytest.mark.parametrize(
+    ("mode", "format", "orientation"), [("RGB", "JPEG", 3), pytest.param("RGBA", "PNG", 1, marks=pytest.mark.long)]
+)
 def test_the_largest_pages_are_drawn_at_half_their_size(draw: Draw, mode: str, format: str, orientation: int):
     width = height = 9999
     assert 0.99 * SETTINGS.max_image_pixels < width * height <= SETTINGS.max_image_pixels

@@ -72,6 +72,7 @@ def check_inputs(ours: dict, theirs: dict, index: int) -> None:
         start = end
 
 
+@pytest.mark.long
 def test_small_layers(small_checkpoint, reference_python, tmp_path):
     compare(small_checkpoint, SEVERAL + LARGE, reference_python, tmp_path)
 
