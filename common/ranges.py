@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 PART = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -18,16 +17,3 @@ def numbers(text: str) -> list[int]:
             raise ValueError(f"{part!r} is no number and no range")
         found += range(int(match[1]), int(match[2] or match[1]) + 1)
     return found
-
-
-def share(available: Sequence[int], parts: int, part: int) -> list[int]:
-    """One of `parts` shares of the cores: consecutive numbers, which mostly lie in one memory node.
-
-    Where there are fewer cores than parts, several parts share a core.
-    """
-    available = sorted(available)
-    if len(available) < parts:
-        return [available[part % len(available)]]
-    size, rest = divmod(len(available), parts)
-    begin = part * size + min(part, rest)
-    return available[begin : begin + size + (part < rest)]

@@ -77,7 +77,7 @@ BUILDS = (
         "Compilers at once while vllm-ascend's kernels are built, where the build machine has many cores and little "
         "memory.",
         least=1,
-        shown="upstream's choice: one for each core",
+        shown="upstream's choice: one or two for each core",
     ),
     Setting(
         "BASE_IMAGE",

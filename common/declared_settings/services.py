@@ -25,7 +25,7 @@ VLM_ATTENTION = Choice(
     "Attention of the vision tower, for diagnosis: `cpu-bf16`, `flash`, `npu-fusion`, `npu-atb`, `npu-atb-310p` or "
     "`sdpa`.",
     values=("cpu-bf16", "flash", "npu-fusion", "npu-atb", "npu-atb-310p", "sdpa"),
-    shown="the fastest for the device",
+    shown="the plugin's own choice",
 )
 HARDWARE_AND_WEIGHTS = (
     Choice(
@@ -270,7 +270,7 @@ LAYOUT = (
     Number(
         "LAYOUT_MEMORY_SHARE",
         "0.06",
-        "Largest share of its die's memory that it uses; the replicas of this die get so much less of it.",
+        "Largest share of its die's memory that it uses; all replicas get so much less of theirs.",
         least=0.01,
         most=1,
     ),

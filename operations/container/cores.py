@@ -20,6 +20,19 @@ from tool_errors import UsageError
 ONLINE = Path("/sys/devices/system/cpu/online")
 
 
+def share(available: Sequence[int], parts: int, part: int) -> list[int]:
+    """One of `parts` shares of the cores: consecutive numbers, which mostly lie in one memory node.
+
+    Where there are fewer cores than parts, several parts share a core.
+    """
+    available = sorted(available)
+    if len(available) < parts:
+        return [available[part % len(available)]]
+    size, rest = divmod(len(available), parts)
+    begin = part * size + min(part, rest)
+    return available[begin : begin + size + (part < rest)]
+
+
 def of_machine(online: Path) -> int:
     """How many cores the machine has, whatever this process may use."""
     try:
@@ -41,7 +54,7 @@ def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[i
         return None
     same = sorted(number for number, cores in near_dies.items() if set(cores) == set(near_dies[die]))
     usable = sorted(set(near_dies[die]) & set(available))
-    return ranges.share(usable, len(same), same.index(die)) if usable else None
+    return share(usable, len(same), same.index(die)) if usable else None
 
 
 def list_of(env: Mapping[str, str], place: int, devices: Path) -> int:
@@ -98,7 +111,7 @@ def of_replica(
     if mode != "auto":
         return chosen(mode, list_of(env, place, devices), available), "VLM_CORES"
     if env.get("HARDWARE") != "ascend":
-        part = ranges.share(available, total, place)
+        part = share(available, total, place)
         return part, "a share" if total > 1 else "the only core set"
     dies = replicas.dies(devices)
     die = dies[place]
@@ -108,9 +121,9 @@ def of_replica(
     of_server = max(atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc).dies, dies[-1] + 1)
     machine = of_machine(online)
     if own := len(available) < machine and len(available) * of_server <= machine * len(dies):
-        part, why = ranges.share(available, len(dies), place), "share of the container's own cores"
+        part, why = share(available, len(dies), place), "share of the container's own cores"
     else:
-        part, why = ranges.share(available, of_server, die), f"share of die {die}"
+        part, why = share(available, of_server, die), f"share of die {die}"
     known = npu_smi.affinity(topology())
     # It may number cards by their slots. Where it lacks one of our dies, its numbers are not those of /dev/davinciN.
     if known.keys() >= {*dies} and (cores := near(die, known, available)) and (not own or len(cores) >= len(part)):

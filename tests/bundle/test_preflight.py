@@ -8,11 +8,14 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import atlas
+import npu_smi
 from bundle.compose import dies, images, project
 from bundle.preflight import driver, engine, host, memory, npu, reach, settings, weights
 from bundle.preflight import machine as machine_module
@@ -104,9 +107,6 @@ class Node(Machine):
     def npu_smi(self, *words: str) -> Answer:
         missing = Answer(None, "npu-smi cannot be run (No such file or directory)", missing=True)
         return self.npu.get(words) or self.npu.get(words[:3]) or (Answer(1, "") if self.npu else missing)
-
-    def cores(self) -> list[int]:
-        return [*range(48)]
 
     def architecture(self) -> str:
         return "aarch64"
@@ -589,6 +589,20 @@ def test_what_is_read_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
 
 
+@pytest.mark.parametrize(
+    ("printed", "states"),
+    [
+        ('{"Service": "vlm", "State": "running"}\n{"Service": "parser", "State": "exited"}\n', ["running", "exited"]),
+        ('[{"Service": "vlm", "State": "running"},{"Service": "parser", "State": "exited"}]\n', ["running", "exited"]),
+        ("[]\n", []),
+        ('time="..." level=warning msg="..."\n', []),
+    ],
+)
+def test_what_compose_prints_of_containers(printed: str, states: list[str]):
+    """One object a line, and one array up to 2.20, the oldest Compose that preflight lets pass (compose #10918)."""
+    assert [row["State"] for row in project.rows(printed)] == states
+
+
 def test_a_port_that_our_own_parser_holds(tmp_path: Path):
     node = Node(tmp_path, "a3")
     node.free = False
@@ -644,15 +658,23 @@ def test_a_sick_card_in_a_slot_is_named_by_its_device_file(tmp_path: Path, monke
 
 
 def test_cores_of_a_machine_with_fewer_dies_than_a_server(tmp_path: Path):
-    """In a container nothing tells that this machine has four dies: replicas would get an eighth of the cores each."""
-    node = on_cards(tmp_path, NPU_IDS="1-2")
+    """In a container nothing tells that this machine has four dies: a replica would get an eighth of the cores."""
+    node = on_cards(tmp_path)
     assert "cores" not in by_check(node), "npu-smi names cores near each die"
     node.npu["info", "-t", "topo"] = Answer(0, (SAMPLES / "topo-a3.txt").read_text())
     found = by_check(node)["cores"]
-    assert (found.level, found.found) == ("WARN", "4 dies where a server has 8; each replica gets 12% of the 48 cores")
-    assert found.remedy == "VLM_CORES=12-23;24-35 in .env"
+    assert found.level == "WARN" and found.found.startswith("4 dies where a server has 8")
+    assert found.found.endswith("a replica gets 12% of this machine's") and found.needed == "25% for each die"
+    assert found.remedy.startswith("VLM_CORES=none in .env")
     node.values = {**node.values, "VLM_CORES": "none"}
     assert "cores" not in by_check(node)
+
+
+def test_a_server_that_lacks_dies_keeps_its_parts(tmp_path: Path):
+    report = npu_smi.parse((SAMPLES / "a2-pcie.txt").read_text())
+    machine = SimpleNamespace(setting=lambda name, default: default, npu_smi=lambda *words: Answer(1, ""))
+    assert len([*npu.part_of_cores(machine, report, atlas.named("a2"))]) == 1
+    assert not [*npu.part_of_cores(machine, replace(report, dies=report.dies + report.dies[:1]), atlas.named("a2"))]
 
 
 def test_an_npu_smi_at_another_place(tmp_path: Path):

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import npu_smi
-import ranges
 import thread_pools
 from container import cores, folders, replica, replicas, status
 from health_probe import Probe
@@ -40,13 +39,13 @@ def topology(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize(("available", "count"), [(16, 4), (7, 3), (2, 2), (5, 1)])
 def test_every_core_belongs_to_one_replica(available: int, count: int):
-    shares = [ranges.share(range(available), count, index) for index in range(count)]
+    shares = [cores.share(range(available), count, index) for index in range(count)]
     assert sorted(core for share in shares for core in share) == list(range(available))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_more_replicas_than_cores_share():
-    assert [ranges.share([3, 8], 3, index) for index in range(3)] == [[3], [8], [3]]
+    assert [cores.share([3, 8], 3, index) for index in range(3)] == [[3], [8], [3]]
 
 
 def test_affinity_is_read_where_npu_smi_names_cores():

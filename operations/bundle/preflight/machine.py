@@ -98,9 +98,6 @@ class Machine:
         """Run npu-smi; its failures are findings, too."""
         return npu_smi.ask(*words)
 
-    def cores(self) -> list[int]:
-        return sorted(os.sched_getaffinity(0))
-
     def architecture(self) -> str:
         return os.uname().machine
 
