@@ -303,6 +303,7 @@ def test_a_driver_older_than_the_stacks(tmp_path: Path, values: dict[str, str], 
         (lambda node: node.answers.update({("docker", "version"): "20.10.17\n"}), "engine", "FAIL", "20.10.17"),
         (lambda node: node.answers.pop(("docker", "compose")), "compose", "FAIL", "missing"),
         (lambda node: node.answers.update({("docker", "compose"): "2.3.3\n"}), "compose", "FAIL", "2.3.3"),
+        (lambda node: node.answers.update({("docker", "compose"): "v2.24.6+ds1\n"}), "compose", "FAIL", "v2.24.6"),
         (lambda node: node.answers.pop(("docker", "image")), "image", "WARN", "is not there"),
         (lambda node: node.answers.pop(("docker", "image")), "parser image", "WARN", f"{images.PARSER} is not there"),
         (
@@ -587,20 +588,6 @@ def test_what_is_read_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (25, 0),
         (),
     ]
-
-
-@pytest.mark.parametrize(
-    ("printed", "states"),
-    [
-        ('{"Service": "vlm", "State": "running"}\n{"Service": "parser", "State": "exited"}\n', ["running", "exited"]),
-        ('[{"Service": "vlm", "State": "running"},{"Service": "parser", "State": "exited"}]\n', ["running", "exited"]),
-        ("[]\n", []),
-        ('time="..." level=warning msg="..."\n', []),
-    ],
-)
-def test_what_compose_prints_of_containers(printed: str, states: list[str]):
-    """One object a line, and one array up to 2.20, the oldest Compose that preflight lets pass (compose #10918)."""
-    assert [row["State"] for row in project.rows(printed)] == states
 
 
 def test_a_port_that_our_own_parser_holds(tmp_path: Path):

@@ -87,13 +87,8 @@ def containers(settings: Mapping[str, str] | None = None) -> dict[str, dict[str,
     answer = compose("ps", "--all", "--format", "json", settings=settings)
     if answer.returncode:
         raise ServiceError(f"docker compose ps: {last_line(answer)}")
-    return {row["Service"]: row for row in rows(answer.stdout)}
-
-
-def rows(printed: str) -> list[dict[str, Any]]:
-    """What `docker compose ps --format json` printed: one object a line, up to Compose 2.20 one array of them."""
-    found = [json.loads(line) for line in printed.splitlines() if line.startswith(("{", "["))]
-    return [row for one in found for row in (one if isinstance(one, list) else [one])]
+    rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
+    return {row["Service"]: row for row in rows}
 
 
 def inspect(name: str) -> dict[str, Any]:

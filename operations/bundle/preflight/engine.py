@@ -19,7 +19,8 @@ GIB = 2**30
 JOBS = "50"
 # Before 20.10.10 its default seccomp profile fails clone3, by which a glibc of 2.34 makes threads (moby#42681); before
 # 20.10.18 it hides Landlock from containers (moby#43991), by which decoders are isolated.
-ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10, 18), (2, 20), (23, 0)
+# 2.26 is the oldest Compose that the tests ran (docs/decisions/0405).
+ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10, 18), (2, 26), (23, 0)
 # Compose 2.40 refuses a buildx before 0.17, and builds without one if there is none; Compose 5 needs it.
 COMPOSE_BY_BUILDX, COMPOSE_NEEDS_BUILDX, BUILDX = (2, 40), (5,), (0, 17)
 # Before 0.21 buildx ends where it wants a permission that Compose does not pass on: for the host's network, and 0.20
@@ -116,7 +117,11 @@ def check_compose(machine: Machine) -> Iterator[Finding]:
         "copy the plugin docker-compose (it is in the offline bundle) to /usr/libexec/docker/cli-plugins/ and make it "
         "executable; with Docker's own packages docker-compose-plugin, on Ubuntu docker-compose-v2",
     )
-    yield at_least(COMPOSE, found, "Compose", absent, "replace the plugin docker-compose")
+    newer = (
+        "put a newer docker-compose (one is in the offline bundle) into /usr/local/lib/docker/cli-plugins/ and make it "
+        "executable: docker looks there before the folders of packages"
+    )
+    yield at_least(COMPOSE, found, "Compose", absent, newer)
 
 
 def builds_here(machine: Machine) -> bool:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from collections.abc import Iterator
 
 import declared_settings
 from bundle.compose.images import PARSER
-from bundle.compose.project import rows
 from bundle.preflight.machine import Finding, Machine, passed
 from env_values import WrongValue
 
@@ -20,8 +20,8 @@ KEY = re.compile(r"sha256:[0-9a-f]{64}(\s|$)")
 
 def is_ours(machine: Machine) -> bool:
     """Tell whether this project's parser runs; then it is the one that listens."""
-    printed = machine.run("docker", "compose", "ps", "--format", "json", "parser") or ""
-    return any(row.get("State") == "running" for row in rows(printed))
+    rows = machine.run("docker", "compose", "ps", "--format", "json", "parser") or ""
+    return any(json.loads(line).get("State") == "running" for line in rows.splitlines() if line.startswith("{"))
 
 
 def check_port(machine: Machine) -> Iterator[Finding]:
