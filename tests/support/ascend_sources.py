@@ -38,9 +38,10 @@ class Stack:
 
     @property
     def args(self) -> dict[str, str]:
-        """The build arguments of the VLM server's image."""
+        """The build arguments of the VLM server's image, where no setting says otherwise."""
         text = (ROOT / f"config/stacks/{self.name}.yaml").read_text()
-        return {key: str(value) for key, value in yaml.safe_load(text)["services"]["vlm-a3"]["build"]["args"].items()}
+        given = yaml.safe_load(text)["services"]["vlm-a3"]["build"]["args"]
+        return {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value)) for name, value in given.items()}
 
     @property
     def environment(self) -> str:
