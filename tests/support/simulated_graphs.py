@@ -142,7 +142,9 @@ class Group:
     last: int = 0
 
 
-OPEN: list[tuple[Group, Recorder]] = []
+# Groups that a capture has begun, and updates, which record by themselves.
+OPEN: list[Group] = []
+UPDATES: list[tuple[Group, Recorder]] = []
 # A library's registrations end with the object.
 KEPT: list[torch.library.Library] = []
 
@@ -150,23 +152,30 @@ KEPT: list[torch.library.Library] = []
 def group_begin(_: Any) -> None:
     assert NPUGraph.capturing, "a group of operators is a part of a graph"
     calls = NPUGraph.capturing.recorder.calls
-    OPEN.append((Group(calls, len(calls)), NPUGraph.capturing.recorder))
+    OPEN.append(Group(calls, len(calls)))
 
 
 def group_end(_: Any) -> Group:
-    group, _ = OPEN.pop()
+    group = OPEN.pop()
     group.last = len(group.calls)
     return group
 
 
 def update_begin(_: Any, group: Group) -> None:
     recorder = Recorder()
-    OPEN.append((group, recorder))
+    UPDATES.append((group, recorder))
     recorder.__enter__()
 
 
+def leave() -> None:
+    """Ends what an error broke off: an update that is never left would record, and keep, whatever comes after it."""
+    OPEN.clear()
+    while UPDATES:
+        UPDATES.pop()[1].__exit__(None, None, None)
+
+
 def update_end(_: Any) -> None:
-    group, recorder = OPEN.pop()
+    group, recorder = UPDATES.pop()
     recorder.__exit__(None, None, None)
     assert len(recorder.calls) == group.last - group.first, (
         "an update names the group's operators, no more and no fewer"

@@ -158,7 +158,8 @@ def captured(layers, runner, monkeypatch: pytest.MonkeyPatch):
         model.run(SIZE, capture=True)
         return model
 
-    return make
+    yield make
+    simulated_graphs.leave()
 
 
 def test_a_full_graph_gives_what_attention_gives(captured):
