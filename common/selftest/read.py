@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m selftest.read --replicas FILE: what each replica by itself reads on one golden block, as a JSON list.
+"""python -m selftest.read --replicas FILE: what each replica by itself reads on one golden block, and with published
+weights on a block of Chinese, as a JSON list.
 
 [{"replica", "text", "seconds", "error"}]. It needs no recorded values: the dies of a node compute the same, so their
 texts are the same. Each is asked in the words of the model that it serves (config/models.yaml). The exit status is 1
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from selftest import chinese
 from selftest.check import MAX_NEW_TOKENS, blocks, question_of, replica_urls
 from selftest.server import Server
 from served_weights.catalog import Catalog
@@ -38,6 +40,8 @@ def read(urls: list[str], catalog: Catalog) -> list[dict[str, Any]]:
             server = Server(urls[index])
             question = question_of(serving(server.name, Path(server.root), catalog))
             text = server.ask([image], question, MAX_NEW_TOKENS).text.strip()
+            if text:
+                text = f"{text} {chinese.read(server, question)}".strip()
             error = "" if text else "read nothing"
             server.sample(image, question)
         except ToolError as problem:
@@ -46,10 +50,10 @@ def read(urls: list[str], catalog: Catalog) -> list[dict[str, Any]]:
 
     with ThreadPoolExecutor(len(urls)) as threads:
         found = list(threads.map(ask, range(len(urls))))
-    texts = Counter(answer["text"] for answer in found if answer["text"])
+    texts = Counter(answer["text"] for answer in found if not answer["error"])
     usual = texts.most_common(1)[0][0] if texts else ""
     for answer in found:
-        if answer["text"] and answer["text"] != usual:
+        if not answer["error"] and answer["text"] != usual:
             answer["error"] = f"reads another text than {texts[usual]} of {len(found)} replicas"
     return found
 

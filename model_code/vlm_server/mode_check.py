@@ -25,6 +25,7 @@ from typing import Any
 
 import stacks
 from health_probe import probe
+from selftest import chinese
 from selftest.check import MAX_NEW_TOKENS, blocks, question_of, read_alike
 from selftest.server import Server
 from served_weights.catalog import Catalog
@@ -67,8 +68,8 @@ def wait_for(process: subprocess.Popen[bytes], url: str) -> None:
 
 
 def measure(url: str, catalog: Catalog) -> tuple[dict[str, float], str, int]:
-    """Tokens a second by requests at once, what the first one read, alone, and how many readings there are. Raises
-    ServiceError where one is another text."""
+    """Tokens a second by requests at once, what the first one read, alone, with a block of Chinese, and how many
+    readings there are. Raises ServiceError where one is another text."""
     image = next(path for path in blocks() if path.name == BLOCK).read_bytes()
     server = Server(url)
     question = question_of(serving(server.name, Path(server.root), catalog))
@@ -85,7 +86,7 @@ def measure(url: str, catalog: Catalog) -> tuple[dict[str, float], str, int]:
         raise ServiceError("the crop was read as an empty text")
     if other := next((text for text in sorted(texts) if not read_alike(text, alone)), None):
         raise ServiceError(f"the same crop was read as {alone[:100]!r} and as {other[:100]!r}")
-    return found, alone, len(texts)
+    return found, f"{alone} {chinese.read(server, question)}".strip(), len(texts)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

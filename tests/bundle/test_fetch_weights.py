@@ -46,6 +46,16 @@ def test_a_folder_is_copied_and_listed(published: Path, tmp_path: Path):
     fetch(str(published), models)  # is there and whole: nothing is touched
 
 
+def test_the_command_takes_a_folder_and_a_model(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(module, "VALUES", {"MODELS_DIR": str(tmp_path / "models")})
+    assert module.main([str(published), "PaddleOCR-VL"]) == 0
+    assert verify(tmp_path / "models/PaddleOCR-VL") == 6
+    assert module.main([str(published), "PaddleOCR"]) == 2
+    assert "error: PaddleOCR: expected one of PaddleOCR-VL, " in capsys.readouterr().err
+
+
 def test_new_weights_take_the_place_of_others_as_a_whole(published: Path, tmp_path: Path):
     """For all to read, whatever their owner's mask was; what an earlier call has left goes too."""
     target = tmp_path / "models/PaddleOCR-VL"

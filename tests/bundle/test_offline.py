@@ -311,6 +311,37 @@ def test_the_carried_compose_is_for_everyone_where_that_can_be(
     assert ("sudo install" in said.out + said.err) == (not writable) and own.exists() == (not writable)
 
 
+@pytest.mark.parametrize(("present", "installs"), [("2.20.2", True), ("v2.26.1", False), ("5.0.1-desktop.1", False)])
+def test_a_compose_that_is_too_old_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: str, installs: bool
+):
+    (program := tmp_path / "docker").write_text(f"#!/bin/sh\necho {present}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(engine_module, "PLUGIN_FOLDERS", (str(tmp_path / "lib"), str(tmp_path / "home")))
+    (carried := tmp_path / "carried").write_text("plugin")
+    engine_module.install_plugin(carried)
+    assert (tmp_path / "lib").exists() == installs
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "the archive has no Compose plugin"),
+        ('{"Version": "v2.20.3"}', "is Compose 2.20.3; a node needs Compose 2.26 or newer"),
+        ("no plugin", "a node needs Compose 2.26"),
+        ('{"Version": "v2.26.1"}', ""),
+    ],
+)
+def test_a_plugin_that_cannot_serve_a_node_is_told(tmp_path: Path, answer: str | None, words: str):
+    plugin = None
+    if answer is not None:
+        (plugin := tmp_path / "docker-compose").write_text(f"#!/bin/sh\necho '{answer}'\n")
+        plugin.chmod(0o755)
+    said = engine_module.old_plugin(plugin)
+    assert words in said and bool(words) == bool(said)
+
+
 @pytest.mark.parametrize("containerd", [False, True])
 def test_a_node_of_another_kind_gets_what_it_builds_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, containerd: bool

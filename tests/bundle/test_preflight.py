@@ -583,7 +583,7 @@ def test_what_is_read_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found.run("sh", "-c", "echo out; exit 1") is None and found.run(str(tmp_path / "none")) is None
     monkeypatch.setattr(machine_module.shutil, "disk_usage", lambda path: SimpleNamespace(free=len(str(path))))
     assert found.free_disk(tmp_path / "not/there/yet") == len(str(tmp_path))
-    assert [machine_module.version(text) for text in ("v2.20.3-desktop", "Docker 25.0", "none")] == [
+    assert [project.version(text) for text in ("v2.20.3-desktop", "Docker 25.0", "none")] == [
         (2, 20, 3),
         (25, 0),
         (),
@@ -825,6 +825,11 @@ def test_programs_that_sudos_path_lacks():
     words = ["bash", "-c", f'source {ROOT}/scripts/lib/python.sh; printf %s "$PATH"']
     done = subprocess.run(words, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True)
     assert done.stdout == "/usr/bin:/bin:/usr/local/sbin:/usr/local/bin"
+
+
+def test_compose_is_asked_in_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert Machine().run("pwd") == f"{ROOT}\n"
 
 
 def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import os
 import subprocess
@@ -13,19 +14,22 @@ from pathlib import Path
 
 import pytest
 
+from selftest import chinese
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 
 WORDS = (ROOT / "parser/docparser/vlm/failures.py").read_text()
+CHINESE = base64.b64encode(chinese.PICTURE.read_bytes()).decode()
 OTHER = ast.literal_eval(WORDS.partition("OTHER_SAMPLING = ")[2].partition("\n")[0])
 
 
 class SimulatedReplica(SimulatedServer):
-    """Says `text` for every picture, in the form of vLLM's answers with token ids."""
+    """Says `text` for every picture but the one in Chinese, in the form of vLLM's answers with token ids."""
 
     text = "The same sentence."
-    served_name = "PaddleOCR-VL-0.9B"
+    chinese = "".join(chinese.LINES)
+    served_name, root = "PaddleOCR-VL-0.9B", "/models/m"
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -38,14 +42,18 @@ class SimulatedReplica(SimulatedServer):
 
         class Handler(JsonHandler):
             def do_GET(self) -> None:
-                self.reply(200, {"data": [{"id": replica.served_name, "root": "/models/m"}]})
+                self.reply(200, {"data": [{"id": replica.served_name, "root": replica.root}]})
 
             def do_POST(self) -> None:
                 body = self.body()
                 if body["temperature"]:
                     replica.sampled.append({name: body[name] for name in OTHER})
                     return self.reply(500 if replica.lacks_sampling else 200, {})
-                replica.asked.append(body["messages"][0]["content"][-1]["text"])
+                picture, words = body["messages"][0]["content"]
+                replica.asked.append(words["text"])
+                if picture["image_url"]["url"].endswith(CHINESE):
+                    choice = {"message": {"content": replica.chinese}}
+                    return self.reply(200, {"usage": {"completion_tokens": 50}, "choices": [choice]})
                 entry = {"token": "token_id:1", "top_logprobs": [{"token": "token_id:1", "logprob": -0.1}]}
                 choice = {"message": {"content": replica.text}, "logprobs": {"content": [entry]}, "token_ids": [1]}
                 self.reply(200, {"prompt_token_ids": [1], "choices": [choice]})
@@ -79,7 +87,7 @@ def read(folder: Path, replicas: list[SimulatedReplica]) -> tuple[int, list[dict
 @pytest.mark.server
 def test_replicas_that_agree(replicas: list[SimulatedReplica], tmp_path: Path):
     status, found = read(tmp_path, replicas)
-    assert status == 0 and [answer["text"] for answer in found] == ["The same sentence."] * 3
+    assert status == 0 and [answer["text"] for answer in found] == [f"The same sentence. {''.join(chinese.LINES)}"] * 3
     assert not any(answer["error"] for answer in found)
 
 
@@ -98,7 +106,27 @@ def test_each_is_asked_in_its_models_words(replicas: list[SimulatedReplica], tmp
     entry = Catalog.load(DEFAULT_FILE).models[name]
     assert entry.golden
     replicas[0].served_name = entry.served_name
-    assert read(tmp_path, replicas[:1])[0] == 0 and replicas[0].asked == [entry.golden.prompt]
+    assert read(tmp_path, replicas[:1])[0] == 0 and replicas[0].asked == [entry.golden.prompt] * 2
+
+
+@pytest.mark.server
+def test_chinese_that_is_read_as_something_else(replicas: list[SimulatedReplica], tmp_path: Path):
+    """As a public report has it of another model: English is right, Chinese is not (vllm-ascend #14663)."""
+    half = "".join(chinese.LINES)
+    replicas[0].chinese = half[: len(half) // 3]
+    replicas[1].chinese = "0000 0000"
+    replicas[2].chinese = half.replace("\uff0c", ", ") + "\n"
+    status, found = read(tmp_path, replicas)
+    assert status == 1 and [bool(answer["error"]) for answer in found] == [True, True, False]
+    assert found[1]["error"].startswith("a block of Chinese was read as '0000 0000'")
+
+
+@pytest.mark.server
+def test_the_demo_weights_are_not_asked_for_chinese(replicas: list[SimulatedReplica], tmp_path: Path):
+    (tmp_path / "demo").mkdir()
+    replicas[0].root, replicas[0].chinese = str(tmp_path / "demo/PaddleOCR-VL"), ""
+    status, [answer] = read(tmp_path, replicas[:1])
+    assert (status, answer["text"]) == (0, "The same sentence.")
 
 
 @pytest.mark.server

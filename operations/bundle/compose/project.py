@@ -16,6 +16,8 @@ from bundle.paths import ROOT
 from tool_errors import ServiceError
 
 SECONDS = 60
+# The oldest Compose that the tests ran (docs/decisions/0405).
+OLDEST_COMPOSE = (2, 26)
 # What starts the bundle at boot, where config/systemd is used.
 UNIT = "/etc/systemd/system/paddleocr-vl.service"
 # In the DriverStatus of `docker info`: containerd keeps the images, as in a new Docker 29, and not Docker itself.
@@ -74,9 +76,21 @@ def call(
         raise NoAnswer(f"{' '.join(words[:4])} gave no answer within {timeout:.0f} s", *printed) from error
 
 
+def version(text: str) -> tuple[int, ...]:
+    """Return the first dotted number in a text as a tuple, () if there is none."""
+    match = re.search(r"(\d+(?:\.\d+)+)", text)
+    return tuple(map(int, match[1].split("."))) if match else ()
+
+
 def last_line(answer: subprocess.CompletedProcess[str]) -> str:
     """Why a command failed, in its own words."""
     return (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()[-1]
+
+
+def compose_version() -> tuple[int, ...]:
+    """That of this machine's Compose plugin; () where there is none."""
+    answer = compose("version", "--short")
+    return () if answer.returncode else version(answer.stdout)
 
 
 def containers(settings: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:

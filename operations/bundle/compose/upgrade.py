@@ -83,15 +83,16 @@ def start_container(service: str, seconds: float, settings: Mapping[str, str] | 
 
 
 def judge(service: str) -> None:
-    """Golden blocks through each replica; where no values are recorded for the weights, one block, which the other
-    container must read alike. Raises ServiceError where one computes something else."""
+    """Golden blocks through each replica, and one with published weights in Chinese. Where no values are recorded for
+    the weights, the other container must read that alike. Raises ServiceError where one computes something else."""
     with step(f"the self-test of {service}"):
         answer = ask_replicas(service, "selftest")
     if answer.returncode == FAILED and answer.stdout:
         failed = next((line for line in answer.stdout.splitlines() if line.startswith("FAIL")), "")
         raise ServiceError(f"{service} does not compute what was recorded for its weights: {failed}")
+    text = one_block(service)
     if answer.returncode:
-        compare(service, one_block(service))
+        compare(service, text)
         say(f"WARNING: {service} was judged by one block alone: {project.last_line(answer)}")
 
 

@@ -85,13 +85,21 @@ def find_plugin() -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+def old_plugin(plugin: Path | None) -> str:
+    """What to say of the Compose plugin that an archive gets, "" where it can serve a node."""
+    needed = f"a node needs Compose {'.'.join(map(str, project.OLDEST_COMPOSE))} or newer"
+    if plugin is None:
+        return f"the archive has no Compose plugin, since none for its processor is here; {needed}"
+    # Each plugin answers so, without docker.
+    told = subprocess.run([plugin, "docker-cli-plugin-metadata"], capture_output=True, text=True, check=False).stdout
+    found = project.version(str(json.loads(told).get("Version", "")) if told.startswith("{") else "")
+    return f"{plugin} is Compose {'.'.join(map(str, found))}; {needed}" if found < project.OLDEST_COMPOSE else ""
+
+
 def install_plugin(carried: Path) -> None:
-    """Put the carried Compose plugin where everyone's docker finds it, unless docker has one already. A user who may
-    not write there gets it alone, and is told: the boot unit is root's."""
-    if (
-        not carried.is_file()
-        or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
-    ):
+    """Put the carried Compose plugin where everyone's docker finds it first, unless docker has one that is new enough.
+    A user who may not write there gets it alone, and is told: the boot unit is root's."""
+    if not carried.is_file() or project.compose_version() >= project.OLDEST_COMPOSE:
         return
     everyones, own = (Path(folder).expanduser() / PLUGIN for folder in PLUGIN_FOLDERS[:2])
     try:

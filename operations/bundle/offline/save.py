@@ -15,7 +15,7 @@ import stacks
 from bundle import origin, signature
 from bundle.compose.images import hardware
 from bundle.offline import bills, contents
-from bundle.offline.engine import architecture, docker, find_plugin, layers
+from bundle.offline.engine import architecture, docker, find_plugin, layers, old_plugin
 from bundle.offline.to_build import PROCESSORS, Parts
 from bundle.paths import ROOT, VALUES
 from bundle.progress import say, step
@@ -48,8 +48,8 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
     if weights:
         files += contents.weight_files()
     # A program for this machine's processor.
-    if PROCESSORS.get(platform.machine()) == processor and (plugin := find_plugin()):
-        files.append((plugin, contents.PLUGIN))
+    plugin = find_plugin() if PROCESSORS.get(platform.machine()) == processor else None
+    files += [(plugin, contents.PLUGIN)] if plugin else []
     folder = tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-")
     try:
         with step("the bills of materials"):
@@ -87,4 +87,6 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
     part.replace(archive)
     if key:
         signature.sign(archive, key)
+    if warning := old_plugin(plugin):
+        say(f"WARNING: {warning}")
     say(f"{archive}: {archive.stat().st_size / 2**30:.1f} GiB, {len(images)} images, {len(files)} files")

@@ -13,7 +13,8 @@ import declared_settings
 import npu_smi
 import stacks
 from bundle.compose.dies import given
-from bundle.preflight.machine import Finding, Machine, dotted, passed, version
+from bundle.compose.project import version
+from bundle.preflight.machine import Finding, Machine, dotted, passed
 from tool_errors import UsageError
 
 NPU_SMI = "/usr/local/bin/npu-smi"

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import atlas
 from bundle.compose import images, project
-from bundle.offline.contents import MANIFEST
+from bundle.compose.project import OLDEST_COMPOSE, version
+from bundle.offline.contents import MANIFEST, PLUGIN
 from bundle.paths import ROOT
-from bundle.preflight.machine import Finding, Machine, dotted, passed, version
+from bundle.preflight.machine import Finding, Machine, dotted, passed
 
 GIB = 2**30
 # PARSER_JOB_KEEP_GIB where it is unset.
 JOBS = "50"
 # Before 20.10.10 its default seccomp profile fails clone3, by which a glibc of 2.34 makes threads (moby#42681); before
 # 20.10.18 it hides Landlock from containers (moby#43991), by which decoders are isolated.
-# 2.26 is the oldest Compose that the tests ran (docs/decisions/0405).
-ENGINE, COMPOSE, BUILDKIT_ENGINE = (20, 10, 18), (2, 26), (23, 0)
+ENGINE, BUILDKIT_ENGINE = (20, 10, 18), (23, 0)
 # Compose 2.40 refuses a buildx before 0.17, and builds without one if there is none; Compose 5 needs it.
 COMPOSE_BY_BUILDX, COMPOSE_NEEDS_BUILDX, BUILDX = (2, 40), (5,), (0, 17)
 # Before 0.21 buildx ends where it wants a permission that Compose does not pass on: for the host's network, and 0.20
@@ -109,19 +109,16 @@ def containerd_root(machine: Machine) -> Path:
 
 def check_compose(machine: Machine) -> Iterator[Finding]:
     found = machine.run("docker", "compose", "version", "--short")
+    carried = "docker-compose of this folder" if (ROOT / PLUGIN).is_file() else "the plugin docker-compose"
+    put = f"copy {carried} to /usr/local/lib/docker/cli-plugins/, where docker looks first, and make it executable"
     absent = Finding(
         "FAIL",
         "compose",
         "docker compose is missing",
-        f"the Compose plugin, {dotted(COMPOSE)} or newer",
-        "copy the plugin docker-compose (it is in the offline bundle) to /usr/libexec/docker/cli-plugins/ and make it "
-        "executable; with Docker's own packages docker-compose-plugin, on Ubuntu docker-compose-v2",
+        f"the Compose plugin, {dotted(OLDEST_COMPOSE)} or newer",
+        f"{put}; with Docker's own packages docker-compose-plugin, on Ubuntu docker-compose-v2",
     )
-    newer = (
-        "put a newer docker-compose (one is in the offline bundle) into /usr/local/lib/docker/cli-plugins/ and make it "
-        "executable: docker looks there before the folders of packages"
-    )
-    yield at_least(COMPOSE, found, "Compose", absent, newer)
+    yield at_least(OLDEST_COMPOSE, found, "Compose", absent, put)
 
 
 def builds_here(machine: Machine) -> bool:

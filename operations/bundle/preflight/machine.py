@@ -16,6 +16,7 @@ import npu_smi
 import stacks
 from bundle import ports
 from bundle.compose.images import hardware
+from bundle.paths import ROOT
 
 KINDS = ("ascend", "cpu")
 GIB = 2**30
@@ -89,7 +90,8 @@ class Machine:
     def run(self, *command: str) -> str | None:
         """Return the output of a command, None if it is missing or fails."""
         try:
-            result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            # In the checkout: from elsewhere, `docker compose` would see another project or none.
+            result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired):
             return None
         return result.stdout if result.returncode == 0 else None
@@ -143,12 +145,6 @@ def exists(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
-
-
-def version(text: str) -> tuple[int, ...]:
-    """Return the first dotted number in a text as a tuple, () if there is none."""
-    match = re.search(r"(\d+(?:\.\d+)+)", text)
-    return tuple(map(int, match[1].split("."))) if match else ()
 
 
 def dotted(numbers: tuple[int, ...]) -> str:
