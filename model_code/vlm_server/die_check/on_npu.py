@@ -162,6 +162,13 @@ def write(key: Tensor, value: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return torch.stack((keys, values))
 
 
+def slots(lengths: Tensor, positions: Tensor, table: Tensor) -> Tensor:
+    """As our patch of v0.23.0 has it where no triton is installed (slots_without_triton.patch), in each step."""
+    requests = torch.arange(len(lengths), device=lengths.device)
+    rows = requests.repeat_interleave(lengths, output_size=len(positions))
+    return table[rows, positions // shapes.BLOCK] * shapes.BLOCK + positions % shapes.BLOCK
+
+
 CALLS: dict[str, Callable[..., Tensor]] = {
     "linear, weight in tiles": in_tiles,
     "rms norm": lambda value, weight: torch.ops.npu.npu_rms_norm(value, weight, shapes.EPSILON)[0],
@@ -183,6 +190,7 @@ CALLS_OF_DEFAULT: dict[str, Callable[..., Tensor]] = {
 CALLS_OF_NEWER: dict[str, Callable[..., Tensor]] = {
     "attention of whole prompts": fused_whole_prompts,
     "attention of one token": fused_over_the_cache(shapes.ONE_EACH),
+    "slots of a step": slots,
 }
 
 

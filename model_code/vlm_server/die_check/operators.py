@@ -104,6 +104,12 @@ def tokens_to_keep() -> tuple[Tensor, ...]:
     return shapes.drawn(*size, seed=3), shapes.drawn(*size, seed=4), *shapes.caches()
 
 
+def step() -> tuple[Tensor, ...]:
+    """Tokens of each request, one of which has none; places of the tokens in their requests; blocks of the requests."""
+    lengths, table = (torch.tensor(numbers, dtype=torch.int32) for numbers in ([3, 0, 2], [[0, 1], [1, 0], [1, 0]]))
+    return lengths, torch.tensor([0, shapes.BLOCK + 2, shapes.BLOCK + 3, 5, shapes.BLOCK - 1]), table
+
+
 def captured() -> tuple[Tensor, ...]:
     value, weight, bias = linear()
     return value, shapes.drawn(shapes.HIDDEN, seed=3), weight, bias
@@ -142,6 +148,7 @@ OPERATORS = (
     Operator("attention of a prompt, ATB", "atb", 4, new_tokens, reference.prefill),
     Operator("attention of one token", "npu", 4, one_token_each, reference.decode),
     Operator("attention of one token, ATB", "atb", 4, one_token_each, reference.decode),
+    Operator("slots of a step", "torch", 0, step, reference.slots),
     Operator("compiled extension", "vllm_ascend", 3, lambda: hidden(1, 2), reference.add_rms_norm),
     Operator("captured graph", "npu", 4, captured, reference.norm_and_linear),
 )

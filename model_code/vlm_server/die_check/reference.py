@@ -120,3 +120,13 @@ def norm_and_linear(value: Tensor, norm: Tensor, weight: Tensor, bias: Tensor) -
 
 def copy(value: Tensor) -> Tensor:
     return value
+
+
+def slots(lengths: Tensor, positions: Tensor, table: Tensor) -> Tensor:
+    """Where in the cache each token lies: a block of its request's, and the place in it."""
+    requests = [request for request, length in enumerate(lengths.tolist()) for _ in range(length)]
+    found = [
+        table[request, at // shapes.BLOCK] * shapes.BLOCK + at % shapes.BLOCK
+        for request, at in zip(requests, positions.tolist())
+    ]
+    return torch.stack(found)
