@@ -19,6 +19,14 @@ from tool_errors import ServiceError, UsageError
 
 TOP = 20  # the most that vLLM gives by default (--max-logprobs)
 TIMEOUT_S = 600
+# The most probable tokens, whatever models.yaml gives a request that says nothing.
+GREEDY = {"temperature": 0, "repetition_penalty": 1.0}
+WITH_TOKENS = {
+    "logprobs": True,
+    "top_logprobs": TOP,
+    "return_token_ids": True,
+    "return_tokens_as_token_ids": True,
+}
 SAMPLED = {"temperature": 0.3, "top_p": 0.95, "repetition_penalty": 1.15}  # docparser.vlm.failures, OTHER_SAMPLING
 
 
@@ -50,25 +58,7 @@ class Server:
 
     def ask(self, images: Sequence[bytes], question: Question, max_new_tokens: int) -> Answer:
         """The greedy answer to PNG images followed by the question's words."""
-        urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
-        parts = [
-            *({"type": "image_url", "image_url": {"url": url}} for url in urls),
-            {"type": "text", "text": question.prompt},
-        ]
-        body = {
-            "model": self.name,
-            "messages": [{"role": "user", "content": parts}],
-            "temperature": 0,
-            # The most probable tokens, whatever models.yaml gives a request that says nothing.
-            "repetition_penalty": 1.0,
-            "max_tokens": max_new_tokens,
-            "logprobs": True,
-            "top_logprobs": TOP,
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
-            "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
-        }
-        answer = self._call("/chat/completions", body)
+        answer = self._chat(images, question, max_new_tokens, GREEDY | WITH_TOKENS)
         choice = answer["choices"][0]
         words = choice["message"]["content"] or ""
         most_probable = [
@@ -79,26 +69,29 @@ class Server:
 
     def read(self, image: bytes, question: Question, max_new_tokens: int) -> tuple[str, int]:
         """The greedy answer to a PNG image without probabilities, which cost time: its text, and how many tokens."""
-        url = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-        parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": question.prompt}]
-        body = {
-            "model": self.name,
-            "messages": [{"role": "user", "content": parts}],
-            "temperature": 0,
-            "repetition_penalty": 1.0,
-            "max_tokens": max_new_tokens,
-            "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
-        }
-        answer = self._call("/chat/completions", body)
+        answer = self._chat([image], question, max_new_tokens, GREEDY)
         return answer["choices"][0]["message"]["content"] or "", int(answer["usage"]["completion_tokens"])
 
     def sample(self, image: bytes, question: Question) -> None:
         """One request as the parser sends for a block that ran into a loop: its temperature, top_p and penalty need
         operators of the die that no greedy answer needs. What is drawn says nothing."""
-        url = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-        parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": question.prompt}]
-        body = {"model": self.name, "messages": [{"role": "user", "content": parts}], "max_tokens": 8}
-        self._call("/chat/completions", {**body, **SAMPLED})
+        self._chat([image], question, 8, SAMPLED)
+
+    def _chat(
+        self, images: Sequence[bytes], question: Question, max_new_tokens: int, how: dict[str, Any]
+    ) -> dict[str, Any]:
+        urls = [f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images]
+        parts = [
+            *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+            {"type": "text", "text": question.prompt},
+        ]
+        body = {
+            "model": self.name,
+            "messages": [{"role": "user", "content": parts}],
+            "max_tokens": max_new_tokens,
+            "mm_processor_kwargs": {"min_pixels": question.min_pixels, "max_pixels": question.max_pixels},
+        }
+        return self._call("/chat/completions", body | how)
 
     def _call(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         headers = {"Content-Type": "application/json"}

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from selftest import chinese
+from selftest.server import Server
 from served_weights.catalog import DEFAULT_FILE, Catalog
+from served_weights.question import Question
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 
@@ -140,3 +142,11 @@ def test_one_that_differs_reads_nothing_or_is_away(replicas: list[SimulatedRepli
     status, found = read(tmp_path, replicas)
     assert status == 1 and found[0]["error"] == "" and found[1]["error"] == "read nothing"
     assert "cannot be reached" in found[2]["error"]
+
+
+@pytest.mark.server
+def test_a_text_and_its_number_of_tokens(replicas: list[SimulatedReplica]):
+    """By which graph modes are compared."""
+    server = Server(f"http://127.0.0.1:{replicas[0].port}")
+    question = Question("OCR:", 112896, 1003520)
+    assert server.read(chinese.PICTURE.read_bytes(), question, 128) == ("".join(chinese.LINES), 50)
