@@ -23,8 +23,7 @@ from docparser.documents.intake import DocumentIntake, UrlSource
 from docparser.documents.spool import remove_stale
 from docparser.http import answers, errors, openapi, parsing_routes, service_info, web_pages
 from docparser.http.admission import Admission, cors
-from docparser.http.chat import routes as chat
-from docparser.http.dialects import docling, mistral
+from docparser.http.dialects import docling, mistral, openai
 from docparser.http.dialects.mistral import UploadedFiles
 from docparser.http.gate import Gate, TracedRequests
 from docparser.http.jobs import events, results, routes
@@ -109,8 +108,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     app.include_router(parsing_routes.router)
     app.include_router(parsing_routes.form_router)
-    app.include_router(chat.router)
-    app.include_router(chat.reading)
+    app.include_router(openai.router)
+    app.include_router(openai.reading)
     for dialect in (mistral, docling):
         app.include_router(dialect.router)
         app.include_router(dialect.form_router)

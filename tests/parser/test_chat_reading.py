@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from docparser.errors import InternalError, PageTimeout, ParserError, RequestTimeout
-from docparser.http.chat import completion
-from docparser.http.chat.completion import Arrived, ChatReading
+from docparser.http.dialects import openai_completion as completion
+from docparser.http.dialects.openai_completion import Arrived, ChatReading
 from docparser.parsing.document_pages import Early
 from docparser.parsing.result import EMPTY_ENTRY, EntryStore, PageOutcome, ParseResult
 from docparser.worker.messages import ParsedPage

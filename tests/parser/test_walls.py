@@ -89,27 +89,17 @@ ALLOWED: dict[str, set[str]] = {
     "http": {
         *("clients", "contract", "convert", "documents", "errors", "logs", "parsing", "sandbox", "settings", "traces")
     },
-    "http.chat": {"contract", "convert", "errors", "http", "logs", "models", "parsing"},
     "http.jobs": {
         *("clients", "contract", "convert", "documents", "errors", "http", "jobs", "jobs.storage", "models", "sandbox")
     },
     "http.dialects": {
-        "clients",
-        "contract",
-        "documents",
-        "errors",
-        "http",
-        "http.jobs",
-        "jobs",
-        "jobs.storage",
-        "models",
-        "settings",
+        *("clients", "contract", "convert", "documents", "errors", "http", "http.jobs", "jobs", "jobs.storage", "logs"),
+        *("models", "parsing", "settings"),
     },
     "app": {
         "clients",
         "documents",
         "http",
-        "http.chat",
         "http.dialects",
         "http.jobs",
         "jobs",
@@ -135,8 +125,8 @@ OUTSIDE: dict[str, set[str]] = {
     "openvino": {"layout", "layout.operators"},
     "paddle": {"layout"},  # the one that OpenVINO is compared with
     "paddlex": {"page"},  # what is not its public API: page.paddlex_private alone
-    "fastapi": {"http", "http.chat", "http.dialects", "http.jobs", "app"},
-    "starlette": {"http", "http.chat", "http.dialects", "http.jobs"},
+    "fastapi": {"http", "http.dialects", "http.jobs", "app"},
+    "starlette": {"http", "http.dialects", "http.jobs"},
     "uvicorn": {"connections", "server"},
     "aiohttp": {"documents", "models", "outbound", "vlm"},  # the one client library for HTTP
     "psycopg": {"jobs.storage", "postgres"},

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from docparser.contract.options import AnswerOptions
-from docparser.http.chat.completion import PageText
+from docparser.http.dialects.openai_completion import PageText
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 
@@ -176,7 +176,7 @@ def shuffled(seed: int, count: int) -> list[int]:
 @pytest.mark.parametrize("answer", [PLAIN, PRETTY], ids=["plain", "pretty"])
 @pytest.mark.parametrize("name", PAGES)
 def test_the_parts_of_a_page_are_its_text(name: str, answer: AnswerOptions):
-    from docparser.http.chat.completion import _markdown
+    from docparser.http.dialects.openai_completion import _markdown
 
     boxes, replies, said = PAGES[name]
     orders: list[Callable[[int], Sequence[int]]] = [range, lambda count: range(count)[::-1]]

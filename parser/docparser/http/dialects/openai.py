@@ -17,7 +17,7 @@ from docparser.contract.chat import MAX_VALUES, ChatCompletion, ChatCompletionCh
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidRequest, ModelNotFound, ParserError
 from docparser.http.answers import EVENT_STREAM, wait_for
-from docparser.http.chat.completion import Arrived, ChatReading, Completion, event
+from docparser.http.dialects.openai_completion import Arrived, ChatReading, Completion, event
 from docparser.http.errors import SafeJSON, openai_error, status_of
 from docparser.http.examples import CHAT_REQUEST
 from docparser.http.gate import client_of, pages_of
