@@ -262,6 +262,15 @@ class TestDocling:
             assert document["md_content"] is None and document["text_content"].endswith("page 1")
             assert "page 1" in document["html_content"] and document["json_content"]["pages"]["1"]["page_no"] == 1
 
+    def test_a_task_says_how_long_it_took(self, guarded_url: str):
+        source = {"kind": "file", "filename": "a.png", "base64_string": base64.b64encode(PAGE.read_bytes()).decode()}
+        with httpx.Client(base_url=guarded_url, headers={"X-Api-Key": KEY}, trust_env=False, timeout=60) as client:
+            task = client.post("/v1/convert/source/async", json={"sources": [source]}).raise_for_status().json()
+            while task["task_status"] in ("pending", "started"):
+                task = client.get(f"/v1/status/poll/{task['task_id']}", params={"wait": 20}).raise_for_status().json()
+            answer = client.get(f"/v1/result/{task['task_id']}").raise_for_status().json()
+        assert answer["status"] == "success" and answer["processing_time"] > 0
+
     @pytest.mark.parametrize(
         ("options", "words"),
         [
