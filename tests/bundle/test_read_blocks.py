@@ -54,8 +54,8 @@ class SimulatedReplica(SimulatedServer):
                 picture, words = body["messages"][0]["content"]
                 replica.asked.append(words["text"])
                 if picture["image_url"]["url"].endswith(CHINESE):
-                    choice = {"message": {"content": replica.chinese}}
-                    return self.reply(200, {"usage": {"completion_tokens": 50}, "choices": [choice]})
+                    said = [{"message": {"content": replica.chinese}}]
+                    return self.reply(200, {"usage": {"completion_tokens": 50}, "choices": said})
                 entry = {"token": "token_id:1", "top_logprobs": [{"token": "token_id:1", "logprob": -0.1}]}
                 choice = {"message": {"content": replica.text}, "logprobs": {"content": [entry]}, "token_ids": [1]}
                 self.reply(200, {"prompt_token_ids": [1], "choices": [choice]})

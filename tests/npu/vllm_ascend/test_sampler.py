@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -50,7 +51,8 @@ def switched(to: str) -> Iterator[None]:
 @pytest.fixture
 def sampler(platform, monkeypatch: pytest.MonkeyPatch):
     module = importlib.import_module("vllm_ascend.sample.sampler")
-    monkeypatch.setattr(torch.npu, "current_stream", lambda: Stream(stream[-1]))
+    npu: Any = torch.npu  # type: ignore[attr-defined]  # torch_npu adds it
+    monkeypatch.setattr(npu, "current_stream", lambda: Stream(stream[-1]))
     if NEW:
         monkeypatch.setattr(module, "global_stream", lambda: Stream(OWN))
         monkeypatch.setattr(module, "npu_stream_switch", switched)
