@@ -328,8 +328,8 @@ def test_a_compose_that_is_too_old_is_replaced(
     ("answer", "words"),
     [
         (None, "the archive has no Compose plugin"),
-        ('{"Version": "v2.20.3"}', "is Compose 2.20.3; a node needs Compose 2.26 or newer"),
-        ("no plugin", "a node needs Compose 2.26"),
+        ('{"Version": "v2.20.3"}', "is Compose v2.20.3; a node needs Compose 2.26 or newer"),
+        ("no plugin", "is Compose of an unknown version; a node needs Compose 2.26"),
         ('{"Version": "v2.26.1"}', ""),
     ],
 )

@@ -90,15 +90,17 @@ def old_plugin(plugin: Path | None) -> str:
     needed = f"a node needs Compose {'.'.join(map(str, project.OLDEST_COMPOSE))} or newer"
     if plugin is None:
         return f"the archive has no Compose plugin, since none for its processor is here; {needed}"
-    # Each plugin answers so, without docker.
-    told = subprocess.run([plugin, "docker-cli-plugin-metadata"], capture_output=True, text=True, check=False).stdout
-    found = project.version(str(json.loads(told).get("Version", "")) if told.startswith("{") else "")
-    return f"{plugin} is Compose {'.'.join(map(str, found))}; {needed}" if found < project.OLDEST_COMPOSE else ""
+    words = [plugin, "docker-cli-plugin-metadata"]  # each plugin answers this, without docker
+    try:
+        found = str(json.loads(subprocess.run(words, capture_output=True, check=False).stdout)["Version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        found = "of an unknown version"
+    return "" if project.version(found) >= project.OLDEST_COMPOSE else f"{plugin} is Compose {found}; {needed}"
 
 
 def install_plugin(carried: Path) -> None:
-    """Put the carried Compose plugin where everyone's docker finds it first, unless docker has one that is new enough.
-    A user who may not write there gets it alone, and is told: the boot unit is root's."""
+    """Put the carried Compose plugin where everyone's docker finds it before those of packages, unless docker has one
+    that is new enough. A user who may not write there gets it alone, and is told: the boot unit is root's."""
     if not carried.is_file() or project.compose_version() >= project.OLDEST_COMPOSE:
         return
     everyones, own = (Path(folder).expanduser() / PLUGIN for folder in PLUGIN_FOLDERS[:2])

@@ -110,7 +110,8 @@ def containerd_root(machine: Machine) -> Path:
 def check_compose(machine: Machine) -> Iterator[Finding]:
     found = machine.run("docker", "compose", "version", "--short")
     carried = "docker-compose of this folder" if (ROOT / PLUGIN).is_file() else "the plugin docker-compose"
-    put = f"copy {carried} to /usr/local/lib/docker/cli-plugins/, where docker looks first, and make it executable"
+    # It comes before the folders of packages.
+    put = f"copy {carried} to /usr/local/lib/docker/cli-plugins/ and make it executable"
     absent = Finding(
         "FAIL",
         "compose",
