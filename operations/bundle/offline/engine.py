@@ -90,7 +90,7 @@ def old_plugin(plugin: Path | None) -> str:
     needed = f"a node needs Compose {'.'.join(map(str, project.OLDEST_COMPOSE))} or newer"
     if plugin is None:
         return f"the archive has no Compose plugin, since none for its processor is here; {needed}"
-    words = [plugin, "docker-cli-plugin-metadata"]  # each plugin answers this, without docker
+    words = [str(plugin), "docker-cli-plugin-metadata"]  # each plugin answers this, without docker
     try:
         found = str(json.loads(subprocess.run(words, capture_output=True, check=False).stdout)["Version"])
     except (OSError, ValueError, KeyError, TypeError):
