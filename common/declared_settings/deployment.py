@@ -15,35 +15,13 @@ PARSER_CONTAINER = (
     ),
 )
 BUCKET = (
+    Setting("AWS_ENDPOINT_URL_S3", "", "The S3 server's address, unless it is AWS."),
+    Setting("AWS_DEFAULT_REGION", "", "The bucket's region."),
+    Setting("AWS_ACCESS_KEY_ID", "", "The name of the bucket's key."),
+    Setting("AWS_SECRET_ACCESS_KEY", "", "The key."),
+    Setting("AWS_SESSION_TOKEN", "", "For temporary keys only."),
     Setting(
-        "AWS_ENDPOINT_URL_S3",
-        "",
-        "The S3 server's address, unless it is AWS.",
-    ),
-    Setting(
-        "AWS_DEFAULT_REGION",
-        "",
-        "The bucket's region.",
-    ),
-    Setting(
-        "AWS_ACCESS_KEY_ID",
-        "",
-        "The name of the bucket's key.",
-    ),
-    Setting(
-        "AWS_SECRET_ACCESS_KEY",
-        "",
-        "The key.",
-    ),
-    Setting(
-        "AWS_SESSION_TOKEN",
-        "",
-        "For temporary keys only.",
-    ),
-    Setting(
-        "AWS_CA_BUNDLE",
-        "",
-        "A file below `/var/lib/paddleocr-vl` with the certificate of the S3 server's issuer.",
+        "AWS_CA_BUNDLE", "", "A file below `/var/lib/paddleocr-vl` with the certificate of the S3 server's issuer."
     ),
 )
 CORPUS = (
@@ -66,11 +44,7 @@ BUILDS = (
         "Base image of the VLM on Ascend; `Dockerfile.ascend` names the openEuler one.",
         shown="CANN 8.3.RC2 for ATLAS, Ubuntu 22.04",
     ),
-    Setting(
-        "CANN_DIGEST",
-        "",
-        "Its digest, `sha256:...`.",
-    ),
+    Setting("CANN_DIGEST", "", "Its digest, `sha256:...`."),
     Whole(
         "MAX_JOBS",
         "",
@@ -79,21 +53,9 @@ BUILDS = (
         least=1,
         shown="upstream's choice: one or two for each core",
     ),
-    Setting(
-        "BASE_IMAGE",
-        "debian:bookworm-slim",
-        "Base image of the parser, and of the VLM on CPU.",
-    ),
-    Setting(
-        "BASE_DIGEST",
-        "",
-        "Its digest, `sha256:...`.",
-    ),
-    Setting(
-        "WHEELS_DIR",
-        "",
-        "Folder of wheels from `scripts/fetch_wheels.sh`, instead of a package index.",
-    ),
+    Setting("BASE_IMAGE", "debian:bookworm-slim", "Base image of the parser, and of the VLM on CPU."),
+    Setting("BASE_DIGEST", "", "Its digest, `sha256:...`."),
+    Setting("WHEELS_DIR", "", "Folder of wheels from `scripts/fetch_wheels.sh`, instead of a package index."),
     Setting(
         "LAYOUT_MODEL_SOURCE",
         "",
@@ -124,9 +86,7 @@ BUILDS = (
         "Index with CPU builds of torch, x86-64; saves 1 GB more (docs/decisions/0406-no-cuda.md).",
     ),
     Setting(
-        "BUNDLE_REVISION",
-        "unknown",
-        "The commit that the images' labels name; `scripts/build_images.sh` asks git.",
+        "BUNDLE_REVISION", "unknown", "The commit that the images' labels name; `scripts/build_images.sh` asks git."
     ),
     Setting(
         "BUNDLE_SOURCE",
@@ -138,21 +98,9 @@ BUILDS = (
         "unknown",
         "When they were built, like 2026-01-31T12:00:00Z; `scripts/build_images.sh` takes the clock.",
     ),
-    Setting(
-        "BUILD_NETWORK",
-        "default",
-        "Network of the build steps.",
-    ),
-    Setting(
-        "CA_BUNDLE",
-        "",
-        "Secret: file with the certificates of a site's proxy or mirror.",
-    ),
-    Setting(
-        "PIP_CONF",
-        "",
-        "Secret: pip's configuration, with the site's index.",
-    ),
+    Setting("BUILD_NETWORK", "default", "Network of the build steps."),
+    Setting("CA_BUNDLE", "", "Secret: file with the certificates of a site's proxy or mirror."),
+    Setting("PIP_CONF", "", "Secret: pip's configuration, with the site's index."),
     Setting(
         "APT_SOURCES",
         "",
@@ -161,21 +109,9 @@ BUILDS = (
     ),
 )
 LOCAL_MODE = (
-    Setting(
-        "VLM_HOST",
-        "127.0.0.1",
-        "Address of the VLM server.",
-    ),
-    Port(
-        "VLM_PORT",
-        "8000",
-        "Its port.",
-    ),
-    Setting(
-        "LAYOUT_HOST",
-        "127.0.0.1",
-        "Address that the layout server listens on.",
-    ),
+    Setting("VLM_HOST", "127.0.0.1", "Address of the VLM server."),
+    Port("VLM_PORT", "8000", "Its port."),
+    Setting("LAYOUT_HOST", "127.0.0.1", "Address that the layout server listens on."),
     Whole(
         "READY_TIMEOUT",
         "900",
@@ -184,14 +120,6 @@ LOCAL_MODE = (
         most=10**6,
         unit="s",
     ),
-    Setting(
-        "ENVS_DIR",
-        ".venvs",
-        "Python environments.",
-    ),
-    Setting(
-        "RUN_DIR",
-        ".run",
-        "Logs and process ids.",
-    ),
+    Setting("ENVS_DIR", ".venvs", "Python environments."),
+    Setting("RUN_DIR", ".run", "Logs and process ids."),
 )

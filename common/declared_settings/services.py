@@ -55,16 +55,9 @@ HARDWARE_AND_WEIGHTS = (
         "Dies to use. Empty: all dies of a node of this kind. `present`: those that `select_npus.sh` "
         "(docs/mend.md#a-die-is-missing) found at its last run.",
     ),
-    Whole(
-        "ASCEND_GID",
-        "1000",
-        "Number of the group of the device files, `HwHiAiUser`.",
-        least=0,
-    ),
+    Whole("ASCEND_GID", "1000", "Number of the group of the device files, `HwHiAiUser`.", least=0),
     Setting(
-        "MODELS_DIR",
-        "./models",
-        "Weights, mounted read-only; everyone must be able to read them (`chmod -R a+rX`).",
+        "MODELS_DIR", "./models", "Weights, mounted read-only; everyone must be able to read them (`chmod -R a+rX`)."
     ),
     Setting(
         "VLM_MODEL",
@@ -77,11 +70,7 @@ HARDWARE_AND_WEIGHTS = (
         "",
         "The layout model; in containers a folder below `/models`; without effect for a VLM that reads whole pages.",
     ),
-    Setting(
-        "MODELS_CONFIG",
-        "config/models.yaml",
-        "The models and their arguments; in containers a file inside them.",
-    ),
+    Setting("MODELS_CONFIG", "config/models.yaml", "The models and their arguments; in containers a file inside them."),
 )
 MOST_REPLICAS = 64  # in a container
 VLM_SERVER = (
@@ -117,9 +106,7 @@ VLM_SERVER = (
         most=1024,
     ),
     Setting(
-        "VLM_ARGS",
-        "",
-        "Further arguments of `vllm serve`, written as in a shell; they win over `config/models.yaml`.",
+        "VLM_ARGS", "", "Further arguments of `vllm serve`, written as in a shell; they win over `config/models.yaml`."
     ),
     Choice(
         "VLM_GRAPH_MODE",
@@ -138,12 +125,7 @@ VLM_SERVER = (
         "(docs/install.md#8-bit-integers-on-a-cpu).",
         values=("auto", "bfloat16", "int8"),
     ),
-    Flag(
-        "VLM_ENFORCE_EAGER",
-        "",
-        "1: no graph mode. A 310P never has one.",
-        does="no graph mode",
-    ),
+    Flag("VLM_ENFORCE_EAGER", "", "1: no graph mode. A 310P never has one.", does="no graph mode"),
     Setting(
         "VLM_MEMORY_UTILIZATION",
         "",
@@ -170,22 +152,8 @@ VLM_SERVER = (
         shown="none",
     ),
     VLM_ATTENTION,
-    Number(
-        "WATCHDOG_INTERVAL_S",
-        "10",
-        "Seconds between two probes of the replicas.",
-        least=0.01,
-        most=3600,
-        unit="s",
-    ),
-    Number(
-        "WATCHDOG_TIMEOUT_S",
-        "30",
-        "Seconds that a probe may take.",
-        least=0.01,
-        most=3600,
-        unit="s",
-    ),
+    Number("WATCHDOG_INTERVAL_S", "10", "Seconds between two probes of the replicas.", least=0.01, most=3600, unit="s"),
+    Number("WATCHDOG_TIMEOUT_S", "30", "Seconds that a probe may take.", least=0.01, most=3600, unit="s"),
     Whole(
         "WATCHDOG_FAILURES",
         "3",
@@ -201,12 +169,7 @@ VLM_SERVER = (
         most=10**6,
         unit="MiB",
     ),
-    Setting(
-        "VLM_MEM_LIMIT",
-        "",
-        "Memory limit of the VLM container, all replicas together.",
-        shown="12g, Ascend 128g",
-    ),
+    Setting("VLM_MEM_LIMIT", "", "Memory limit of the VLM container, all replicas together.", shown="12g, Ascend 128g"),
     Whole(
         "VLM_PIDS_LIMIT",
         "8192",
@@ -218,11 +181,7 @@ VLM_SERVER = (
         "npu-exporter:v7.3.0",
         "Image of npu-exporter (config/grafana/README.md), which starts only with its profile.",
     ),
-    Port(
-        "NPU_EXPORTER_PORT",
-        "8082",
-        "Port on loopback at which npu-exporter is published.",
-    ),
+    Port("NPU_EXPORTER_PORT", "8082", "Port on loopback at which npu-exporter is published."),
 )
 LAYOUT = (
     Flag(
@@ -238,26 +197,10 @@ LAYOUT = (
         allowed="`cpu`, `npu`, `npu:N`",
         form="layout device",
     ),
-    Port(
-        "LAYOUT_PORT",
-        "8001",
-        "Local mode: the port that it listens on.",
-    ),
+    Port("LAYOUT_PORT", "8001", "Local mode: the port that it listens on."),
+    Whole("LAYOUT_BATCH", "4", "Pages of one call at most.", least=1, most=32, unit="pages"),
     Whole(
-        "LAYOUT_BATCH",
-        "4",
-        "Pages of one call at most.",
-        least=1,
-        most=32,
-        unit="pages",
-    ),
-    Whole(
-        "LAYOUT_WAIT_MS",
-        "4",
-        "How long a page waits for other pages of the same call.",
-        least=0,
-        most=1000,
-        unit="ms",
+        "LAYOUT_WAIT_MS", "4", "How long a page waits for other pages of the same call.", least=0, most=1000, unit="ms"
     ),
     Whole(
         "LAYOUT_QUEUE",
@@ -274,24 +217,9 @@ LAYOUT = (
         least=0.01,
         most=1,
     ),
-    Whole(
-        "LAYOUT_THREADS",
-        "1",
-        "The layout server's threads on a CPU.",
-        least=1,
-        most=256,
-    ),
+    Whole("LAYOUT_THREADS", "1", "The layout server's threads on a CPU.", least=1, most=256),
 )
 ADDRESSES = (
-    Setting(
-        "PARSER_BIND",
-        "127.0.0.1",
-        "Address at which the parser is published.",
-        form="address",
-    ),
-    Port(
-        "PARSER_PORT",
-        "8080",
-        "Port at which the parser is published.",
-    ),
+    Setting("PARSER_BIND", "127.0.0.1", "Address at which the parser is published.", form="address"),
+    Port("PARSER_PORT", "8080", "Port at which the parser is published."),
 )

@@ -166,4 +166,4 @@ def lacks_cuda() -> bool:
     import torch
 
     packages = Path(torch.__file__).parents[1]
-    return (packages / "nvidia/cublas/lib").is_dir() and not any(packages.glob("nvidia_cublas*.dist-info"))
+    return (packages / "nvidia/nccl/lib").is_dir() and not any(packages.glob("nvidia_nccl*.dist-info"))

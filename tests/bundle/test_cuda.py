@@ -90,9 +90,8 @@ def test_an_environment_for_a_gpu_has_the_whole_lock(tmp_path: Path, monkeypatch
     assert locked(environment) == environment.lock.read_text() and "nvidia-cudnn" in locked(environment)
 
 
-@pytest.mark.parametrize("folder", [cuda.FOLDER, cuda.FORMER])
-def test_nvidias_own_libraries_are_not_removed(tmp_path: Path, folder: Path):
-    library = tmp_path / folder / "libcublas.so.12"
+def test_nvidias_own_libraries_are_not_removed(tmp_path: Path):
+    library = tmp_path / cuda.FOLDER / "libcublas.so.12"
     library.parent.mkdir(parents=True)
     library.touch()
     (tmp_path / "nvidia_cublas_cu12-12.8.4.1.dist-info").mkdir()

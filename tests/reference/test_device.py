@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bundle.environments.cuda import FOLDER
 from reference import inference, performance, timing
 from reference.device import Device, available, device_name, preferred
 from reference.library_errors import translate
@@ -70,9 +71,9 @@ def test_a_gpu_without_cudas_libraries(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "torch/__init__.py"))
     assert available("cuda")[1] == "" and preferred() == "cuda", "torch from elsewhere, with CUDA in the system"
-    (tmp_path / "nvidia/cublas/lib").mkdir(parents=True)
+    (tmp_path / FOLDER).mkdir(parents=True)
     assert "scripts/setup_env.sh --cuda reference" in available("cuda")[1] and preferred() == "cpu"
-    (tmp_path / "nvidia_cublas_cu12-12.8.4.1.dist-info").mkdir()
+    (tmp_path / "nvidia_nccl_cu12-2.27.5.dist-info").mkdir()
     assert available("cuda")[1] == "" and preferred() == "cuda"
 
 

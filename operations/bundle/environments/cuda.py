@@ -38,8 +38,6 @@ PREFIXES = {
 }
 # Where torch's libraries look for NVIDIA's (their RPATH), with CUDA 12 as with 13, seen from site-packages.
 FOLDER = Path("nvidia/nccl/lib")
-# Where releases to 0.3.0 put them.
-FORMER = Path("nvidia/cublas/lib")
 # In torch/version.py: the CUDA that torch was built with, None for a CPU build, as older wheels for aarch64 are.
 BUILT_WITH = re.compile(r"^cuda\b.*= *(?P<version>None|'[\d.]+') *$", re.MULTILINE)
 
@@ -107,5 +105,4 @@ def write(site_packages: Path) -> list[str]:
 def remove(site_packages: Path) -> None:
     """Remove what `write` wrote, before NVIDIA's own libraries are installed."""
     if is_left_out(site_packages):
-        for folder in (FOLDER, FORMER):
-            shutil.rmtree(site_packages / folder, ignore_errors=True)
+        shutil.rmtree(site_packages / FOLDER, ignore_errors=True)
