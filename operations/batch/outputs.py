@@ -11,9 +11,8 @@ from typing import Any
 
 from docparser.convert import chunks, searchable_pdf, word, workbook
 from docparser.convert.document import ResultPage, Source
-from docparser.convert.format_names import DEFAULT_TOKENS, PAGE_BREAK
+from docparser.convert.names import DEFAULT_TOKENS, PAGE_BREAK, writable
 from docparser.convert.parts import NO_OUTLINE, Outline, outline_of
-from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import joined_pages
 
 from . import files

@@ -19,7 +19,7 @@ import pypdfium2
 import pytest
 from PIL import Image
 
-from docparser.convert.format_names import FORMATS
+from docparser.convert.names import FORMATS
 from docparser.jobs.links import PREFIX, sign
 from tests.support.jobs import JOBS
 from tests.support.paths import ROOT

@@ -13,8 +13,8 @@ import pytest
 
 from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument
-from docparser.convert.format_names import FORMATS, Format, How
 from docparser.convert.formats import convert
+from docparser.convert.names import FORMATS, Format, How
 from docparser.convert.table_joins import goes_on
 from docparser.html_tables import Table, read_tables
 from tests.support.paths import DATA

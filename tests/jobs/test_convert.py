@@ -12,11 +12,11 @@ import pytest
 
 from docparser.convert import to_html, workbook
 from docparser.convert.blocks import Block
-from docparser.convert.document import ResultDocument, ResultPage, disposition, stem, with_own_pictures
+from docparser.convert.document import ResultDocument, ResultPage, with_own_pictures
 from docparser.convert.formats import convert
 from docparser.convert.formulas import LONGEST_IN_DOLLARS, Formulas
+from docparser.convert.names import FORBIDDEN, disposition, stem
 from docparser.convert.parts import Paths, _with_number, tables_of
-from docparser.convert.safe_text import FORBIDDEN
 from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.html_tables import read_tables
 from docparser.places.box import Box

@@ -15,7 +15,7 @@ import pytest
 
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import repair, retention
-from docparser.jobs.storage.keeper import Keeper
+from docparser.jobs.storage.backend import Keeper
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.schema import APPLICATION_ID, VERSION
 from docparser.jobs.storage.states import JobState
@@ -349,7 +349,7 @@ def test_a_folder_without_a_row_gets_one_while_the_store_runs(service, monkeypat
     job_id = place.submit(1)
     with place.database.writing() as connection:
         connection.execute("DELETE FROM jobs")
-    monkeypatch.setattr("docparser.jobs.storage.keeper.COMPARE_S", -1.0)
+    monkeypatch.setattr("docparser.jobs.storage.backend.COMPARE_S", -1.0)
     assert service.trouble() == ""
     assert place.try_claim() is None, "it may be in the making"
     age(place.root)

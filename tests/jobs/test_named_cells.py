@@ -13,8 +13,8 @@ import pytest
 from docx.oxml.ns import qn
 
 from docparser.convert.document import ResultDocument
-from docparser.convert.format_names import Format
 from docparser.convert.formats import convert
+from docparser.convert.names import Format
 
 PLAIN = "<table><tr><td></td><td colspan='2'>1990</td></tr><tr><td>Well</td><td>March</td><td>May</td></tr>" \
         "<tr><td>Mill</td><td>0.04</td><td>0.05</td></tr></table>"  # fmt: skip

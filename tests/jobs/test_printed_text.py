@@ -30,9 +30,9 @@ from paddlex.inference.common.result.converter.markdown_format_funcs import form
 from PIL import Image
 
 from docparser.convert.document import ResultDocument, Source
-from docparser.convert.format_names import Format, How
 from docparser.convert.formats import convert
 from docparser.convert.formulas import Formulas
+from docparser.convert.names import Format, How
 from docparser.convert.parts import CAPTIONS, markdown_html
 from docparser.outline import TITLES
 from tests.support.system_packages import needs

@@ -25,8 +25,8 @@ from docparser.jobs import runner as runner_module
 from docparser.jobs import step_work
 from docparser.jobs.result import Damage
 from docparser.jobs.runner import JobRunner
+from docparser.jobs.step_work import ABSENCES, SUSPECT
 from docparser.jobs.storage.retention import Retention
-from docparser.jobs.suspects import ABSENCES, SUSPECT
 from docparser.models.readiness import Readiness
 from docparser.parsing.result import PageOutcome
 from docparser.parsing.scheduler import Flow

@@ -178,7 +178,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_careless_and_hostile_pages_make_a_file_that_opens(text):
-    from docparser.convert.safe_text import writable
+    from docparser.convert.names import writable
 
     document = opened(writable(text), a=base64.b64encode(b"no picture").decode())
     said = "".join(node.text or "" for node in document.element.iter(qn("w:t")))

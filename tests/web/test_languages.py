@@ -26,7 +26,7 @@ CODES = """
 import io
 from unittest.mock import Mock
 from docparser.contract.schemas import LABELS
-from docparser.convert.format_names import FORMATS
+from docparser.convert.names import FORMATS
 from docparser.errors import InvalidJob
 from docparser.http.errors import STATUS
 from docparser.jobs.storage.states import StepState

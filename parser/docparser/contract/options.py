@@ -11,32 +11,19 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
+from pydantic.alias_generators import to_snake
+
 from docparser.contract.schemas import OutputOptions, ParseOptions, Places, RestructureRequest, TextLayer
 
 # request field -> keyword of the pipeline's predict()
 PREDICT_KEYWORDS = {
-    "useDocOrientationClassify": "use_doc_orientation_classify",
-    "useDocUnwarping": "use_doc_unwarping",
-    "useLayoutDetection": "use_layout_detection",
-    "useChartRecognition": "use_chart_recognition",
-    "useSealRecognition": "use_seal_recognition",
-    "useOcrForImageBlock": "use_ocr_for_image_block",
-    "layoutThreshold": "layout_threshold",
-    "layoutNms": "layout_nms",
-    "layoutUnclipRatio": "layout_unclip_ratio",
-    "layoutMergeBboxesMode": "layout_merge_bboxes_mode",
-    "layoutShapeMode": "layout_shape_mode",
-    "promptLabel": "prompt_label",
-    "formatBlockContent": "format_block_content",
-    "repetitionPenalty": "repetition_penalty",
-    "temperature": "temperature",
-    "topP": "top_p",
-    "minPixels": "min_pixels",
-    "maxPixels": "max_pixels",
-    "maxNewTokens": "max_new_tokens",
-    "mergeLayoutBlocks": "merge_layout_blocks",
-    "markdownIgnoreLabels": "markdown_ignore_labels",
-    "vlmExtraArgs": "vlm_extra_args",
+    name: to_snake(name)
+    for name in (
+        "useDocOrientationClassify useDocUnwarping useLayoutDetection useChartRecognition useSealRecognition "
+        "useOcrForImageBlock layoutThreshold layoutNms layoutUnclipRatio layoutMergeBboxesMode layoutShapeMode "
+        "promptLabel formatBlockContent repetitionPenalty temperature topP minPixels maxPixels maxNewTokens "
+        "mergeLayoutBlocks markdownIgnoreLabels vlmExtraArgs"
+    ).split()
 }
 # What clients set for every document, whether it has such blocks or not (paddleocr-mcp and WeKnora the seals).
 SWITCHES = {"useChartRecognition": "chart", "useSealRecognition": "seal"}

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from docparser.convert.formulas import Formulas
-from docparser.convert.safe_text import writable
+from docparser.convert.names import writable
 from docparser.places.box import Box
 
 DOCUMENT = "document"  # the prompt that asks a VLM for Markdown

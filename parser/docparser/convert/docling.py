@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from docparser.convert import to_html
 from docparser.convert.blocks import Block, all_blocks, heads_of
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.format_names import PAGE_BREAK
+from docparser.convert.names import PAGE_BREAK
 from docparser.convert.parts import CAPTIONS, PICTURES, Levels, PageOutline, Paths, outline_of, plain, tables_of
 from docparser.convert.table_joins import joined_pages
 from docparser.convert.to_markdown import with_pictures

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
 
+from docparser.convert.names import stem, writable
 from docparser.convert.parts import NO_OUTLINE, PageOutline, Part, of_markdown, outline_of, parts_of
-from docparser.convert.safe_text import safe_name, writable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,16 +146,3 @@ def _renamed(page: ResultPage, names: dict[str, str]) -> ResultPage:
 def _numbered(path: str, number: int) -> str:
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}page_{number:04d}_{name}"
-
-
-def disposition(file_name: str, suffix: str) -> str:
-    """The value of the header that names a download (RFC 6266), for the document of this name."""
-    name = stem(file_name)
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-    return f"attachment; filename=\"{plain}.{suffix}\"; filename*=UTF-8''{quote(name, safe='')}.{suffix}"
-
-
-def stem(file_name: str) -> str:
-    """A document's name without folders and suffix, as a file may be called on any system."""
-    name = re.split(r"[/\\]", writable(file_name))[-1]
-    return safe_name(re.sub(r"(?<=[^.])\.[^.]*$", "", name)) or "document"

@@ -15,9 +15,8 @@ from typing import Any, BinaryIO
 
 from docparser.convert import chunks, searchable_pdf, to_html, to_markdown, word, workbook
 from docparser.convert.document import ResultDocument, Source
-from docparser.convert.format_names import AS_USUAL, PAGE_BREAK, Format, How
+from docparser.convert.names import AS_USUAL, PAGE_BREAK, Format, How, is_safe_path
 from docparser.convert.parts import outline_of, plain_tables
-from docparser.convert.safe_text import is_safe_path
 from docparser.convert.searchable_pdf import UneditablePdf
 from docparser.convert.table_joins import joined_pages
 from docparser.errors import UnreadableText

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
-from docparser.convert.safe_text import writable
+from docparser.convert.names import writable
 
 DISPLAY_MARKS = {"$$": "$$", "\\[": "\\]"}
 DISPLAY_OPENS = re.compile(r"\$\$|\\\[")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docparser.convert.blocks import all_blocks, heads_of
+from docparser.convert.names import writable
 from docparser.convert.parts import CAPTIONS, NO_OUTLINE, Levels, Outline, PageOutline, ignored_labels, plain, tables_of
-from docparser.convert.safe_text import writable
 from docparser.convert.table_joins import goes_on, joined_table
 from docparser.html_tables import Table
 from docparser.places.box import Box

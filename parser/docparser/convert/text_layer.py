@@ -17,8 +17,8 @@ from typing import Any
 from PIL import Image
 
 from docparser.convert.blocks import Block, blocks_of
+from docparser.convert.names import writable
 from docparser.convert.parts import plain, tables_of
-from docparser.convert.safe_text import writable
 from docparser.html_tables import Table
 from docparser.places.atoms import text_width
 from docparser.places.box import Box

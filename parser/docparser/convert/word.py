@@ -25,8 +25,9 @@ from docx.text.run import Run
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas, mathml_of
 from docparser.convert.omml import Untranslatable, omml
+from docparser.convert.parts import CellReader
 from docparser.convert.to_html import body
-from docparser.html_tables import Cell, Table, TableReader
+from docparser.html_tables import Cell, Table
 
 MOST_COLUMNS = 63  # Word opens no table with more
 TEXT_WIDTH = 9360  # twentieths of a point: 6.5 inches
@@ -119,20 +120,17 @@ class _Writer(HTMLParser):
         self._centred = 0
         self._literal = 0
         self._unseen = 0
-        self._tables: TableReader | None = None
+        self._tables: CellReader | None = None
         self._depth = 0  # of tables
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
         if tag == "table":
-            self._tables = self._tables or TableReader()
+            self._tables = self._tables or CellReader()
             self._depth += 1
             self._paragraph = None
         if self._tables is not None:
-            if tag == "img":
-                self._tables.handle_data(f"\ue002{values.get('src', '')}\ue003")
-            else:
-                self._tables.handle_starttag(tag, attrs)
+            self._tables.handle_starttag(tag, attrs)
         elif tag in UNSEEN:
             self._unseen += 1
         elif tag == "img":

@@ -14,8 +14,8 @@ from openpyxl.worksheet.cell_range import CellRange
 from openpyxl.worksheet.worksheet import Worksheet
 
 from docparser.convert.document import ResultDocument, ResultPage
+from docparser.convert.names import FORBIDDEN
 from docparser.convert.parts import plain_tables
-from docparser.convert.safe_text import FORBIDDEN
 from docparser.html_tables import Table
 
 # Digits, in groups of three or not, and a decimal point. "007" and "+5" are texts: a number would not show them.

@@ -175,8 +175,6 @@ class Renderer:
 
     def step_aside(self) -> None:
         """Leave the CPU to others from now on; there is no way back."""
-        if self.apart:
-            return
         self.apart = True
         with contextlib.suppress(OSError):
             now = os.getpriority(os.PRIO_PROCESS, self.pid)

@@ -21,8 +21,7 @@ from starlette.exceptions import HTTPException
 
 from docparser.contract.answers import Chunk, ModelsInUse
 from docparser.contract.schemas import ParseOptions
-from docparser.convert.document import disposition
-from docparser.convert.format_names import (
+from docparser.convert.names import (
     FORMATS,
     LEAST_TOKENS,
     MOST_TOKENS,
@@ -30,6 +29,7 @@ from docparser.convert.format_names import (
     SUFFIXES,
     Format,
     How,
+    disposition,
 )
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest, RequestTimeout

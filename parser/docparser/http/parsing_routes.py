@@ -16,7 +16,7 @@ from starlette.datastructures import FormData, UploadFile
 from docparser.contract import strict_json
 from docparser.contract.answers import ParseAnswer, RestructureAnswer
 from docparser.contract.schemas import FileOptions, ParseOptions, ParseRequest, RestructureRequest, describe_errors
-from docparser.convert.format_names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
+from docparser.convert.names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
 from docparser.http.answers import (

@@ -24,7 +24,7 @@ from docparser.contract.service_answers import (
     Usage,
     UsageAnswer,
 )
-from docparser.convert.format_names import FORMATS
+from docparser.convert.names import FORMATS
 from docparser.http.errors import SafeJSON, error_body, success
 from docparser.http.openapi import as_text, shows
 from docparser.parsing.metrics import CONTENT_TYPE

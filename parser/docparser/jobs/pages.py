@@ -81,8 +81,6 @@ def _take_pictures(entry: dict[str, Any], number: int) -> dict[str, bytes]:
 
 def _rename(text: str, names: dict[str, str]) -> str:
     """Every mention of a picture's path in the Markdown."""
-    if not names:
-        return text
     longest_first = sorted(names, key=len, reverse=True)
     return re.sub("|".join(map(re.escape, longest_first)), lambda match: names[match[0]], text)
 

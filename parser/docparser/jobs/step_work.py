@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -36,7 +37,6 @@ from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import JOINING, OPENING, Step
 from docparser.jobs.storage.store import JobStore
 from docparser.jobs.submission import select_pages
-from docparser.jobs.suspects import ABSENCES, Suspects
 from docparser.models.readiness import Readiness
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.result import PageOutcome
@@ -47,10 +47,50 @@ log = logging.getLogger(__name__)
 PAUSE_S = 1.0  # between two tries to tell the queue
 BLOCK_TRIES = 3  # of a page of which the VLM did not answer for some blocks
 BLOCK_PAUSE_S = 5.0
+SUSPECT = 3
+ABSENCES = 30  # as often as the service itself may end with a page (``jobs/storage/queue``)
 GONE = "the document is missing where jobs are kept; submit it again"
 
 # The service cannot work now, whatever the page; the step is tried again when it can.
 RETRY_LATER = (NotReady, DataDirFull, StorageUnavailable)
+
+
+class Suspects:
+    """Pages that the VLM went away with: most are innocent, one may end the server each time.
+
+    A page that is begun finds the VLM there (``jobs/runner``). If it is away at the end, the page is one of those that
+    the VLM had in work. After SUSPECT absences a page is parsed alone among its kind, so that innocent pages leave the
+    company of a guilty one. After ABSENCES it is given up, or one page would keep a server from all others for ever.
+    Belongs to one process, and forgets with it.
+    """
+
+    def __init__(self) -> None:
+        self._absences: Counter[tuple[str, int]] = Counter()
+        self._alone = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, claim: Claim) -> AsyncIterator[None]:
+        """Parse the page inside: at once, or when no other suspect is being parsed."""
+        if self._absences[claim.job.id, claim.number] < SUSPECT:
+            yield
+            return
+        async with self._alone:
+            yield
+
+    def guilty(self, claim: Claim) -> bool:
+        """Count an absence; whether the page is to be given up."""
+        self._absences[claim.job.id, claim.number] += 1
+        if self._absences[claim.job.id, claim.number] < ABSENCES:
+            return False
+        self.clear(claim)
+        return True
+
+    def clear(self, claim: Claim) -> None:
+        """The VLM answered for the page, or the page has ended."""
+        self._absences.pop((claim.job.id, claim.number), None)
+
+    def forget(self) -> None:
+        self._absences.clear()
 
 
 class StepWork:

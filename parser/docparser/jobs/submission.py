@@ -29,11 +29,6 @@ MAX_RANGES = 10_000
 MAX_PAYLOAD = 1 << 16  # characters; it is kept with the job
 
 
-def check_page_ranges(text: str) -> None:
-    """Raises InvalidJob for what is not a list of pages and ranges."""
-    _parse(text)
-
-
 def select_pages(text: str | None, count: int) -> list[int]:
     """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages.
 
@@ -103,7 +98,7 @@ def check_submission(
     served.check(model)
     ranges = _text(fields, "pageRanges", MAX_RANGES)
     if ranges is not None:
-        check_page_ranges(ranges)
+        _parse(ranges)
     options = _options(fields.get("optionalPayload"))
     batch_id = _text(fields, "batchId", MAX_ID)
     if idempotency_key is not None and not 0 < len(idempotency_key) <= MAX_ID:

@@ -22,9 +22,9 @@ CHARACTER = np.dtype(
         ("flags", "u1"),
     ]
 )
-# No Unicode is known; of a glyph of several characters, not the first; a hyphen at a line's end; after a blank, which
-# the file has or PDFium sees.
-UNMAPPED, PIECE, HYPHEN, AFTER_BLANK = 1, 2, 4, 8
+# No Unicode is known; of a glyph of several characters, not the first; after a blank, which the file has or PDFium
+# sees.
+UNMAPPED, PIECE, AFTER_BLANK = 1, 2, 4
 
 # One row for each run that is drawn alike.
 STYLE = np.dtype(
@@ -32,7 +32,6 @@ STYLE = np.dtype(
         ("font", "<u2"),  # fonts of the page are numbered
         ("size", "<f4"),  # pixels of an em
         ("angle", "<f4"),  # degrees in which the text runs, clockwise; 0 is to the right
-        ("weight", "<u2"),  # 400 is regular, 700 bold; 0 where it is not known
         ("colour", "<u4"),  # red << 24 | green << 16 | blue << 8 | opacity
         ("mode", "u1"),  # text rendering mode (ISO 32000-2, 9.3.6): 3 and 7 draw nothing
     ]

@@ -16,7 +16,6 @@ from docparser.own_text.characters import (
     AFTER_BLANK,
     CHARACTER,
     FURTHEST,
-    HYPHEN,
     MOST_CHARACTERS,
     MOST_STYLES,
     PIECE,
@@ -100,12 +99,10 @@ def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
     adjacent = np.diff(at, prepend=-1) == 1
     adjacent[0] = False
     same_place = (np.diff(places[:, 4:], axis=0, prepend=np.nan) == 0).all(1)
-    hyphens = found["code"] == LINE_HYPHEN
-    found["code"][hyphens] = ord("-")
+    found["code"][found["code"] == LINE_HYPHEN] = ord("-")
     found["flags"] = (
         UNMAPPED * np.array(_unmapped_ones(handle, drawn, codes), bool)
         | PIECE * (adjacent & same_place)
-        | HYPHEN * hyphens
         | AFTER_BLANK * ~adjacent
     )
     a, b, c, d, e, f = to_pixels
@@ -157,7 +154,6 @@ class _Styles:
         up = (a * matrix.c + c * matrix.d, b * matrix.c + d * matrix.d)
         size = pdfium.FPDFText_GetFontSize(self._text, index) * math.hypot(*up)
         angle = math.degrees(math.atan2(along[1], along[0]))
-        weight = pdfium.FPDFText_GetFontWeight(self._text, index)
         colour = [ctypes.c_uint() for _ in range(4)]
         pdfium.FPDFText_GetFillColor(self._text, index, *colour)
         red, green, blue, opacity = (part.value & 255 for part in colour)
@@ -166,7 +162,6 @@ class _Styles:
             number,
             round(size, 2) if size <= FURTHEST else 0.0,
             round(angle, 1) if math.isfinite(angle) else 0.0,
-            min(max(weight, 0), 1000),
             red << 24 | green << 16 | blue << 8 | opacity,
             mode & 255,
         )

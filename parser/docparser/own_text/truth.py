@@ -76,7 +76,7 @@ class Judge:
 
     def __init__(self, characters: Characters, pixels: np.ndarray) -> None:
         each, styles = characters.each, characters.styles[characters.each["style"]]
-        self._characters, self._each, self._em = characters, each, np.maximum(styles["size"], 0.01)
+        self._each, self._em = each, np.maximum(styles["size"], 0.01)
         self._ink = Ink(pixels, characters)
         zones = self._ink.zones(each["box"])
         codes, piece = _glyphs(each)

@@ -41,8 +41,8 @@ SIGNS = ("$", "\\[", "\\(", "\\begin")
 NUMBER = r"[ ]{0,3}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)[ ]{0,3}"
 SPOT = re.compile(rf"\({NUMBER},{NUMBER}\)[ ]{{0,3}},[ ]{{0,3}}\({NUMBER},{NUMBER}\)")
 QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
-# Keywords of the pipeline -> fields of a chat completion. What nobody asks for is as models.yaml has it at the server.
-FIELDS = {"temperature": "temperature", "top_p": "top_p", "repetition_penalty": "repetition_penalty"}
+# Keywords of the pipeline, and fields of a chat completion. What nobody asks for is as models.yaml has it.
+SAMPLING = ("temperature", "top_p", "repetition_penalty")
 LIMITS = ("min_pixels", "max_pixels")
 COLOR = (0, 96, 255)  # of the boxes, blue first
 
@@ -209,7 +209,7 @@ class WholePageReader:
         return {
             "messages": [{"role": "user", "content": [picture, text]}],
             "max_tokens": predict.get("max_new_tokens") or self._recipe.max_tokens,
-            **{field: predict[name] for name, field in FIELDS.items() if predict.get(name) is not None},
+            **{name: predict[name] for name in SAMPLING if predict.get(name) is not None},
             **({"mm_processor_kwargs": bounds} if bounds else {}),
         }
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from docparser.clients import key_ring, keys
-from docparser.convert.document import disposition
-from docparser.convert.safe_text import is_safe_path
+from docparser.convert.names import disposition, is_safe_path
 from docparser.errors import InvalidJob, LinkRefused, NotReady
 from docparser.http import admission
 from docparser.http.jobs import events

@@ -19,8 +19,8 @@ from docparser.convert import chunks, searchable_pdf
 from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument, ResultPage, Source
 from docparser.convert.formats import convert
+from docparser.convert.names import writable
 from docparser.convert.parts import outline_of
-from docparser.convert.safe_text import writable
 from tests.fuzz.choices import Choices
 from tests.fuzz.targets import formulas, tables
 from tests.fuzz.verdict import Broken

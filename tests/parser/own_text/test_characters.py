@@ -31,7 +31,7 @@ from tests.support.born_digital import pdf, text
 
 
 def some(**changes) -> Characters:
-    each, styles = np.zeros(3, CHARACTER), np.array([(0, 20, 0, 400, 255, 0)], STYLE)
+    each, styles = np.zeros(3, CHARACTER), np.array([(0, 20, 0, 255, 0)], STYLE)
     for name, value in changes.items():
         (styles if name in (STYLE.names or ()) else each)[name] = value
     return Characters(each, styles)

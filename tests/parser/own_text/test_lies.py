@@ -208,7 +208,7 @@ def columns_of_print(said: str) -> OwnText:
         ink = np.asarray(Image.fromarray(zones[row]).resize((width, height), Image.Resampling.BOX))
         pixels[top : top + height, 500 : 500 + width] = 255 - ink[:, :, None]
         each[place] = (ord(letter), (500, top, 500 + width, top + height), (500, top + height), 0, 0)
-    return OwnText(Characters(each, np.array([(0, side, 0, 400, 255, 0)], STYLE)), pixels)
+    return OwnText(Characters(each, np.array([(0, side, 0, 255, 0)], STYLE)), pixels)
 
 
 def test_ideographs_have_shapes_too():

@@ -25,7 +25,7 @@ def placed(*signs: tuple[str, float, float], em: float = EM) -> Characters:
     each = np.zeros(len(signs), CHARACTER)
     for row, (letter, x, y) in zip(each, signs, strict=True):
         row["code"], row["origin"], row["box"] = ord(letter), (x, y), (x, y - 0.7 * em, x + 0.45 * em, y)
-    return Characters(each, np.array([(0, em, 0, 400, 255, 0)], STYLE))
+    return Characters(each, np.array([(0, em, 0, 255, 0)], STYLE))
 
 
 CASES = {

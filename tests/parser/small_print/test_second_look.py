@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from docparser.page.question import BlockCalls, Question, Sampling
-from docparser.small_print import second_look
+from docparser.small_print import reading
 from docparser.small_print.bands import bands_of
 from docparser.small_print.reading import read_small_print
 from docparser.vlm.client import Reply, VlmClient
@@ -86,22 +86,22 @@ LOOPED = BlockNote("repetition", "cut")
     ],
 )
 def test_of_two_looks_the_better_is_taken(monkeypatch: pytest.MonkeyPatch, first: Reply, second: Reply, chosen: str):
-    monkeypatch.setattr(second_look, "print_length", lambda band: 100.0)
+    monkeypatch.setattr(reading, "print_length", lambda band: 100.0)
     first, second = (dataclasses.replace(reply, tokens=(10, at)) for at, reply in enumerate((first, second), 1))
-    found = second_look.better(first, second, None)  # type: ignore[arg-type]  # nobody looks at it
+    found = reading.better(first, second, None)  # type: ignore[arg-type]  # nobody looks at it
     assert found.text == (first if chosen == "x" else second).text and found.tokens == (20, 3)
 
 
 @pytest.mark.parametrize(
     ("rate", "usual", "taken"),
     [
-        (second_look.LEAST, None, True), (second_look.LEAST - 0.01, None, False),
-        (second_look.MOST, None, True), (second_look.MOST + 0.01, None, False),
+        (reading.LEAST, None, True), (reading.LEAST - 0.01, None, False),
+        (reading.MOST, None, True), (reading.MOST + 0.01, None, False),
         (0.7, 0.8, True), (0.63, 0.8, False), (0.95, 0.8, True), (0.97, 0.8, False),
     ],
 )  # fmt: skip
 def test_what_may_be_said_by_so_much_print(rate: float, usual: float | None, taken: bool):
-    assert second_look.fits("some words", rate, usual) is taken
+    assert reading.fits("some words", rate, usual) is taken
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -147,19 +147,19 @@ def test_each_line_is_a_picture_of_its_own():
 
 def test_a_single_line_and_little_print_are_left_as_they_are():
     single, short = bands_of(question(LINES[:1])), bands_of(question(["a b", "c"]))
-    assert second_look.doubtful(single, [Reply("x")]) == [] == second_look.doubtful(short, [Reply("")])
+    assert reading.doubtful(single, [Reply("x")]) == [] == reading.doubtful(short, [Reply("")])
     (empty,) = bands_of(question([]))
-    assert second_look.print_length(empty) == 0.0 and second_look.doubtful([empty], [Reply("tail")]) == []
+    assert reading.print_length(empty) == 0.0 and reading.doubtful([empty], [Reply("tail")]) == []
 
 
 def test_a_band_that_failed_is_not_asked_again():
     (band,) = bands_of(question(LINES[:4]))
-    assert second_look.doubtful([band], [Reply("", BlockNote("failed", "it failed"))]) == []
-    assert second_look.doubtful([band], [Reply(" ".join(LINES[:4]), BlockNote("repetition", "it loops"))]) == [0]
+    assert reading.doubtful([band], [Reply("", BlockNote("failed", "it failed"))]) == []
+    assert reading.doubtful([band], [Reply(" ".join(LINES[:4]), BlockNote("repetition", "it loops"))]) == [0]
 
 
 def test_wide_gaps_count_as_a_blank():
     (close,) = bands_of(question(["one two three four five"] * 2))
     (wide,) = bands_of(question(["one      two      three      four      five"] * 2))
-    assert second_look.print_length(wide) == pytest.approx(second_look.print_length(close), rel=0.12)
+    assert reading.print_length(wide) == pytest.approx(reading.print_length(close), rel=0.12)
     assert np.isclose(close.x_height, wide.x_height, rtol=0.1)

@@ -27,8 +27,7 @@ from docparser.contract.chat import (
     FinishReason,
     TokenUsage,
 )
-from docparser.convert.format_names import PAGE_BREAK
-from docparser.convert.safe_text import writable
+from docparser.convert.names import PAGE_BREAK, writable
 from docparser.errors import InternalError, ParserError, RequestTimeout
 from docparser.parsing.document_pages import Early
 from docparser.parsing.result import EMPTY_ENTRY, PageOutcome, ParseResult

@@ -18,7 +18,7 @@ from fastapi.responses import StreamingResponse
 
 from docparser.contract.answers import ModelsInUse, PageReport, ParsedDocument, Report
 from docparser.contract.job_answers import JobLine
-from docparser.convert.format_names import DEFAULT_TOKENS, Format, How
+from docparser.convert.names import DEFAULT_TOKENS, Format, How
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged

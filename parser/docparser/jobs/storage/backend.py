@@ -1,37 +1,191 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where jobs lie: rows in SQLite or PostgreSQL, files in the data directory or in a bucket.
+"""Where jobs lie, and what watches it: rows in SQLite or PostgreSQL, files in the data directory or in a bucket.
 
-Parsers on several machines share PostgreSQL, and the files as well: a data directory over a network, or a bucket.
+Parsers on several machines share PostgreSQL, and the files as well: a data directory over a network, or a bucket. A
+keeper looks whether all of it can be used while the service runs, and mends what it can.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import logging
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from docparser.errors import StorageAway
+from docparser.errors import DataDirFull, StorageAway, StorageUnavailable
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.data_folder import Processes
+from docparser.jobs.storage.database import SqliteDatabase
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.keeper import Keeper, SharedKeeper, Watcher
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
+from docparser.jobs.storage.schema import Damaged
 from docparser.jobs.storage.transaction import Database, Membership
 
 if TYPE_CHECKING:
     from docparser.postgres.database import PostgresDatabase
 
-
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+COMPARE_S = 60.0  # between two looks for folders without a row
+PROBE_S = 10.0  # between two uses of a shared storage that seems well
 START_S = 60.0  # PostgreSQL and the bucket may start at the same time
 PAUSE_S = 1.0
 GRACE_S = 15.0  # in which a living parser comes back after PostgreSQL or the network was away
+
+
+class Watcher(abc.ABC):
+    """``look`` blocks on the disk; call it regularly, from one thread at a time. Any thread may read ``trouble``."""
+
+    def __init__(self, storage: str) -> None:
+        """``storage``: what cannot be used, in words, where an error does not say it."""
+        self._storage = storage
+        self._looking = threading.Lock()
+        self.trouble = ""
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    def check(self) -> None:
+        """Raises StorageUnavailable while there is trouble, also of a kind that `look` has not seen yet. Cheap."""
+        if self.trouble:
+            raise StorageUnavailable(self.trouble)
+
+    def words(self) -> str:
+        """The same as words; "" if there is no trouble."""
+        try:
+            self.check()
+        except StorageUnavailable as exc:
+            return str(exc)
+        return ""
+
+    def look(self) -> None:
+        """Compare what is there with what was opened; mend it, or set ``trouble``."""
+        with self._looking:
+            try:
+                self._look()
+            except (StorageUnavailable, DataDirFull) as exc:
+                self._set(str(exc))
+            except OSError as exc:
+                self._set(f"{self._storage} cannot be used ({exc}).")
+            else:
+                self._set("")
+
+    @abc.abstractmethod
+    def _look(self) -> None: ...
+
+    def _set(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.error("%s Jobs wait.", trouble) if trouble else log.warning("the job database can be used again")
+        self.trouble = trouble
+
+
+class Keeper(Watcher):
+    """For SQLite and the data directory. Opens them again when they are back.
+
+    What it can mend it mends: it builds a missing or damaged database from the folders, opens another database of ours
+    and makes it agree with them, and adopts a backup in the directory's place. For the rest it waits, and says why.
+    """
+
+    def __init__(
+        self, files: JobFolders, database: SqliteDatabase, processes: Processes, on_adopted: Callable[[], None]
+    ) -> None:
+        super().__init__(files.storage)
+        self._files, self._database, self._processes = files, database, processes
+        self._on_adopted = on_adopted
+        self._in_use = repair.mark_in_use(files.root)
+        self._compared = time.monotonic()
+
+    def close(self) -> None:
+        self._in_use.close()
+
+    def check(self) -> None:
+        super().check()
+        self._files.data.check()
+        self._database.check_path()
+
+    def _look(self) -> None:
+        data, database = self._files.data, self._database
+        if data.moved():
+            log.warning("another directory with jobs is at %s; it is used from now on", data.root)
+            data.adopt()
+            self._in_use.close()
+            self._in_use = repair.mark_in_use(data.root)
+            self._on_adopted()
+            self._open()
+        data.check()
+        if data.failure or self.trouble:
+            data.probe()
+        try:
+            database.check_path()
+            if database.failure or self.trouble:
+                database.check()
+                database.failure = ""
+            else:
+                database.check_owner()
+        except StorageUnavailable:
+            self._open()
+        if self._in_use.closed:
+            self._in_use = repair.mark_in_use(data.root)
+        self._processes.renew()
+        if self.trouble or time.monotonic() - self._compared > COMPARE_S:
+            self._compare(pages=bool(self.trouble))
+
+    def _open(self) -> None:
+        """Open what is at the path; build it where it is missing or damaged."""
+        try:
+            repair.make_if_missing(self._files)
+            repair.reopen(self._files, self._database)
+        except Damaged as exc:
+            log.error("%s", exc)
+            self._in_use.close()  # until it is mended: processes that find the damage must not wait for each other
+            with repair.exclusive(self._files.root):
+                repair.set_aside(self._files)
+                repair.make_if_missing(self._files)
+            repair.reopen(self._files, self._database)
+        log.warning("the job database was opened again")
+        self._compare(pages=True)
+
+    def _compare(self, *, pages: bool) -> None:
+        repair.say(reconcile(self._database, self._files, young_s=YOUNG_S, pages=pages))
+        self._compared = time.monotonic()
+
+
+class SharedKeeper(Watcher):
+    """For PostgreSQL, and the directory or bucket that parsers on several machines share.
+
+    PostgreSQL keeps its own files in order, and its rows are what counts, so nothing is rebuilt here. Folders without a
+    row, of a database that was restored from a backup, get theirs; all else waits until it is back. Pages are not
+    compared: a network file system may show a folder as it was some moments ago, without the newest pages.
+    """
+
+    def __init__(self, files: JobFiles, database: PostgresDatabase, processes: Membership) -> None:
+        super().__init__(files.storage)
+        self._files, self._database, self._processes = files, database, processes
+        self._compared = self._probed = time.monotonic()
+
+    def close(self) -> None:
+        pass
+
+    def check(self) -> None:
+        super().check()
+        self._files.check()
+
+    def _look(self) -> None:
+        self._processes.renew()  # first: others take this parser for dead while its session is gone
+        if self._files.failure or self.trouble or time.monotonic() - self._probed > PROBE_S:
+            self._files.probe()
+            self._probed = time.monotonic()
+        self._files.check()
+        self._database.check()
+        if self.trouble or time.monotonic() - self._compared > COMPARE_S:
+            reconcile(self._database, self._files, young_s=YOUNG_S, pages=False)
+            self._compared = time.monotonic()
 
 
 def open_files(root: Path, min_free_mib: int, storage_url: str, copies: Path | None) -> JobFiles:

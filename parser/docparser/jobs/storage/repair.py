@@ -55,7 +55,7 @@ def make_if_missing(files: JobFolders) -> None:
     path = files.data.database
     if path.exists():
         return
-    with _lock(files.root / "repair.lock", fcntl.LOCK_EX):
+    with _take(files.root / "repair.lock", fcntl.LOCK_EX):
         if path.exists():  # another process was here first
             return
         files.data.check()
@@ -85,7 +85,7 @@ def _remove(path: Path) -> None:
 
 def reopen(files: JobFolders, database: SqliteDatabase) -> None:
     """Open the file that is at the path now, in place of the one that was open before. Raises Damaged, Incompatible."""
-    with _lock(files.root / "repair.lock", fcntl.LOCK_EX):
+    with _take(files.root / "repair.lock", fcntl.LOCK_EX):
         _rename(database.stale(), _aside(files.data.database))
         database.reopen()
 
@@ -126,7 +126,7 @@ def mark_in_use(root: Path) -> TextIO:
 def exclusive(root: Path) -> Iterator[None]:
     """Raises StorageUnavailable while any process holds the database in use."""
     try:
-        with _lock(root / "in-use.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with _take(root / "in-use.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
             yield
     except BlockingIOError:
         raise StorageUnavailable(
@@ -137,16 +137,10 @@ def exclusive(root: Path) -> Iterator[None]:
 
 def _is_alone(root: Path) -> bool:
     try:
-        with _lock(root / "in-use.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with _take(root / "in-use.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
             return True
     except BlockingIOError:
         return False
-
-
-@contextlib.contextmanager
-def _lock(path: Path, how: int) -> Iterator[None]:
-    with _take(path, how):
-        yield
 
 
 def _take(path: Path, how: int) -> TextIO:

@@ -5,10 +5,8 @@ PostgreSQL's; every statement of the store is written once, in SQL that both rea
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
-
-Values = Sequence[Any] | Mapping[str, Any]
 
 
 class Row(Protocol):
