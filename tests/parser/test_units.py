@@ -204,10 +204,11 @@ def test_pdf_pages_are_rendered_at_the_operators_scale_within_bounds():
         render_scale(0, 5, limits)
 
 
-def test_opencv_starts_no_threads_in_a_worker(tmp_path):
-    """Otherwise one for each core of the machine in each worker: 640 in each of 16 on an A3 server."""
+def test_libraries_start_no_threads_in_a_worker(tmp_path):
+    """Otherwise OpenCV starts one for each core of the machine in each worker, 640 in each of 16 on an A3 server, and
+    NumPy up to 64 where it is imported before the settings are there."""
     program = (
-        "import os, sys; from pathlib import Path; from docparser.worker import offline\n"
+        "import os, sys; from pathlib import Path; from docparser.worker import main, offline\n"
         "offline.prepare(Path(sys.argv[1]))\n"
         "import cv2, numpy; cv2.resize(numpy.zeros((2000, 1500, 3), numpy.uint8), (800, 800))\n"
         "print(cv2.getNumThreads(), len(os.listdir('/proc/self/task')))"

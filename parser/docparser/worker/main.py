@@ -30,7 +30,6 @@ from docparser.settings import Settings
 from docparser.worker import offline
 from docparser.worker.messages import Answer
 from docparser.worker.process import HolderSlot
-from docparser.worker.task_runner import TaskRunner
 from isolation import hide
 
 M_ARENA_MAX = -8  # glibc's malloc.h
@@ -47,7 +46,9 @@ def main(words: list[str]) -> None:
     parent = os.getppid()
     _limit_malloc_arenas()
     offline.prepare(Path(first["cache"]))
-    from docparser.worker.page_work import TextChildren  # not at the top: offline.prepare must come first
+    # Not at the top: offline.prepare must come first, or NumPy alone starts a thread for each core of the machine.
+    from docparser.worker.page_work import TextChildren
+    from docparser.worker.task_runner import TaskRunner
 
     children = TextChildren(Bounds(**first["bounds"]))  # forked while this process has one thread and no secret
     end_with_parent(parent)  # a busy worker would see the closed pipe only minutes later
