@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "convert": {"errors", "html_tables", "opening", "outline", "places"},
     "sandbox": {"errors", "settings"},
     "outbound": set(),
-    "own_text": set(),
+    "own_text": {"places"},
     "documents": {"contract", "errors", "opening", "outbound", "own_text", "settings"},
     "layout.operators": set(),
     "layout": {"layout.operators"},
@@ -50,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
         *("contract", "errors", "html_tables", "layout", "own_text", "places", "sandbox", "settings"),
         *("traces", "vlm", "weights"),
     },
-    "small_print": {"own_text", "page", "vlm"},
+    "small_print": {"own_text", "page", "places", "vlm"},
     "whole_page": {"contract", "errors", "layout", "page", "settings", "vlm", "weights"},
     "worker": {
         "contract",

@@ -101,7 +101,7 @@ def _chunk(kind: str, path: list[tuple[int, Item]], said: Spotted, places: Itera
             {
                 "page": place.page,
                 "label": place.label,
-                "box": [place.box.left, place.box.top, place.box.right, place.box.bottom],
+                "box": list(place.box),
                 "pageSize": list(place.size),
             }
             for place in unique
@@ -111,8 +111,7 @@ def _chunk(kind: str, path: list[tuple[int, Item]], said: Spotted, places: Itera
 
 
 def _place(spot: Spot) -> dict[str, Any]:
-    sides = [spot.box.left, spot.box.top, spot.box.right, spot.box.bottom]
-    return {"page": spot.page, "box": sides, "start": spot.start, "end": spot.end}
+    return {"page": spot.page, "box": list(spot.box), "start": spot.start, "end": spot.end}
 
 
 def _pieces(said: Spotted, most: int) -> Iterator[Spotted]:

@@ -98,7 +98,7 @@ def _blocks(pruned: dict[str, Any], named: dict[str, str]) -> Iterator[dict[str,
     paths = Paths(named)
     for block in all_blocks(pruned):
         box = block.boxes[0]
-        corners = [int(side) for side in (box.left, box.top, box.right, box.bottom)]
+        corners = [int(side) for side in box]
         said: dict[str, Any] = {"type": BLOCK_TYPES.get(block.label, "text"), "content": block.content}
         if block.label in PICTURES and (path := paths.of_box(box)):
             said |= {"type": "image", "image_id": named[path], "content": f"![{named[path]}]({named[path]})"}

@@ -157,9 +157,7 @@ def outline_of(pages: Iterable[tuple[int, Mapping[str, Any]]]) -> Outline:
         ignored = ignored_labels(pruned)
         for index, block in enumerate(all_blocks(pruned)):
             if block.label in TITLES and block.label not in ignored and block.content and not block.markdown:
-                box = block.boxes[0]
-                sides = (box.left, box.top, box.right, box.bottom)
-                titles.append(Title.of(block.label, block.content, sides, number, size))
+                titles.append(Title.of(block.label, block.content, block.boxes[0], number, size))
                 places.append((number, index))
     found: dict[int, dict[int, int]] = {}
     for (number, index), level in zip(places, levels(titles), strict=True):

@@ -7,11 +7,12 @@ import dataclasses
 import itertools
 import re
 import unicodedata
-from typing import NamedTuple
 
 import numpy as np
 
 from docparser.own_text.characters import AFTER_BLANK, PIECE, Characters
+from docparser.places.atoms import is_right_to_left
+from docparser.places.box import Box, around
 
 ABOVE, BELOW = 0.75, 0.2  # ems from the baseline to the ends of a line's band; a line has what has its middle in it
 SHIFTED, SMALLER = 0.1, 0.85  # ems off the line's baseline, and of the line's letters: raised or lowered
@@ -26,15 +27,6 @@ SHIFT = 1 << 24  # pixels, so that a baseline above the page is a number above 0
 IDEOGRAPHS = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")
 SPACED = re.compile(r"[\uac00-\ud7af]")  # Hangul has blanks between words
 HYPHENS = "-\u2010\u00ad"
-
-
-class Box(NamedTuple):
-    """Pixels of the page, from its upper left corner."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,14 +194,13 @@ def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarra
 
 def _line(words: list[Word], down: bool) -> Line:
     text = "".join(word.text if word.joined or not at else f" {word.text}" for at, word in enumerate(words))
-    if not down and not text.isascii() and _right_to_left(text):
+    if not down and not text.isascii() and is_right_to_left(text):
         words = [
-            dataclasses.replace(word, text=word.text[::-1] if _right_to_left(word.text) else word.text)
+            dataclasses.replace(word, text=word.text[::-1] if is_right_to_left(word.text) else word.text)
             for word in words[::-1]
         ]
         text = " ".join(word.text for word in words)
-    lefts, tops, rights, bottoms = zip(*(word.box for word in words), strict=True)
-    return Line(text, Box(min(lefts), min(tops), max(rights), max(bottoms)), tuple(words), down)
+    return Line(text, around(word.box for word in words), tuple(words), down)
 
 
 def _broken(line: str, following: str) -> bool:
@@ -218,9 +209,3 @@ def _broken(line: str, following: str) -> bool:
 
 def _ideograph(letter: str) -> bool:
     return bool(IDEOGRAPHS.match(letter)) and not SPACED.match(letter)
-
-
-def _right_to_left(text: str) -> bool:
-    directions = [unicodedata.bidirectional(letter) for letter in text]
-    right = sum(direction in ("R", "AL") for direction in directions)
-    return right > directions.count("L") and right > 0

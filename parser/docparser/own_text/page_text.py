@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from docparser.own_text.characters import Characters
-from docparser.own_text.lines import Arrangement, Box, Line, middles, paragraph
+from docparser.own_text.lines import Arrangement, Line, middles, paragraph
 from docparser.own_text.truth import UNDRAWN, Doubt, Judge
+from docparser.places.box import Box
 
 MOST_RUNS = 4_000  # of a page; real ones have some hundreds
 ACROSS, DOWN = 1.0, 0.7  # ems between runs of one piece, outside of blocks

@@ -5,9 +5,8 @@ PaddleX."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
@@ -15,7 +14,7 @@ from PIL import Image
 
 from docparser.own_text.lines import Line as OwnLine
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
-from docparser.places.box import Box
+from docparser.places.box import Box, Grid
 from docparser.places.ink import Line, lines_in
 
 if TYPE_CHECKING:  # it loads PaddleX
@@ -24,33 +23,6 @@ if TYPE_CHECKING:  # it loads PaddleX
 MOST_RUNS = 30_000  # of a page's ink; more is a pattern
 VERTICAL = "vertical_text"
 Ground = dict[str, Any]
-
-
-class Cell(Protocol):
-    """A cell at ``row`` and ``column``, from 0, over ``rows`` and ``columns``; ``area``: left, top, right and bottom in
-    the table's picture, px."""
-
-    @property
-    def row(self) -> int: ...
-    @property
-    def column(self) -> int: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def columns(self) -> int: ...
-    @property
-    def area(self) -> tuple[int, int, int, int]: ...
-
-
-class Grid(Protocol):
-    @property
-    def rows(self) -> int: ...
-    @property
-    def columns(self) -> int: ...
-    @property
-    def cells(self) -> Sequence[Cell]: ...
-
-
 # The grid of a table's picture, grey, uint8 [height, width]; None where none is found.
 FindGrid = Callable[[np.ndarray], Grid | None]
 
@@ -94,11 +66,7 @@ def lines_of(ground: Ground) -> list[Line]:
 
 
 def ground_of_lines(lines: Iterable[Line]) -> Ground:
-    return {"ink": [[_sides(line.box), [_sides(run) for run in line.runs], line.down] for line in lines]}
-
-
-def _sides(box: Box) -> list[float]:
-    return list(dataclasses.astuple(box))
+    return {"ink": [[list(line.box), [list(run) for run in line.runs], line.down] for line in lines]}
 
 
 def ground_of_words(lines: Iterable[OwnLine]) -> Ground:

@@ -22,6 +22,7 @@ from docparser.page.blocks import Blocks
 from docparser.page.provenance import PAGE, VLM, Origin
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
 from docparser.page.run import OwnTable
+from docparser.places.box import around
 from docparser.vlm.client import Reply
 
 OFF, CHECK, REPAIR, PREFER = "off", "check", "repair", "prefer"
@@ -165,7 +166,7 @@ class OwnTextStep:
         words = [number for number in blocks.questions if self._is_words(number, blocks)]
         texts: dict[int, str] = {}
         for together in _clusters(words, blocks, self._said):
-            box = _around([blocks.cut[number]["box"] for number in together])
+            box = around(blocks.cut[number]["box"] for number in together)
             said = self._said[together[0]] if len(together) == 1 else own.blocks([box])[0]
             parts = {part for number in together for part in blocks.joined(number)}
             others = [other["box"] for number, other in enumerate(blocks.cut) if number not in parts]
@@ -222,12 +223,6 @@ def _clusters(words: Sequence[int], blocks: Blocks, said: dict[int, BlockText]) 
     return clusters
 
 
-def _around(boxes: Sequence[Box]) -> tuple[float, float, float, float]:
-    """The smallest box that holds all."""
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
-
-
 def _grown(layout: list[dict[str, Any]], pieces: list[BlockText]) -> tuple[list[dict[str, Any]], list[BlockText]]:
     """The boxes with the pieces of text that stand right beside them, on their lines; and the other pieces."""
     layout, rest = list(layout), []
@@ -239,7 +234,7 @@ def _grown(layout: list[dict[str, Any]], pieces: list[BlockText]) -> tuple[list[
         ]
         gap, number = min(beside, default=(math.inf, 0))
         if gap < math.inf:
-            layout[number] = layout[number] | {"coordinate": list(_around([layout[number]["coordinate"], piece.box]))}
+            layout[number] = layout[number] | {"coordinate": list(around([layout[number]["coordinate"], piece.box]))}
         else:
             rest.append(piece)
     return layout, rest

@@ -82,7 +82,7 @@ def _place(content: str, group: Sequence[Laid]) -> TextPlace:
 
 
 def _sides(box: Box) -> list[float]:
-    sides = (round(side, DIGITS) for side in (box.left, box.top, box.right, box.bottom))
+    sides = (round(side, DIGITS) for side in box)
     return [int(side) if side == int(side) else side for side in sides]
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes on a page."""
+"""Boxes on a page and on a picture of its own, and the cells of a table's picture."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import NamedTuple
 
 
-@dataclasses.dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """Left, top, right and bottom in pixels of the page as it was parsed."""
 
     left: float
@@ -25,12 +25,39 @@ class Box:
         return self.bottom - self.top
 
 
-def around(boxes: Iterable[Box]) -> Box:
+def around(boxes: Iterable[Iterable[float]]) -> Box:
     """The smallest box that holds all; there is one."""
-    found = list(boxes)
-    return Box(
-        min(box.left for box in found),
-        min(box.top for box in found),
-        max(box.right for box in found),
-        max(box.bottom for box in found),
-    )
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return Box(min(lefts), min(tops), max(rights), max(bottoms))
+
+
+class PixelBox(NamedTuple):
+    """Pixels of a picture; right and bottom are exclusive."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+@dataclasses.dataclass(frozen=True)
+class GridCell:
+    """A cell at ``row`` and ``column``, from 0, over ``rows`` and ``columns``; ``area`` is inside its rules. ``lines``
+    are the boxes of the ink of its lines of print, from top to bottom."""
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+    area: PixelBox
+    lines: tuple[PixelBox, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """``line``: px of a line's ink, from ascenders to descenders. ``cells`` in the order of their rows."""
+
+    rows: int
+    columns: int
+    line: float
+    cells: tuple[GridCell, ...]

@@ -14,8 +14,8 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from docparser.page.question import TEXT_PROMPT, Question
+from docparser.places.box import Grid, GridCell, PixelBox
 from docparser.small_print import bands, grid
-from docparser.small_print.grid import Grid, GridCell, PixelBox
 
 X_HEIGHT = 22.0  # px that the print of a line is enlarged to
 MARGIN = 0.5  # lines of print, of paper around a line

@@ -9,10 +9,10 @@ row prints on parts columns. A row that prints across such white has a cell of s
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import numpy as np
 
+from docparser.places.box import Grid, GridCell, PixelBox
 from docparser.small_print import columns, rules
 from docparser.small_print.bands import INKED, NOISE, Body, bodies_in
 from docparser.small_print.columns import Edge, Piece, Span
@@ -28,38 +28,6 @@ CLOSE = 0.85  # of the height of a row with one line: lines of one cell are clos
 LEAST_FILLED = 0.3  # of the cells of a table without rules
 ONE_LINE = 1.5  # lines of print: ink that is no higher is one line
 SPECK = 5  # px of ink that are no print
-
-
-class PixelBox(NamedTuple):
-    """Pixels; right and bottom are exclusive."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-
-
-@dataclasses.dataclass(frozen=True)
-class GridCell:
-    """A cell at ``row`` and ``column``, over ``rows`` and ``columns``; ``area`` is inside its rules. ``lines`` are the
-    boxes of the ink of its lines of print, from top to bottom."""
-
-    row: int
-    column: int
-    rows: int
-    columns: int
-    area: PixelBox
-    lines: tuple[PixelBox, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Grid:
-    """``line``: px of a line's ink, from ascenders to descenders. ``cells`` in the order of their rows."""
-
-    rows: int
-    columns: int
-    line: float
-    cells: tuple[GridCell, ...]
 
 
 @dataclasses.dataclass(frozen=True)

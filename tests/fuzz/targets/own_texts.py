@@ -7,9 +7,9 @@ from __future__ import annotations
 import numpy as np
 
 from docparser.own_text.characters import CHARACTER, MOST_STYLES, STYLE, Characters, ForeignBytes
-from docparser.own_text.lines import Box
 from docparser.own_text.page_text import BlockText, OwnText, paragraphs
 from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment, is_misread, repaired
+from docparser.places.box import Box
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 

@@ -12,7 +12,6 @@ from PIL import Image, ImageDraw
 
 from docparser.contract.answers import Block, BlockPlaces
 from docparser.contract.schemas import Places
-from docparser.own_text.lines import Box as OwnBox
 from docparser.own_text.lines import Line as OwnLine
 from docparser.own_text.lines import Word
 from docparser.page.ground import Ground, ground_of_lines, ground_of_table, ground_of_words
@@ -31,9 +30,9 @@ def own(*lines: str) -> Ground:
     for number, line in enumerate(lines):
         words, left = [], 0
         for word in line.split():
-            words.append(Word(word, OwnBox(left, HIGH * number, left + WIDE * len(word), HIGH * (number + 1))))
+            words.append(Word(word, Box(left, HIGH * number, left + WIDE * len(word), HIGH * (number + 1))))
             left += WIDE * (len(word) + 1)
-        found.append(OwnLine(line, OwnBox(0, 0, 0, 0), tuple(words)))
+        found.append(OwnLine(line, Box(0, 0, 0, 0), tuple(words)))
     return ground_of_words(found)
 
 

@@ -11,10 +11,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from docparser.own_text.lines import Box, Line, Word
+from docparser.own_text.lines import Line, Word
 from docparser.own_text.page_text import BlockText, OwnText
 from docparser.own_text.truth import Doubt
 from docparser.page.provenance import PAGE, VLM, Origin
+from docparser.places.box import Box
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 

@@ -15,10 +15,10 @@ from PIL import Image, ImageDraw
 
 from docparser.page.paddlex_private import convert_otsl_to_html
 from docparser.page.question import Question
+from docparser.places.box import Grid, GridCell, PixelBox
 from docparser.small_print import cells
 from docparser.small_print.bands import picture_of
 from docparser.small_print.cells import Cells
-from docparser.small_print.grid import Grid, GridCell, PixelBox
 from docparser.small_print.reading import one
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
