@@ -20,13 +20,14 @@ export class Sheets {
   #near;
   #line;
   #held = null; // {row, above}: the row on the line, and how much of it lies above the screen
+  #placed = null; // where the last scroll of ours ended; null after one of the reader's
   // Rows get another height when they are filled, or when the shape of pages is known; the one that is read stays where
   // it is. Where all of it has become too short for where it was, the browser has moved it by then: so it is put there.
   #sizes = new ResizeObserver(() => {
     if (!this.#held?.row.isConnected) return;
     const sheets = by("sheets");
     const place = this.#held.row.offsetTop + this.#held.above;
-    if (Math.abs(sheets.scrollTop - place) > 1) sheets.scrollTop = place; // else a scroll that is under way would end
+    if (Math.abs(sheets.scrollTop - place) > 1) this.#place(place); // else a scroll that is under way would end
   });
 
   /** `fill(row, number, signal)` shows a page; `onPage(number)` hears which one is read. */
@@ -83,12 +84,21 @@ export class Sheets {
   go(number) {
     const row = this.#rows.get(number);
     if (!row) return;
-    by("sheets").scrollTop = row.offsetTop;
+    this.#place(row.offsetTop);
     this.#held = { row, above: 0 };
   }
 
+  #place(top) {
+    by("sheets").scrollTop = top;
+    this.#placed = by("sheets").scrollTop;
+  }
+
+  // The event of a scroll of ours comes a frame later, when rows above may have another height already: what is held
+  // stays held, or the page before would be taken for the one that is read.
   #hold() {
     const sheets = by("sheets");
+    if (sheets.scrollTop === this.#placed) return;
+    this.#placed = null;
     const line = sheets.scrollTop + LINE_SHARE * sheets.clientHeight;
     const row = [...sheets.children].findLast(({ offsetTop }) => offsetTop <= line);
     this.#held = row && { row, above: sheets.scrollTop - row.offsetTop };
