@@ -15,10 +15,12 @@ from pathlib import Path
 from tests.support.parser_process import LIMITS, ParserProcess
 from tests.support.simulated_layout import build
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
+from tests.support.weights import make_layout_files
 
 
 def main(folder: Path, key: str = "", *more: str) -> None:
-    layout = build(folder / "PP-DocLayoutV2")
+    layout = folder / "PP-DocLayoutV2"
+    (make_layout_files if key else build)(layout)
     vlm = SimulatedVlm()
     settings = {
         "VLM_URL": vlm.url,

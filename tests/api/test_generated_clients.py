@@ -94,6 +94,7 @@ class TestPython:
         assert isinstance(missing, models.JobError) and missing.code == 404
 
 
+@pytest.mark.long
 @needs("nodejs", "npm")
 class TestNode:
     @pytest.fixture(scope="class")
@@ -103,7 +104,6 @@ class TestNode:
         done("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
         return folder
 
-    @pytest.mark.long
     def test_linters_find_nothing(self, folder: Path, description: Path):
         found = json.loads(done("node", "lint.mjs", description, cwd=folder))
         assert found == {"spectral": [], "redocly": []}

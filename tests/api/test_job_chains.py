@@ -21,7 +21,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.api.answers import check_answer
 
-CHAINS = int(os.environ.get("API_CHAINS") or 20)
+CHAINS = int(os.environ.get("API_CHAINS") or 8)
 # A PDF of one blank page of 100 x 140 points.
 ONE_PAGE = (
     "JVBERi0xLjQKMSAwIG9iago8PCAvVHlwZSAvQ2F0YWxvZyAvUGFnZXMgMiAwIFIgPj4KZW5kb2JqCjIgMCBvYmoKPDwgL1R5cGUgL1BhZ2VzIC"

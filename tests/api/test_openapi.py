@@ -26,7 +26,7 @@ AS_DESCRIBED = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = int(os.environ.get("API_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("API_EXAMPLES", "10"))
 
 
 def test_made_up_requests(parser_url):

@@ -15,6 +15,7 @@ import httpx
 from tests.support.parser_process import ParserProcess
 from tests.support.processes import Process, child_environment, free_port
 from tests.support.wait import WAIT_S, wait_for
+from tests.support.weights import make_layout_files
 
 JOBS = "/api/v2/ocr/jobs"
 
@@ -126,10 +127,7 @@ class Start:
         self.folder = folder
         self.running: list[Process] = []
         self.vlm_port = free_port()
-        layout = folder / "PP-DocLayoutV2"  # simulated page work does not read it, but the service looks for it
-        layout.mkdir()
-        for name in ("inference.json", "inference.pdiparams", "inference.yml"):
-            (layout / name).write_text("simulated")
+        make_layout_files(folder / "PP-DocLayoutV2")
 
     def vlm(self, delay_s: float = 0.0) -> VlmProcess:
         vlm = VlmProcess(self.folder, self.vlm_port, delay_s)

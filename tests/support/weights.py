@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least that counts as weights of a VLM."""
+"""The least that counts as weights."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ def make_weights(folder: Path, model: str = "PaddleOCR-VL-0.9B") -> Path:
     (folder / "model.safetensors").write_bytes(SAFETENSORS)
     (folder / "inference.yml").write_text(f"Global:\n  model_name: {model}\n")
     return folder
+
+
+def make_layout_files(folder: Path) -> None:
+    """What the service looks for in a layout model's folder; simulated page work does not read it."""
+    folder.mkdir()
+    for name in ("inference.json", "inference.pdiparams", "inference.yml"):
+        (folder / name).write_text("simulated")

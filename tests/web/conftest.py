@@ -31,7 +31,7 @@ def starter(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def vlm(starter):
-    return starter.vlm(0.2)
+    return starter.vlm(0.05)
 
 
 @pytest.fixture(scope="session")
@@ -39,15 +39,18 @@ def service(starter, vlm):
     return starter.parser(PARSER_PAGES_IN_FLIGHT="1").wait()
 
 
-@pytest.fixture
-def keyed(starter, vlm, browser):
-    """A service that asks for the key `a-key`, and a site of it. Troubles are for the test to judge."""
+@pytest.fixture(scope="session")
+def keyed_service(starter, vlm):
     entry = f"sha256:{hashlib.sha256(b'a-key').hexdigest()} name=reader"
-    parser = starter.parser(PARSER_API_KEYS=entry).wait()
-    yield Site(browser, parser.url), parser
+    return starter.parser(PARSER_API_KEYS=entry).wait()
+
+
+@pytest.fixture
+def keyed(keyed_service, browser):
+    """A service that asks for the key `a-key`, and a site of it. Troubles are for the test to judge."""
+    yield Site(browser, keyed_service.url), keyed_service
     for context in browser.contexts:
         context.close()
-    parser.end()
 
 
 @pytest.fixture

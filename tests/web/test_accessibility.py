@@ -38,18 +38,20 @@ LOOKS: dict[str, dict[str, Any]] = {
     "narrow": {"language": "zh-CN", "width": 360, "height": 780},
 }
 BOTH = [pytest.param("wide", marks=pytest.mark.long), "narrow"]
-DOCUMENTS, BOOK = 500, 2000
+DOCUMENTS, BOOK = 200, 2000
 ICON = (ROOT / "parser/docparser/web/static/icon.svg").read_text()
 SUBMIT = "**/api/v2/ocr/jobs"
 LISTED = re.compile(r"/api/v2/ocr/jobs\?")
 EVENTS = "**/api/v2/ocr/jobs/*/events"
 
 
-def check(page: Page, state: str) -> None:
+def check(page: Page, state: str, dark: bool = False) -> None:
+    """``dark``: in dark colours, too."""
     assert violations(page) == [], state
-    page.emulate_media(color_scheme="dark")
-    assert violations(page, "color-contrast") == [], f"{state}, dark"
-    page.emulate_media(color_scheme="light")
+    if dark:
+        page.emulate_media(color_scheme="dark")
+        assert violations(page, "color-contrast") == [], f"{state}, dark"
+        page.emulate_media(color_scheme="light")
 
 
 @pytest.mark.parametrize("look", BOTH)
@@ -58,7 +60,7 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     refuse = service.log.parent / "refuse"
     page = site.open(**LOOKS[look], motion="reduce")  # half-way through a transition no colour is what it will be
     expect(page.locator("#capacity")).not_to_be_empty()
-    check(page, "start")
+    check(page, "start", dark=True)
     page.locator(".options summary").click()
     check(page, "options")
     held: list[Route] = []
@@ -76,7 +78,7 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
         page.set_input_files("#files", file(40, "long.pdf"))
         expect(page.locator('#strip [data-state="running"]')).to_be_visible()
         expect(page.locator("#jump")).to_be_visible()
-        check(page, "busy with many pages")
+        check(page, "busy with many pages", dark=True)
         page.locator("#cancel").click()
         page.locator("#remove").click()
         expect(page.locator("#viewer")).to_be_hidden()
@@ -87,25 +89,25 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     expect(page.locator(".row[aria-current] .box polygon")).to_have_count(1)
     expect(page.locator(".row[aria-current] .box")).to_have_count(len(BLOCKS))
     expect(page.locator(".row[aria-current] .prose .doubt")).to_have_count(1)
-    check(page, "result with polygons, and its failure")
+    check(page, "result with polygons, and its failure", dark=True)
     if page.locator(".switch").is_visible():
         page.locator('.switch [data-pane="reading"]').click()
     expect(page.locator(".row[aria-current] .prose .tablebox")).to_have_attribute("tabindex", "0")
-    check(page, "text")
+    check(page, "text", dark=True)
     page.locator("[data-form=source][aria-pressed]").click()
     check(page, "Markdown")
     page.locator("#downloads summary").click()
-    check(page, "downloads")
+    check(page, "downloads", dark=True)
     page.keyboard.press("Escape")
     page.locator('#strip [data-page="2"]').click()
     expect(page.locator(".row[aria-current] .prose .says")).to_be_attached()
-    check(page, "failed page")
+    check(page, "failed page", dark=True)
     notes = tmp_path / "notes.txt"
     notes.write_text("no document")
     page.set_input_files("#files", [str(notes), file(1, "second.pdf")])
     expect(page.locator("#documents li")).to_have_count(2)
     expect(page.locator("#problem .says")).to_be_visible()
-    check(page, "error, and the list of jobs")
+    check(page, "error, and the list of jobs", dark=True)
     page.locator("#all").check()
     check(page, "selected")
     page.locator("#many-download").click()
@@ -115,7 +117,7 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
     check(page, "removal")
     page.keyboard.press("Escape")
     page.locator("#keydialog").evaluate("dialog => dialog.showModal()")
-    check(page, "key")
+    check(page, "key", dark=True)
     site.forgive("400")
 
 
@@ -144,7 +146,7 @@ SMALL = """() => [...document.querySelectorAll(":is(button, input, select, summa
 
 @pytest.mark.parametrize("look", BOTH)
 def test_axe_finds_nothing_in_a_long_list_and_pages_of_a_book_can_be_hit(site, look):
-    """The service's answers are written here: 500 documents would take it a while."""
+    """The service's answers are written here: so many documents would take it a while."""
     page = site.open(**LOOKS[look], motion="reduce")
     jobs = [told(number, 40) for number in range(DOCUMENTS)]
     book = told(DOCUMENTS + 2, BOOK)
@@ -168,7 +170,7 @@ def test_axe_finds_nothing_in_a_long_list_and_pages_of_a_book_can_be_hit(site, l
     page.reload()
     expect(page.locator('#documents li[data-stage="failed"]')).to_have_count(DOCUMENTS // 4)
     expect(page.locator("#strip button")).to_have_count(40)
-    check(page, "500 documents")
+    check(page, "many documents", dark=True)
     page.locator("#order").select_option("oldest")
     page.locator("#documents .open").first.click()
     expect(page.locator("#strip button")).to_have_count(BOOK)

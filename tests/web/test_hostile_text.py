@@ -35,12 +35,14 @@ GROWTH = """async ({ piece, bound }) => {
     return growth();
 }"""
 BOUND = 24
-CUT = """async (html) => {
+CUT = """async (tables) => {
     const { render } = await import("/ui/markdown.js");
-    const block = { block_label: "table", block_content: html, block_bbox: [0, 0, 9, 9] };
-    const entry = { prunedResult: { parsing_res_list: [block] }, markdown: { text: html } };
-    const root = await render(entry, {});
-    return [...root.querySelectorAll("td")].map((cell) => [cell.rowSpan, cell.colSpan]);
+    return Promise.all(tables.map(async (html) => {
+        const block = { block_label: "table", block_content: html, block_bbox: [0, 0, 9, 9] };
+        const entry = { prunedResult: { parsing_res_list: [block] }, markdown: { text: html } };
+        const root = await render(entry, {});
+        return [...root.querySelectorAll("td")].map((cell) => [cell.rowSpan, cell.colSpan]);
+    }));
 }"""
 
 # What the page shows of blocks of text, each with the number of its block.
@@ -64,20 +66,26 @@ answer = [[[[f.start, f.end, f.latex] for f in find(text)] for find in finds] fo
 """
 CUT_BY_SERVICE = """
 from docparser.html_tables import read_tables
-answer = [[cell.rows, cell.columns] for cell in read_tables(given)[0].cells]
+answer = [[[cell.rows, cell.columns] for cell in read_tables(html)[0].cells] for html in given]
 """
 
 
-def test_text_is_shown_as_it_was_printed(site):
-    blocks = by_service(PRINTED)
+@pytest.fixture(scope="module")
+def printed() -> list[list[str]]:
+    """Labels of blocks, and what is printed in them."""
+    return by_service(PRINTED)
+
+
+def test_text_is_shown_as_it_was_printed(site, printed):
+    blocks = printed
     assert len(blocks) >= 20
     shown, elements = site.open().evaluate(SHOW, blocks)
     assert [(number, text) for number, text in shown] == [(number, text) for number, (_, text) in enumerate(blocks)]
     assert set(elements) <= {"p", "div", "pre", "h1", "h2", "h3", "h4", "h5", "h6"}
 
 
-def test_tables_show_what_was_printed_in_cells(site):
-    texts = [text for _, text in by_service(PRINTED)]
+def test_tables_show_what_was_printed_in_cells(site, printed):
+    texts = [text for _, text in printed]
     rows = "".join(f"<tr><td>{html.escape(text)}</td></tr>" for text in texts)
     (_, shown), *_ = site.open().evaluate(SHOW, [["table", f"<table>{rows}</table>"]])[0]
     assert shown == "".join(texts)
@@ -89,7 +97,12 @@ def test_formulas_are_those_of_the_service(site):
     assert site.open().evaluate(SCAN, texts) == by_service(SCAN_BY_SERVICE, texts)
 
 
-@pytest.mark.parametrize("piece", ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( "])
+OTHERS = ("\\(a1 ", "$$a ", "\\[ \\( ")
+
+
+@pytest.mark.parametrize(
+    "piece", ["\\[a1 ", "$a1 ", *(pytest.param(piece, marks=pytest.mark.long) for piece in OTHERS)]
+)
 def test_time_grows_with_the_length(site, piece):
     """The expressions that stood here took over 40 times as long for eight times the text."""
     assert site.open().evaluate(GROWTH, {"piece": piece, "bound": BOUND}) < BOUND
@@ -106,9 +119,8 @@ TABLES = (
 )
 
 
-@pytest.mark.parametrize("html", TABLES)
-def test_spans_are_cut_as_the_service_cuts_them(site, html):
-    assert site.open().evaluate(CUT, html) == by_service(CUT_BY_SERVICE, html)
+def test_spans_are_cut_as_the_service_cuts_them(site):
+    assert site.open().evaluate(CUT, TABLES) == by_service(CUT_BY_SERVICE, TABLES)
 
 
 def test_a_page_of_hostile_text_is_shown(site, says, file):
