@@ -51,11 +51,12 @@ def engine() -> Iterator[daemon.Engine]:
 
 @pytest.fixture(scope="session")
 def wheels() -> Path:
-    """The folder of wheels that the images are built from."""
+    """The folder of wheels that the CPU images are built from. It has all of them from the beginning: a build that uses
+    it runs again when a file is added."""
     pins = yaml.safe_load((ROOT / f"config/stacks/{STACK}.yaml").read_text())
     vlm = pins["services"]["vlm-cpu"]["build"]["args"]["VLM_ENVIRONMENT"]
     with stage("the wheels"):
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", vlm, "parser"], check=True)
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", vlm, "parser", "corpus"], check=True)
     return WHEELS
 
 

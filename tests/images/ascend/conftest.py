@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import atlas
-from tests.images.conftest import stage
+from tests.images.conftest import WHEELS, stage
 from tests.images.project import Project
 from tests.support.ascend_sources import SETTING, STACKS, Stack, sources
 from tests.support.paths import ROOT
@@ -64,12 +64,13 @@ def build(
 
 
 @pytest.fixture(scope="package")
-def ascend_wheels(wheels: Path) -> Path:
-    """The folder of wheels, with those of the Ascend images."""
+def ascend_wheels() -> Path:
+    """The folder of wheels of the Ascend images, apart from that of the CPU images, which would be built again."""
+    folder = WHEELS.with_name(f"{WHEELS.name}-ascend")
     with stage("the wheels of the Ascend images"):
         names = [Stack(name).environment for name in STACKS]
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", *names], check=True)
-    return wheels
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--dir", folder, "supervisor", *names], check=True)
+    return folder
 
 
 def simulated_cann(stack: Stack, environment: dict[str, str], wheels: Path) -> str:
@@ -103,6 +104,7 @@ def built(
     found = sources(stack, tmp_path_factory.mktemp("sources"))
     cann = simulated_cann(stack, build_environment, ascend_wheels)
     settings = {"HARDWARE": "ascend", "STACK": stack.name, "NPU_IDS": "0", "CANN_IMAGE": cann}
+    settings |= {"WHEELS_DIR": str(ascend_wheels)}
     settings |= {"VLLM_ASCEND_SOURCE": str(found or CANN / "catlass"), "CATLASS_SOURCE": str(CANN / "catlass")}
     project = Project("paddleocr-vl-ascend", build_environment | settings)
     if found is None:

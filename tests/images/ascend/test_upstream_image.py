@@ -26,10 +26,10 @@ RUN mkdir -p /vllm-workspace/vllm-ascend/csrc/third_party/makeself && \
 """
 
 
-def test_nothing_is_compiled(ascend: Built, kernels: Built, wheels: Path, tmp_path: Path):
+def test_nothing_is_compiled(ascend: Built, kernels: Built, ascend_wheels: Path, tmp_path: Path):
     (tmp_path / "Dockerfile").write_text(UPSTREAM.format(kernels=kernels.image, cann=ascend.project.env["CANN_IMAGE"]))
     ascend.project.docker("buildx", "build", "--load", "--tag", NAME, str(tmp_path), timeout=900)
-    contexts = {"wheels": wheels, "vllm_ascend": CANN / "catlass"}
+    contexts = {"wheels": ascend_wheels, "vllm_ascend": CANN / "catlass"}
     image = build(ascend.project, ascend.stack, "platform", contexts, arguments={"VLLM_ASCEND_IMAGE": NAME})
     taken = Built(ascend.project, ascend.stack, "platform", image)
     code = "from vllm_ascend._build_info import __device_type__ as kind; print(kind)"

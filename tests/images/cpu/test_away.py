@@ -24,7 +24,7 @@ LETTER = ROOT / "tests/data/letter.png"
 MOMENTS = int(os.environ.get("AWAY_MOMENTS", "4"))
 # What is done to the service `vlm`, in turn. The demo VLM needs about a minute on two cores after some of them.
 KINDS = ("balancer", "pause", "engine", "stop and start", "balancer", "pause", "balancer", "API server", "balancer")
-PAGES_BETWEEN = 2
+PAGES_BETWEEN = 1
 PAUSE_S = 8.0  # longer than the parser's patience
 
 
@@ -113,8 +113,9 @@ def take_away(bundle: Project, kind: str) -> None:
 
 def test_a_vlm_that_goes_away_at_any_moment_fails_no_page(bundle: Project):
     chance, done = random.Random(14), Counter[str]()
-    pages = PAGES_BETWEEN * (MOMENTS + 1)
+    pages = PAGES_BETWEEN * (MOMENTS + 1) + 1
     bundle.wait_ready()
+    restarts = bundle.inspect("vlm")["RestartCount"]
     began = time.monotonic()
     job = Job(bundle, pdf_of(LETTER.read_bytes(), pages))
     for number in range(MOMENTS):
@@ -131,6 +132,8 @@ def test_a_vlm_that_goes_away_at_any_moment_fails_no_page(bundle: Project):
     state = job.state()
     assert state["state"] == "done", state
     assert state["docparser"]["pages"] == {"queued": 0, "running": 0, "done": pages, "failed": 0}, state
+    assert bundle.inspect("vlm")["RestartCount"] == restarts, "the container itself must not have ended"
+    assert len(bundle.find("vlm", "EngineCore")) <= 1, "the engine of a killed server was not ended"
     results = job.results()
     assert len(results) == pages
     for result in results:

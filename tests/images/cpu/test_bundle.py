@@ -52,27 +52,14 @@ def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: 
     assert json.dumps(record["weights"]).count('"demo": true') == 2
 
 
-def test_the_self_test_in_containers(bundle: Project):
-    env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name}
-
-    def selftest(*words: str) -> tuple[int, dict]:
-        result = subprocess.run(
-            [ROOT / "scripts/selftest.sh", "--mode", "docker", "--json", *words],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert result.stdout, result.stderr
-        return result.returncode, json.loads(result.stdout)
-
-    status, verdict = selftest()
-    assert status == 0 and verdict["passed"] is True, verdict
+def test_the_self_test_judges_by_its_tolerance(bundle: Project):
+    """In bfloat16 some block differs from float32. The guide's commands run it with the usual tolerance."""
+    done = script(bundle, "selftest.sh", "--mode", "docker", "--json", "--tolerance", "0")
+    assert done.stdout, done.stderr
+    verdict = json.loads(done.stdout)
+    assert done.returncode == 1 and verdict["passed"] is False, verdict
     names = [finding["name"] for finding in verdict["findings"]]
     assert len(names) == 6 and names[-1] == "report.png" and all(name.startswith("replica 0, ") for name in names[:-1])
-    status, verdict = selftest("--tolerance", "0")  # bfloat16 is not float32, so some block differs
-    assert status == 1 and verdict["passed"] is False, verdict
     assert [finding["passed"] for finding in verdict["findings"]][-1] is True, "the page is not judged by it"
 
 
@@ -105,12 +92,6 @@ def test_the_support_bundle_of_a_real_engine(bundle: Project, tmp_path: Path):
     failed = [name for name, text in files.items() if "\nexit status" in text]
     # What a machine without a driver lacks, and what its owner may not read.
     assert {name for name in failed if not name.startswith(("npu/", "host/", "preflight"))} == set()
-
-
-def test_a_pdf_of_three_pages(bundle: Project):
-    result = bundle.parse(DATA / "handbook.pdf")
-    assert result["dataInfo"]["numPages"] == 3 and len(result["layoutParsingResults"]) == 3
-    assert all(page["markdown"]["text"].strip() for page in result["layoutParsingResults"])
 
 
 def test_the_demo_banner_is_in_the_log(bundle: Project):

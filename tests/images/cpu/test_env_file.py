@@ -16,7 +16,7 @@ from tests.support import env_texts
 from tests.support.processes import free_port
 from tests.support.system_packages import needs
 
-TEXTS = 300
+TEXTS = 100
 KEPT = ("PATH", "DOCKER_HOST", "DOCKER_CONFIG")
 
 

@@ -24,7 +24,7 @@ from tests.support.paths import ROOT
 LETTER = ROOT / "tests/data/letter.png"
 SERVER = "-m layout_server"
 AWAY, PAGES = "docparser_layout_server_away", "docparser_layout_pages_total"
-CLIENTS, REQUESTS = 2, 6
+CLIENTS, REQUESTS = 2, 4
 
 
 def metrics(bundle: Project) -> dict[str, float]:

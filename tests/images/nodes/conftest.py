@@ -116,8 +116,6 @@ def queue_secret(cluster: Cluster, postgres: PostgresServer, s3: S3Server) -> di
 
 @pytest.fixture(scope="session")
 def corpus_image(build_environment: dict[str, str], project: Project) -> str:
-    with stage("the wheels of the corpus tool"):
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "supervisor", "corpus"], check=True)
     env = build_environment | {"CORPUS_DIR": os.devnull}
     with stage("building the image of corpus"):
         Project(project.name, env).compose("--profile", "corpus", "build", "corpus", timeout=2400)
