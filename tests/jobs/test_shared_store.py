@@ -36,26 +36,13 @@ from docparser.postgres import schema, sessions
 from docparser.postgres.database import PostgresDatabase
 from docparser.postgres.sessions import Sessions
 from docparser.postgres.transaction import PostgresTransaction
-from tests.support.job_place import Place
+from tests.support.job_place import Place, places
 from tests.support.wait import wait_for
 
 
 @pytest.fixture
-def url(postgres) -> str:
-    return postgres.database()
-
-
-@pytest.fixture
 def open_place(url: str, tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    opened: list[Place] = []
-
-    def make(**limits: int) -> Place:
-        opened.append(Place(tmp_path, url=url, storage="", **limits))
-        return opened[-1]
-
-    yield make
-    for place in opened:
-        place.die()
+    yield from places(tmp_path, url)
 
 
 def query(url: str, statement: str) -> list[tuple]:
