@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.support.local_mode import LocalMode
 from tests.support.paths import DATA
 from tests.support.texts import blocks_expected, blocks_found, distance, error_rate, found_text, plain, true_text
@@ -83,10 +85,23 @@ def test_another_page_while_running(local: LocalMode):
     check_text(local.folder / "letter", "letter", result.stdout)
 
 
-def test_page_with_a_table(local: LocalMode):
+@pytest.fixture(scope="module")
+def invoice(local: LocalMode) -> dict[str, bytes]:
+    """The page with a table by ``/parse``, by the format's name: one archive has them all, for one reading."""
+    head = '--part\r\nContent-Disposition: form-data; name="file"; filename="invoice.png"\r\n\r\n'
+    body = head.encode() + (DATA / "invoice.png").read_bytes() + b"\r\n--part--\r\n"
+    form = {"Content-Type": "multipart/form-data; boundary=part"}
+    request = urllib.request.Request(f"{local.parser_url}/parse?format=zip", body, form)
+    with (
+        urllib.request.urlopen(request, timeout=300) as response,
+        zipfile.ZipFile(io.BytesIO(response.read())) as parts,
+    ):
+        return {Path(name).suffix[1:]: parts.read(name) for name in parts.namelist() if name.startswith("invoice.")}
+
+
+def test_page_with_a_table(invoice: dict[str, bytes]):
     """The order of an invoice's scattered blocks is a matter of taste, so each is compared by itself."""
-    assert local.call(str(DATA / "invoice.png"), "--out", "invoice").returncode == 0
-    page = json.loads((local.folder / "invoice/invoice.json").read_text())["pages"][0]
+    (page,) = json.loads(invoice["json"])["layoutParsingResults"]
     assert "table" in {block["block_label"] for block in page["prunedResult"]["parsing_res_list"]}
     found, expected = blocks_found(page), blocks_expected(truth("invoice")[0])
     wrong = sum(min(distance(text, other) for other in found) for text in expected)
@@ -95,26 +110,15 @@ def test_page_with_a_table(local: LocalMode):
     assert rate <= ACCEPTED_ERROR["invoice"], f"{rate:.2%}\nexpected: {expected}\nfound:    {found}"
 
 
-def test_the_table_is_right_in_every_format(local: LocalMode):
+def test_the_table_is_right_in_every_format(invoice: dict[str, bytes]):
     blocks = json.loads((DATA / "invoice.json").read_text())["blocks"]
     (cells,) = (block["cells"] for block in blocks if block["label"] == "table")
-    document = (DATA / "invoice.png").read_bytes()
     for name in ("md", "html"):
-        rows = re.findall(r"<tr>(.*?)</tr>", converted(local, document, name).decode(), re.DOTALL)
+        rows = re.findall(r"<tr>(.*?)</tr>", invoice[name].decode(), re.DOTALL)
         assert [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows] == cells, name
         heads = re.findall(r'<th scope="col">(.*?)</th>', rows[0])
         assert heads == (cells[0] if name == "html" else []), "PaddleOCR's Markdown has no heads"
-    assert sheet_of(converted(local, document, "xlsx")) == [[shown(text) for text in row] for row in cells]
-
-
-def converted(local: LocalMode, document: bytes, name: str) -> bytes:
-    """The page in a format of ``/parse``."""
-    head = '--part\r\nContent-Disposition: form-data; name="file"; filename="page.png"\r\n\r\n'
-    body = head.encode() + document + b"\r\n--part--\r\n"
-    form = {"Content-Type": "multipart/form-data; boundary=part"}
-    request = urllib.request.Request(f"{local.parser_url}/parse?format={name}", body, form)
-    with urllib.request.urlopen(request, timeout=300) as response:
-        return response.read()
+    assert sheet_of(invoice["xlsx"]) == [[shown(text) for text in row] for row in cells]
 
 
 def shown(text: str) -> str | float:

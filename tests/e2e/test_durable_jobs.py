@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs through the real chain, driven by the ``paddleocr`` package's own clients and command line; ``POST /parse``; the
-web page's files.
+"""Jobs through the real chain, driven by the ``paddleocr`` package's own client; ``POST /parse``; the web page's files.
 
-The clients run in the parser's environment, which has the package.
+The client runs in the parser's environment, which has the package.
 """
 
 from __future__ import annotations
 
-import base64
-import functools
 import json
 import re
 import subprocess
@@ -26,17 +23,19 @@ ENVIRONMENT = python_of("parser").parent
 WAIT_S = 600
 
 
-def fetch(url: str, data: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
-    with urllib.request.urlopen(urllib.request.Request(url, data, headers or {}), timeout=WAIT_S) as answer:
+def fetch(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
         return answer.read()
 
 
-@functools.cache
-def parsed_directly(parser_url: str, name: str) -> list[dict]:
-    """The pages that ``/layout-parsing`` gives."""
-    body = json.dumps({"file": base64.b64encode((DATA / name).read_bytes()).decode()}).encode()
-    answer = json.loads(fetch(f"{parser_url}/layout-parsing", body, {"Content-Type": "application/json"}))
-    return answer["result"]["layoutParsingResults"]
+def parsed_directly(local: LocalMode, name: str) -> tuple[list[str], list[bytes]]:
+    """The texts and the pictures that ``/layout-parsing`` gives; those of the report are there since the start."""
+    folder = local.folder / "first"
+    if name != "report.png":
+        folder = local.folder / "direct"
+        assert local.call(str(DATA / name), "--out", "direct").returncode == 0
+    pages = json.loads((folder / f"{Path(name).stem}.json").read_text())["pages"]
+    return [page["markdown"]["text"] for page in pages], [path.read_bytes() for path in (folder / "images").iterdir()]
 
 
 def run(command: list[str | Path], folder: Path) -> str:
@@ -58,65 +57,40 @@ def comparable(markdown: str) -> str:
     return re.sub(r'src="[^"]*"', 'src=""', markdown)
 
 
-def check_equal(texts: list[str], direct: list[dict]) -> None:
+def check_equal(texts: list[str], direct: list[str]) -> None:
     """The texts agree but for single characters: in bfloat16 a crop's text can depend on the crops of its batch.
 
     tests/jobs has a VLM that always answers the same, and asks for equality.
     """
     assert len(texts) == len(direct)
     for text, page in zip(texts, direct, strict=True):
-        found, expected = comparable(text).strip(), comparable(page["markdown"]["text"]).strip()
+        found, expected = comparable(text).strip(), comparable(page).strip()
         assert distance(found, expected) <= 0.01 * len(expected), f"{found}\n\n{expected}"
 
 
 @pytest.mark.parametrize("name", ["report.png", pytest.param("handbook.pdf", marks=pytest.mark.long)])
-def test_the_clients_get_what_layout_parsing_gives(local: LocalMode, tmp_path: Path, name: str):
-    """The synchronous and then the asynchronous client; pictures are saved."""
+def test_the_client_gets_what_layout_parsing_gives(local: LocalMode, tmp_path: Path, name: str):
+    """Pictures are saved."""
     command: list[str | Path] = [
         ENVIRONMENT / "python",
-        Path(__file__).with_name("job_clients.py"),
+        Path(__file__).with_name("job_client.py"),
         local.parser_url,
         DATA / name,
-        tmp_path,
+        tmp_path / "pictures",
     ]
-    answers = json.loads(run(command, tmp_path))
-    direct = parsed_directly(local.parser_url, name)
-    for client in ("sync", "async"):
-        check_equal([page["text"] for page in answers[client]], direct)
-    pictures = [picture for page in direct for picture in (page["markdown"]["images"] or {}).values()]
-    names = [name for page in answers["sync"] for name in page["pictures"]]  # besides them, drawings of the layout
-    saved = [(tmp_path / "pictures" / name).read_bytes() for name in names]
-    assert sorted(saved) == sorted(map(base64.b64decode, pictures)) and saved
+    (tmp_path / "pictures").mkdir()
+    pages = json.loads(run(command, tmp_path))
+    texts, pictures = parsed_directly(local, name)
+    check_equal([page["text"] for page in pages], texts)
+    names = [name for page in pages for name in page["pictures"]]  # besides them, drawings of the layout
+    assert sorted((tmp_path / "pictures" / name).read_bytes() for name in names) == sorted(pictures) and pictures
 
 
-def test_the_command_line(local: LocalMode, tmp_path: Path):
-    run(
-        [
-            ENVIRONMENT / "paddleocr",
-            "api",
-            "--model_type",
-            "doc_parsing",
-            "--base_url",
-            local.parser_url,
-            "--token",
-            "any",
-            "--file_path",
-            DATA / "handbook.pdf",
-            "--page_ranges",
-            "2-3",
-            "--output",
-            "result.json",
-        ],
-        tmp_path,
-    )
-    pages = json.loads((tmp_path / "result.json").read_text())["pages"]
-    check_equal([page["markdownText"] for page in pages], parsed_directly(local.parser_url, "handbook.pdf")[1:])
-
-
+@pytest.mark.long
 @needs("curl")
 def test_parse_prints_markdown(local: LocalMode, tmp_path: Path):
     text = run(["curl", "-sfF", f"file=@{DATA / 'report.png'}", f"{local.parser_url}/parse"], tmp_path)
-    check_equal([text], parsed_directly(local.parser_url, "report.png"))
+    check_equal([text], parsed_directly(local, "report.png")[0])
 
 
 def test_the_web_page_and_its_files(local: LocalMode):

@@ -11,7 +11,7 @@ import pytest
 from tests.support import postgres as postgresql
 from tests.support import s3 as buckets
 from tests.support import swift as swift_servers
-from tests.support.job_place import Place
+from tests.support.job_place import DATABASES, Place, places
 from tests.support.jobs import JobsParser, Start, VlmProcess
 from tests.support.lent import lend
 from tests.support.postgres import PostgresServer
@@ -21,8 +21,15 @@ from tests.support.swift import SwiftServer
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One for all tests; each test has a database of its own."""
+    """One for all tests; each test has a database for itself."""
     yield from lend(PostgresServer, postgresql.MISSING)
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> Iterator[str]:
+    """That of an empty database."""
+    with postgres.lent() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -46,30 +53,12 @@ def bucket(s3: BucketServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     s3.start_if_killed()
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "postgresql, bucket"])
+@pytest.fixture(params=DATABASES)
 def open_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    """Makes places over one database and one data directory or bucket, of the kind that the test runs with."""
-    yield from _places(request, tmp_path)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def open_folders(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    """The same over data directories only, for tests that look into them."""
-    yield from _places(request, tmp_path)
-
-
-def _places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    url = request.getfixturevalue("postgres").database() if "postgresql" in request.param else ""
+    """Makes places over one database and one data directory, or bucket where the test says `in_a_bucket_too`."""
+    url = request.getfixturevalue("url") if "postgresql" in request.param else ""
     storage = request.getfixturevalue("bucket") if "bucket" in request.param else ""
-    opened: list[Place] = []
-
-    def make(**limits: int) -> Place:
-        opened.append(Place(tmp_path, url=url, storage=storage, **limits))
-        return opened[-1]
-
-    yield make
-    for place in opened:
-        place.die()
+    yield from places(tmp_path, url, storage)
 
 
 @pytest.fixture

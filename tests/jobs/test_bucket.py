@@ -22,7 +22,7 @@ from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import bucket as buckets
 from docparser.s3 import local_copies
 from docparser.s3.bucket import Bucket
-from tests.support.job_place import Place
+from tests.support.job_place import Place, places
 from tests.support.s3 import BucketServer
 from tests.support.swift import NAMES_A_PAGE
 from tests.support.wait import wait_for
@@ -45,21 +45,8 @@ def files(bucket: str, tmp_path: Path) -> Iterator[JobObjects]:
 
 
 @pytest.fixture
-def url(postgres) -> str:
-    return postgres.database()
-
-
-@pytest.fixture
-def open_place(bucket: str, url: str, tmp_path: Path) -> Iterator[Callable[[], Place]]:
-    opened: list[Place] = []
-
-    def make() -> Place:
-        opened.append(Place(tmp_path, url=url, storage=bucket))
-        return opened[-1]
-
-    yield make
-    for place in opened:
-        place.die()
+def open_place(bucket: str, url: str, tmp_path: Path) -> Iterator[Callable[..., Place]]:
+    yield from places(tmp_path, url, bucket)
 
 
 def keys(s3: BucketServer, url: str) -> list[str]:

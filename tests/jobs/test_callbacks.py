@@ -28,7 +28,7 @@ from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.retention import remove_job
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET, Receiver
-from tests.support.job_place import Place
+from tests.support.job_place import Place, in_a_bucket_too
 from tests.support.wait import WAIT_S
 
 pytestmark = pytest.mark.server
@@ -121,6 +121,7 @@ def made(place: Place, receiver: Receiver, **settings) -> Service:
     return Service(place, Settings(**known))
 
 
+@in_a_bucket_too
 def test_each_end_is_told_once(service, receiver):
     here = service()
     jobs = {here.ended(receiver.address("/a"), end): end for end in ("done", "failed", "cancelled")}
@@ -216,7 +217,7 @@ def test_a_name_that_leads_elsewhere_after_the_submission_is_refused(service, re
     real = socket.getaddrinfo
 
     def getaddrinfo(host, port, *further, **more):
-        if host != "hooks.example":  # the bucket's
+        if host != "hooks.example":  # another's
             return real(host, port, *further, **more)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (found[0], port))]
 
@@ -352,6 +353,7 @@ def test_a_page_that_is_found_damaged_later_tells_nothing_new(service, receiver)
     assert here.place.store.job(job_id).state == "done" and here.queue.waiting() == 0
 
 
+@in_a_bucket_too
 def test_a_job_that_is_removed_takes_its_callback_along(service, receiver):
     here = service()
     job_id = here.ended(receiver.address("/a"))

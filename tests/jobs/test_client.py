@@ -16,6 +16,7 @@ from paddleocr._api_client.client import PaddleOCRClient
 from paddleocr._api_client.errors import AuthError, InvalidRequestError, JobFailedError, RateLimitError
 from paddleocr._api_client.models import PaddleOCRVLOptions
 
+from docparser.clients.keys import digest
 from tests.support.samples import PICTURE_NAME
 from tests.support.samples import blank_pages as pdf
 
@@ -114,15 +115,14 @@ def test_the_command_line(parser, file, tmp_path):
 
 
 def test_a_full_queue_and_a_missing_key(start, file):
-    start.vlm(1.0)
-    parser = start.parser(PARSER_MAX_QUEUED_JOBS="1", PARSER_API_KEYS="sha256:" + "0" * 64).wait()
+    vlm = start.vlm()
+    parser = start.parser(PARSER_MAX_QUEUED_JOBS="1", PARSER_API_KEYS=f"sha256:{digest('right')}").wait()
     with PaddleOCRClient(token="wrong", base_url=parser.url) as client, pytest.raises(AuthError):
         client.parse_document(file_path=file)
-    parser.end()
-    parser = start.parser(PARSER_MAX_QUEUED_JOBS="1").wait()
-    with PaddleOCRClient(token="any", base_url=parser.url) as client:
-        job = client.submit_document_parsing(file_path=file)
-        with pytest.raises(RateLimitError, match="PARSER_MAX_QUEUED_JOBS"):
-            client.submit_document_parsing(file_path=file)
+    with PaddleOCRClient(token="right", base_url=parser.url) as client:
+        with vlm.holding():
+            job = client.submit_document_parsing(file_path=file)
+            with pytest.raises(RateLimitError, match="PARSER_MAX_QUEUED_JOBS"):
+                client.submit_document_parsing(file_path=file)
         client.wait_document_parsing_result(job)
         assert len(client.parse_document(file_path=file).pages) == 3  # the same call, later

@@ -33,15 +33,16 @@ OPENED = ["".join(f"{sign}a{i} " for i in range(20_000)) for sign in ("\\[", "\\
 
 @pytest.fixture(scope="module")
 def bounded(tmp_path_factory):
-    """``(parser, says)``: conversions have a second of processor time, and on a busy machine 15 s; ``says(text)``: the
-    page's Markdown."""
+    """``(parser, says)``: conversions have a second of processor time, on a busy machine 15 s, and a MiB of output;
+    ``says(text)``: the page's Markdown."""
     starter = Start(tmp_path_factory.mktemp("bounded"))
     vlm = starter.vlm()
 
     def says(text: str) -> None:
         (vlm.folder / "say").write_text(json.dumps({"text": text}))
 
-    yield starter.parser(PARSER_CHILD_CPU_S="1", PARSER_CHILD_WALL_S="15").wait(), says
+    bounds = {"PARSER_CHILD_CPU_S": "1", "PARSER_CHILD_WALL_S": "15", "PARSER_CHILD_OUTPUT_MIB": "1"}
+    yield starter.parser(**bounds).wait(), says
     starter.end()
 
 
@@ -89,6 +90,7 @@ def health_while(parser: JobsParser, running: list[Future]) -> list[float]:
     return times
 
 
+@pytest.mark.long
 def test_the_service_answers_while_hostile_documents_are_converted(bounded):
     """Health and another client's good page, compared with as many honest documents at a time on the same machine."""
     parser, says = bounded
@@ -147,10 +149,9 @@ def test_a_client_that_leaves_ends_its_conversion(bounded):
     wait_for(lambda: set(zygote_children(parser)) <= before)
 
 
-def test_an_output_beyond_its_bound(start):
-    vlm = start.vlm()
-    parser = start.parser(PARSER_CHILD_OUTPUT_MIB="1").wait()
-    (vlm.folder / "say").write_text(json.dumps({"text": " ".join(map(str, range(180_000)))}))
+def test_an_output_beyond_its_bound(bounded):
+    parser, says = bounded
+    says(" ".join(map(str, range(180_000))))
     refused = parse(parser, "md")
     assert refused.status_code == 413 and "PARSER_CHILD_OUTPUT_MIB" in refused.json()["errorMsg"]
     assert parse(parser, "json").status_code == 200, "what no child makes is there all the same"

@@ -60,8 +60,8 @@ def test_a_page_does_not_lose_its_pictures(files, s3, bucket):
     assert files.read_page(JOB, folder, sha256)[1] == {"a.jpg": b"x"}
 
 
-def test_a_finished_page_is_not_parsed_again(s3, bucket, postgres, tmp_path):
-    place = Place(tmp_path, url=postgres.database(), storage=bucket)
+def test_a_finished_page_is_not_parsed_again(s3, bucket, url, tmp_path):
+    place = Place(tmp_path, url=url, storage=bucket)
     job_id = place.submit()
     place.work()
     ((folder,),) = place.files.page_folders(job_id).values()

@@ -14,7 +14,7 @@ from docparser.jobs.storage.job_order import Wanted
 from tests.support import samples
 from tests.support.jobs import JOBS, JobsParser, Start
 
-TRIES = 5
+TRIES = 3
 PAGES = 1000
 DELAY_S = 0.4  # of each answer of the VLM: much longer than anything that two busy cores add
 KEYS = {"office": "interactive", "archive": "bulk"}

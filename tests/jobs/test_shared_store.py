@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 import threading
 import time
 import types
@@ -36,26 +34,13 @@ from docparser.postgres import schema, sessions
 from docparser.postgres.database import PostgresDatabase
 from docparser.postgres.sessions import Sessions
 from docparser.postgres.transaction import PostgresTransaction
-from tests.support.job_place import Place
+from tests.support.job_place import Place, places
 from tests.support.wait import wait_for
 
 
 @pytest.fixture
-def url(postgres) -> str:
-    return postgres.database()
-
-
-@pytest.fixture
 def open_place(url: str, tmp_path: Path) -> Iterator[Callable[..., Place]]:
-    opened: list[Place] = []
-
-    def make(**limits: int) -> Place:
-        opened.append(Place(tmp_path, url=url, storage="", **limits))
-        return opened[-1]
-
-    yield make
-    for place in opened:
-        place.die()
+    yield from places(tmp_path, url)
 
 
 def query(url: str, statement: str) -> list[tuple]:
@@ -381,8 +366,3 @@ def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path):
     with pytest.raises(StorageUnavailable, match="the job database jobs at 127.0.0.1 cannot be used") as caught:
         backend.open_postgres(url, JobFolders(tmp_path, 0), start_s=0.0)
     assert "geheim" not in str(caught.value)
-
-
-def test_sqlite_loads_nothing_of_postgresql_and_s3():
-    code = "import sys, docparser.app; sys.exit(any(name.startswith(('psycopg', 'boto')) for name in sys.modules))"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -20,9 +20,8 @@ PAGES = Quota("pages", 10, "month")
 
 
 @pytest.fixture
-def ledgers(postgres) -> Iterator[list[UsageLedger]]:
+def ledgers(url: str) -> Iterator[list[UsageLedger]]:
     """Those of two parsers."""
-    url = postgres.database()
     database = PostgresDatabase(url)
     with database.writing() as transaction:
         schema.upgrade(transaction)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -85,26 +84,6 @@ def test_nothing_is_lost_by_what_happens_to_the_directory(start):
     assert events.count("event: page") == 60
     new = parser.job(blank_pages(1))
     assert parser.ended(new)["state"] == "done" and parser.metrics()["docparser_jobs_ready"] == 1
-
-
-def test_a_start_without_the_database_keeps_every_job(start):
-    """As after a restore without it. Folders that are hours old are jobs like others."""
-    vlm = start.vlm(0.0)
-    parser = start.parser().wait()
-    key, document = {"Idempotency-Key": "k"}, blank_pages(2)
-    first = parser.submit(document, headers=key).json()["data"]["jobId"]
-    link = parser.ended(first)["resultUrl"]["jsonUrl"]
-    with vlm.holding():
-        second = parser.job(blank_pages(3))
-        parser.kill()
-    data = start.folder / "data"
-    remove_database(data)
-    old = time.time() - 7200
-    subprocess.run(["touch", "-d", f"@{old:.0f}", *(data / "jobs").iterdir()], check=True)
-    parser = start.parser().wait()
-    assert {parser.ended(job_id)["docparser"]["pages"]["done"] for job_id in (first, second)} == {2, 3}
-    assert parser.submit(document, headers=key).json()["data"]["jobId"] == first
-    assert len(parser.lines(f"{parser.url}{link[link.index('/api') :]}")) == 2, "addresses that are out stay good"
 
 
 MOUNTS = """

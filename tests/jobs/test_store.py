@@ -24,14 +24,13 @@ from docparser.errors import (
 )
 from docparser.jobs.links import STEP_S, Links
 from docparser.jobs.pages import frozen_of
-from docparser.jobs.storage import repair, retention
+from docparser.jobs.storage import queue, repair, retention
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.job_folders import JobFolders
-from docparser.jobs.storage.queue import MAX_ATTEMPTS
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import JOINING, JobState
 from docparser.jobs.submission import select_pages
-from tests.support.job_place import Place
+from tests.support.job_place import Place, in_a_bucket_too
 from tests.support.wait import wait_for
 
 
@@ -62,6 +61,7 @@ def test_a_client_that_comes_later_gets_no_credit_for_the_time_before(place):
     assert turns.count(first) == turns.count(second) == 5
 
 
+@in_a_bucket_too
 def test_steps_of_a_dead_process_are_begun_again_and_finished_ones_not(open_place):
     first, second = open_place(), open_place()
     job_id = first.submit(3)
@@ -89,10 +89,11 @@ def reclaims_one(place: Place) -> bool:
     return place.queue.reclaim() == 1
 
 
-def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place):
+def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place, monkeypatch):
+    monkeypatch.setattr(queue, "MAX_ATTEMPTS", 3)
     place = open_place()
     job_id = place.submit()
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(3):
         assert place.claim().number == 1
         place.die()
         place = open_place()
@@ -231,6 +232,7 @@ def test_a_damaged_database_in_use_is_not_touched(tmp_path):
     held.close()
 
 
+@in_a_bucket_too
 def test_a_damaged_page_is_found_and_can_be_retried(place):
     job_id = place.submit(2)
     place.work()
@@ -245,6 +247,7 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     assert [page for _, page in place.work()] == [1]
 
 
+@in_a_bucket_too
 def test_every_file_of_a_page_is_checked(place):
     job_id = place.submit()
     place.work()
@@ -272,6 +275,7 @@ def _copies(place, frozen: bytes) -> dict:
     return paths
 
 
+@in_a_bucket_too
 def test_a_page_of_an_older_release_is_readable_and_its_pickle_is_not_read(place):
     """Its page.json has a list of names."""
     job_id = place.submit()
@@ -330,8 +334,8 @@ def test_what_is_kept_is_on_the_disk_when_it_is_said_to_be(tmp_path, monkeypatch
     assert found == [2, 1], "FULL: a commit lasts; and steps go with their job"
 
 
-def test_a_submission_that_does_not_fit_leaves_nothing(open_folders, monkeypatch):
-    place = open_folders()
+def test_a_submission_that_does_not_fit_leaves_nothing(open_place, monkeypatch):
+    place = open_place()
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -342,8 +346,8 @@ def test_a_submission_that_does_not_fit_leaves_nothing(open_folders, monkeypatch
     assert place.files.job_ids() == set() and list(place.files.hidden()) == []
 
 
-def test_half_written_folders_are_removed_once_they_are_old(open_folders, monkeypatch):
-    place = open_folders()
+def test_half_written_folders_are_removed_once_they_are_old(open_place, monkeypatch):
+    place = open_place()
     job_id = place.submit()
     hidden = place.files.folder(job_id) / "pages" / ".000001-half"
     hidden.mkdir()
@@ -356,6 +360,7 @@ def test_half_written_folders_are_removed_once_they_are_old(open_folders, monkey
     assert place.files.job_ids() == {job_id, "0" * 32}, "no row says of the second that it is over"
 
 
+@in_a_bucket_too
 def test_what_nothing_refers_to_is_removed_and_a_pages_only_folder_is_not(place, monkeypatch):
     ended, cancelled, running = (place.submit(1, flow=flow) for flow in "abc")
     for _ in range(2):
@@ -378,6 +383,7 @@ def test_what_nothing_refers_to_is_removed_and_a_pages_only_folder_is_not(place,
     assert not place.files.has_page(ended, extra[ended]) and place.files.has_page(ended, alone)
 
 
+@in_a_bucket_too
 def test_retention_by_age_and_by_size_spares_what_runs(place):
     jobs = [place.submit() for _ in range(3)]
     for _ in range(2):

@@ -282,21 +282,6 @@ class TestQuotas:
         wait_for(lambda: server.client.get("/usage", headers=me).status_code == 200, what="places are given back")
 
 
-def test_what_was_used_survives_a_kill(start):
-    start.vlm()
-    (start.folder / "keys").write_text(entry("pages", "pages=5/month"))
-    settings = {"PARSER_API_KEYS_FILE": str(start.folder / "keys")}
-    first = start.parser(**settings).wait()
-    first.client.headers.update(as_client("pages"))
-    first.ended(first.job(pdf(4)))
-    first.kill()
-    kept = [path for path in (start.folder / "data").rglob("*") if path.stat().st_mode & 0o077]
-    assert (start.folder / "data/usage.sqlite3").exists() and kept == [], "it is for the service's user alone"
-    second = start.parser(**settings).wait()
-    answer = second.client.post("/layout-parsing", json={"file": samples.encode(pdf(2))}, headers=as_client("pages"))
-    assert "1 of 5 pages" in refused(answer, "pages/month", 5)
-
-
 class TestAudit:
     def test_what_is_written_and_what_is_not(self, server):
         server.client.headers.update(as_client("plain"))

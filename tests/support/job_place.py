@@ -6,8 +6,11 @@ from __future__ import annotations
 import io
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from docparser.jobs.storage import backend, repair
 from docparser.jobs.storage.backend import open_files
@@ -16,6 +19,10 @@ from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import OPENING, Job, JobState
 from docparser.jobs.storage.store import JobStore, QueueLimits
+
+DATABASES = ("sqlite", "postgresql")
+# For a test that uses conftest's `open_place` and whose files matter, not only its rows.
+in_a_bucket_too = pytest.mark.parametrize("open_place", [*DATABASES, "postgresql, bucket"], indirect=True)
 
 
 class Place:
@@ -125,3 +132,16 @@ class Place:
             done.append((claim.job.id, claim.number))
             self.parse(claim)
         return done
+
+
+def places(root: Path, url: str = "", storage: str = "") -> Iterator[Callable[..., Place]]:
+    """For a fixture: makes places over one database and one data directory or bucket."""
+    opened: list[Place] = []
+
+    def make(**limits: int) -> Place:
+        opened.append(Place(root, url=url, storage=storage, **limits))
+        return opened[-1]
+
+    yield make
+    for place in opened:
+        place.die()

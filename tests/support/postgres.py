@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.processes import child_environment, free_port
@@ -30,6 +31,7 @@ class PostgresServer:
         self.port = free_port()
         self._user = _unprivileged(self.folder)
         self._databases = 0
+        self._empty: list[str] = []  # URLs
         self._process: subprocess.Popen[bytes] | None = None
         self._run(
             "initdb", "-D", str(self.folder / "data"), "-U", "docparser", "-A", "trust", "--no-sync", "-E", "UTF8"
@@ -76,6 +78,24 @@ class PostgresServer:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait()
         shutil.rmtree(self.folder)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[str]:
+        """The URL of an empty database, which is emptied afterwards for the next test: a new one is three hundred
+        files, to be written and removed."""
+        import psycopg
+
+        url = self._empty.pop() if self._empty else self.database()
+        yield url
+        self.start_if_killed()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+        self._empty.append(url)
 
     def database(self) -> str:
         """The URL of a new database."""

@@ -151,20 +151,24 @@ class SimulatedVlm(SimulatedServer):
                         self.reply(status, answer)
 
             def stream(self, choice: dict, usage: dict | None):
-                """The text in pieces of 20 characters, as server-sent events, until the client hangs up."""
+                """The text in pieces, as server-sent events, until the client hangs up."""
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.send_header("Connection", "close")
                 self.end_headers()
                 self.close_connection = True
                 text, start = choice["message"]["content"] or "", 0
+                # A hostile page of a million characters would else be mostly the making and reading of events.
+                piece = 2000 if len(text) > 200_000 and not vlm.piece_delay_s else 20
                 said = choice["logprobs"]["content"] if choice["logprobs"] else None
                 try:
                     while start < len(text):
-                        logprobs = None if said is None else {"content": said[start // TOKEN : (start + 20) // TOKEN]}
-                        delta = {"content": text[start : start + 20]}
+                        logprobs = (
+                            None if said is None else {"content": said[start // TOKEN : (start + piece) // TOKEN]}
+                        )
+                        delta = {"content": text[start : start + piece]}
                         self.event({"delta": delta, "logprobs": logprobs, "finish_reason": None})
-                        start += 20
+                        start += piece
                         if vlm.piece_delay_s:
                             time.sleep(vlm.piece_delay_s)
                     logprobs = None if said is None else {"content": said[start // TOKEN :]}

@@ -7,13 +7,17 @@ few lines."""
 from __future__ import annotations
 
 import base64
+import contextlib
+import functools
 import json
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.local_mode import LocalMode
 from tests.support.paths import DATA, DEMO_MODELS, python_of
 from tests.support.processes import Process, child_environment, free_port
 from tests.support.recording_proxy import OPENER, RecordingProxy
@@ -36,13 +40,12 @@ def answers(url: str, process: Process) -> bool:
         return False
 
 
-@pytest.fixture(scope="module", params=STACKS)
-def vlm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordingProxy]:
-    """A VLM server of each stack, and what it is asked."""
-    python = python_of(request.param)
+@contextlib.contextmanager
+def served(stack: str, folder: Path) -> Iterator[str]:
+    """The address of a VLM server of a stack."""
+    python, port = python_of(stack), free_port()
     if not python.is_file():
-        pytest.skip(f"the environment {request.param} is missing: scripts/setup_env.sh {request.param}")
-    folder, port = tmp_path_factory.mktemp(request.param), free_port()
+        pytest.skip(f"the environment {stack} is missing: scripts/setup_env.sh {stack}")
     (folder / "models").mkdir()
     (folder / "models/demo").symlink_to(DEMO_MODELS)
     own = {"VLM_HOST": "127.0.0.1", "VLM_PORT": str(port), "MODELS_DIR": str(folder / "models"), "HARDWARE": "cpu"}
@@ -50,11 +53,23 @@ def vlm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     server = Process([str(python), "-m", "vlm_server"], folder / "vlm.log", env)
     try:
         wait_for(lambda: answers(f"http://127.0.0.1:{port}/health", server), START_S, "the VLM server")
-        proxy = RecordingProxy(f"http://127.0.0.1:{port}")
-        yield proxy
-        proxy.close()
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.end()
+
+
+@pytest.fixture(scope="module", params=STACKS)
+def vlm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordingProxy]:
+    """A VLM server of each stack, and what it is asked. That of `vlm` runs already: it is local mode's."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "vlm":
+            local: LocalMode = request.getfixturevalue("local")
+            url = local.vlm_url
+        else:
+            url = stack.enter_context(served(request.param, tmp_path_factory.mktemp(request.param)))
+        proxy = RecordingProxy(url)
+        stack.callback(proxy.close)
+        yield proxy
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +96,9 @@ def parser(vlm: RecordingProxy, tmp_path_factory: pytest.TempPathFactory) -> Ite
         process.end()
 
 
-def parsed(parser: str, vlm: RecordingProxy, name: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The blocks of a page, and the whole answer; the VLM was asked for nothing else."""
+@functools.cache
+def parsed(parser: str, vlm: RecordingProxy, name: str) -> tuple[list[dict[str, Any]], dict[str, Any], list[dict]]:
+    """The blocks of a page, the whole answer, and what the VLM was asked for it."""
     vlm.requests.clear()
     file = base64.b64encode((DATA / name).read_bytes()).decode()
     body = json.dumps({"file": file, "visualize": False}).encode()
@@ -90,15 +106,15 @@ def parsed(parser: str, vlm: RecordingProxy, name: str) -> tuple[list[dict[str, 
     with OPENER.open(request, timeout=600) as response:
         answer = json.load(response)
     (entry,) = answer["result"]["layoutParsingResults"]
-    return entry["prunedResult"]["parsing_res_list"], answer
+    return entry["prunedResult"]["parsing_res_list"], answer, list(vlm.requests)
 
 
 @pytest.mark.parametrize("name", ["letter", "invoice", "report"])
 def test_a_block_is_one_request(parser: str, vlm: RecordingProxy, name: str):
-    blocks, answer = parsed(parser, vlm, f"{name}.png")
+    blocks, answer, requests = parsed(parser, vlm, f"{name}.png")
     read = [block for block in blocks if block["block_label"] not in ("image", "header_image", "footer_image", "chart")]
     prompts = {"table": "Table Recognition:", "display_formula": "Formula Recognition:"}
-    asked = sorted(prompt_of(request) for request in vlm.requests)
+    asked = sorted(prompt_of(request) for request in requests)
     # Parts of a paragraph that goes on in the next column are asked for as one, and keep their places in the result.
     parts = {block["group_id"] for block in read if block["group_id"] is not None}
     alone = [block for block in read if block["group_id"] is None]
@@ -106,7 +122,7 @@ def test_a_block_is_one_request(parser: str, vlm: RecordingProxy, name: str):
     tables = [block for block in blocks if block["block_label"] == "table"]
     assert asked.count(prompts["table"]) == len(tables)
     assert set(asked) <= {"OCR:", *prompts.values()}
-    for request in vlm.requests:
+    for request in requests:
         assert request["mm_processor_kwargs"] == {"min_pixels": 112_896, "max_pixels": 1_003_520}
         assert request["temperature"] == 0 and image_url(request).startswith("data:image/jpeg;base64,")
     assert answer["result"]["docparser"]["pages"] == [], "nothing is wrong with any page or block"
@@ -115,7 +131,7 @@ def test_a_block_is_one_request(parser: str, vlm: RecordingProxy, name: str):
 @pytest.mark.parametrize("name", ["letter", "report"])
 def test_blocks_of_a_few_lines_are_read(parser: str, vlm: RecordingProxy, name: str):
     """Whoever drew the pages knows how many lines a block has: its text is as long as its box has room for."""
-    blocks, _ = parsed(parser, vlm, f"{name}.png")
+    blocks, _, _ = parsed(parser, vlm, f"{name}.png")
     page = json.loads((DATA / f"{name}.json").read_text())
     expected = [block for block in page["blocks"] if block["label"] in ("text", "doc_title", "paragraph_title")]
     short = [squeeze(block["text"]) for block in expected if len(block["text"]) < 70 * LINES]
