@@ -379,7 +379,8 @@ reader.DocumentReader(DocumentLimits.of(Settings())).read_page(Document(sys.argv
 def test_the_kernel_ends_a_renderer_whose_worker_is_stuck(keep, make_reader, renderers):
     """The service ends it by its own clock before that. tests/bundle/test_bounded_child.py waits until the kernel
     does."""
-    reader, bounds = make_reader(render_timeout_s=60.0), []
+    reader = make_reader(render_timeout_s=60.0)
+    bounds: list[int] = []
 
     def at_the_bound() -> None:
         limits = Path(f"/proc/{renderers[0].pid}/limits").read_text().splitlines()
